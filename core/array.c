@@ -1,0 +1,48 @@
+#include "core/array.h"
+
+#include <string.h>
+
+void array_begin(struct buf *b)
+{
+    buf_empty(b);
+    buf_put_char(b, '{');
+}
+
+static void put_comma(struct buf *b)
+{
+    if (b->len > 1) {
+        buf_put_char(b, ',');
+    }
+}
+
+void array_put_int(struct buf *b, int64_t n)
+{
+    put_comma(b);
+    buf_put_int(b, n);
+}
+
+void array_put_text(struct buf *b, const char *text)
+{
+    put_comma(b);
+    if (!text) {
+        buf_put(b, "NULL", 4);
+        return;
+    }
+    buf_put_char(b, '"');
+    while (*text) {
+        size_t plain = strcspn(text, "\"\\");
+        buf_put(b, text, plain);
+        text += plain;
+        if (*text) {
+            buf_put_char(b, '\\');
+            buf_put_char(b, *text++);
+        }
+    }
+    buf_put_char(b, '"');
+}
+
+const char *array_end(struct buf *b)
+{
+    buf_put_char(b, '}');
+    return b->failed ? NULL : b->data;
+}

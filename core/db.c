@@ -1,0 +1,512 @@
+#include "core/db.h"
+
+#include "core/now.h"
+
+#include <errno.h>
+#include <libpq-fe.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+enum { DB_PREPARED_MAX = 64 };
+
+struct db {
+    PGconn *conn;
+    bool broken;
+    char where[256];
+    size_t n_prepared;
+    const struct statement *prepared[DB_PREPARED_MAX];
+};
+
+/* rows are a PGresult under another name, so that libpq's type stays in this file */
+static PGresult *result_of(const struct rows *rows)
+{
+    return (PGresult *)(uintptr_t)rows;
+}
+
+static const char session_common[] =
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
+    "SET client_encoding = 'UTF8'; SET search_path = pg_catalog;"
+    "SET statement_timeout = 15000; SET lock_timeout = 100;"
+    "SET idle_in_transaction_session_timeout = 15000; SET client_min_messages = warning;"
+    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
+    "SET tcp_user_timeout = 20000;";
+static const char session_hot[] =
+    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
+    "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
+static const char session_presence[] = "SET idle_session_timeout = 30000;";
+_Static_assert(DB_STATEMENT_LIMIT_MS == 15000 && DB_LOCK_LIMIT_MS == 100 && DB_IDLE_LIMIT_MS == 30000,
+               "the session texts above say the same limits");
+
+static bool state_is(const char *state, const char *prefixes)
+{
+    size_t n = strlen(prefixes);
+    for (size_t at = 0; at < n;) {
+        size_t len = strcspn(prefixes + at, " ");
+        if (strncmp(state, prefixes + at, len) == 0) {
+            return true;
+        }
+        at += len + 1;
+    }
+    return false;
+}
+
+/* What an SQLSTATE means for the caller (PostgreSQL manual, appendix A). */
+static enum fault_code code_of_state(const char *state)
+{
+    if (!*state || state_is(state, "08 57P 25006 53")) {
+        return FAULT_RETRY;
+    }
+    if (state_is(state, "40 55P03 57014")) {
+        return FAULT_AGAIN;
+    }
+    if (state_is(state, "22 23")) {
+        return FAULT_ROW;
+    }
+    if (state_is(state, "28 3D 42501 3F")) {
+        return FAULT_CONFIG;
+    }
+    return FAULT_BUG;
+}
+
+static void text_line(char *text)
+{
+    size_t len = strlen(text);
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' ')) {
+        text[--len] = '\0';
+    }
+}
+
+static bool fault_of_conn(struct db *db, struct fault *f)
+{
+    db->broken = true;
+    (void)fault_set(f, FAULT_RETRY, "%s", PQerrorMessage(db->conn));
+    text_line(f->text);
+    return false;
+}
+
+static bool fault_of_result(struct db *db, const PGresult *result, struct fault *f)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
+    const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+    if (!primary || PQstatus(db->conn) != CONNECTION_OK) {
+        return fault_of_conn(db, f);
+    }
+    enum fault_code code = code_of_state(state ? state : "");
+    if (code == FAULT_RETRY && state_is(state ? state : "", "08 57P 25006")) {
+        db->broken = true;
+    }
+    if (f->code == FAULT_NONE) {
+        (void)fault_set(f, code, "%s%s%s%s%s%s", primary, detail ? " (" : "", detail ? detail : "",
+                        detail ? ")" : "", hint ? "; " : "", hint ? hint : "");
+        (void)snprintf(f->sqlstate, sizeof f->sqlstate, "%s", state ? state : "");
+    }
+    return false;
+}
+
+/* Wait until the socket is readable (or writable, when we have more to send). */
+static bool db_wait(struct db *db, bool want_write, int64_t deadline_ms, struct fault *f)
+{
+    int64_t left_ms = deadline_ms - now_ms();
+    struct pollfd pfd = {.fd = PQsocket(db->conn),
+                         .events = (short)(POLLIN | (want_write ? POLLOUT : 0))};
+    int n = left_ms > 0 ? poll(&pfd, 1, (int)left_ms) : 0;
+    if (n == 0) {
+        db->broken = true;
+        return fault_set(f, FAULT_RETRY, "no answer from PostgreSQL (%s) within the time limit", db->where);
+    }
+    if (n < 0 && errno != EINTR) {
+        db->broken = true;
+        return fault_set(f, FAULT_RETRY, "could not poll PostgreSQL's socket: %s", strerror(errno));
+    }
+    if (n > 0 && (pfd.revents & ~POLLOUT) && !PQconsumeInput(db->conn)) {
+        return fault_of_conn(db, f);
+    }
+    return true;
+}
+
+static bool db_flush(struct db *db, int64_t deadline_ms, struct fault *f)
+{
+    int left;
+    while ((left = PQflush(db->conn)) > 0) {
+        if (!db_wait(db, true, deadline_ms, f)) {
+            return false;
+        }
+    }
+    return left == 0 || fault_of_conn(db, f);
+}
+
+static bool next_result(struct db *db, int64_t deadline_ms, PGresult **ret, struct fault *f)
+{
+    while (PQisBusy(db->conn)) {
+        if (!db_wait(db, false, deadline_ms, f)) {
+            return false;
+        }
+    }
+    *ret = PQgetResult(db->conn);
+    return true;
+}
+
+/* One result and the NULL that ends it. */
+static bool whole_result(struct db *db, int64_t deadline_ms, PGresult **ret, struct fault *f)
+{
+    PGresult *end = NULL;
+    *ret = NULL;
+    if (!next_result(db, deadline_ms, ret, f)) {
+        return false;
+    }
+    if (!*ret) {
+        return fault_of_conn(db, f);
+    }
+    if (!next_result(db, deadline_ms, &end, f) || end) {
+        PQclear(end);
+        PQclear(*ret);
+        *ret = NULL;
+        return fault_of_conn(db, f);
+    }
+    return true;
+}
+
+static bool is_prepared(const struct db *db, const struct statement *statement)
+{
+    for (size_t i = 0; i < db->n_prepared; i++) {
+        if (db->prepared[i] == statement) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool send_call(struct db *db, const struct db_call *call, bool prepare, struct fault *f)
+{
+    const struct statement *st = call->statement;
+    if (prepare && !PQsendPrepare(db->conn, st->name, st->text, 0, NULL)) {
+        return fault_of_conn(db, f);
+    }
+    if (!PQsendQueryPrepared(db->conn, st->name, call->n_params, call->params, NULL, NULL, 0)) {
+        return fault_of_conn(db, f);
+    }
+    return true;
+}
+
+/* Take the answer to one call. A statement that failed leaves its fault in `f`, but only a broken
+ * session returns false: the rest of the pipeline must still be read. */
+static bool take_call(struct db *db, struct db_call *call, bool prepared, int64_t deadline_ms,
+                      struct fault *f, bool *ret_ok)
+{
+    PGresult *result;
+    *ret_ok = false;
+    if (!prepared) {
+        if (!whole_result(db, deadline_ms, &result, f)) {
+            return false;
+        }
+        ExecStatusType status = PQresultStatus(result);
+        if (status == PGRES_COMMAND_OK && db->n_prepared < DB_PREPARED_MAX) {
+            db->prepared[db->n_prepared++] = call->statement;
+        } else if (status != PGRES_PIPELINE_ABORTED) {
+            (void)fault_of_result(db, result, f);
+        }
+        PQclear(result);
+    }
+    if (!whole_result(db, deadline_ms, &result, f)) {
+        return false;
+    }
+    ExecStatusType status = PQresultStatus(result);
+    *ret_ok = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+    if (*ret_ok) {
+        call->rows = (struct rows *)result;
+        return true;
+    }
+    if (status != PGRES_PIPELINE_ABORTED) {
+        (void)fault_of_result(db, result, f);
+    }
+    PQclear(result);
+    return true;
+}
+
+static bool take_sync(struct db *db, int64_t deadline_ms, struct fault *f)
+{
+    PGresult *result;
+    if (!next_result(db, deadline_ms, &result, f)) {
+        return false;
+    }
+    /* a commit that fails (a deferred constraint, a crash) answers with an error before the sync */
+    while (result && PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
+        (void)fault_of_result(db, result, f);
+        PQclear(result);
+        if (db->broken || !next_result(db, deadline_ms, &result, f)) {
+            return false;
+        }
+    }
+    PQclear(result);
+    return result ? true : fault_of_conn(db, f);
+}
+
+static bool send_all(struct db *db, struct db_call *calls, size_t n, bool *prepared,
+                     int64_t deadline_ms, struct fault *f)
+{
+    for (size_t i = 0; i < n; i++) {
+        calls[i].rows = NULL;
+        prepared[i] = is_prepared(db, calls[i].statement);
+        for (size_t j = 0; j < i && !prepared[i]; j++) {
+            prepared[i] = calls[j].statement == calls[i].statement;
+        }
+        if (!send_call(db, &calls[i], !prepared[i], f)) {
+            return false;
+        }
+    }
+    return (PQpipelineSync(db->conn) == 1 || fault_of_conn(db, f)) && db_flush(db, deadline_ms, f);
+}
+
+static bool take_all(struct db *db, struct db_call *calls, size_t n, const bool *prepared,
+                     int64_t deadline_ms, size_t *ret_failed, struct fault *f)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool ok;
+        if (!take_call(db, &calls[i], prepared[i], deadline_ms, f, &ok)) {
+            return false;
+        }
+        if (!ok && *ret_failed == n) {
+            *ret_failed = i;
+        }
+    }
+    return take_sync(db, deadline_ms, f);
+}
+
+bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, size_t *ret_failed,
+              struct fault *f)
+{
+    bool prepared[DB_PREPARED_MAX];
+    size_t failed = n;
+    int64_t deadline_ms = now_ms() + limit_ms;
+    if (n > DB_PREPARED_MAX) {
+        return fault_set(f, FAULT_BUG, "a batch of %zu statements is over the limit of %d", n,
+                         DB_PREPARED_MAX);
+    }
+    bool ok = !db->broken || fault_set(f, FAULT_RETRY, "the session is closed");
+    ok = ok && (PQenterPipelineMode(db->conn) == 1 || fault_of_conn(db, f));
+    ok = ok && send_all(db, calls, n, prepared, deadline_ms, f) &&
+         take_all(db, calls, n, prepared, deadline_ms, &failed, f) && f->code == FAULT_NONE;
+    if (!db->broken && PQexitPipelineMode(db->conn) != 1) {
+        (void)fault_of_conn(db, f);
+        ok = false;
+    }
+    for (size_t i = 0; !ok && i < n; i++) {
+        rows_free(calls[i].rows);
+        calls[i].rows = NULL;
+    }
+    if (ret_failed) {
+        *ret_failed = failed;
+    }
+    return ok;
+}
+
+bool db_exec(struct db *db, const struct statement *statement, const char *const *params,
+             int n_params, struct rows **ret, struct fault *f)
+{
+    struct db_call call = {.statement = statement, .params = params, .n_params = n_params};
+    if (!db_batch(db, &call, 1, DB_ANSWER_LIMIT_MS, NULL, f)) {
+        return false;
+    }
+    if (ret) {
+        *ret = call.rows;
+    } else {
+        rows_free(call.rows);
+    }
+    return true;
+}
+
+bool db_script(struct db *db, const char *text, struct fault *f)
+{
+    PGresult *result = PQexec(db->conn, text);
+    ExecStatusType status = PQresultStatus(result);
+    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || fault_of_result(db, result, f);
+    PQclear(result);
+    return ok;
+}
+
+bool db_is_open(const struct db *db)
+{
+    return !db->broken;
+}
+
+void db_cut(struct db *db)
+{
+    (void)shutdown(PQsocket(db->conn), SHUT_RDWR);
+}
+
+int db_fd(const struct db *db)
+{
+    return PQsocket(db->conn);
+}
+
+bool db_take_notified(struct db *db)
+{
+    bool any = false;
+    if (!PQconsumeInput(db->conn)) {
+        db->broken = true;
+        return false;
+    }
+    PGnotify *notify;
+    while ((notify = PQnotifies(db->conn))) {
+        any = true;
+        PQfreemem(notify);
+    }
+    return any;
+}
+
+int db_backend_pid(const struct db *db)
+{
+    return PQbackendPID(db->conn);
+}
+
+const char *db_where(const struct db *db)
+{
+    return db->where;
+}
+
+static void notice_ignore(void *arg, const PGresult *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+static void where_of_conn(const PGconn *conn, char *text, size_t size)
+{
+    const char *host = PQhost(conn);
+    (void)snprintf(text, size, "host=%s port=%s dbname=%s user=%s", host && *host ? host : "local",
+                   PQport(conn) ? PQport(conn) : "", PQdb(conn) ? PQdb(conn) : "",
+                   PQuser(conn) ? PQuser(conn) : "");
+}
+
+void db_url_mask(const char *url, char *text, size_t size)
+{
+    static const char *const shown[] = {"host", "hostaddr", "port", "dbname", "user", "service"};
+    PQconninfoOption *options = PQconninfoParse(url ? url : "", NULL);
+    size_t len = 0;
+    text[0] = '\0';
+    for (PQconninfoOption *o = options; o && o->keyword; o++) {
+        for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+            if (o->val && strcmp(o->keyword, shown[i]) == 0 && len < size) {
+                int n = snprintf(text + len, size - len, "%s%s=%s", len ? " " : "", o->keyword, o->val);
+                len += n > 0 ? (size_t)n : 0;
+            }
+        }
+    }
+    PQconninfoFree(options);
+}
+
+/* A login that a person must mend and one that may work in a moment look alike to libpq before
+ * version 17 (no SQLSTATE for a failed connection), so the server's wording decides. */
+static enum fault_code code_of_login(const char *text)
+{
+    static const char *const mend[] = {"password authentication failed", "does not exist",
+                                       "no pg_hba.conf entry", "no password supplied",
+                                       "permission denied for database"};
+    for (size_t i = 0; i < sizeof mend / sizeof *mend; i++) {
+        if (strstr(text, mend[i])) {
+            return FAULT_CONFIG;
+        }
+    }
+    return FAULT_RETRY;
+}
+
+static PGconn *connect_to(const char *url, const char *name)
+{
+    /* what stands before dbname is a default, which the URL may override */
+    const char *const keywords[] = {"application_name", "connect_timeout", "keepalives_idle",
+                                    "keepalives_interval", "keepalives_count", "tcp_user_timeout",
+                                    "target_session_attrs", "dbname", NULL};
+    const char *const values[] = {name, "5", "10", "5", "3", "20000", "read-write", url ? url : "", NULL};
+    _Static_assert(DB_CONNECT_LIMIT_S == 5, "connect_timeout above says the same");
+    return PQconnectdbParams(keywords, values, 1);
+}
+
+static bool session_set_up(struct db *db, enum db_kind kind, struct fault *f)
+{
+    const char *own = kind == DB_HOT ? session_hot : kind == DB_PRESENCE ? session_presence : "";
+    return db_script(db, session_common, f) && (!*own || db_script(db, own, f)) &&
+           (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f));
+}
+
+bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret, struct fault *f)
+{
+    char *wrong = NULL;
+    PQconninfoOption *options = PQconninfoParse(url ? url : "", &wrong);
+    if (!options) {
+        (void)fault_set(f, FAULT_CONFIG, "the database URL cannot be read: %s", wrong ? wrong : "out of memory");
+        text_line(f->text);
+        PQfreemem(wrong);
+        return false;
+    }
+    PQconninfoFree(options);
+    struct db *db = calloc(1, sizeof *db);
+    if (!db) {
+        return fault_memory(f);
+    }
+    db->conn = connect_to(url, name);
+    where_of_conn(db->conn, db->where, sizeof db->where);
+    if (PQstatus(db->conn) != CONNECTION_OK) {
+        const char *text = PQerrorMessage(db->conn);
+        (void)fault_set(f, code_of_login(text), "could not connect to PostgreSQL: %s", text);
+        text_line(f->text);
+        db_close(db);
+        return false;
+    }
+    PQsetNoticeReceiver(db->conn, notice_ignore, NULL);
+    if (!session_set_up(db, kind, f)) {
+        (void)fault_add(f, "could not set up a session on PostgreSQL");
+        db_close(db);
+        return false;
+    }
+    *ret = db;
+    return true;
+}
+
+void db_close(struct db *db)
+{
+    if (db) {
+        PQfinish(db->conn);
+        free(db);
+    }
+}
+
+size_t rows_count(const struct rows *rows)
+{
+    return (size_t)PQntuples(result_of(rows));
+}
+
+bool rows_is_null(const struct rows *rows, size_t row, int column)
+{
+    return PQgetisnull(result_of(rows), (int)row, column) == 1;
+}
+
+const char *rows_text(const struct rows *rows, size_t row, int column)
+{
+    return rows_is_null(rows, row, column) ? NULL : PQgetvalue(result_of(rows), (int)row, column);
+}
+
+size_t rows_bytes(const struct rows *rows, size_t row, int column)
+{
+    return (size_t)PQgetlength(result_of(rows), (int)row, column);
+}
+
+int64_t rows_int(const struct rows *rows, size_t row, int column)
+{
+    return strtoll(PQgetvalue(result_of(rows), (int)row, column), NULL, 10);
+}
+
+bool rows_bool(const struct rows *rows, size_t row, int column)
+{
+    return *PQgetvalue(result_of(rows), (int)row, column) == 't';
+}
+
+void rows_free(struct rows *rows)
+{
+    PQclear(result_of(rows));
+}

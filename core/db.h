@@ -1,0 +1,88 @@
+/* One PostgreSQL session. The only place that knows libpq.
+ *
+ * Every statement goes through db_batch(): a pipeline and one commit, with a time limit of our own, so
+ * that no thread hangs on a server that stopped answering. After a fault RETRY the session is broken
+ * and the outcome of what was sent is unknown; close it and open another.
+ * One thread at a time. */
+#ifndef TENON_CORE_DB_H
+#define TENON_CORE_DB_H
+
+#include "core/fault.h"
+#include "core/statement.h"
+
+#include <stdint.h>
+
+enum {
+    DB_CONNECT_LIMIT_S = 5,
+    DB_STATEMENT_LIMIT_MS = 15000, /* statement_timeout of every session */
+    DB_LOCK_LIMIT_MS = 100,        /* lock_timeout of every session but a setup's */
+    DB_ANSWER_LIMIT_MS = 20000,    /* how long db_exec() waits for an answer */
+    DB_IDLE_LIMIT_MS = 30000,      /* idle_session_timeout of a presence session */
+};
+
+enum db_kind {
+    DB_HOT,      /* plans pinned to index scans: the exchange, ordered looks, publishing chores */
+    DB_PLAIN,    /* the planner is free: recovery scans, lists, setup */
+    DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
+};
+
+struct db;
+struct rows;
+
+/* One statement of a batch. `params` are in PostgreSQL's text form, NULL is SQL's NULL. */
+struct db_call {
+    const struct statement *statement;
+    const char *const *params;
+    int n_params;
+    struct rows *rows; /* set by db_batch(); free with rows_free() */
+};
+
+/* Connect and set the session up: UTC, READ COMMITTED, time limits, keepalives.
+ *   url     a libpq URL or keyword string; NULL or "" = libpq's PG* variables
+ *   name    application_name, shown in pg_stat_activity
+ *   false   CONFIG: the URL cannot be parsed, login refused, no such database; RETRY: anything else */
+MUST_CHECK bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret,
+                        struct fault *f);
+void db_close(struct db *db); /* NULL is fine */
+
+/* Run `n` statements in one pipeline and one transaction that commits at the end.
+ *   limit_ms  after so long without an answer the session is given up (RETRY)
+ *   false     no rows are returned; `*ret_failed` (may be NULL) says which call failed, or n */
+MUST_CHECK bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms,
+                         size_t *ret_failed, struct fault *f);
+
+/* Run one statement; `ret` may be NULL when its rows do not matter. */
+MUST_CHECK bool db_exec(struct db *db, const struct statement *statement, const char *const *params,
+                        int n_params, struct rows **ret, struct fault *f);
+
+/* Run a text of several statements, as in psql; for migrations and BEGIN/COMMIT. */
+MUST_CHECK bool db_script(struct db *db, const char *text, struct fault *f);
+
+/* False after a fault that broke the session. */
+bool db_is_open(const struct db *db);
+
+/* End the session from another thread: whoever waits for it gets a fault RETRY. */
+void db_cut(struct db *db);
+
+/* The socket to poll for notifications, and whether any arrived since the last call. */
+int db_fd(const struct db *db);
+bool db_take_notified(struct db *db);
+
+/* The process id of the server's backend as this client was told; a pooler tells another one. */
+int db_backend_pid(const struct db *db);
+
+/* "host=127.0.0.1 port=5432 dbname=app user=app": what the session is connected to, no secrets. */
+const char *db_where(const struct db *db);
+
+/* What a URL names, without its password, for log lines; `text` gets at most `size` bytes. */
+void db_url_mask(const char *url, char *text, size_t size);
+
+size_t rows_count(const struct rows *rows);
+bool rows_is_null(const struct rows *rows, size_t row, int column);
+const char *rows_text(const struct rows *rows, size_t row, int column); /* NULL for SQL's NULL; borrowed */
+size_t rows_bytes(const struct rows *rows, size_t row, int column);
+int64_t rows_int(const struct rows *rows, size_t row, int column); /* 0 for NULL */
+bool rows_bool(const struct rows *rows, size_t row, int column);   /* false for NULL */
+void rows_free(struct rows *rows);                                 /* NULL is fine */
+
+#endif

@@ -1,0 +1,95 @@
+#include "core/fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+bool fault_set(struct fault *f, enum fault_code code, const char *fmt, ...)
+{
+    if (f->code != FAULT_NONE) {
+        return false;
+    }
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(f->text, sizeof f->text, fmt, args);
+    va_end(args);
+    f->code = code;
+    f->sqlstate[0] = '\0';
+    return false;
+}
+
+bool fault_add(struct fault *f, const char *fmt, ...)
+{
+    char context[FAULT_TEXT_BYTES_MAX];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(context, sizeof context, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n + 3 > sizeof context) {
+        return false;
+    }
+    size_t head = (size_t)n + 2;
+    size_t keep = strnlen(f->text, sizeof f->text - head - 1);
+    memmove(f->text + head, f->text, keep);
+    f->text[head + keep] = '\0';
+    memcpy(f->text, context, (size_t)n);
+    memcpy(f->text + n, ": ", 2);
+    return false;
+}
+
+bool fault_memory(struct fault *f)
+{
+    return fault_set(f, FAULT_MEMORY, "out of memory");
+}
+
+void fault_clear(struct fault *f)
+{
+    f->code = FAULT_NONE;
+    f->sqlstate[0] = '\0';
+    f->text[0] = '\0';
+}
+
+const char *fault_word(enum fault_code code)
+{
+    switch (code) {
+    case FAULT_NONE:
+        return "none";
+    case FAULT_RETRY:
+        return "retry";
+    case FAULT_AGAIN:
+        return "again";
+    case FAULT_ROW:
+        return "row";
+    case FAULT_REFUSED:
+        return "refused";
+    case FAULT_CONFIG:
+        return "config";
+    case FAULT_SCHEMA:
+        return "schema";
+    case FAULT_BUG:
+        return "bug";
+    case FAULT_MEMORY:
+        return "memory";
+    }
+    return "unknown";
+}
+
+int fault_exit_code(const struct fault *f)
+{
+    switch (f->code) {
+    case FAULT_NONE:
+        return 0;
+    case FAULT_CONFIG:
+    case FAULT_REFUSED:
+        return 2;
+    case FAULT_SCHEMA:
+        return 3;
+    case FAULT_RETRY:
+    case FAULT_AGAIN:
+    case FAULT_ROW:
+    case FAULT_BUG:
+    case FAULT_MEMORY:
+        return 1;
+    }
+    return 1;
+}

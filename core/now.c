@@ -1,0 +1,37 @@
+#include "core/now.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+
+int64_t now_us(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_BOOTTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int64_t now_ms(void)
+{
+    return now_us() / 1000;
+}
+
+void now_text(char text[NOW_TEXT_BYTES])
+{
+    struct timespec ts;
+    struct tm tm;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    (void)gmtime_r(&ts.tv_sec, &tm);
+    size_t n = strftime(text, NOW_TEXT_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(text + n, NOW_TEXT_BYTES - n, ".%03dZ", (int)(ts.tv_nsec / 1000000));
+}
+
+uint64_t now_jitter(uint64_t n)
+{
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random) {
+        random = (uint64_t)now_us();
+    }
+    return random % n;
+}

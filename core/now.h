@@ -1,0 +1,20 @@
+/* The clocks. Only the edge reads them; deciding files are given the time. */
+#ifndef TENON_CORE_NOW_H
+#define TENON_CORE_NOW_H
+
+#include <stdint.h>
+
+/* Milliseconds on a clock that never jumps and goes on while the machine is suspended. */
+int64_t now_ms(void);
+
+/* The same clock in microseconds. */
+int64_t now_us(void);
+
+/* "2026-01-31T12:34:56.789Z", into a buffer of NOW_TEXT_BYTES. For log lines only. */
+enum { NOW_TEXT_BYTES = 32 };
+void now_text(char text[NOW_TEXT_BYTES]);
+
+/* A random number below `n` (n > 0), for jitter. Not for secrets. */
+uint64_t now_jitter(uint64_t n);
+
+#endif

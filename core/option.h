@@ -1,0 +1,113 @@
+/* Every option of every command: one table gives the flags, the variables, the config file, --help,
+ * docs/options.md and the manual page.
+ *
+ * A value comes from the command line, else from the environment (TENON_<NAME>, and for the two URLs
+ * also DATABASE_URL and AMQP_URL), else from the config file, else from the table. */
+#ifndef TENON_CORE_OPTION_H
+#define TENON_CORE_OPTION_H
+
+#include "core/fault.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum command {
+    COMMAND_SETUP = 1 << 0,
+    COMMAND_ENQUEUE = 1 << 1,
+    COMMAND_WORKER = 1 << 2,
+    COMMAND_CLEANER = 1 << 3,
+    COMMAND_STATUS = 1 << 4,
+    COMMAND_SHOW = 1 << 5,
+};
+enum { COMMANDS_ALL = (1 << 6) - 1 };
+
+enum option_id {
+    OPTION_CONFIG,         /* path of the config file */
+    OPTION_DATABASE_URL,   /* libpq URL; secret */
+    OPTION_AMQP_URL,       /* amqp:// or amqps:// URL, or "none": no broker; secret */
+    OPTION_LOG_LEVEL,      /* error warning info debug */
+    OPTION_LOG_FORMAT,     /* logfmt json */
+    OPTION_HELP,
+    OPTION_JSON,           /* status, show */
+    OPTION_DRY_RUN,        /* setup */
+    OPTION_GRANT_PRODUCER, /* setup: a role */
+    OPTION_QUEUE,          /* enqueue */
+    OPTION_PRIORITY,       /* enqueue; 0..9 */
+    OPTION_RUN_AT,         /* enqueue; a timestamp that PostgreSQL reads */
+    OPTION_DELAY,          /* enqueue; duration, 0..10 years */
+    OPTION_UNIQUE_KEY,     /* enqueue */
+    OPTION_MAX_ATTEMPTS,   /* enqueue; 1..1000 */
+    OPTION_TIMEOUT,        /* enqueue; duration, 1 ms..30 days */
+    OPTION_TRACE,          /* enqueue; a W3C traceparent */
+    OPTION_QUEUES,         /* worker; list, default "default" */
+    OPTION_HANDLERS,       /* worker; path of the handlers file */
+    OPTION_HANDLER,        /* worker; repeatable, KIND=COMMAND */
+    OPTION_SLOTS,          /* worker; 1..1000 tasks at once, default: number of processors */
+    OPTION_PRESENCE_URL,   /* worker; direct libpq URL when the database URL goes through a pooler; secret */
+    OPTION_DRAIN_LIMIT,    /* worker; duration, default 25s */
+    OPTION_UNTIL_EMPTY,    /* worker; flag */
+    OPTION_RUN_ONE,        /* worker; a kind; the argument is the payload's file */
+    OPTION_ONCE,           /* cleaner; flag */
+    OPTION_WINDOW,         /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
+    OPTION_COUNT
+};
+
+enum option_type {
+    OPTION_TYPE_TEXT,
+    OPTION_TYPE_INT,
+    OPTION_TYPE_DURATION, /* "250ms", "25s", "10min", "1h", "7d"; kept in milliseconds */
+    OPTION_TYPE_FLAG,
+    OPTION_TYPE_LIST,  /* a,b,c */
+    OPTION_TYPE_EACH,  /* may be given many times */
+    OPTION_TYPE_CHOICE /* one of `choices`, separated by spaces */
+};
+
+struct option_row {
+    enum option_id id;
+    const char *name; /* without the dashes */
+    char letter;      /* 0 = none */
+    enum option_type type;
+    unsigned commands; /* which commands take it */
+    const char *arg;   /* what --help calls the value */
+    const char *def;   /* in the form a user would type; NULL = none */
+    int64_t min, max;  /* of INT and DURATION (milliseconds) */
+    const char *unit;  /* of INT: "tasks", "ids" ...; NULL = none */
+    const char *choices;
+    const char *env; /* a second variable beside TENON_<NAME>, NULL = none */
+    bool secret;
+    const char *text; /* one sentence */
+};
+
+extern const struct option_row option_rows[OPTION_COUNT]; /* in the order of enum option_id */
+
+struct options; /* the values of one run */
+
+/* Read the command line of `command`, the environment and the config file.
+ *   argv    from the word after the command's name on; argv[0] is that name
+ *   false   CONFIG: an unknown option, a value that is not allowed (which, and what is), a config file
+ *           that cannot be read (file and line) */
+MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
+                             struct fault *f);
+void options_free(struct options *o);
+
+const char *option_text(const struct options *o, enum option_id id); /* NULL = not given */
+int64_t option_int(const struct options *o, enum option_id id);      /* INT, DURATION in ms; 0 = not given */
+bool option_flag(const struct options *o, enum option_id id);
+bool option_is_given(const struct options *o, enum option_id id); /* false: the default or nothing */
+
+/* LIST and EACH. */
+size_t option_items(const struct options *o, enum option_id id);
+const char *option_item(const struct options *o, enum option_id id, size_t i);
+
+/* What stands on the command line beside the options. */
+size_t options_args(const struct options *o);
+const char *options_arg(const struct options *o, size_t i);
+
+/* Parse "25s" into milliseconds. */
+MUST_CHECK bool duration_parse(const char *text, int64_t *ret_ms);
+
+/* The options of a command as they stand in --help; all of them as docs/options.md. */
+void options_help(FILE *out, enum command command);
+void options_markdown(FILE *out);
+
+#endif

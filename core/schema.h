@@ -1,0 +1,22 @@
+/* The schema `tenon` in the database against the one this program was built for. */
+#ifndef TENON_CORE_SCHEMA_H
+#define TENON_CORE_SCHEMA_H
+
+#include "core/db.h"
+
+struct migration {
+    int version;      /* 1, 2, 3 ... without a gap; the number in the file's name */
+    const char *name; /* the file's name, without its ending */
+    const char *text;
+    bool breaking; /* an older program must not go on with it: the file's first line says "-- breaking" */
+};
+
+extern const struct migration schema_migrations[]; /* generated from sql/migrations, by version */
+extern const size_t schema_migrations_n;
+
+/* May this program work with the database's schema?
+ *   false   CONFIG: there is no schema tenon, or an older one: "run tenon setup"
+ *           SCHEMA: a newer one that breaks older programs; other faults as db_exec() */
+MUST_CHECK bool schema_check(struct db *db, struct fault *f);
+
+#endif

@@ -1,0 +1,133 @@
+-- The rest of a task's life: finish, put back, cancel. The worker's own statements for claiming and
+-- finishing many tasks at once stand beside the worker.
+
+-- How long after its n-th failure a task waits: n^4 + 15 s, and up to 10 n s of jitter.
+-- The curve is Sidekiq's, which people know: 25 attempts take about three weeks.
+CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
+RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures);
+
+-- Make started tasks unstarted again, or dead: the one place where that happens.
+--   ids, attempts, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
+--               microseconds since 1970
+--   reasons     failed    the handler failed: charged, waits retry_delay
+--               later     the handler asked for a later run: not charged, waits delays_ms
+--               released  the worker could not run it: not charged, ready at once
+--               crashed   its worker died: counted as a crash, ready at once; the third is the last
+--               expired   it ran past its deadline: charged, waits retry_delay
+--               over      it ran past its deadline, and its kind says that this is the end
+--               dead      the handler says that it can never work
+--   errors      what went wrong, or NULL to keep the last error
+--   delays_ms   how long to wait instead, or NULL
+-- Returns the new state of each row that was changed. A row that is missing here either is no longer
+-- this claim's, or is locked by somebody else at the moment: ask again later.
+CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid,
+    reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE (id bigint, state text)
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    WITH given AS MATERIALIZED (
+        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, attempt, start_us, reason, error, delay_ms)
+    ), mine AS MATERIALIZED (
+        SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
+               t.crashes + (g.reason = 'crashed')::integer AS crashes,
+               t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
+          FROM given g JOIN tenon.task t ON t.id = g.id
+         WHERE t.attempt = g.attempt AND t.worker_id = $4
+           AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
+         ORDER BY t.id
+           FOR UPDATE OF t SKIP LOCKED
+    ), judged AS MATERIALIZED (
+        SELECT m.*, CASE WHEN m.reason = 'dead' THEN 'handler'
+                         WHEN m.reason = 'over' THEN 'deadline'
+                         WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
+                         WHEN m.reason IN ('failed', 'expired') AND m.failures >= m.max_attempts THEN 'failures'
+                    END AS dead_of
+          FROM mine m
+    ), gone AS (
+        DELETE FROM tenon.task t USING judged j WHERE t.id = j.id AND j.dead_of IS NOT NULL
+        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error
+    ), died AS (
+        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
+                                failures, crashes, max_attempts, priority, reason, queue, kind, payload,
+                                unique_key, trace, last_error)
+        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
+               failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
+               unique_key, trace, error
+          FROM gone g
+        RETURNING dead.id
+    ), back AS (
+        UPDATE tenon.task t
+           SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes,
+               last_error = j.error, delayed = true,
+               run_at = clock_timestamp() + CASE
+                   WHEN j.delay_ms IS NOT NULL THEN make_interval(secs => j.delay_ms / 1000.0)
+                   WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
+                   ELSE interval '0' END
+          FROM judged j WHERE t.id = j.id AND j.dead_of IS NULL
+        RETURNING t.id, t.failures, t.run_at
+    )
+    SELECT d.id, 'dead' FROM died d
+    UNION ALL
+    SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
+                      WHEN b.failures > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
+$$;
+
+-- Finish a task inside the handler's own transaction: its effects and its end commit together, so
+-- they happen exactly once.
+--   claim   TENON_TASK_CLAIM, or "claim" of the JSON line
+-- Raises when the claim is no longer valid (the task was recovered, cancelled or finished).
+CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    part text[] := string_to_array(claim, '/');
+    n    integer;
+BEGIN
+    IF claim IS NULL OR claim !~ '^[0-9]{1,19}/[0-9]{1,10}/[0-9]{1,17}/[0-9a-f-]{36}$' THEN
+        PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
+    END IF;
+    WITH gone AS (
+        DELETE FROM tenon.task t
+         WHERE t.id = part[1]::bigint AND t.attempt = part[2]::integer AND t.worker_id = part[4]::uuid
+           AND t.start_time = timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond'
+        RETURNING t.*)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace,
+                                last_error, result)
+    SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
+      FROM gone;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    IF n = 0 THEN
+        RAISE EXCEPTION 'tenon: the claim % is not valid any more', quote_literal(claim)
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
+    END IF;
+END $$;
+
+-- Cancel a task that has not ended. True when it was cancelled, false when there is none to cancel.
+-- One that runs is cancelled too: its worker loses the claim and stops the handler within seconds.
+CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    n integer;
+BEGIN
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
+    SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
+      FROM gone g;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n > 0;
+END $$;
+
+-- Let an application's role enqueue, cancel and finish, and nothing else.
+CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_many, tenon.cancel, tenon.finish TO %I', role);
+END $$;
+
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.put_back, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
