@@ -22,13 +22,13 @@ enum command {
 enum { COMMANDS_ALL = (1 << 6) - 1 };
 
 enum option_id {
-    OPTION_CONFIG,         /* path of the config file */
-    OPTION_DATABASE_URL,   /* libpq URL; secret */
-    OPTION_AMQP_URL,       /* amqp:// or amqps:// URL, or "none": no broker; secret */
-    OPTION_LOG_LEVEL,      /* error warning info debug */
-    OPTION_LOG_FORMAT,     /* logfmt json */
+    OPTION_CONFIG,       /* path of the config file; from the command line or TENON_CONFIG only */
+    OPTION_DATABASE_URL, /* libpq URL; secret */
+    OPTION_AMQP_URL,     /* amqp:// or amqps:// URL, or "none": no broker; secret */
+    OPTION_LOG_LEVEL,    /* error warning info debug */
+    OPTION_LOG_FORMAT,   /* logfmt json */
     OPTION_HELP,
-    OPTION_JSON,           /* status, show */
+    OPTION_JSON,           /* setup, status, show */
     OPTION_DRY_RUN,        /* setup */
     OPTION_GRANT_PRODUCER, /* setup: a role */
     OPTION_QUEUE,          /* enqueue */
@@ -39,22 +39,22 @@ enum option_id {
     OPTION_MAX_ATTEMPTS,   /* enqueue; 1..1000 */
     OPTION_TIMEOUT,        /* enqueue; duration, 1 ms..30 days */
     OPTION_TRACE,          /* enqueue; a W3C traceparent */
-    OPTION_QUEUES,         /* worker; list, default "default" */
+    OPTION_QUEUES,         /* worker, setup; list, default "default" */
     OPTION_HANDLERS,       /* worker; path of the handlers file */
     OPTION_HANDLER,        /* worker; repeatable, KIND=COMMAND */
-    OPTION_SLOTS,          /* worker; 1..1000 tasks at once, default: number of processors */
-    OPTION_PRESENCE_URL,   /* worker; direct libpq URL when the database URL goes through a pooler; secret */
-    OPTION_DRAIN_LIMIT,    /* worker; duration, default 25s */
-    OPTION_UNTIL_EMPTY,    /* worker; flag */
-    OPTION_RUN_ONE,        /* worker; a kind; the argument is the payload's file */
-    OPTION_ONCE,           /* cleaner; flag */
-    OPTION_WINDOW,         /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
+    OPTION_SLOTS,          /* worker; 1..1000 tasks at once, default "auto": the processors */
+    OPTION_PRESENCE_URL, /* worker; direct libpq URL when the database URL goes through a pooler; secret */
+    OPTION_DRAIN_LIMIT, /* worker; duration, default 25s */
+    OPTION_UNTIL_EMPTY, /* worker; flag */
+    OPTION_RUN_ONE,     /* worker; a kind; the argument is the payload's file */
+    OPTION_ONCE,        /* cleaner; flag */
+    OPTION_WINDOW,      /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
     OPTION_COUNT
 };
 
 enum option_type {
     OPTION_TYPE_TEXT,
-    OPTION_TYPE_INT,
+    OPTION_TYPE_INT,      /* with the default "auto", that word is the number of processors */
     OPTION_TYPE_DURATION, /* "250ms", "25s", "10min", "1h", "7d"; kept in milliseconds */
     OPTION_TYPE_FLAG,
     OPTION_TYPE_LIST,  /* a,b,c */
@@ -73,29 +73,39 @@ struct option_row {
     int64_t min, max;  /* of INT and DURATION (milliseconds) */
     const char *unit;  /* of INT: "tasks", "ids" ...; NULL = none */
     const char *choices;
-    const char *env; /* a second variable beside TENON_<NAME>, NULL = none */
-    bool secret;
-    const char *text; /* one sentence */
+    const char *env;                /* a second variable beside TENON_<NAME>, NULL = none */
+    bool secret;                    /* its value is never printed */
+    unsigned required;              /* the commands that refuse to start without it */
+    bool (*fits)(const char *text); /* of TEXT, and of an item of LIST and EACH; NULL = anything */
+    const char *allowed;            /* what `fits` wants, in words */
+    const char *text;               /* one sentence, in Markdown */
 };
 
 extern const struct option_row option_rows[OPTION_COUNT]; /* in the order of enum option_id */
 
 struct options; /* the values of one run */
 
-/* Read the command line of `command`, the environment and the config file.
- *   argv    from the word after the command's name on; argv[0] is that name
+/* "worker" */
+const char *command_word(enum command command);
+
+/* Read the command line of `command`, the environment and the config file. An empty variable counts as
+ * not given. With --help the rest is not looked at, and options_read() returns true.
+ *   argv    argv[0] is the command's name; reordered, so that arguments come last
  *   false   CONFIG: an unknown option, a value that is not allowed (which, and what is), a config file
- *           that cannot be read (file and line) */
+ *           that cannot be read (file and line), a required option that is missing; MEMORY */
 MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
                              struct fault *f);
 void options_free(struct options *o);
 
-const char *option_text(const struct options *o, enum option_id id); /* NULL = not given */
-int64_t option_int(const struct options *o, enum option_id id);      /* INT, DURATION in ms; 0 = not given */
+const char *option_text(const struct options *o,
+                        enum option_id id); /* NULL = not given, no default */
+int64_t option_int(const struct options *o,
+                   enum option_id id); /* INT, DURATION in ms; 0 = not given */
 bool option_flag(const struct options *o, enum option_id id);
-bool option_is_given(const struct options *o, enum option_id id); /* false: the default or nothing */
+bool option_is_given(const struct options *o,
+                     enum option_id id); /* false: the default or nothing */
 
-/* LIST and EACH. */
+/* LIST and EACH. In the environment EACH has one value per line. */
 size_t option_items(const struct options *o, enum option_id id);
 const char *option_item(const struct options *o, enum option_id id, size_t i);
 
@@ -103,10 +113,17 @@ const char *option_item(const struct options *o, enum option_id id, size_t i);
 size_t options_args(const struct options *o);
 const char *options_arg(const struct options *o, size_t i);
 
-/* Parse "25s" into milliseconds. */
+/* Parse "25s" into milliseconds: a whole number and one of ms, s, min, h, d. */
 MUST_CHECK bool duration_parse(const char *text, int64_t *ret_ms);
 
-/* The options of a command as they stand in --help; all of them as docs/options.md. */
+/* The row of a name as it stands on the command line, or in a config file with _ for -; or NULL. */
+const struct option_row *option_find(const char *name);
+
+/* "TENON_LOG_LEVEL" */
+void option_variable(const struct option_row *row, char *text, size_t size);
+
+/* The options of a command as they stand in --help; all of them as docs/options.md. Values are never
+ * shown, only defaults. */
 void options_help(FILE *out, enum command command);
 void options_markdown(FILE *out);
 

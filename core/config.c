@@ -1,0 +1,135 @@
+#include "core/config.h"
+
+#include "core/buf.h"
+
+#include <confuse.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEYS_MAX = 2 * OPTION_COUNT, WHERE_BYTES_MAX = PATH_MAX + 64 };
+
+/* libconfuse's callbacks carry no pointer of ours */
+static _Thread_local struct {
+    const char *path;
+    config_on_value *on_value;
+    void *owner;
+    struct fault *f;
+} reading;
+
+/* The option and the file to read are no settings of a file. */
+static bool is_key(const struct option_row *row)
+{
+    return row->id != OPTION_CONFIG && row->id != OPTION_HELP;
+}
+
+static void on_error(cfg_t *cfg, const char *fmt, va_list args)
+{
+    char text[512];
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    (void)fault_set(reading.f, FAULT_CONFIG, "%s:%d: %s", reading.path, cfg->line, text);
+}
+
+static int on_key(cfg_t *cfg, cfg_opt_t *opt)
+{
+    unsigned n = cfg_opt_size(opt);
+    const char **values = calloc(n + 1, sizeof *values);
+    if (!values) {
+        (void)fault_memory(reading.f);
+        return -1;
+    }
+    for (unsigned i = 0; i < n; i++) {
+        values[i] = cfg_opt_getnstr(opt, i);
+    }
+    char where[WHERE_BYTES_MAX];
+    (void)snprintf(where, sizeof where, "%s:%d: %s", reading.path, cfg->line, opt->name);
+    bool ok = reading.on_value(reading.owner, option_find(opt->name), where, values, n, reading.f);
+    free(values);
+    return ok ? 0 : -1;
+}
+
+/* "log-level" and "log_level"; `names` holds the second. */
+static size_t keys_fill(cfg_opt_t keys[KEYS_MAX + 1], char names[OPTION_COUNT][32])
+{
+    size_t n = 0;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = &option_rows[i];
+        if (!is_key(row)) {
+            continue;
+        }
+        (void)snprintf(names[i], sizeof names[i], "%s", row->name);
+        for (char *c = names[i]; (c = strchr(c, '-'));) {
+            *c = '_';
+        }
+        bool many = row->type == OPTION_TYPE_LIST || row->type == OPTION_TYPE_EACH;
+        const char *spellings[] = {row->name, names[i]};
+        for (int s = 0; s < (strcmp(row->name, names[i]) == 0 ? 1 : 2); s++) {
+            keys[n++] = many ? (cfg_opt_t)CFG_STR_LIST(spellings[s], NULL, CFGF_NODEFAULT)
+                             : (cfg_opt_t)CFG_STR(spellings[s], NULL, CFGF_NODEFAULT);
+        }
+    }
+    keys[n] = (cfg_opt_t)CFG_END();
+    return n;
+}
+
+static bool text_parse(const char *text, struct fault *f)
+{
+    cfg_opt_t keys[KEYS_MAX + 1];
+    char names[OPTION_COUNT][32];
+    size_t n = keys_fill(keys, names);
+    cfg_t *cfg = cfg_init(keys, CFGF_NONE);
+    if (!cfg) {
+        return fault_memory(f);
+    }
+    (void)cfg_set_error_function(cfg, on_error);
+    for (size_t i = 0; i < n; i++) {
+        (void)cfg_set_validate_func(cfg, keys[i].name, on_key);
+    }
+    if (cfg_parse_buf(cfg, text) != CFG_SUCCESS) {
+        (void)fault_set(f, FAULT_CONFIG, "%s:%d: this cannot be read", reading.path, cfg->line);
+    }
+    (void)cfg_free(cfg);
+    return f->code == FAULT_NONE;
+}
+
+/* Read whole, since libconfuse ends the program when a read fails. */
+static bool file_read(const char *path, struct buf *text, struct fault *f)
+{
+    FILE *file = fopen(path, "re");
+    char *at;
+    while (file && (at = buf_room(text, BUFSIZ))) {
+        size_t n = fread(at, 1, BUFSIZ, file);
+        buf_added(text, n);
+        if (n == 0) {
+            break;
+        }
+    }
+    if (!file || ferror(file)) {
+        (void)fault_set(f, FAULT_CONFIG, "the config file %s cannot be read: %s", path,
+                        strerror(errno));
+    } else if (text->failed) {
+        (void)fault_set(f, FAULT_CONFIG, "the config file %s is over the limit of %d bytes", path,
+                        CONFIG_BYTES_MAX);
+    } else if (strlen(buf_text(text)) != text->len) {
+        (void)fault_set(f, FAULT_CONFIG, "the config file %s holds a NUL byte; it is not text",
+                        path);
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return f->code == FAULT_NONE;
+}
+
+bool config_read(const char *path, config_on_value *on_value, void *owner, struct fault *f)
+{
+    struct buf text;
+    buf_init(&text, CONFIG_BYTES_MAX + BUFSIZ);
+    reading.path = path;
+    reading.on_value = on_value;
+    reading.owner = owner;
+    reading.f = f;
+    bool ok = file_read(path, &text, f) && text_parse(buf_text(&text), f);
+    buf_clear(&text);
+    return ok;
+}
