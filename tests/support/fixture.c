@@ -1,0 +1,196 @@
+#include "tests/support/fixture.h"
+
+#include "tests/support/broker.h"
+#include "tests/support/process.h"
+#include "tests/support/template.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { VHOSTS = 16, VHOST_TRIES = 6000, VHOST_PAUSE_MS = 10 };
+
+const char *test_env(const char *name)
+{
+    const char *value = getenv(name);
+    if (!value || !*value) {
+        fail_msg("%s is not set: run script/test, or eval \"$(script/services env)\"", name);
+    }
+    return value;
+}
+
+void url_with_path(const char *url, const char *path, char *ret, size_t size)
+{
+    const char *host = strstr(url, "://");
+    const char *slash = host ? strrchr(host + 3, '/') : NULL;
+    if (!host ||
+        (size_t)snprintf(ret, size, "%.*s/%s", (int)((slash ? slash : url + strlen(url)) - url),
+                         url, path) >= size) {
+        fail_msg(
+            "DATABASE_URL and AMQP_URL must be URLs such as postgresql://user:word@host:port/name");
+    }
+}
+
+/* Databases of tests whose process is gone without having cleaned up: test_<pid>_<n>. */
+static void drop_leftovers(PGconn *maintenance)
+{
+    PGresult *result = PQexec(maintenance,
+                              "SELECT datname, split_part(datname, '_', 2) FROM pg_database "
+                              "WHERE datname ~ '^test_[0-9]+_[0-9]+$'");
+    for (int i = 0; i < PQntuples(result); i++) {
+        pid_t pid = (pid_t)strtol(PQgetvalue(result, i, 1), NULL, 10);
+        if (kill(pid, 0) != 0 && errno == ESRCH) {
+            sql_run(maintenance, "DROP DATABASE IF EXISTS %s WITH (FORCE)",
+                    PQgetvalue(result, i, 0));
+        }
+    }
+    PQclear(result);
+}
+
+static void make_database(struct fixture *fx)
+{
+    static int count;
+    char template[TEMPLATE_NAME_BYTES];
+    const char *url = test_env("DATABASE_URL");
+    fx->maintenance = sql_connect(url);
+    if (count == 0) {
+        drop_leftovers(fx->maintenance);
+    }
+    template_make(fx->maintenance, url, template);
+    (void)snprintf(fx->database, sizeof fx->database, "test_%d_%d", (int)getpid(), ++count);
+    sql_run(fx->maintenance, "CREATE DATABASE %s TEMPLATE %s", fx->database, template);
+    url_with_path(url, fx->database, fx->database_url, sizeof fx->database_url);
+    fx->conn = sql_connect(fx->database_url);
+    /* the template may be of yesterday */
+    sql_run(fx->conn, "SELECT tenon.make_partitions()");
+}
+
+/* Whoever holds the lock (hashtext('tenon tests'), n) on the maintenance database owns vhost t<n>. */
+static int lock_vhost(PGconn *maintenance)
+{
+    for (int try = 0; try < VHOST_TRIES; try++) {
+        for (int n = 1; n <= VHOSTS; n++) {
+            if (sql_bool(maintenance, "SELECT pg_try_advisory_lock(hashtext('tenon tests'), %d)",
+                         n)) {
+                return n;
+            }
+        }
+        (void)poll(NULL, 0, VHOST_PAUSE_MS);
+    }
+    fail_msg("all of the virtual hosts t1 to t%d are in use", VHOSTS);
+    return 0;
+}
+
+/* script/test makes them all in one go; here only for somebody who runs a test program by hand. */
+static struct broker *open_vhost(struct fixture *fx)
+{
+    struct broker *b = broker_open(fx->amqp_url);
+    if (!b) {
+        char command[1024];
+        (void)snprintf(command, sizeof command, "%s vhosts %s >&2", test_env("TENON_SERVICES"),
+                       fx->vhost);
+        if (system(command) != 0) {
+            fail_msg("could not make the virtual host %s: %s", fx->vhost, command);
+        }
+        b = broker_open(fx->amqp_url);
+    }
+    if (!b) {
+        fail_msg("the virtual host %s does not exist: script/services vhosts %d", fx->vhost,
+                 VHOSTS);
+    }
+    return b;
+}
+
+static void make_vhost(struct fixture *fx)
+{
+    const char *url = test_env("AMQP_URL");
+    (void)snprintf(fx->vhost, sizeof fx->vhost, "t%d", lock_vhost(fx->maintenance));
+    url_with_path(url, fx->vhost, fx->amqp_url, sizeof fx->amqp_url);
+    struct broker *b = open_vhost(fx);
+    broker_delete_queue(b, "default");
+    broker_delete_exchange(b);
+    broker_close(b);
+}
+
+/* AMQP cannot list queues; but every queue of a test is named in its database. */
+static void empty_vhost(struct fixture *fx)
+{
+    struct broker *b = broker_open(fx->amqp_url);
+    PGresult *result = PQexec(fx->conn,
+                              "SELECT 'default' UNION SELECT queue FROM tenon.tasks UNION "
+                              "SELECT name FROM tenon.queue UNION "
+                              "SELECT unnest(queues) FROM tenon.worker");
+    for (int i = 0; b && i < PQntuples(result); i++) {
+        broker_delete_queue(b, PQgetvalue(result, i, 0));
+    }
+    PQclear(result);
+    if (b) {
+        broker_delete_exchange(b);
+    }
+    broker_close(b);
+}
+
+static void make_dir(struct fixture *fx)
+{
+    (void)snprintf(fx->dir, sizeof fx->dir, "/tmp/tenon-test.XXXXXX");
+    if (!mkdtemp(fx->dir)) {
+        fail_msg("could not make %s: %s", fx->dir, strerror(errno));
+    }
+    (void)snprintf(fx->journal, sizeof fx->journal, "%s/journal", fx->dir);
+}
+
+static void remove_dir(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+    while (dir && (entry = readdir(dir))) {
+        char file[512];
+        (void)snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            unlink(file) != 0) {
+            remove_dir(file);
+        }
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    (void)rmdir(path);
+}
+
+int fixture_setup_database(void **state)
+{
+    struct fixture *fx = calloc(1, sizeof *fx);
+    *state = fx;
+    make_dir(fx);
+    make_database(fx);
+    return 0;
+}
+
+int fixture_setup(void **state)
+{
+    int failed = fixture_setup_database(state);
+    make_vhost(*state);
+    return failed;
+}
+
+int fixture_teardown(void **state)
+{
+    struct fixture *fx = *state;
+    processes_end(fx);
+    if (*fx->vhost) {
+        empty_vhost(fx);
+    }
+    PQfinish(fx->conn);
+    sql_run(fx->maintenance, "DROP DATABASE %s WITH (FORCE)", fx->database);
+    PQfinish(fx->maintenance);
+    if (getenv("TEST_KEEP")) {
+        print_message("kept: %s\n", fx->dir);
+    } else {
+        remove_dir(fx->dir);
+    }
+    free(fx);
+    return 0;
+}

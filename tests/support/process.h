@@ -1,0 +1,60 @@
+/* Processes of a test: the program tenon and others. They die with the test, whatever happens. */
+#ifndef TENON_TESTS_SUPPORT_PROCESS_H
+#define TENON_TESTS_SUPPORT_PROCESS_H
+
+#include "tests/support/fixture.h"
+
+#include <sys/types.h>
+
+struct process {
+    pid_t pid;
+    char name[32];
+    char out[128]; /* the file with its stdout */
+    char log[128]; /* the file with its stderr */
+    bool gone;
+    int status; /* exit code, or 128 + signal; when gone */
+    struct process *next;
+};
+
+/* Start a program. It gets the test's environment with DATABASE_URL, AMQP_URL ("none" without a
+ * virtual host) and TEST_JOURNAL set to the fixture's, and then `env`, each "NAME=value" (a bare
+ * "NAME" is unset); NULL = nothing more. `argv` ends with NULL; its first word is looked for in PATH. */
+struct process *process_spawn(struct fixture *fx, const char *const *argv, const char *const *env);
+
+/* The program tenon: TENON(fx, "worker", "--slots", "2"). */
+#define TENON(fx, ...) tenon_spawn((fx), (const char *const[]){__VA_ARGS__, NULL}, NULL)
+struct process *tenon_spawn(struct fixture *fx, const char *const *args, const char *const *env);
+
+/* Start tenon, wait for its end, compare its exit code; returns its stdout, free(). */
+#define TENON_RUN(fx, code, ...) tenon_run((fx), (code), (const char *const[]){__VA_ARGS__, NULL})
+char *tenon_run(struct fixture *fx, int code, const char *const *args);
+
+/* Wait until a line of its log contains `text`, e.g. "event=worker_ready"; fails, with the end of the
+ * log, when the process ends before or after limit_ms. */
+void process_await_line(struct process *p, const char *text, int64_t limit_ms);
+
+/* How many lines of its log contain `text`. */
+size_t process_lines(const struct process *p, const char *text);
+
+/* Send a signal, to it alone. */
+void process_signal(struct process *p, int signal);
+
+/* kill -9, and wait until it is gone. */
+void process_kill(struct process *p);
+
+/* Wait until it is gone; returns exit code, or 128 + signal. Fails after limit_ms. */
+int process_wait(struct process *p, int64_t limit_ms);
+
+/* Has it ended? Does not wait. */
+bool process_is_gone(struct process *p);
+
+/* The content of a file, free(); fails when it cannot be read. */
+char *file_text(const char *path);
+
+/* The path of a handler of tests/support/handlers: "tenon_task", "journal.sh". */
+void handler_path(const char *name, char *ret, size_t size);
+
+/* Kill and reap all that is left of the fixture, and every other child of the test. */
+void processes_end(struct fixture *fx);
+
+#endif

@@ -1,0 +1,189 @@
+#include "tests/support/sql.h"
+
+#include "core/now.h"
+
+#include <poll.h>
+#include <stdio.h>
+
+enum { AWAIT_PAUSE_MS = 5 };
+
+static char *text_of(const char *fmt, va_list args)
+{
+    char *text = NULL;
+    if (vasprintf(&text, fmt, args) < 0) {
+        fail_msg("out of memory");
+    }
+    return text;
+}
+
+static const char *or_none(const char *text)
+{
+    return text ? text : "";
+}
+
+/* What PostgreSQL said: state, message, detail and hint on one line. */
+static void error_text(const PGresult *result, char *text, size_t size)
+{
+    (void)snprintf(text, size, "%s %s %s",
+                   or_none(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)),
+                   or_none(PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL)),
+                   or_none(PQresultErrorField(result, PG_DIAG_MESSAGE_HINT)));
+}
+
+static PGresult *run(PGconn *conn, const char *text)
+{
+    PGresult *result = PQexec(conn, text);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+        print_error("%s\n%s\n", text, result ? PQresultErrorMessage(result) : PQerrorMessage(conn));
+        fail_msg("a statement that must succeed failed");
+    }
+    return result;
+}
+
+static void ignore_notice(void *arg, const PGresult *result)
+{
+    (void)arg;
+    (void)result;
+}
+
+PGconn *sql_connect(const char *url)
+{
+    PGconn *conn = PQconnectdb(url);
+    if (PQstatus(conn) != CONNECTION_OK) {
+        fail_msg("could not connect to PostgreSQL: %s", PQerrorMessage(conn));
+    }
+    (void)PQsetNoticeReceiver(conn, ignore_notice, NULL);
+    return conn;
+}
+
+void sql_runv(PGconn *conn, const char *fmt, va_list args)
+{
+    char *text = text_of(fmt, args);
+    PQclear(run(conn, text));
+    free(text);
+}
+
+char *sql_textv(PGconn *conn, const char *fmt, va_list args)
+{
+    char *text = text_of(fmt, args);
+    PGresult *result = run(conn, text);
+    bool any = PQntuples(result) > 0 && !PQgetisnull(result, 0, 0);
+    char *value = any ? strdup(PQgetvalue(result, 0, 0)) : NULL;
+    PQclear(result);
+    free(text);
+    return value;
+}
+
+void sql_run(PGconn *conn, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    sql_runv(conn, fmt, args);
+    va_end(args);
+}
+
+char *sql_text(PGconn *conn, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *value = sql_textv(conn, fmt, args);
+    va_end(args);
+    return value;
+}
+
+int64_t sql_int(PGconn *conn, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *value = sql_textv(conn, fmt, args);
+    va_end(args);
+    int64_t n = value ? strtoll(value, NULL, 10) : 0;
+    free(value);
+    return n;
+}
+
+bool sql_bool(PGconn *conn, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *value = sql_textv(conn, fmt, args);
+    va_end(args);
+    bool is = value && *value == 't';
+    free(value);
+    return is;
+}
+
+/* Every part of `parts` must stand in `text`. */
+static void contains_all(const char *text, const char *parts)
+{
+    char *copy = strdup(parts), *rest = copy, *part;
+    while ((part = strsep(&rest, "|"))) {
+        if (!strstr(text, part)) {
+            print_error("\"%s\" does not contain \"%s\"\n", text, part);
+            free(copy);
+            fail_msg("the error does not say what it should");
+        }
+    }
+    free(copy);
+}
+
+void sql_fails(PGconn *conn, const char *state, const char *parts, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    char *text = text_of(fmt, args);
+    va_end(args);
+    PGresult *result = PQexec(conn, text);
+    char error[4096], got[6] = "";
+    error_text(result, error, sizeof error);
+    (void)snprintf(got, sizeof got, "%s", or_none(PQresultErrorField(result, PG_DIAG_SQLSTATE)));
+    PQclear(result);
+    if (strcmp(got, state) != 0) {
+        print_error("%.2000s\nexpected %s, got %s %s\n", text, state, *got ? got : "no error",
+                    error);
+        free(text);
+        fail_msg("the statement did not fail as it should");
+    }
+    free(text);
+    contains_all(error, parts);
+}
+
+static void print_row(const PGresult *result)
+{
+    for (int i = 0; PQntuples(result) > 0 && i < PQnfields(result); i++) {
+        print_error("%s%s=%s", i ? " " : "    ", PQfname(result, i),
+                    PQgetisnull(result, 0, i) ? "NULL" : PQgetvalue(result, 0, i));
+    }
+    print_error("%s\n", PQntuples(result) > 0 ? "" : "    (no row)");
+}
+
+void sql_awaitv(PGconn *conn, int64_t limit_ms, const char *fmt, va_list args)
+{
+    char *text = text_of(fmt, args);
+    int64_t deadline_ms = now_ms() + limit_ms;
+    for (;;) {
+        bool late = now_ms() >= deadline_ms;
+        PGresult *result = run(conn, text);
+        bool is = PQntuples(result) > 0 && *PQgetvalue(result, 0, 0) == 't';
+        if (!is && late) {
+            print_error("%s\n", text);
+            print_row(result);
+            fail_msg("not true within %lld ms", (long long)limit_ms);
+        }
+        PQclear(result);
+        if (is) {
+            break;
+        }
+        (void)poll(NULL, 0, AWAIT_PAUSE_MS);
+    }
+    free(text);
+}
+
+void sql_await(PGconn *conn, int64_t limit_ms, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    sql_awaitv(conn, limit_ms, fmt, args);
+    va_end(args);
+}

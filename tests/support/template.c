@@ -1,0 +1,61 @@
+#include "tests/support/template.h"
+
+#include "core/schema.h"
+#include "tests/support/fixture.h"
+
+#include <stdio.h>
+
+/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
+static uint64_t migrations_hash(void)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < schema_migrations_n; i++) {
+        for (const char *c = schema_migrations[i].text; *c; c++) {
+            hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+        }
+    }
+    return hash;
+}
+
+void template_migrate(PGconn *conn)
+{
+    sql_run(
+        conn,
+        "CREATE SCHEMA tenon;"
+        "CREATE TABLE tenon.migration (version integer PRIMARY KEY, name text NOT NULL,"
+        " breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())");
+    for (size_t i = 0; i < schema_migrations_n; i++) {
+        const struct migration *m = &schema_migrations[i];
+        sql_run(
+            conn,
+            "BEGIN; SET LOCAL search_path = pg_catalog; %s;"
+            "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s); COMMIT",
+            m->text, m->version, m->name, m->breaking ? "true" : "false");
+    }
+}
+
+static void make(PGconn *maintenance, const char *url, const char *name)
+{
+    char own_url[512];
+    sql_run(maintenance, "DROP DATABASE IF EXISTS %s WITH (FORCE)", name);
+    sql_run(maintenance, "CREATE DATABASE %s TEMPLATE template0", name);
+    url_with_path(url, name, own_url, sizeof own_url);
+    PGconn *conn = sql_connect(own_url);
+    template_migrate(conn);
+    PQfinish(conn);
+    /* this says that it is complete, and keeps everybody out, so that it can always be copied */
+    sql_run(maintenance, "ALTER DATABASE %s WITH IS_TEMPLATE true ALLOW_CONNECTIONS false", name);
+}
+
+void template_make(PGconn *maintenance, const char *url, char name[TEMPLATE_NAME_BYTES])
+{
+    (void)snprintf(name, TEMPLATE_NAME_BYTES, "tenon_template_%016llx",
+                   (unsigned long long)migrations_hash());
+    sql_run(maintenance, "SELECT pg_advisory_lock(hashtext('tenon tests'), 0)");
+    if (!sql_bool(maintenance, "SELECT datistemplate FROM pg_database WHERE datname = '%s'",
+                  name)) {
+        /* a half-made one is no template yet, and can be dropped */
+        make(maintenance, url, name);
+    }
+    sql_run(maintenance, "SELECT pg_advisory_unlock(hashtext('tenon tests'), 0)");
+}
