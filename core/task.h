@@ -15,7 +15,8 @@ enum task_state {
     TASK_DONE,      /* in tenon.finished */
     TASK_CANCELLED, /* in tenon.finished */
     TASK_DEAD,      /* in tenon.dead */
-    TASK_STATE_COUNT
+    TASK_STATE_COUNT,
+    TASK_NONE = TASK_STATE_COUNT, /* there is no row: not enqueued yet, or forgotten */
 };
 
 struct task_act {
@@ -23,12 +24,17 @@ struct task_act {
     enum task_state from;
     enum task_state to;
     const char *who;  /* "worker", "cleaner", "application", "time" */
+    const char *how;  /* the SQL that does it; of tenon.put_back() also the reason */
     const char *text; /* when, in one line */
 };
 
 extern const struct task_act task_acts[];
 extern const size_t task_acts_n;
 
+/* "scheduled", as in the view tenon.tasks; "" for TASK_NONE. */
 const char *task_state_word(enum task_state state);
+
+/* What a state means, in one line; "" for TASK_NONE. */
+const char *task_state_text(enum task_state state);
 
 #endif

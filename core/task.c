@@ -1,0 +1,72 @@
+#include "core/task.h"
+
+static const struct {
+    const char *word, *text;
+} states[TASK_STATE_COUNT + 1] = {
+    [TASK_SCHEDULED] = {"scheduled", "in `tenon.task`: never failed, `run_at` lies ahead"},
+    [TASK_READY] = {"ready", "in `tenon.task`: `run_at` has come, no `start_time`"},
+    [TASK_RUNNING] = {"running",
+                      "in `tenon.task`: a worker has claimed it, `start_time` says when"},
+    [TASK_RETRYING] = {"retrying",
+                       "in `tenon.task`: failed or crashed before, `run_at` lies ahead"},
+    [TASK_DONE] = {"done", "in `tenon.finished`: it ended well"},
+    [TASK_CANCELLED] = {"cancelled", "in `tenon.finished`: somebody cancelled it"},
+    [TASK_DEAD] = {"dead", "in `tenon.dead`: it failed for good, `reason` says how"},
+    [TASK_NONE] = {"", ""},
+};
+
+const char *task_state_word(enum task_state state)
+{
+    return states[state].word;
+}
+
+const char *task_state_text(enum task_state state)
+{
+    return states[state].text;
+}
+
+const struct task_act task_acts[] = {
+    {"enqueue", TASK_NONE, TASK_READY, "application", "tenon.enqueue", "it may run at once"},
+    {"enqueue", TASK_NONE, TASK_SCHEDULED, "application", "tenon.enqueue",
+     "run_at or delay says later"},
+    {"due", TASK_SCHEDULED, TASK_READY, "time", "no statement", "run_at has come"},
+    {"due", TASK_RETRYING, TASK_READY, "time", "no statement", "run_at has come"},
+    {"claim", TASK_READY, TASK_RUNNING, "worker", "worker/claim.sql, worker/look.sql",
+     "a worker with a free slot serves its queue and kind"},
+    {"finish", TASK_RUNNING, TASK_DONE, "worker, or the handler itself",
+     "worker/finish.sql, tenon.finish", "the handler says that it is done"},
+    {"fail", TASK_RUNNING, TASK_RETRYING, "worker", "tenon.put_back, failed",
+     "the handler failed, fewer than max_attempts times"},
+    {"fail", TASK_RUNNING, TASK_DEAD, "worker", "tenon.put_back, failed",
+     "the handler failed for the max_attempts-th time"},
+    {"postpone", TASK_RUNNING, TASK_SCHEDULED, "worker", "tenon.put_back, later",
+     "the handler asks for a later run, and the task never failed"},
+    {"postpone", TASK_RUNNING, TASK_RETRYING, "worker", "tenon.put_back, later",
+     "the handler asks for a later run, and the task failed before"},
+    {"release", TASK_RUNNING, TASK_READY, "worker", "tenon.put_back, released",
+     "the worker could not run it, or stops before it is through"},
+    {"crash", TASK_RUNNING, TASK_READY, "cleaner, or the worker", "tenon.put_back, crashed",
+     "who ran it died, for the first or second time"},
+    {"crash", TASK_RUNNING, TASK_DEAD, "cleaner, or the worker", "tenon.put_back, crashed",
+     "who ran it died, for the third time"},
+    {"expire", TASK_RUNNING, TASK_RETRYING, "worker, or the cleaner", "tenon.put_back, expired",
+     "it ran past its deadline; charged like a failure"},
+    {"expire", TASK_RUNNING, TASK_DEAD, "worker, or the cleaner", "tenon.put_back, expired",
+     "it ran past its deadline, the max_attempts-th failure"},
+    {"overrun", TASK_RUNNING, TASK_DEAD, "worker, or the cleaner", "tenon.put_back, over",
+     "it ran past its deadline, and on_expired of its kind is dead"},
+    {"give_up", TASK_RUNNING, TASK_DEAD, "worker", "tenon.put_back, dead",
+     "the handler says that it can never work"},
+    {"cancel", TASK_SCHEDULED, TASK_CANCELLED, "application", "tenon.cancel",
+     "somebody cancels it"},
+    {"cancel", TASK_READY, TASK_CANCELLED, "application", "tenon.cancel", "somebody cancels it"},
+    {"cancel", TASK_RETRYING, TASK_CANCELLED, "application", "tenon.cancel", "somebody cancels it"},
+    {"cancel", TASK_RUNNING, TASK_CANCELLED, "application", "tenon.cancel",
+     "somebody cancels it; its worker loses the claim and stops the handler"},
+    {"forget", TASK_DONE, TASK_NONE, "cleaner", "dropping a partition of tenon.finished",
+     "its day lies further back than history_keep"},
+    {"forget", TASK_CANCELLED, TASK_NONE, "cleaner", "dropping a partition of tenon.finished",
+     "its day lies further back than history_keep"},
+};
+
+const size_t task_acts_n = sizeof task_acts / sizeof *task_acts;
