@@ -1,0 +1,68 @@
+/* One claimed task, from its claim to the commit that ends it. */
+#ifndef TENON_WORKER_DECIDE_CLAIM_H
+#define TENON_WORKER_DECIDE_CLAIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+/* WAITING -> GIVEN -> ENDED -> SENT -> (gone); DOUBTFUL when an exchange's outcome is not known. */
+enum claim_state {
+    CLAIM_WAITING,  /* no child has it yet */
+    CLAIM_GIVEN,    /* a child runs it */
+    CLAIM_ENDED,    /* it has an outcome, which the database does not know yet */
+    CLAIM_SENT,     /* the exchange in flight carries the outcome */
+    CLAIM_DOUBTFUL, /* ask the database what became of it */
+};
+
+enum claim_outcome {
+    OUTCOME_NONE,
+    OUTCOME_DONE,
+    OUTCOME_FAILED,   /* charged, waits */
+    OUTCOME_LATER,    /* not charged, waits delay_ms */
+    OUTCOME_DEAD,     /* can never work */
+    OUTCOME_RELEASED, /* could not be run here: not charged, ready at once */
+};
+
+/* The strings live behind the struct, in one allocation, but for `reply` and `error`. */
+struct claim {
+    int64_t id;
+    int64_t start_us; /* start_time as microseconds since 1970; part of the fence */
+    int64_t timeout_ms;
+    int32_t attempt; /* part of the fence */
+    int32_t failures;
+    int32_t max_attempts;
+    int32_t priority;
+    const char *queue;
+    const char *kind;
+    const char *trace;   /* NULL = none */
+    const char *payload; /* JSON text on one line, as PostgreSQL printed it */
+    size_t payload_bytes;
+
+    int handler; /* index, -1 = none serves its kind */
+    int slot;    /* while GIVEN */
+    enum claim_state state;
+    enum claim_outcome outcome;
+    bool out_of_time;    /* its child is being stopped because of it */
+    bool hashed;         /* false: an older claim of the same task stands in the hash */
+    int64_t since_ms;    /* when it came into WAITING or GIVEN */
+    int64_t deadline_ms; /* while GIVEN */
+    int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
+    char *reply;         /* JSON object whose key "result" is kept; NULL = no result; owned */
+    char *error;         /* owned; NULL = none */
+    int64_t delay_ms;    /* -1 = the usual */
+
+    struct claim *prev, *next; /* in one list of its owner: waiting, a slot's, or ended */
+    UT_hash_handle hh;         /* by id, among all that are held */
+};
+
+/* The texts are copied; `trace` and `payload` may be NULL. NULL when there is no memory. */
+struct claim *claim_new(int64_t id, const char *queue, const char *kind, const char *trace,
+                        const char *payload, size_t payload_bytes);
+void claim_free(struct claim *c);
+
+/* The word that tenon.put_back knows for an outcome. */
+const char *claim_reason(enum claim_outcome outcome);
+
+#endif

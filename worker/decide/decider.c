@@ -1,0 +1,348 @@
+#include "worker/decide/decider.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+struct decider *decider_new(int n_slots, int n_handlers, const char *const *kinds, const bool *pool,
+                            int64_t drain_limit_ms, bool until_empty, uint64_t seed, int64_t now_ms)
+{
+    struct decider *d = calloc(1, sizeof *d);
+    if (!d || !wakeups_init(&d->wakeups)) {
+        free(d);
+        return NULL;
+    }
+    d->n_slots = n_slots;
+    d->n_handlers = n_handlers;
+    for (int i = 0; i < n_handlers; i++) {
+        d->handlers[i] = (struct decider_handler){.kinds = kinds[i], .pool = pool[i], .room = 1};
+    }
+    d->drain_limit_ms = drain_limit_ms;
+    d->until_empty = until_empty;
+    d->random = seed | 1;
+    d->outcomes_max = EXCHANGE_OUTCOMES_MAX;
+    d->retry_pause_ms = RETRY_MIN_MS;
+    d->attention_ms = d->stop_ms = INT64_MAX;
+    d->full_since_ms = -1;
+    d->absent_since_ms = now_ms;
+    d->rate_from_ms = now_ms;
+    d->ewma_us = 2 * FAST_US;
+    return d;
+}
+
+void decider_free(struct decider *d)
+{
+    if (!d) {
+        return;
+    }
+    struct claim *c, *next;
+    DL_FOREACH_SAFE(d->ended, c, next)
+    {
+        if (!c->hashed) {
+            claim_free(c);
+        }
+    }
+    HASH_ITER(hh, d->held, c, next)
+    {
+        HASH_DEL(d->held, c);
+        claim_free(c);
+    }
+    wakeups_clear(&d->wakeups);
+    free(d->actions);
+    free(d);
+}
+
+/* A spare action to write to when there is no memory for one more; decider_decide() then ends the
+ * worker, because an action that is lost would leave it waiting for ever. */
+static struct action spare;
+
+struct action *decider_act(struct decider *d, enum action_type type)
+{
+    if (d->n_actions == d->cap_actions) {
+        size_t cap = d->cap_actions ? 2 * d->cap_actions : 64;
+        struct action *actions = realloc(d->actions, cap * sizeof *actions);
+        if (!actions) {
+            d->no_memory = true;
+            return &spare;
+        }
+        d->actions = actions;
+        d->cap_actions = cap;
+    }
+    struct action *a = &d->actions[d->n_actions++];
+    a->type = type;
+    a->slot = a->handler = -1;
+    a->n = 0;
+    a->claim = NULL;
+    a->task = 0;
+    a->text[0] = '\0';
+    return a;
+}
+
+void decider_note(struct decider *d, enum note note, int64_t task, const char *fmt, ...)
+{
+    struct action *a = decider_act(d, ACTION_NOTE);
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(a->text, sizeof a->text, fmt, args);
+    va_end(args);
+    a->note = note;
+    a->task = task;
+}
+
+int64_t decider_jitter(struct decider *d, int64_t n)
+{
+    d->random ^= d->random << 13; /* xorshift64, Marsaglia 2003 */
+    d->random ^= d->random >> 7;
+    d->random ^= d->random << 17;
+    return n > 0 ? (int64_t)(d->random % (uint64_t)n) : 0;
+}
+
+/* Take a claim out of the list it is in. */
+static void unlist(struct decider *d, struct claim *c)
+{
+    switch (c->state) {
+    case CLAIM_WAITING:
+        DL_DELETE(d->handlers[c->handler].waiting, c);
+        d->handlers[c->handler].n_waiting--;
+        d->n_waiting--;
+        break;
+    case CLAIM_GIVEN:
+        DL_DELETE(d->slots[c->slot].given, c);
+        d->slots[c->slot].n_given--;
+        d->n_given--;
+        c->slot = -1;
+        break;
+    case CLAIM_ENDED:
+        DL_DELETE(d->ended, c);
+        break;
+    case CLAIM_DOUBTFUL:
+        DL_DELETE(d->doubtful, c);
+        break;
+    case CLAIM_SENT: /* the exchange has it */
+        break;
+    }
+}
+
+void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    c->state = CLAIM_WAITING;
+    c->since_ms = now_ms;
+    DL_APPEND(d->handlers[c->handler].waiting, c);
+    d->handlers[c->handler].n_waiting++;
+    d->n_waiting++;
+}
+
+void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error)
+{
+    unlist(d, c);
+    c->outcome = outcome;
+    if (error) {
+        free(c->error);
+        c->error = error;
+    }
+    c->state = CLAIM_ENDED;
+    DL_APPEND(d->ended, c);
+}
+
+void decider_drop_claim(struct decider *d, struct claim *c)
+{
+    unlist(d, c);
+    if (c->hashed) {
+        HASH_DEL(d->held, c);
+    }
+    d->n_held--;
+    claim_free(c);
+}
+
+/* Give back what no child has yet. */
+static void release_waiting(struct decider *d)
+{
+    for (int i = 0; i < d->n_handlers; i++) {
+        while (d->handlers[i].waiting) {
+            decider_end_claim(d, d->handlers[i].waiting, OUTCOME_RELEASED, NULL);
+        }
+    }
+}
+
+static void stop(struct decider *d, int64_t now_ms)
+{
+    d->stop_level++;
+    wakeups_forget(&d->wakeups);
+    release_waiting(d);
+    if (d->stop_level == 1) {
+        d->stop_ms = now_ms + d->drain_limit_ms;
+        decider_note(d, NOTE_DRAINING, 0, "%d tasks run, up to %lld ms to finish", d->n_given,
+                     (long long)d->drain_limit_ms);
+    } else {
+        d->stop_ms = now_ms;
+    }
+}
+
+static void presence(struct decider *d, const struct event *e, int64_t now_ms)
+{
+    d->present = e->up;
+    if (!e->up) {
+        d->absent_since_ms = now_ms;
+        return;
+    }
+    if (!e->renewed) {
+        return;
+    }
+    /* under the old id the cleaner has given our tasks to others: whatever we hold is not ours */
+    slots_stop_all(d, STOP_LOST, SIGKILL, now_ms);
+    for (int i = 0; i < d->n_handlers; i++) {
+        while (d->handlers[i].waiting) {
+            decider_drop_claim(d, d->handlers[i].waiting);
+        }
+    }
+    while (d->ended) {
+        decider_note(d, NOTE_CLAIM_LOST, d->ended->id, "the worker had been declared dead");
+        d->count_lost++;
+        decider_drop_claim(d, d->ended);
+    }
+    d->need_own = false;
+}
+
+static void broker(struct decider *d, const struct event *e, int64_t now_ms)
+{
+    wakeups_forget(&d->wakeups);
+    d->epoch = e->epoch;
+    if (!e->up) {
+        d->next_look_ms = now_ms;
+    }
+}
+
+void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
+{
+    switch (e->type) {
+    case EVENT_WAKEUPS:
+        if (e->epoch > d->epoch) {
+            wakeups_forget(&d->wakeups);
+            d->epoch = e->epoch;
+        }
+        if (e->epoch == d->epoch && d->stop_level == 0 && d->prefetch > 0) {
+            (void)wakeups_add(&d->wakeups, e->epoch, e->ids, e->n, e->last_tag);
+        }
+        break;
+    case EVENT_BROKER:
+        broker(d, e, now_ms);
+        break;
+    case EVENT_PRESENCE:
+        presence(d, e, now_ms);
+        break;
+    case EVENT_EXCHANGED:
+        plan_exchanged(d, now_ms);
+        break;
+    case EVENT_EXCHANGE_FAILED:
+        plan_failed(d, e->failure, e->text, now_ms);
+        break;
+    case EVENT_CHILD_READY:
+        slots_child_ready(d, e->slot, e->room);
+        break;
+    case EVENT_REPLY:
+        slots_reply(d, e, now_ms);
+        break;
+    case EVENT_CHILD_GONE:
+        slots_child_gone(d, e, now_ms);
+        break;
+    case EVENT_STOP:
+        stop(d, now_ms);
+        break;
+    }
+}
+
+/* How many ids RabbitMQ may have on the way to us. */
+static int wanted_prefetch(struct decider *d, int64_t now_ms)
+{
+    if (!plan_may_claim(d)) {
+        return 0;
+    }
+    if (plan_capacity(d) > 0) {
+        d->full_since_ms = -1;
+    } else if (d->full_since_ms < 0) {
+        d->full_since_ms = now_ms;
+    } else if (now_ms - d->full_since_ms >= FULL_FOR_MS) {
+        return 0;
+    }
+    return d->ewma_us < FAST_US ? PREFETCH_FAST : d->n_slots < PREFETCH_FAST ? d->n_slots : PREFETCH_FAST;
+}
+
+static void decide_acks(struct decider *d)
+{
+    int64_t epoch;
+    uint64_t tag;
+    while (wakeups_next_ack(&d->wakeups, &epoch, &tag)) {
+        struct action *a = decider_act(d, ACTION_ACK);
+        a->epoch = epoch;
+        a->tag = tag;
+    }
+}
+
+static void decide_prefetch(struct decider *d, int64_t now_ms)
+{
+    int wanted = wanted_prefetch(d, now_ms);
+    if (wanted == d->prefetch) {
+        return;
+    }
+    if (wanted == 0) {
+        wakeups_forget(&d->wakeups);
+    }
+    d->prefetch = wanted;
+    decider_act(d, ACTION_PREFETCH)->n = wanted;
+}
+
+static void decide_stop(struct decider *d, int64_t now_ms)
+{
+    if (d->stop_level == 0) {
+        return;
+    }
+    if (now_ms >= d->stop_ms) {
+        slots_stop_all(d, STOP_RELEASE, d->stop_level > 1 ? SIGKILL : SIGTERM, now_ms);
+    }
+    bool told_all = d->n_held == 0 && !d->in_flight;
+    /* without the database nobody can be told; the cleaner recovers what we leave */
+    bool given_up = now_ms >= d->stop_ms && now_ms - d->stop_ms >= 2 * TERM_GRACE_MS;
+    if (!d->told_exit && ((told_all && slots_all_empty(d)) || given_up)) {
+        d->told_exit = true;
+        (void)decider_act(d, ACTION_EXIT);
+    }
+}
+
+static void decide_absence(struct decider *d, int64_t now_ms)
+{
+    if (!d->present && d->n_given > 0 && now_ms - d->absent_since_ms >= PRESENCE_GRACE_MS) {
+        decider_note(d, NOTE_STOPPING_CHILDREN, 0, "without PostgreSQL for %d ms, others may start our tasks",
+                     PRESENCE_GRACE_MS);
+        slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
+    }
+}
+
+static int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t decider_decide(struct decider *d, int64_t now_ms)
+{
+    decide_absence(d, now_ms);
+    slots_decide(d, now_ms);
+    plan_exchange(d, now_ms);
+    decide_acks(d);
+    decide_prefetch(d, now_ms);
+    decide_stop(d, now_ms);
+
+    int64_t due = sooner(plan_due(d), slots_due(d, now_ms));
+    if (d->stop_level > 0) {
+        due = sooner(due, d->stop_ms > now_ms ? d->stop_ms : now_ms + 100);
+    }
+    if (!d->present && d->n_given > 0) {
+        due = sooner(due, d->absent_since_ms + PRESENCE_GRACE_MS);
+    }
+    if (d->full_since_ms >= 0 && d->prefetch > 0) {
+        due = sooner(due, d->full_since_ms + FULL_FOR_MS);
+    }
+    return due;
+}

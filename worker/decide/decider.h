@@ -1,0 +1,256 @@
+/* The worker's head: events in, actions out. No I/O, no clock; the time is given.
+ *
+ * The owner feeds events one by one and then asks for actions:
+ *
+ *   decider_event(d, &event, now_ms);          as many as have happened
+ *   due_ms = decider_decide(d, now_ms);        d->actions[0 .. n_actions) are to be done, in order
+ *   ... wait for an event, but no longer than until due_ms ...
+ *
+ * One exchange with the database is in flight at a time: all that is due goes into it, and while it
+ * runs, more gathers. So batches size themselves: one task when idle, hundreds when busy. */
+#ifndef TENON_WORKER_DECIDE_DECIDER_H
+#define TENON_WORKER_DECIDE_DECIDER_H
+
+#include "worker/decide/claim.h"
+#include "worker/decide/wakeups.h"
+
+enum {
+    SLOTS_MAX = 1000,
+    HANDLERS_MAX = 256,
+    IN_FLIGHT_MAX = 1024,      /* tasks one child may have at once */
+    EXCHANGE_OUTCOMES_MAX = 2048,
+    EXCHANGE_CLAIMS_MAX = 2048,
+    EXCHANGE_VERIFY_MAX = 1024,
+    AHEAD_MS = 50,             /* claim what will start within so long */
+    AHEAD_MAX = 2048,          /* tasks claimed ahead at most */
+    LOOK_EVERY_MS = 1000,      /* the ordered claim, when nothing else calls for it */
+    LOOK_JITTER_MS = 250,
+    OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
+    FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
+    WAITING_MAX_MS = 1000,     /* claimed, and no slot for so long: give the task back */
+    VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
+    HELLO_LIMIT_MS = 10000,    /* how long a pool child may take to say hello */
+    TERM_GRACE_MS = 5000,      /* between TERM and KILL */
+    PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
+    PREFETCH_FAST = 256,       /* ids held unacked when tasks take less than FAST_US */
+    FAST_US = 10000,
+    REST_MIN_MS = 100, /* a handler that cannot start rests, twice as long each time */
+    REST_MAX_MS = 30000,
+    RETRY_MIN_MS = 50, /* after an exchange that failed, twice as long each time, with jitter */
+    RETRY_MAX_MS = 5000,
+    ERROR_BYTES_MAX = 8192,
+};
+
+/* What one exchange asks, and, when it comes back, what it was told. Lent to the database's thread
+ * while it is in flight. */
+enum put_back_state { PUT_BACK_MISSED, PUT_BACK_READY, PUT_BACK_WAITS, PUT_BACK_DEAD };
+enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
+
+struct exchange {
+    bool own;      /* first ask what is ours: the outcome of the last exchange is not known */
+    bool unlocked; /* use the form of finish that leaves locked rows out */
+    bool oldest;   /* look by age instead of priority */
+    bool tick;     /* read the paused queues */
+    bool partitions;
+    size_t n_finish, n_put_back, n_verify, n_ids;
+    int n_look;
+    unsigned turn; /* rotates the queues, so that each comes first in its turn */
+    struct claim *finish[EXCHANGE_OUTCOMES_MAX];
+    struct claim *put_back[EXCHANGE_OUTCOMES_MAX];
+    struct {
+        int64_t id;
+        int32_t attempt;
+    } verify[EXCHANGE_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
+    int64_t ids[EXCHANGE_CLAIMS_MAX];
+    int tries[EXCHANGE_CLAIMS_MAX];
+    bool rests[HANDLERS_MAX]; /* handlers whose kinds must not be claimed */
+
+    /* the answer */
+    bool finished[EXCHANGE_OUTCOMES_MAX];
+    enum put_back_state put_back_state[EXCHANGE_OUTCOMES_MAX];
+    enum verdict verdicts[EXCHANGE_VERIFY_MAX];
+    size_t n_by_id, n_by_look, n_owned;
+    struct claim *claimed[2 * EXCHANGE_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
+    struct claim **owned;                           /* after `own`; the decider takes them and the array */
+};
+
+enum event_type {
+    EVENT_WAKEUPS,         /* epoch, ids, n, last_tag */
+    EVENT_BROKER,          /* up, epoch */
+    EVENT_PRESENCE,        /* up, renewed: under a new worker id, so that all claims are lost */
+    EVENT_EXCHANGED,       /* the exchange in flight has committed */
+    EVENT_EXCHANGE_FAILED, /* failure, text */
+    EVENT_CHILD_READY,     /* slot, room */
+    EVENT_REPLY,           /* slot, id, outcome, reply, error (taken over), delay_ms */
+    EVENT_CHILD_GONE,      /* slot, text: how it ended and its last words; failed_start */
+    EVENT_STOP,            /* SIGTERM; the second stops at once */
+};
+
+enum exchange_failure {
+    FAILURE_UNKNOWN, /* the session broke: it may have committed or not */
+    FAILURE_AGAIN,   /* rolled back: a lock, a deadlock, a time limit */
+    FAILURE_ROW,     /* rolled back: one value is bad */
+};
+
+struct event {
+    enum event_type type;
+    bool up, renewed, failed_start;
+    enum exchange_failure failure;
+    int64_t epoch;
+    uint64_t last_tag;
+    size_t n;
+    const int64_t *ids; /* borrowed for the call */
+    int slot, room;
+    int64_t id;
+    enum claim_outcome outcome;
+    char *reply, *error; /* owned: taken over by the decider */
+    int64_t delay_ms;
+    const char *text; /* borrowed for the call */
+};
+
+enum action_type {
+    ACTION_EXCHANGE, /* run d->exchange; answer with EXCHANGED or EXCHANGE_FAILED */
+    ACTION_ACK,      /* epoch, tag */
+    ACTION_PREFETCH, /* n; 0 = stop consuming */
+    ACTION_SPAWN,    /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
+    ACTION_GIVE,     /* slot, claim */
+    ACTION_CLOSE,    /* slot: close the pool child's input, so that it ends */
+    ACTION_SIGNAL,   /* slot, n = signal, to the whole process group */
+    ACTION_NOTE,     /* something worth a log line */
+    ACTION_EXIT,
+};
+
+enum note {
+    NOTE_TASK_DONE,
+    NOTE_TASK_FAILED,
+    NOTE_TASK_LATER,
+    NOTE_TASK_RELEASED,
+    NOTE_TASK_DEAD,
+    NOTE_TASK_TIMED_OUT,
+    NOTE_CLAIM_LOST,
+    NOTE_HANDLER_RESTS,
+    NOTE_EXCHANGE_FAILED,
+    NOTE_EXCHANGE_WORKS,
+    NOTE_DRAINING,
+    NOTE_STOPPING_CHILDREN,
+};
+
+struct action {
+    enum action_type type;
+    int slot, handler, n;
+    struct claim *claim;
+    int64_t epoch;
+    uint64_t tag;
+    enum note note;
+    int64_t task; /* NOTE: 0 = none */
+    char text[256];
+};
+
+enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_READY, SLOT_STOPPING };
+enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_LOST, STOP_RELEASE, STOP_NO_HELLO };
+
+struct slot {
+    enum slot_state state;
+    enum stop_reason reason;
+    int handler;
+    int room;    /* tasks it takes at once */
+    int n_given; /* tasks it has */
+    bool closing;
+    int64_t limit_ms;    /* STARTING: when hello is overdue; STOPPING: when KILL is due */
+    struct claim *given; /* oldest first */
+};
+
+struct decider_handler {
+    bool pool;
+    const char *kinds; /* "mail" or "mail,sms"; borrowed */
+    int room;          /* as its children said in their hello */
+    int strikes;
+    int64_t rest_until_ms;
+    struct claim *waiting;
+    int n_waiting;
+};
+
+struct decider {
+    /* set once */
+    int n_slots, n_handlers;
+    int64_t drain_limit_ms;
+    bool until_empty;
+
+    struct slot slots[SLOTS_MAX];
+    struct decider_handler handlers[HANDLERS_MAX];
+    struct claim *held; /* hash by id */
+    struct claim *ended; /* list: outcomes to tell the database */
+    struct claim *doubtful; /* list: outcomes to ask the database for */
+    int n_held, n_waiting, n_given;
+    struct wakeups wakeups;
+
+    struct exchange exchange;
+    bool in_flight, need_own, unlocked_next, failing;
+    size_t outcomes_max; /* halved while one value is bad */
+    int64_t retry_ms, retry_pause_ms;
+    int64_t next_look_ms, next_tick_ms, next_partitions_ms;
+    unsigned looks;
+
+    bool present;
+    int64_t absent_since_ms;
+    int64_t epoch;
+    int prefetch; /* as last told */
+    int64_t full_since_ms;
+    int64_t attention_ms; /* the first deadline or verification of a running task */
+
+    int stop_level;
+    int64_t stop_ms; /* when what still runs is given back */
+    bool told_exit;
+
+    int64_t ewma_us;   /* how long a task takes */
+    int64_t rate_from_ms, rate_count;
+    double rate_per_ms; /* tasks ended */
+    uint64_t random;
+
+    int64_t count_done, count_failed, count_dead, count_released, count_lost;
+
+    struct action *actions;
+    size_t n_actions, cap_actions;
+    bool no_memory;
+};
+
+/* `kinds[i]` names the kinds of handler i, separated by commas; borrowed for the decider's life. */
+struct decider *decider_new(int n_slots, int n_handlers, const char *const *kinds, const bool *pool,
+                            int64_t drain_limit_ms, bool until_empty, uint64_t seed, int64_t now_ms);
+void decider_free(struct decider *d);
+
+void decider_event(struct decider *d, const struct event *event, int64_t now_ms);
+int64_t decider_decide(struct decider *d, int64_t now_ms);
+
+/* --- between the deciding files --- */
+
+struct action *decider_act(struct decider *d, enum action_type type); /* never NULL */
+void decider_note(struct decider *d, enum note note, int64_t task, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
+
+/* The claim has this outcome now; it leaves its slot or waiting list and waits for the next exchange. */
+void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
+void decider_drop_claim(struct decider *d, struct claim *c);
+void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
+
+/* slots.c: children */
+void slots_child_ready(struct decider *d, int slot, int room);
+void slots_reply(struct decider *d, const struct event *event, int64_t now_ms);
+void slots_child_gone(struct decider *d, const struct event *event, int64_t now_ms);
+void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms);
+void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int64_t now_ms);
+void slots_decide(struct decider *d, int64_t now_ms); /* timeouts, giving, spawning */
+int64_t slots_due(const struct decider *d, int64_t now_ms);
+int slots_room(const struct decider *d); /* tasks that could be given to children now */
+bool slots_all_empty(const struct decider *d);
+
+/* plan.c: what goes into the next exchange, and what its answer means */
+void plan_exchange(struct decider *d, int64_t now_ms);
+void plan_exchanged(struct decider *d, int64_t now_ms);
+void plan_failed(struct decider *d, enum exchange_failure failure, const char *text, int64_t now_ms);
+int64_t plan_due(const struct decider *d);
+int plan_capacity(const struct decider *d); /* tasks that may be claimed now */
+bool plan_may_claim(const struct decider *d);
+
+#endif

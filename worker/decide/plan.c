@@ -1,0 +1,440 @@
+/* The exchange with the database: what goes into the next one, and what its answer means. */
+#include "worker/decide/decider.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+bool plan_may_claim(const struct decider *d)
+{
+    return d->stop_level == 0 && d->present && !d->need_own;
+}
+
+/* The free slots, and what will start within AHEAD_MS at the rate of the last moments. */
+int plan_capacity(const struct decider *d)
+{
+    double ahead = d->rate_per_ms * AHEAD_MS;
+    int room = slots_room(d) - d->n_waiting + (ahead < AHEAD_MAX ? (int)ahead : AHEAD_MAX);
+    return room < 0 ? 0 : room < EXCHANGE_CLAIMS_MAX ? room : EXCHANGE_CLAIMS_MAX;
+}
+
+/* --- asking --- */
+
+static struct claim *send_first(struct claim **list)
+{
+    struct claim *c = *list;
+    DL_DELETE(*list, c);
+    c->state = CLAIM_SENT;
+    return c;
+}
+
+static void add_verify(struct exchange *x, const struct claim *c)
+{
+    x->verify[x->n_verify].id = c->id;
+    x->verify[x->n_verify++].attempt = c->attempt;
+}
+
+static void plan_outcomes(struct decider *d, struct exchange *x)
+{
+    while (d->ended && x->n_finish + x->n_put_back < d->outcomes_max) {
+        struct claim *c = send_first(&d->ended);
+        if (c->outcome == OUTCOME_DONE) {
+            x->finish[x->n_finish++] = c;
+        } else {
+            x->put_back[x->n_put_back++] = c;
+        }
+    }
+}
+
+static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    while (d->doubtful && x->n_verify < EXCHANGE_VERIFY_MAX) {
+        add_verify(x, send_first(&d->doubtful));
+    }
+    if (now_ms < d->attention_ms) {
+        return;
+    }
+    for (int i = 0; i < d->n_slots; i++) {
+        struct claim *c;
+        DL_FOREACH(d->slots[i].given, c)
+        {
+            if (now_ms >= c->verify_ms && x->n_verify < EXCHANGE_VERIFY_MAX) {
+                c->verify_ms = now_ms + VERIFY_EVERY_MS;
+                add_verify(x, c);
+            }
+        }
+    }
+}
+
+/* Which tasks to claim: those whose wake-ups came, and by the ordered claim where slots stay free.
+ * Once a second the ordered claim gets one slot in eight even when messages would fill them all. */
+static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    int room = plan_capacity(d);
+    bool look = now_ms >= d->next_look_ms;
+    int kept = look ? (room + 7) / 8 : 0;
+    if (room == 0) {
+        return;
+    }
+    x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->tries, (size_t)(room - kept));
+    if (look) {
+        x->n_look = room - (int)x->n_ids;
+        x->oldest = ++d->looks % OLDEST_EVERY == 0;
+        x->turn = d->looks;
+        d->next_look_ms = now_ms + LOOK_EVERY_MS + decider_jitter(d, LOOK_JITTER_MS);
+    }
+    for (int i = 0; i < d->n_handlers; i++) {
+        x->rests[i] = now_ms < d->handlers[i].rest_until_ms;
+    }
+}
+
+static void plan_chores(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    if (now_ms >= d->next_tick_ms) {
+        x->tick = true;
+        d->next_tick_ms = now_ms + LOOK_EVERY_MS;
+    }
+    if (now_ms >= d->next_partitions_ms) {
+        x->partitions = true;
+        d->next_partitions_ms = now_ms + 3600000;
+    }
+}
+
+static bool is_worth_it(const struct decider *d, const struct exchange *x)
+{
+    bool busy = x->n_finish + x->n_put_back + x->n_verify + x->n_ids > 0 || x->n_look > 0;
+    return busy || x->own || ((x->tick || x->partitions) && d->present && d->stop_level == 0);
+}
+
+void plan_exchange(struct decider *d, int64_t now_ms)
+{
+    if (d->in_flight || !d->present || now_ms < d->retry_ms) {
+        return;
+    }
+    struct exchange *x = &d->exchange;
+    x->own = d->need_own;
+    x->unlocked = d->unlocked_next;
+    x->oldest = x->tick = x->partitions = false;
+    x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
+    x->n_by_id = x->n_by_look = x->n_owned = 0;
+    x->n_look = 0;
+    x->owned = NULL;
+    plan_verify(d, x, now_ms);
+    if (!d->need_own) {
+        plan_outcomes(d, x);
+    }
+    if (plan_may_claim(d)) {
+        plan_claims(d, x, now_ms);
+        plan_chores(d, x, now_ms);
+    }
+    if (is_worth_it(d, x)) {
+        d->in_flight = true;
+        (void)decider_act(d, ACTION_EXCHANGE);
+    } else {
+        wakeups_settle(&d->wakeups); /* ids that were claimed here before need no asking */
+    }
+}
+
+/* --- the answer --- */
+
+static void doubt(struct decider *d, struct claim *c)
+{
+    c->state = CLAIM_DOUBTFUL;
+    DL_APPEND(d->doubtful, c);
+}
+
+static void note_put_back(struct decider *d, const struct claim *c, enum put_back_state state)
+{
+    enum note note = c->outcome == OUTCOME_RELEASED ? NOTE_TASK_RELEASED
+                     : c->outcome == OUTCOME_LATER  ? NOTE_TASK_LATER
+                     : state == PUT_BACK_DEAD       ? NOTE_TASK_DEAD
+                                                    : NOTE_TASK_FAILED;
+    d->count_failed += c->outcome == OUTCOME_FAILED;
+    d->count_dead += state == PUT_BACK_DEAD;
+    d->count_released += c->outcome == OUTCOME_RELEASED;
+    decider_note(d, note, c->id, "%s attempt %d%s%.180s", c->kind, c->attempt, c->error ? ": " : "",
+                 c->error ? c->error : "");
+}
+
+static void take_outcomes(struct decider *d, struct exchange *x)
+{
+    for (size_t i = 0; i < x->n_finish; i++) {
+        struct claim *c = x->finish[i];
+        if (x->finished[i]) {
+            d->count_done++;
+            decider_drop_claim(d, c);
+        } else {
+            doubt(d, c);
+        }
+    }
+    for (size_t i = 0; i < x->n_put_back; i++) {
+        struct claim *c = x->put_back[i];
+        if (x->put_back_state[i] == PUT_BACK_MISSED) {
+            doubt(d, c);
+            continue;
+        }
+        wakeups_unclaimed(&d->wakeups, c->id);
+        note_put_back(d, c, x->put_back_state[i]);
+        decider_drop_claim(d, c);
+    }
+}
+
+static void take_verdict(struct decider *d, struct claim *c, enum verdict verdict, int64_t now_ms)
+{
+    if (c->state == CLAIM_GIVEN) {
+        if (verdict == VERDICT_LOST) {
+            slots_stop(d, c->slot, STOP_LOST, SIGTERM, now_ms);
+        }
+        return;
+    }
+    if (verdict == VERDICT_MINE) {
+        /* its row was locked, or the exchange did not commit: tell the outcome again */
+        c->state = CLAIM_ENDED;
+        DL_APPEND(d->ended, c);
+        return;
+    }
+    if (verdict == VERDICT_LOST) {
+        wakeups_unclaimed(&d->wakeups, c->id);
+        decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind, c->attempt);
+        d->count_lost++;
+    } else {
+        d->count_done++; /* the handler finished it in its own transaction, or our answer was lost */
+    }
+    decider_drop_claim(d, c);
+}
+
+static struct claim *find_held(const struct decider *d, int64_t id)
+{
+    struct claim *c;
+    HASH_FIND(hh, d->held, &id, sizeof id, c);
+    return c;
+}
+
+/* A verified claim may have got its reply, and with it left its child, while the exchange ran. */
+static void take_verdicts(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    for (size_t i = 0; i < x->n_verify; i++) {
+        struct claim *c = find_held(d, x->verify[i].id);
+        if (c && c->attempt == x->verify[i].attempt && (c->state == CLAIM_SENT || c->state == CLAIM_GIVEN)) {
+            take_verdict(d, c, x->verdicts[i], now_ms);
+        }
+    }
+}
+
+static int handler_of_kind(const struct decider *d, const char *kind)
+{
+    size_t len = strlen(kind);
+    for (int i = 0; i < d->n_handlers; i++) {
+        const char *at = d->handlers[i].kinds;
+        for (; *at; at += strcspn(at, ","), at += *at == ',') {
+            if (strncmp(at, kind, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    struct claim *older = find_held(d, c->id);
+    c->hashed = !older;
+    if (older) {
+        /* somebody took it from us, and put it back: first the older claim must be seen to be lost */
+        older->verify_ms = d->attention_ms = now_ms;
+        c->outcome = OUTCOME_RELEASED;
+        c->delay_ms = VERIFY_EVERY_MS;
+    } else {
+        HASH_ADD(hh, d->held, id, sizeof c->id, c);
+        wakeups_claimed(&d->wakeups, c->id);
+    }
+    d->n_held++;
+    c->handler = c->outcome == OUTCOME_NONE ? handler_of_kind(d, c->kind) : -1;
+    if (c->handler >= 0 && d->stop_level == 0) {
+        decider_wait_claim(d, c, now_ms);
+    } else {
+        c->outcome = OUTCOME_RELEASED;
+        c->state = CLAIM_ENDED;
+        DL_APPEND(d->ended, c);
+    }
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The ids that were asked for and not claimed are asked again later. */
+static void take_missed(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    if (x->n_by_id == x->n_ids) {
+        return;
+    }
+    int64_t got[EXCHANGE_CLAIMS_MAX];
+    for (size_t i = 0; i < x->n_by_id; i++) {
+        got[i] = x->claimed[i]->id;
+    }
+    qsort(got, x->n_by_id, sizeof *got, compare_ids);
+    for (size_t i = 0; i < x->n_ids; i++) {
+        if (!bsearch(&x->ids[i], got, x->n_by_id, sizeof *got, compare_ids)) {
+            wakeups_missed(&d->wakeups, x->ids[i], x->tries[i], now_ms);
+        }
+    }
+}
+
+static bool any_rests(const struct exchange *x, int n_handlers)
+{
+    for (int i = 0; i < n_handlers; i++) {
+        if (x->rests[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    take_missed(d, x, now_ms);
+    for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
+        take_claim(d, x->claimed[i], now_ms);
+    }
+    if (x->n_look > 0 && x->n_by_look == (size_t)x->n_look) {
+        d->next_look_ms = now_ms; /* there is more where these came from */
+    }
+    bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 && !any_rests(x, d->n_handlers);
+    if (d->until_empty && d->stop_level == 0 && empty) {
+        d->stop_level = 1;
+        d->stop_ms = now_ms + d->drain_limit_ms;
+    }
+}
+
+/* What is ours in the database and unknown here was claimed by an exchange whose answer was lost. */
+static void take_owned(struct decider *d, struct exchange *x, int64_t now_ms)
+{
+    for (size_t i = 0; i < x->n_owned; i++) {
+        struct claim *c = x->owned[i], *held = find_held(d, c->id);
+        if (held && held->attempt == c->attempt) {
+            claim_free(c);
+        } else {
+            c->outcome = OUTCOME_RELEASED;
+            take_claim(d, c, now_ms);
+        }
+    }
+    free(x->owned);
+    x->owned = NULL;
+    d->need_own = false;
+}
+
+void plan_exchanged(struct decider *d, int64_t now_ms)
+{
+    struct exchange *x = &d->exchange;
+    d->in_flight = false;
+    d->unlocked_next = false;
+    d->retry_pause_ms = RETRY_MIN_MS;
+    if (d->failing) {
+        d->failing = false;
+        decider_note(d, NOTE_EXCHANGE_WORKS, 0, "%s", "");
+    }
+    if (d->outcomes_max < EXCHANGE_OUTCOMES_MAX) {
+        d->outcomes_max *= 2;
+    }
+    take_verdicts(d, x, now_ms);
+    take_outcomes(d, x);
+    if (x->own) {
+        take_owned(d, x, now_ms);
+    }
+    wakeups_settle(&d->wakeups);
+    take_claims(d, x, now_ms);
+}
+
+/* --- it failed --- */
+
+static void send_again(struct decider *d, struct claim **claims, size_t n, bool unknown)
+{
+    for (size_t i = n; i-- > 0;) {
+        struct claim *c = claims[i];
+        if (unknown) {
+            doubt(d, c);
+        } else {
+            c->state = CLAIM_ENDED;
+            DL_PREPEND(d->ended, c);
+        }
+    }
+}
+
+/* The one outcome that the database cannot store, a result with \u0000 for instance, becomes a failure
+ * that says so; the texts in it are then our own. */
+static void refuse_outcome(struct claim *c, const char *text)
+{
+    char error[512];
+    (void)snprintf(error, sizeof error, "the handler's result cannot be stored: %.400s", text);
+    free(c->reply);
+    free(c->error);
+    c->reply = NULL;
+    c->error = strdup(error);
+    c->outcome = c->outcome == OUTCOME_DONE ? OUTCOME_FAILED : c->outcome;
+}
+
+static void halve(struct decider *d, struct exchange *x, const char *text)
+{
+    size_t n = x->n_finish + x->n_put_back;
+    if (n > 1) {
+        d->outcomes_max = n / 2;
+    } else if (n == 1) {
+        refuse_outcome(x->n_finish == 1 ? x->finish[0] : x->put_back[0], text);
+    }
+}
+
+void plan_failed(struct decider *d, enum exchange_failure failure, const char *text, int64_t now_ms)
+{
+    struct exchange *x = &d->exchange;
+    bool unknown = failure == FAILURE_UNKNOWN;
+    d->in_flight = false;
+    if (failure == FAILURE_ROW) {
+        halve(d, x, text);
+    } else {
+        d->retry_ms = now_ms + d->retry_pause_ms / 2 + decider_jitter(d, d->retry_pause_ms);
+        d->retry_pause_ms = 2 * d->retry_pause_ms < RETRY_MAX_MS ? 2 * d->retry_pause_ms : RETRY_MAX_MS;
+        d->unlocked_next = true;
+    }
+    if (!d->failing && failure != FAILURE_ROW) {
+        d->failing = true;
+        decider_note(d, NOTE_EXCHANGE_FAILED, 0, "%s", text);
+    }
+    d->need_own = d->need_own || unknown || x->own;
+    send_again(d, x->finish, x->n_finish, unknown);
+    send_again(d, x->put_back, x->n_put_back, unknown);
+    for (size_t i = 0; i < x->n_verify; i++) {
+        struct claim *c = find_held(d, x->verify[i].id);
+        if (c && c->state == CLAIM_SENT && c->attempt == x->verify[i].attempt) {
+            doubt(d, c);
+        }
+    }
+    wakeups_unask(&d->wakeups);
+    for (size_t i = 0; i < x->n_ids; i++) {
+        if (x->tries[i] > 0) {
+            wakeups_missed(&d->wakeups, x->ids[i], x->tries[i] - 1, now_ms);
+        }
+    }
+    d->next_look_ms = x->n_look > 0 ? now_ms : d->next_look_ms;
+    d->next_partitions_ms = x->partitions ? now_ms : d->next_partitions_ms;
+}
+
+int64_t plan_due(const struct decider *d)
+{
+    if (d->in_flight || !d->present) {
+        return INT64_MAX;
+    }
+    int64_t due = INT64_MAX;
+    if (d->need_own || d->ended || d->doubtful) {
+        due = 0;
+    } else if (plan_may_claim(d)) {
+        int64_t again = wakeups_due(&d->wakeups);
+        due = d->next_look_ms < d->next_tick_ms ? d->next_look_ms : d->next_tick_ms;
+        due = plan_capacity(d) == 0 ? d->next_tick_ms : again < due ? again : due;
+    }
+    return due > d->retry_ms ? due : d->retry_ms;
+}

@@ -1,0 +1,21 @@
+-- Finish many tasks: they leave the hot table for the history in one statement.
+--   $1 uuid       worker             $4 bigint[]  start_time in microseconds since 1970
+--   $2 bigint[]   ids, ascending     $5 jsonb[]   replies; the key "result" of each is kept
+--   $3 integer[]  attempts
+-- Returns the ids that were finished. One that is missing is not this claim's any more (see verify.sql).
+WITH gone AS (
+    DELETE FROM tenon.task t
+    USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, attempt, start_us, reply)
+    WHERE t.id = f.id
+      AND t.attempt = f.attempt
+      AND t.worker_id = $1::uuid
+      AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
+    RETURNING t.*, f.reply
+)
+INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+                            crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
+                            result)
+SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes, priority,
+       'done', queue, kind, payload, unique_key, trace, last_error, reply -> 'result'
+FROM gone
+RETURNING id;

@@ -1,0 +1,24 @@
+-- finish.sql for when a row was locked by somebody else: what is locked is left out, and stays ours.
+-- Parameters and result as there.
+WITH mine AS MATERIALIZED (
+    SELECT t.id, f.reply
+    FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, attempt, start_us, reply)
+    JOIN tenon.task t ON t.id = f.id
+    WHERE t.attempt = f.attempt
+      AND t.worker_id = $1::uuid
+      AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
+    ORDER BY t.id
+    FOR UPDATE OF t SKIP LOCKED
+), gone AS (
+    DELETE FROM tenon.task t
+    USING mine m
+    WHERE t.id = m.id
+    RETURNING t.*, m.reply
+)
+INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+                            crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
+                            result)
+SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes, priority,
+       'done', queue, kind, payload, unique_key, trace, last_error, reply -> 'result'
+FROM gone
+RETURNING id;

@@ -1,0 +1,33 @@
+-- The ordered claim: up to $4 ready tasks, highest priority first, then oldest run_at.
+--   $1 uuid    worker, must be alive     $3 text[]   kinds
+--   $2 text[]  queues, preferred first   $4 integer  how many
+-- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
+-- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
+WITH ranges AS MATERIALIZED (
+    SELECT p.priority::smallint AS priority, q.queue
+    FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
+    WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+    ORDER BY p.priority DESC, q.place
+), c AS MATERIALIZED (
+    SELECT t.id
+    FROM ranges r
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM tenon.task
+        WHERE queue = r.queue
+          AND priority = r.priority
+          AND run_at <= statement_timestamp()
+          AND start_time IS NULL
+          AND kind = ANY ($3::text[])
+        ORDER BY run_at
+        LIMIT $4::integer
+        FOR UPDATE SKIP LOCKED
+    ) t
+    LIMIT $4::integer
+)
+UPDATE tenon.task t
+SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
+FROM c
+WHERE t.id = c.id
+RETURNING t.id, t.attempt, (extract(epoch FROM t.start_time) * 1000000)::bigint, t.timeout_ms,
+          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;

@@ -1,0 +1,7 @@
+-- Every task this worker has claimed: asked once after a lost connection. There is no index on
+-- worker_id, because it would make every claim write to it.
+-- scans
+--   $1 uuid  worker
+SELECT id, attempt, (extract(epoch FROM start_time) * 1000000)::bigint
+FROM tenon.task
+WHERE worker_id = $1::uuid;
