@@ -476,6 +476,11 @@ void db_close(struct db *db)
     }
 }
 
+int db_library_version(void)
+{
+    return PQlibVersion();
+}
+
 size_t rows_count(const struct rows *rows)
 {
     return (size_t)PQntuples(result_of(rows));

@@ -77,6 +77,9 @@ const char *db_where(const struct db *db);
 /* What a URL names, without its password, for log lines; `text` gets at most `size` bytes. */
 void db_url_mask(const char *url, char *text, size_t size);
 
+/* The version of libpq in its own form, 150018 = 15.18. */
+int db_library_version(void);
+
 size_t rows_count(const struct rows *rows);
 bool rows_is_null(const struct rows *rows, size_t row, int column);
 const char *rows_text(const struct rows *rows, size_t row, int column); /* NULL for SQL's NULL; borrowed */

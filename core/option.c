@@ -396,6 +396,11 @@ void options_free(struct options *o)
 
 /* --- asking ------------------------------------------------------------------------------------- */
 
+enum command options_command(const struct options *o)
+{
+    return o->command;
+}
+
 const char *option_text(const struct options *o, enum option_id id)
 {
     return o->values[id].text;

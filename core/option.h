@@ -96,6 +96,7 @@ const char *command_word(enum command command);
 MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
                              struct fault *f);
 void options_free(struct options *o);
+enum command options_command(const struct options *o);
 
 const char *option_text(const struct options *o,
                         enum option_id id); /* NULL = not given, no default */

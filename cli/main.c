@@ -1,0 +1,220 @@
+/* The program `tenon`: finds the command, reads its options, and calls it. */
+#include "cleaner/cleaner.h"
+#include "cli/command.h"
+#include "cli/states.h"
+#include "core/amqp_version.h"
+#include "core/db.h"
+#include "core/log.h"
+#include "core/schema.h"
+#include "enqueue/enqueue.h"
+#include "worker/worker.h"
+
+#include <confuse.h>
+#include <errno.h>
+#include <jansson.h>
+#include <signal.h>
+#include <string.h>
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, WORD_BYTES_MAX = 32 };
+
+static const struct command_row {
+    enum command command;
+    int (*main)(const struct options *o);
+    size_t args_min, args_max;
+    const char *args;
+    const char *text;
+} commands[] = {
+    {COMMAND_SETUP, setup_main, 0, 0, "",
+     "Make or update the schema tenon in the database, and the queues in RabbitMQ."},
+    {COMMAND_ENQUEUE, enqueue_main, 1, 2, "KIND [PAYLOAD | -]",
+     "Enqueue one task and print its id. The payload is JSON, {} by default; - reads it from stdin."},
+    {COMMAND_WORKER, worker_main, 0, 1, "[PAYLOAD-FILE]",
+     "Run tasks. With --run-one, run one handler by hand on the payload in a file."},
+    {COMMAND_CLEANER, cleaner_main, 0, 0, "",
+     "Wake up what was overlooked, recover what dead workers left, keep the history in bounds."},
+    {COMMAND_STATUS, status_main, 0, 0, "", "Show the queues, the workers and what waits in vain."},
+    {COMMAND_SHOW, show_main, 1, 1, "ID", "Show all about one task, and why it waits."},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void print_usage(FILE *out)
+{
+    (void)fputs("usage: tenon COMMAND [OPTIONS] [ARGUMENTS]\n\n"
+                "Transactional background tasks for PostgreSQL, woken through RabbitMQ.\n\n",
+                out);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        (void)fprintf(out, "  %-9s %s\n", command_word(commands[i].command), commands[i].text);
+    }
+    (void)fputs("\n  tenon COMMAND --help   the options of a command\n"
+                "  tenon --version        this program's version and its libraries'\n",
+                out);
+}
+
+static void print_version(void)
+{
+    int pq = db_library_version();
+    (void)printf("tenon %s (schema %d)\nlibpq %d.%d\nrabbitmq-c %s\njansson %s\nlibconfuse %s\n",
+                 TENON_VERSION, schema_migrations[schema_migrations_n - 1].version, pq / 10000,
+                 pq % 10000, amqp_library_version(), jansson_version_str(), confuse_version);
+}
+
+static void print_help(const struct command_row *row)
+{
+    (void)printf("usage: tenon %s [OPTIONS]%s%s\n\n%s\n\n", command_word(row->command),
+                 *row->args ? " " : "", row->args, row->text);
+    options_help(stdout, row->command);
+    (void)puts("\nEach option can also be given as a variable TENON_<NAME> or in the config file.");
+}
+
+static const struct command_row *command_find(const char *word)
+{
+    for (size_t i = 0; i < COMMANDS; i++) {
+        if (strcmp(word, command_word(commands[i].command)) == 0) {
+            return &commands[i];
+        }
+    }
+    return NULL;
+}
+
+/* How many letters must be changed, added or left out (Levenshtein), with one row of the matrix. */
+static size_t word_distance(const char *a, const char *b)
+{
+    size_t row[WORD_BYTES_MAX + 1];
+    size_t n = strnlen(b, WORD_BYTES_MAX);
+    for (size_t j = 0; j <= n; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; a[i - 1]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
+            size_t moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+            diagonal = row[j];
+            row[j] = changed < moved ? changed : moved;
+        }
+    }
+    return row[n];
+}
+
+static int unknown_command(const char *word)
+{
+    const char *nearest = NULL;
+    size_t least = 3; /* more than two slips are no slips */
+    for (size_t i = 0; i < COMMANDS; i++) {
+        size_t distance = word_distance(word, command_word(commands[i].command));
+        if (distance < least) {
+            least = distance;
+            nearest = command_word(commands[i].command);
+        }
+    }
+    (void)fprintf(stderr, "tenon: there is no command \"%.100s\"", word);
+    (void)fprintf(stderr, nearest ? "; did you mean %s?\n" : "; tenon --help lists them\n",
+                  nearest);
+    return EXIT_USAGE;
+}
+
+/* What scripts ask: tenon options --markdown, --commands or COMMAND, and tenon states --markdown. */
+static int print_for_scripts(const char *what, const char *how)
+{
+    const struct command_row *row = command_find(how);
+    if (strcmp(what, "states") == 0 && strcmp(how, "--markdown") == 0) {
+        states_markdown(stdout);
+    } else if (strcmp(what, "options") == 0 && strcmp(how, "--markdown") == 0) {
+        options_markdown(stdout);
+    } else if (strcmp(what, "options") == 0 && strcmp(how, "--commands") == 0) {
+        for (size_t i = 0; i < COMMANDS; i++) {
+            (void)puts(command_word(commands[i].command));
+        }
+    } else if (strcmp(what, "options") == 0 && row) {
+        for (size_t i = 0; i < OPTION_COUNT; i++) {
+            if (option_rows[i].commands & row->command) {
+                (void)puts(option_rows[i].name);
+            }
+        }
+    } else {
+        return unknown_command(what);
+    }
+    return EXIT_OK;
+}
+
+static void set_up_log(const struct options *o)
+{
+    enum log_level level = LOG_INFO;
+    (void)!log_level_parse(option_text(o, OPTION_LOG_LEVEL), &level); /* one of the choices */
+    bool json = strcmp(option_text(o, OPTION_LOG_FORMAT), "json") == 0;
+    enum command command = options_command(o);
+    log_setup(command_word(command), level, json ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT);
+}
+
+static bool check_args(const struct command_row *row, const struct options *o, struct fault *f)
+{
+    size_t n = options_args(o);
+    if (n > row->args_max) {
+        return fault_set(f, FAULT_CONFIG,
+                         "the argument \"%.100s\" is one too many: tenon %s takes %s",
+                         options_arg(o, row->args_max), command_word(row->command),
+                         *row->args ? row->args : "none");
+    }
+    if (n < row->args_min) {
+        return fault_set(f, FAULT_CONFIG, "an argument is missing: tenon %s %s",
+                         command_word(row->command), row->args);
+    }
+    return true;
+}
+
+static int run(const struct command_row *row, int argc, char **argv)
+{
+    struct fault f = {FAULT_NONE};
+    struct options *o = NULL;
+    int code = EXIT_OK;
+    if (!options_read(row->command, argc, argv, &o, &f)) {
+        (void)fprintf(stderr, "tenon %s: %s\n", command_word(row->command), f.text);
+        return fault_exit_code(&f);
+    }
+    if (option_flag(o, OPTION_HELP)) {
+        print_help(row);
+    } else if (!check_args(row, o, &f)) {
+        (void)fprintf(stderr, "tenon %s: %s\n", command_word(row->command), f.text);
+        code = fault_exit_code(&f);
+    } else {
+        set_up_log(o);
+        code = row->main(o);
+    }
+    options_free(o);
+    return code;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    if (!*word) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+        print_usage(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(word, "--version") == 0) {
+        print_version();
+        return EXIT_OK;
+    }
+    const struct command_row *row = command_find(word);
+    if (!row) {
+        return argc == 3 ? print_for_scripts(word, argv[2]) : unknown_command(word);
+    }
+    return run(row, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    /* a peer that went away is a fault of the write, never the end of the program */
+    (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    int code = dispatch(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)fprintf(stderr, "tenon: could not write to stdout: %s\n", strerror(errno));
+        code = code ? code : EXIT_FAILED;
+    }
+    return code;
+}

@@ -1,0 +1,136 @@
+#include "cli/print.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAIR_COLUMNS = 14, CELL_BYTES_MAX = 256 };
+
+/* The code point of a well-formed sequence of two or three bytes; 0 for others, which are no concern
+ * here. */
+static unsigned code_point(const unsigned char *s)
+{
+    if (s[0] >= 0xC2 && s[0] <= 0xDF && s[1]) {
+        return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
+    }
+    if (s[0] >= 0xE0 && s[0] <= 0xEF && s[1] && s[2]) {
+        return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
+    }
+    return 0;
+}
+
+/* C1 controls, and Unicode's marks, embeddings, overrides and isolates of direction (UAX 9), and the
+ * line and paragraph separators */
+static bool is_harmful(unsigned point)
+{
+    return (point >= 0x80 && point <= 0x9F) || point == 0x61C || point == 0x200E ||
+           point == 0x200F || (point >= 0x2028 && point <= 0x202E) ||
+           (point >= 0x2066 && point <= 0x2069);
+}
+
+void put_safe(struct buf *b, const char *text)
+{
+    for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
+        unsigned point = code_point(s);
+        if (*s < 0x20 || *s == 0x7F) {
+            buf_printf(b, "\\x%02x", *s);
+        } else if (is_harmful(point)) {
+            buf_printf(b, "\\u%04x", point);
+            s += point < 0x800 ? 1 : 2;
+        } else {
+            buf_put_char(b, (char)*s);
+        }
+    }
+}
+
+void print_pair(const char *key, const char *text)
+{
+    struct buf safe;
+    if (!text || !*text) {
+        return;
+    }
+    buf_init(&safe, PRINT_BYTES_MAX);
+    put_safe(&safe, text);
+    (void)printf("%-*s %s\n", PAIR_COLUMNS, key, buf_text(&safe));
+    buf_clear(&safe);
+}
+
+bool print_json(json_t *object, struct fault *f)
+{
+    bool ok = object && json_dumpf(object, stdout, JSON_INDENT(2)) == 0;
+    (void)putchar('\n');
+    json_decref(object);
+    return ok || fault_memory(f);
+}
+
+void table_init(struct table *t, const char *const *heads, size_t columns)
+{
+    *t = (struct table){.heads = heads, .columns = columns};
+    buf_init(&t->cells, PRINT_BYTES_MAX);
+    for (size_t i = 0; i < columns; i++) {
+        table_put(t, heads[i] + (*heads[i] == '>'));
+    }
+}
+
+void table_put(struct table *t, const char *text)
+{
+    put_safe(&t->cells, text ? text : "");
+    buf_put_char(&t->cells, '\0');
+    t->n_cells++;
+}
+
+void table_put_printf(struct table *t, const char *fmt, ...)
+{
+    char text[CELL_BYTES_MAX];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    table_put(t, text);
+}
+
+/* Characters, as far as a terminal is concerned: bytes that begin one. */
+static int width_of(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) {
+        n += (*text & 0xC0) != 0x80;
+    }
+    return n;
+}
+
+static void table_widths(const struct table *t, int widths[TABLE_COLUMNS_MAX])
+{
+    const char *cell = buf_text(&t->cells);
+    for (size_t i = 0; i < t->n_cells; i++) {
+        int width = width_of(cell);
+        int *widest = &widths[i % t->columns];
+        *widest = width > *widest ? width : *widest;
+        cell += strlen(cell) + 1;
+    }
+}
+
+bool table_print(struct table *t, struct fault *f)
+{
+    int widths[TABLE_COLUMNS_MAX] = {0};
+    if (t->cells.failed) {
+        return fault_memory(f);
+    }
+    table_widths(t, widths);
+    const char *cell = buf_text(&t->cells);
+    for (size_t i = 0; i < t->n_cells; i++) {
+        size_t column = i % t->columns;
+        bool last = column + 1 == t->columns;
+        int pad = widths[column] - width_of(cell);
+        bool right = *t->heads[column] == '>';
+        (void)printf("%*s%s%*s%s", right ? pad : 0, "", cell, right || last ? 0 : pad, "",
+                     last ? "\n" : "  ");
+        cell += strlen(cell) + 1;
+    }
+    return true;
+}
+
+void table_clear(struct table *t)
+{
+    buf_clear(&t->cells);
+}

@@ -1,0 +1,39 @@
+/* What the commands print on stdout, for people and as JSON.
+ *
+ * Texts come from applications; control characters, and those that turn the direction of writing, are
+ * shown as \xNN and \u20NN, so that nothing can speak to the terminal. */
+#ifndef TENON_CLI_PRINT_H
+#define TENON_CLI_PRINT_H
+
+#include "core/buf.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum { PRINT_BYTES_MAX = 16 << 20, TABLE_COLUMNS_MAX = 12 };
+
+/* Put a UTF-8 text so that it is harmless on a terminal and stays on one line. */
+void put_safe(struct buf *b, const char *text);
+
+/* "key            text" and a line's end; nothing when the text is NULL or "". */
+void print_pair(const char *key, const char *text);
+
+/* One JSON object and a line's end; releases it. false: MEMORY (also when `object` is NULL). */
+MUST_CHECK bool print_json(json_t *object, struct fault *f);
+
+/* Rows in columns that are as wide as they must be. */
+struct table {
+    const char *const *heads; /* a head that begins with '>' stands, like its cells, to the right */
+    size_t columns;
+    struct buf cells; /* harmless texts, each with its NUL */
+    size_t n_cells;
+};
+
+void table_init(struct table *t, const char *const *heads, size_t columns);
+void table_put(struct table *t, const char *text); /* the next cell; NULL = "" */
+void table_put_printf(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* false: MEMORY */
+MUST_CHECK bool table_print(struct table *t, struct fault *f);
+void table_clear(struct table *t);
+
+#endif

@@ -1,0 +1,8 @@
+#include "core/amqp_version.h"
+
+#include <amqp.h>
+
+const char *amqp_library_version(void)
+{
+    return amqp_version();
+}
