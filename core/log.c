@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { LOG_TEXT_BYTES_MIN = 64 };
+
 static struct {
     const char *prog;
     enum log_level level;
@@ -56,7 +58,8 @@ static bool is_plain(const char *text)
     return true;
 }
 
-static void put_field(struct buf *line, const struct log_field *field)
+/* One field; of a long text only the first `bytes_max` bytes. */
+static void put_field(struct buf *line, const struct log_field *field, size_t bytes_max)
 {
     bool json = settings.format == LOG_FORMAT_JSON;
     if (json) {
@@ -69,10 +72,26 @@ static void put_field(struct buf *line, const struct log_field *field)
     if (field->is_number) {
         buf_put_int(line, field->number);
     } else if (!json && is_plain(field->text)) {
-        buf_put_text(line, field->text);
+        buf_put(line, field->text, strnlen(field->text, bytes_max));
     } else {
-        buf_put_json(line, field->text, strlen(field->text));
+        buf_put_json(line, field->text, strnlen(field->text, bytes_max));
     }
+}
+
+static void put_line(struct buf *line, const char *ts, enum log_level level,
+                     const struct log_field *fields, size_t bytes_max)
+{
+    buf_empty(line);
+    put_field(line, &LOG_TEXT("ts", ts), bytes_max);
+    put_field(line, &LOG_TEXT("level", level_words[level]), bytes_max);
+    put_field(line, &LOG_TEXT("prog", settings.prog), bytes_max);
+    put_field(line, &LOG_NUM("pid", getpid()), bytes_max);
+    for (const struct log_field *field = fields; field->key; field++) {
+        if (field->is_number || field->text) {
+            put_field(line, field, bytes_max);
+        }
+    }
+    buf_put_text(line, settings.format == LOG_FORMAT_JSON ? "}\n" : "\n");
 }
 
 void log_fields(enum log_level level, const struct log_field *fields)
@@ -84,16 +103,13 @@ void log_fields(enum log_level level, const struct log_field *fields)
     now_text(ts);
     struct buf line;
     buf_init(&line, LOG_LINE_BYTES_MAX);
-    put_field(&line, &LOG_TEXT("ts", ts));
-    put_field(&line, &LOG_TEXT("level", level_words[level]));
-    put_field(&line, &LOG_TEXT("prog", settings.prog));
-    put_field(&line, &LOG_NUM("pid", getpid()));
-    for (const struct log_field *field = fields; field->key; field++) {
-        if (field->is_number || field->text) {
-            put_field(&line, field);
+    /* what is too long for a line is cut, so that its other fields are not lost */
+    for (size_t bytes_max = LOG_LINE_BYTES_MAX; bytes_max >= LOG_TEXT_BYTES_MIN; bytes_max /= 2) {
+        put_line(&line, ts, level, fields, bytes_max);
+        if (!line.failed) {
+            break;
         }
     }
-    buf_put_text(&line, settings.format == LOG_FORMAT_JSON ? "}\n" : "\n");
     /* a log that cannot be written must not stop the work */
     ssize_t written = line.failed ? 0 : write(STDERR_FILENO, line.data, line.len);
     (void)written;
