@@ -1,0 +1,241 @@
+/* label: unit */
+/* What the cleaner decides without a server: news, sleep, death, sweeps. */
+#include "cleaner/decide/pace.h"
+#include "cleaner/decide/sweep.h"
+#include "cleaner/decide/verdict.h"
+#include "cleaner/decide/watermark.h"
+#include "tests/support/test.h"
+
+static struct watermark mark;
+static struct verdict verdict;
+static int64_t ids[WATERMARK_GAPS_MAX];
+
+static void test_watermark_rises(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 10);
+    assert_true(watermark_see(&mark, 11, 0));
+    assert_true(watermark_see(&mark, 12, 0));
+    assert_false(watermark_see(&mark, 12, 0));
+    assert_false(watermark_see(&mark, 10, 0));
+    assert_int_equal(mark.id, 12);
+    assert_int_equal(watermark_ask(&mark, 0, true, ids), 0);
+}
+
+static void test_watermark_keeps_gaps(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 10);
+    assert_true(watermark_see(&mark, 14, 100));
+    assert_int_equal(watermark_ask(&mark, 100, true, ids), 3);
+    assert_int_equal(ids[0], 11);
+    assert_int_equal(ids[2], 13);
+    assert_true(watermark_see(&mark, 12, 200));
+    assert_false(watermark_see(&mark, 12, 200));
+    assert_int_equal(watermark_ask(&mark, 200, true, ids), 2);
+    assert_int_equal(ids[1], 13);
+}
+
+static void test_watermark_asks_less_and_less_often(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 1);
+    (void)watermark_see(&mark, 3, 0);
+    int asked = 0;
+    for (int64_t now_ms = 0; now_ms < 2 * WATERMARK_GAP_MS; now_ms++) {
+        asked += (int)watermark_ask(&mark, now_ms, false, ids);
+    }
+    assert_in_range(asked, 7, 10);
+    assert_int_equal(mark.n, 0);
+    assert_false(watermark_see(&mark, 2, 2 * WATERMARK_GAP_MS));
+}
+
+static void test_watermark_forgets_the_lowest(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 0);
+    (void)watermark_see(&mark, 4, 0); /* gaps 1 to 3 */
+    (void)watermark_see(&mark, 4 + WATERMARK_GAPS_MAX, 0);
+    assert_int_equal(watermark_ask(&mark, 0, true, ids), WATERMARK_GAPS_MAX);
+    assert_int_equal(ids[0], 3);
+    (void)watermark_see(&mark, INT64_MAX - 1, 0);
+    assert_int_equal(watermark_ask(&mark, 0, true, ids), WATERMARK_GAPS_MAX);
+    assert_true(ids[WATERMARK_GAPS_MAX - 1] == INT64_MAX - 2);
+    assert_true(ids[0] == INT64_MAX - 1 - WATERMARK_GAPS_MAX);
+}
+
+static void test_pace_falls_asleep_and_wakes(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_start(&p, 0);
+    assert_int_equal(pace_plan(&p, false, 0), PACE_LOOK);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, false, false, 0), PACE_BUSY_MS);
+    assert_int_equal(pace_plan(&p, false, PACE_QUIET_MS), PACE_LOCK);
+    assert_int_equal(pace_done(&p, PACE_LOCK, false, false, false, 10), 10 + PACE_REFUSED_MS);
+    assert_int_equal(pace_plan(&p, false, 30), PACE_LOCK);
+    assert_int_equal(pace_done(&p, PACE_LOCK, true, false, false, 30), 30 + PACE_TICK_MS);
+    assert_int_equal(pace_plan(&p, false, 1030), PACE_LOOK);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, false, false, 1030), 1030 + PACE_TICK_MS);
+    assert_int_equal(pace_plan(&p, true, 1040), PACE_UNLOCK);
+    assert_int_equal(pace_done(&p, PACE_UNLOCK, false, true, false, 1040), 1040 + PACE_BUSY_MS);
+    assert_int_equal(pace_plan(&p, true, 1042), PACE_LOOK);
+}
+
+static void test_pace_rises_when_a_tick_finds_rows(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_start(&p, 0);
+    (void)pace_done(&p, PACE_LOCK, true, true, false, 10); /* a row came between look and lock */
+    assert_int_equal(pace_plan(&p, false, 10), PACE_UNLOCK);
+    (void)pace_done(&p, PACE_UNLOCK, false, false, false, 10);
+    (void)pace_done(&p, PACE_LOCK, true, false, false, 20);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, true, false, 1020), 1020);
+    assert_int_equal(pace_plan(&p, false, 1020), PACE_UNLOCK);
+}
+
+static void test_pace_never_waits_while_looks_are_full(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_start(&p, 0);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, true, true, 50), 50);
+}
+
+static void test_pace_gives_the_lock_back_after_a_failure(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_start(&p, 0);
+    pace_failed(&p);
+    assert_int_equal(pace_plan(&p, false, 1), PACE_UNLOCK);
+}
+
+/* One look at `n` workers; bit i of `free_mask` says that worker i's lock is free. */
+static size_t look(size_t n, unsigned free_mask, int64_t now_ms)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    verdict_begin(&verdict);
+    for (size_t i = 0; i < n; i++) {
+        verdict_worker(&verdict, names[i], (free_mask >> i) & 1, now_ms);
+    }
+    return verdict_end(&verdict, now_ms);
+}
+
+static void test_verdict_needs_two_looks(void **state)
+{
+    (void)state;
+    verdict_start(&verdict, 0);
+    assert_int_equal(look(3, 1, 20000), 0);
+    assert_true(verdict_is_open(&verdict));
+    assert_int_equal(look(3, 1, 20300), 0); /* too soon after the first */
+    assert_int_equal(look(3, 1, 21000), 1);
+    assert_string_equal(verdict.suspects[0].id, "a");
+    assert_true(verdict.suspects[0].condemned);
+}
+
+static void test_verdict_forgets_who_is_back(void **state)
+{
+    (void)state;
+    verdict_start(&verdict, 0);
+    assert_int_equal(look(3, 1, 20000), 0);
+    assert_int_equal(look(3, 0, 21000), 0);
+    assert_false(verdict_is_open(&verdict));
+    assert_int_equal(look(3, 1, 22000), 0);
+    assert_int_equal(look(3, 1, 23000), 1);
+}
+
+static void test_verdict_waits_for_an_old_session(void **state)
+{
+    (void)state;
+    verdict_start(&verdict, 0);
+    for (int64_t now_ms = 0; now_ms < VERDICT_PATIENCE_MS; now_ms += 1000) {
+        assert_int_equal(look(3, 1, now_ms), 0);
+    }
+    assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS), 1);
+    verdict_start(&verdict, VERDICT_PATIENCE_MS);
+    assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS + 1000), 0);
+    assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS + 2000), 0);
+}
+
+static void test_verdict_on_most_of_the_fleet_looks_once_more(void **state)
+{
+    (void)state;
+    verdict_start(&verdict, 0);
+    assert_int_equal(look(3, 3, 20000), 0);
+    assert_int_equal(look(3, 3, 21000), 0);
+    assert_int_equal(look(3, 3, 22000), 2);
+    verdict_start(&verdict, 0);
+    assert_int_equal(look(5, 3, 20000), 0);
+    assert_int_equal(look(5, 3, 21000), 2); /* two of five are not most */
+    verdict_start(&verdict, 0);
+    assert_int_equal(look(1, 1, 20000), 0);
+    assert_int_equal(look(1, 1, 21000), 1); /* one is never many */
+}
+
+static void test_sweep_goes_on_from_where_it_was(void **state)
+{
+    (void)state;
+    struct sweep s = {0};
+    struct sweep_plan plan = sweep_plan(&s, 10000, 10000, 5);
+    assert_int_equal(plan.limit, SWEEP_IDS_MAX);
+    assert_int_equal(plan.skip, 0);
+    sweep_done(&s, plan, plan.limit, 77, 8, 5);
+    assert_int_equal(s.after_us, 77);
+    assert_int_equal(s.after_id, 8);
+    assert_int_equal(sweep_plan(&s, 20, 10000, 6).limit, 20);
+    assert_int_equal(sweep_plan(&s, 0, 10000, 6).limit, 0);
+    assert_int_equal(sweep_plan(&s, -1, 10000, 6).limit, 0);
+    sweep_done(&s, plan, 3, 99, 9, 6);
+    assert_int_equal(s.after_us, 0);
+    assert_int_equal(sweep_plan(&s, 10000, 10000, 7).limit, 0);
+}
+
+static void test_sweep_leaves_out_what_waits_in_the_broker(void **state)
+{
+    (void)state;
+    struct sweep s = {0};
+    struct sweep_plan plan = sweep_plan(&s, 9970, 10000, 0);
+    assert_int_equal(plan.skip, 30);
+    sweep_done(&s, plan, plan.limit, 77, 8, 0);
+    assert_int_equal(sweep_plan(&s, 9000, 10000, 1).skip, 0); /* only at the beginning */
+}
+
+static void test_sweep_pauses_longer_and_longer(void **state)
+{
+    (void)state;
+    static const int64_t pauses[] = {2000, 4000, 8000, 16000, 32000, 60000, 60000};
+    struct sweep s = {0};
+    int64_t now_ms = 0;
+    for (size_t i = 0; i < sizeof pauses / sizeof *pauses; i++) {
+        struct sweep_plan plan = sweep_plan(&s, 10000, 10000, now_ms);
+        sweep_done(&s, plan, 1, 77, 8, now_ms);
+        assert_int_equal(s.due_ms - now_ms, pauses[i]);
+        now_ms = s.due_ms;
+    }
+    sweep_done(&s, sweep_plan(&s, 10000, 10000, now_ms), 0, 0, 0, now_ms);
+    assert_int_equal(s.due_ms - now_ms, SWEEP_PAUSE_MIN_MS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_watermark_rises),
+        cmocka_unit_test(test_watermark_keeps_gaps),
+        cmocka_unit_test(test_watermark_asks_less_and_less_often),
+        cmocka_unit_test(test_watermark_forgets_the_lowest),
+        cmocka_unit_test(test_pace_falls_asleep_and_wakes),
+        cmocka_unit_test(test_pace_rises_when_a_tick_finds_rows),
+        cmocka_unit_test(test_pace_never_waits_while_looks_are_full),
+        cmocka_unit_test(test_pace_gives_the_lock_back_after_a_failure),
+        cmocka_unit_test(test_verdict_needs_two_looks),
+        cmocka_unit_test(test_verdict_forgets_who_is_back),
+        cmocka_unit_test(test_verdict_waits_for_an_old_session),
+        cmocka_unit_test(test_verdict_on_most_of_the_fleet_looks_once_more),
+        cmocka_unit_test(test_sweep_goes_on_from_where_it_was),
+        cmocka_unit_test(test_sweep_leaves_out_what_waits_in_the_broker),
+        cmocka_unit_test(test_sweep_pauses_longer_and_longer),
+    };
+    return RUN_GROUP(tests);
+}

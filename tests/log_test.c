@@ -1,0 +1,227 @@
+/* label: unit */
+#include "tests/support/test.h"
+
+#include "core/log.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static char captured[64 * 1024];
+static int real_stderr, capture_fd;
+
+static void capture_begin(void)
+{
+    FILE *file = tmpfile();
+    real_stderr = dup(STDERR_FILENO);
+    capture_fd = dup(fileno(file));
+    (void)fclose(file);
+    (void)dup2(capture_fd, STDERR_FILENO);
+}
+
+static void capture_end(void)
+{
+    (void)dup2(real_stderr, STDERR_FILENO);
+    (void)close(real_stderr);
+    ssize_t n = pread(capture_fd, captured, sizeof captured - 1, 0);
+    (void)close(capture_fd);
+    assert_true(n >= 0);
+    captured[n] = '\0';
+}
+
+/* What was logged must be one line. */
+static void is_one_line(void)
+{
+    size_t len = strlen(captured);
+    assert_true(len > 0);
+    assert_ptr_equal(strchr(captured, '\n'), captured + len - 1);
+    captured[len - 1] = '\0';
+}
+
+/* One logfmt line as a JSON object of texts; the test's own reader. */
+static json_t *logfmt_parse(const char *line)
+{
+    json_t *fields = json_object();
+    while (*line) {
+        char key[64], value[LOG_LINE_BYTES_MAX];
+        size_t len = strcspn(line, "=");
+        (void)snprintf(key, sizeof key, "%.*s", (int)len, line);
+        line += len;
+        assert_int_equal(*line, '=');
+        line++;
+        json_error_t error;
+        json_t *text;
+        if (*line == '"') {
+            text = json_loads(line, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, &error);
+            assert_non_null(text);
+            line += error.position;
+        } else {
+            len = strcspn(line, " ");
+            (void)snprintf(value, sizeof value, "%.*s", (int)len, line);
+            text = json_string(value);
+            line += len;
+        }
+        (void)json_object_set_new(fields, key, text);
+        assert_true(*line == ' ' || *line == '\0');
+        line += *line == ' ' ? 1 : 0;
+    }
+    return fields;
+}
+
+static json_t *parse(enum log_format format)
+{
+    is_one_line();
+    json_t *fields = format == LOG_FORMAT_JSON ? json_loads(captured, 0, NULL)
+                                               : logfmt_parse(captured);
+    assert_true(json_is_object(fields));
+    return fields;
+}
+
+static void has(const json_t *fields, const char *key, const char *value)
+{
+    const json_t *field = json_object_get(fields, key);
+    char number[32];
+    if (json_is_integer(field)) {
+        (void)snprintf(number, sizeof number, "%lld", (long long)json_integer_value(field));
+        assert_string_equal(number, value);
+        return;
+    }
+    assert_non_null(field);
+    assert_string_equal(json_string_value(field), value);
+}
+
+static void both_formats(void (*test)(enum log_format))
+{
+    test(LOG_FORMAT_LOGFMT);
+    test(LOG_FORMAT_JSON);
+}
+
+static void fields_come_back(enum log_format format)
+{
+    static const char nasty[] = "a b=\"c\"\n\t\\ level=error \x1B[31m\x7F \x01";
+    log_setup("worker", LOG_INFO, format);
+    capture_begin();
+    log_event(LOG_WARNING, LOG_EVENT("task_done"), LOG_NUM("task", INT64_MIN),
+              LOG_TEXT("plain", "mail"), LOG_TEXT("empty", ""), LOG_TEXT("nasty", nasty),
+              LOG_TEXT("utf8", "h\xC3\xA9"), LOG_TEXT("none", NULL));
+    capture_end();
+    json_t *fields = parse(format);
+    has(fields, "level", "warning");
+    has(fields, "prog", "worker");
+    has(fields, "event", "task_done");
+    has(fields, "task", "-9223372036854775808");
+    has(fields, "plain", "mail");
+    has(fields, "empty", "");
+    has(fields, "nasty", nasty);
+    has(fields, "utf8", "h\xC3\xA9");
+    assert_null(json_object_get(fields, "none"));
+    assert_int_equal(strlen(json_string_value(json_object_get(fields, "ts"))), 24);
+    json_decref(fields);
+}
+
+static void test_fields_come_back(void **state)
+{
+    (void)state;
+    both_formats(fields_come_back);
+}
+
+static void no_raw_controls(enum log_format format)
+{
+    char text[257] = "";
+    for (int c = 1; c < 256; c++) {
+        text[c - 1] = (char)c;
+    }
+    log_setup("worker", LOG_INFO, format);
+    capture_begin();
+    log_event(LOG_INFO, LOG_EVENT("x"), LOG_TEXT("text", text));
+    capture_end();
+    json_decref(parse(format));
+    for (const char *c = captured; *c; c++) {
+        assert_true((unsigned char)*c >= ' ' && *c != 0x7F);
+    }
+}
+
+static void test_no_raw_controls(void **state)
+{
+    (void)state;
+    both_formats(no_raw_controls);
+}
+
+/* A long text is cut; the line and its other fields are not lost. */
+static void long_text_is_cut(enum log_format format)
+{
+    static char text[3 * LOG_LINE_BYTES_MAX];
+    static const char fill[] = {'x', '\x01', '\xFF'};
+    for (size_t i = 0; i < sizeof fill; i++) {
+        memset(text, fill[i], sizeof text - 1);
+        log_setup("worker", LOG_INFO, format);
+        capture_begin();
+        log_event(LOG_ERROR, LOG_EVENT("handler_failed"), LOG_TEXT("error", text),
+                  LOG_NUM("task", 7));
+        capture_end();
+        assert_true(strlen(captured) <= LOG_LINE_BYTES_MAX);
+        json_t *fields = parse(format);
+        has(fields, "event", "handler_failed");
+        has(fields, "task", "7");
+        assert_true(strlen(json_string_value(json_object_get(fields, "error"))) > 500);
+        json_decref(fields);
+    }
+}
+
+static void test_long_text_is_cut(void **state)
+{
+    (void)state;
+    both_formats(long_text_is_cut);
+}
+
+static void test_levels(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"error", "warning", "info", "debug"};
+    enum log_level level;
+    for (int i = 0; i < 4; i++) {
+        assert_true(log_level_parse(words[i], &level));
+        assert_int_equal(level, i);
+        assert_string_equal(log_level_word(level), words[i]);
+    }
+    assert_false(log_level_parse("INFO", &level));
+    assert_false(log_level_parse("", &level));
+    log_setup("worker", LOG_WARNING, LOG_FORMAT_LOGFMT);
+    assert_true(log_enabled(LOG_WARNING));
+    assert_false(log_enabled(LOG_INFO));
+    capture_begin();
+    log_event(LOG_INFO, LOG_EVENT("quiet"));
+    capture_end();
+    assert_string_equal(captured, "");
+}
+
+static void test_fault(void **state)
+{
+    (void)state;
+    struct fault f = {0};
+    (void)fault_set(&f, FAULT_ROW, "value \"x\" is bad");
+    (void)snprintf(f.sqlstate, sizeof f.sqlstate, "22P02");
+    log_setup("cleaner", LOG_INFO, LOG_FORMAT_JSON);
+    capture_begin();
+    log_fault(LOG_ERROR, "chore_failed", &f);
+    capture_end();
+    json_t *fields = parse(LOG_FORMAT_JSON);
+    has(fields, "event", "chore_failed");
+    has(fields, "fault", "row");
+    has(fields, "sqlstate", "22P02");
+    has(fields, "error", "value \"x\" is bad");
+    json_decref(fields);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fields_come_back),
+        cmocka_unit_test(test_no_raw_controls),
+        cmocka_unit_test(test_long_text_is_cut),
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_fault),
+    };
+    return RUN_GROUP(tests);
+}
