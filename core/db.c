@@ -72,11 +72,16 @@ static enum fault_code code_of_state(const char *state)
     return FAULT_BUG;
 }
 
+/* libpq's messages have several lines, a fault has one: "x\n\ty\n" becomes "x; y". */
 static void text_line(char *text)
 {
     size_t len = strlen(text);
     while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' ')) {
         text[--len] = '\0';
+    }
+    for (char *c = strchr(text, '\n'); c; c = strchr(c, '\n')) {
+        *c = c[1] == '\t' ? ';' : ' ';
+        c[1] = c[1] == '\t' ? ' ' : c[1];
     }
 }
 
@@ -232,19 +237,24 @@ static bool take_call(struct db *db, struct db_call *call, bool prepared, int64_
 static bool take_sync(struct db *db, int64_t deadline_ms, struct fault *f)
 {
     PGresult *result;
-    if (!next_result(db, deadline_ms, &result, f)) {
-        return false;
-    }
-    /* a commit that fails (a deferred constraint, a crash) answers with an error before the sync */
-    while (result && PQresultStatus(result) != PGRES_PIPELINE_SYNC) {
-        (void)fault_of_result(db, result, f);
-        PQclear(result);
-        if (db->broken || !next_result(db, deadline_ms, &result, f)) {
+    ExecStatusType status;
+    bool nothing = false;
+    do {
+        if (!next_result(db, deadline_ms, &result, f)) {
             return false;
         }
-    }
-    PQclear(result);
-    return result ? true : fault_of_conn(db, f);
+        status = PQresultStatus(result);
+        /* a commit that fails (a deferred constraint, a crash) answers with an error and the NULL
+         * that ends it, before the sync */
+        if (result && status != PGRES_PIPELINE_SYNC) {
+            (void)fault_of_result(db, result, f);
+        } else if (!result && nothing) {
+            return fault_of_conn(db, f);
+        }
+        nothing = !result;
+        PQclear(result);
+    } while (status != PGRES_PIPELINE_SYNC && !db->broken);
+    return !db->broken;
 }
 
 static bool send_all(struct db *db, struct db_call *calls, size_t n, bool *prepared,
