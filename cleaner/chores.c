@@ -1,0 +1,131 @@
+#include "cleaner/chores.h"
+
+#include "cleaner/session.h"
+#include "core/log.h"
+#include "core/now.h"
+
+enum {
+    CHORE_AGAIN_MS = 1000, /* after a lock, a deadlock, a timeout, or a plain session that broke */
+    CHORE_FAILED_MS = 10000, /* after any other fault */
+    CHORE_AGAIN_QUIET = 5,   /* so many locks in a row are nothing to speak of */
+};
+
+enum { LEADS = 1, HAS_BROKER = 2 };
+
+struct chore {
+    const char *name;
+    int64_t period_ms;
+    unsigned needs;
+    bool (*turn)(struct cleaner *c, struct turn *turn, struct fault *f);
+};
+
+/* In the order in which one round does them: who leads, where finished tasks go, then wake-ups. */
+static const struct chore table[CHORE_COUNT] = {
+    [CHORE_LEADER] = {"leader", 1000, 0, leader_turn},
+    [CHORE_PARTITIONS] = {"partitions", 3600000, 0, partitions_turn},
+    [CHORE_QUEUES] = {"queues", 5000, LEADS | HAS_BROKER, queues_turn},
+    [CHORE_FRESH] = {"fresh", PACE_TICK_MS, LEADS | HAS_BROKER, fresh_turn},
+    [CHORE_DUE] = {"due", 1000, LEADS, due_turn},
+    [CHORE_WORKERS] = {"workers", VERDICT_LOOK_MS, 0, workers_turn},
+    [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
+    [CHORE_OVERLOOKED] = {"overlooked", 1000, LEADS | HAS_BROKER, overlooked_turn},
+    [CHORE_HISTORY] = {"history", 3600000, LEADS, history_turn},
+    [CHORE_REPORT] = {"report", 1000, 0, report_turn},
+};
+
+void chores_start(struct cleaner *c, int64_t at_ms)
+{
+    for (size_t i = 0; i < CHORE_COUNT; i++) {
+        c->chores[i].next_ms = at_ms;
+    }
+}
+
+void chores_hurry(struct cleaner *c, enum chore_id id, int64_t at_ms)
+{
+    if (c->chores[id].next_ms > at_ms && !c->once) {
+        c->chores[id].next_ms = at_ms;
+    }
+}
+
+static bool is_wanted(const struct cleaner *c, const struct chore *chore)
+{
+    return (c->leader || !(chore->needs & LEADS)) && (c->publisher || !(chore->needs & HAS_BROKER));
+}
+
+static void turn_ended(struct cleaner *c, enum chore_id id, const struct turn *turn)
+{
+    struct chore_state *state = &c->chores[id];
+    if (state->logged) {
+        log_event(LOG_INFO, LOG_EVENT("chore_recovered"), LOG_TEXT("chore", table[id].name));
+    }
+    state->logged = false;
+    state->failures = 0;
+    state->next_ms = c->once && !turn->more ? INT64_MAX : turn->next_ms;
+}
+
+/* Once per series of failures; meeting a lock now and then is usual. */
+static void log_failure(struct cleaner *c, enum chore_id id, const struct fault *f)
+{
+    struct chore_state *state = &c->chores[id];
+    if (!state->logged && (f->code != FAULT_AGAIN || state->failures >= CHORE_AGAIN_QUIET)) {
+        log_fault(LOG_WARNING, "chore_failed", f);
+        state->logged = true;
+    }
+}
+
+static bool is_passing(const struct fault *f)
+{
+    return f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
+}
+
+static void turn_failed(struct cleaner *c, enum chore_id id, struct fault *f, int64_t at_ms)
+{
+    struct chore_state *state = &c->chores[id];
+    (void)fault_add(f, "chore %s", table[id].name);
+    state->failures++;
+    log_failure(c, id, f);
+    state->next_ms = at_ms + (is_passing(f) ? CHORE_AGAIN_MS : CHORE_FAILED_MS);
+    if (c->once && (f->code != FAULT_AGAIN || state->failures >= CLEANER_ONCE_TRIES)) {
+        c->exit_code = f->code == FAULT_AGAIN ? c->exit_code : fault_exit_code(f);
+        state->next_ms = INT64_MAX;
+    }
+}
+
+static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
+{
+    struct fault f = {.code = FAULT_NONE};
+    struct turn turn = {.now_ms = now_ms(), .next_ms = at_ms + table[id].period_ms};
+    if (table[id].turn(c, &turn, &f)) {
+        turn_ended(c, id, &turn);
+    } else if (db_is_open(c->hot)) {
+        turn_failed(c, id, &f, at_ms);
+    } else {
+        session_lost(c, &f, at_ms);
+        return;
+    }
+    if (c->plain && !db_is_open(c->plain)) {
+        session_plain_close(c);
+    }
+}
+
+static int64_t next_turn(const struct cleaner *c)
+{
+    int64_t next_ms = INT64_MAX;
+    for (size_t i = 0; i < CHORE_COUNT; i++) {
+        if (is_wanted(c, &table[i]) && c->chores[i].next_ms < next_ms) {
+            next_ms = c->chores[i].next_ms;
+        }
+    }
+    return next_ms;
+}
+
+int64_t chores_step(struct cleaner *c, int64_t at_ms)
+{
+    for (size_t i = 0; i < CHORE_COUNT && c->hot; i++) {
+        if (is_wanted(c, &table[i]) && c->chores[i].next_ms <= at_ms) {
+            chore_run(c, (enum chore_id)i, at_ms);
+        }
+    }
+    session_plain_close(c);
+    return next_turn(c);
+}

@@ -1,0 +1,55 @@
+/* The chores: a table of what is to be done, how often, and by whom.
+ *
+ * Each is a few short statements of limited size that wait for no lock. One call does all that is due
+ * and says when it wants to be called again. */
+#ifndef TENON_CLEANER_CHORES_H
+#define TENON_CLEANER_CHORES_H
+
+#include "cleaner/state.h"
+
+enum chore_id {
+    CHORE_LEADER,
+    CHORE_PARTITIONS,
+    CHORE_QUEUES,
+    CHORE_FRESH,
+    CHORE_DUE,
+    CHORE_WORKERS,
+    CHORE_DEADLINES,
+    CHORE_OVERLOOKED,
+    CHORE_HISTORY,
+    CHORE_REPORT,
+    CHORE_COUNT
+};
+_Static_assert(CHORE_COUNT <= CLEANER_CHORES_MAX, "struct cleaner has room for every chore");
+
+/* One turn of a chore. */
+struct turn {
+    int64_t now_ms;
+    int64_t next_ms; /* when it wants its next turn; set beforehand to one period from now */
+    bool more;       /* work is left: with --once the next turn must come */
+};
+
+/* Every chore is due now: a new session has begun. */
+void chores_start(struct cleaner *c, int64_t now_ms);
+
+/* Do all that is due. ret: when the next chore is due; INT64_MAX: none is (--once).
+ * The hot session may be gone afterwards (c->hot is NULL). */
+int64_t chores_step(struct cleaner *c, int64_t now_ms);
+
+/* Let a chore have its turn as soon as possible. */
+void chores_hurry(struct cleaner *c, enum chore_id id, int64_t now_ms);
+
+/* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is repeated
+ * soon, after any other fault later. */
+MUST_CHECK bool leader_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool partitions_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool queues_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool overlooked_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+
+#endif

@@ -1,0 +1,211 @@
+#include "cleaner/cleaner.h"
+
+#include "cleaner/chores.h"
+#include "cleaner/queues.h"
+#include "cleaner/session.h"
+#include "core/log.h"
+#include "core/now.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* The only things that a signal handler touches. */
+static volatile sig_atomic_t stop_wanted;
+static int stop_fd = -1;
+
+/* Nothing here needs a good end: whatever hangs (a connect, a statement), the alarm ends it. */
+static void on_stop(int signal)
+{
+    int saved = errno;
+    uint64_t one = 1;
+    (void)signal;
+    stop_wanted = 1;
+    (void)!write(stop_fd, &one, sizeof one);
+    (void)alarm(1);
+    errno = saved;
+}
+
+static void on_alarm(int signal)
+{
+    (void)signal;
+    _exit(EXIT_SUCCESS);
+}
+
+static bool signals_open(struct fault *f)
+{
+    struct sigaction stop = {.sa_handler = on_stop}, late = {.sa_handler = on_alarm},
+                     ignore = {.sa_handler = SIG_IGN};
+    stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (stop_fd < 0) {
+        return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
+    }
+    (void)sigaction(SIGTERM, &stop, NULL);
+    (void)sigaction(SIGINT, &stop, NULL);
+    (void)sigaction(SIGALRM, &late, NULL);
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    return true;
+}
+
+/* Wait for the next chore, a NOTIFY, or a signal. */
+static void cleaner_wait(struct cleaner *c, int64_t next_ms)
+{
+    struct pollfd fds[] = {{.fd = stop_fd, .events = POLLIN},
+                           {.fd = c->hot ? db_fd(c->hot) : -1, .events = POLLIN}};
+    int64_t wait_ms = next_ms - now_ms();
+    wait_ms = wait_ms < 0 ? 0 : wait_ms;
+    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
+    (void)ppoll(fds, 2, &wait, NULL);
+}
+
+/* Notifications, which may also have come with the answer to a statement. false: the session broke. */
+static bool take_notified(struct cleaner *c, int64_t at_ms)
+{
+    struct fault f = {.code = FAULT_NONE};
+    if (db_take_notified(c->hot)) {
+        c->notified = true;
+        chores_hurry(c, CHORE_FRESH, at_ms);
+    }
+    if (!db_is_open(c->hot)) {
+        (void)fault_set(&f, FAULT_RETRY, "the server closed the session");
+        session_lost(c, &f, at_ms);
+        return false;
+    }
+    return true;
+}
+
+/* Do all that is due. ret: when to be called again. */
+static int64_t cleaner_step(struct cleaner *c)
+{
+    int64_t at_ms = now_ms();
+    if (!c->hot) {
+        return session_connect(c, at_ms);
+    }
+    if (!take_notified(c, at_ms)) {
+        return c->reconnect_ms;
+    }
+    int64_t next_ms = chores_step(c, at_ms);
+    if (!c->hot) {
+        return c->reconnect_ms;
+    }
+    c->ended = c->ended || next_ms == INT64_MAX;
+    return db_take_notified(c->hot)
+               ? (c->notified = true, chores_hurry(c, CHORE_FRESH, at_ms), at_ms)
+               : next_ms;
+}
+
+static void cleaner_loop(struct cleaner *c)
+{
+    while (!stop_wanted && !c->ended) {
+        int64_t next_ms = cleaner_step(c);
+        if (!c->ended) {
+            cleaner_wait(c, next_ms);
+        }
+    }
+}
+
+/* --once says whether the broker is there at all before it does anything else; without it the other
+ * chores are still done. */
+static void once_check_broker(struct cleaner *c)
+{
+    struct fault f = {.code = FAULT_NONE};
+    if (!amqp_declare(c->amqp_url, NULL, 0, &f)) {
+        log_fault(LOG_ERROR, "broker_down", &f);
+        c->exit_code = fault_exit_code(&f);
+        publisher_close(c->publisher, 0);
+        c->publisher = NULL;
+    }
+}
+
+static bool publisher_start(struct cleaner *c, struct fault *f)
+{
+    const struct publisher_settings settings = {.url = c->amqp_url,
+                                                .name = "tenon cleaner",
+                                                .window = c->window,
+                                                .declare = true};
+    return strcmp(c->amqp_url, "none") == 0 || publisher_open(&settings, &c->publisher, f);
+}
+
+static bool cleaner_open(struct cleaner *c, const struct options *o, struct fault *f)
+{
+    c->database_url = option_text(o, OPTION_DATABASE_URL);
+    c->amqp_url = option_text(o, OPTION_AMQP_URL);
+    c->amqp_url = c->amqp_url ? c->amqp_url : "none";
+    c->window = option_int(o, OPTION_WINDOW);
+    c->once = option_flag(o, OPTION_ONCE);
+    c->report_ms = now_ms() + CLEANER_REPORT_MS;
+    if (!signals_open(f) || !publisher_start(c, f)) {
+        return false;
+    }
+    if (c->once && c->publisher) {
+        once_check_broker(c);
+    }
+    c->once_until_ms = now_ms() + CLEANER_ONCE_ROOM_MS;
+    return true;
+}
+
+static void once_end(struct cleaner *c)
+{
+    struct turn turn = {.now_ms = c->report_ms};
+    struct fault f = {.code = FAULT_NONE};
+    if (c->publisher && !publisher_flush(c->publisher, CLEANER_FLUSH_LIMIT_MS)) {
+        (void)fault_set(&f, FAULT_RETRY, "RabbitMQ did not confirm all wake-ups within %d ms",
+                        CLEANER_FLUSH_LIMIT_MS);
+        log_fault(LOG_ERROR, "cleaner_failed", &f);
+        c->exit_code = c->exit_code ? c->exit_code : fault_exit_code(&f);
+    }
+    (void)report_turn(c, &turn, &f);
+}
+
+static void cleaner_close(struct cleaner *c)
+{
+    db_close(c->hot);
+    session_plain_close(c);
+    publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
+    queues_free(c);
+    free(c);
+}
+
+static void log_open(const struct options *o)
+{
+    enum log_level level = LOG_INFO;
+    const char *word = option_text(o, OPTION_LOG_LEVEL),
+               *format = option_text(o, OPTION_LOG_FORMAT);
+    if (word && !log_level_parse(word, &level)) {
+        level = LOG_INFO; /* cannot be: the option table allows only the words there are */
+    }
+    log_setup("cleaner", level,
+              format && strcmp(format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT);
+}
+
+int cleaner_main(const struct options *o)
+{
+    struct fault f = {.code = FAULT_NONE};
+    struct cleaner *c = calloc(1, sizeof *c);
+    log_open(o);
+    if (!c) {
+        (void)fault_memory(&f);
+    }
+    if (!c || !cleaner_open(c, o, &f)) {
+        log_fault(LOG_ERROR, "cleaner_failed", &f);
+        free(c);
+        return fault_exit_code(&f);
+    }
+    cleaner_loop(c);
+    if (c->once && !stop_wanted) {
+        once_end(c);
+    }
+    int code = c->exit_code;
+    log_event(LOG_INFO, LOG_EVENT("cleaner_stopped"), LOG_NUM("code", code));
+    cleaner_close(c);
+    return code;
+}
+
+bool cleaner_publish(struct cleaner *c, const char *queue, int64_t id)
+{
+    return c->publisher && queues_know(c, queue) && publisher_offer(c->publisher, queue, id);
+}

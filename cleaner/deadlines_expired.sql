@@ -1,0 +1,23 @@
+-- Tasks that ran past their deadline and whose worker did not end them: retried or dead, as their
+-- kind says.
+-- scans
+--   $1 interval  grace    $2 integer  how many
+WITH late AS MATERIALIZED (
+    SELECT t.id, t.attempt, t.start_time, t.worker_id, t.queue,
+           CASE WHEN k.on_expired = 'dead' THEN 'over' ELSE 'expired' END AS reason,
+           format('ran past its timeout of %s ms, and worker %s did not end it', t.timeout_ms, t.worker_id) AS error
+    FROM tenon.task t
+    LEFT JOIN tenon.kind k ON k.name = t.kind
+    WHERE t.start_time + make_interval(secs => t.timeout_ms / 1000.0) < statement_timestamp() - $1::interval
+    LIMIT $2::integer
+), given AS (
+    SELECT worker_id, array_agg(id) AS ids, array_agg(attempt) AS attempts,
+           array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us,
+           array_agg(reason) AS reasons, array_agg(error) AS errors
+    FROM late
+    GROUP BY worker_id
+)
+SELECT p.id, p.state, l.queue
+FROM given g
+CROSS JOIN LATERAL tenon.put_back(g.ids, g.attempts, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
+JOIN late l ON l.id = p.id;

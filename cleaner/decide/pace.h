@@ -1,0 +1,49 @@
+/* When the leader looks for fresh rows, and when it sleeps.
+ *
+ * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming. When none came for
+ * PACE_QUIET_MS it tries to take the sleeper's lock and looks once more. Refused, a producer is in
+ * flight: look again in PACE_REFUSED_MS. Granted, it sleeps: producers now see that the lock is
+ * taken and NOTIFY; without one it looks every PACE_TICK_MS. */
+#ifndef TENON_CLEANER_DECIDE_PACE_H
+#define TENON_CLEANER_DECIDE_PACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    PACE_BUSY_MS = 2,
+    PACE_QUIET_MS = 4,
+    PACE_REFUSED_MS = 20,
+    PACE_TICK_MS = 1000,
+};
+
+enum pace_act {
+    PACE_LOOK,   /* look */
+    PACE_LOCK,   /* try the lock, then look */
+    PACE_UNLOCK, /* give the lock back, then look */
+};
+
+struct pace {
+    bool asleep;      /* the lock is ours */
+    bool roused;      /* asleep, and rows were found */
+    int64_t found_ms; /* when rows were found last */
+};
+
+/* Awake, as if rows had just been found. */
+void pace_start(struct pace *p, int64_t now_ms);
+
+/* What to do now. */
+enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms);
+
+/* It was done.
+ *   granted   PACE_LOCK: the lock is ours
+ *   found     rows were news
+ *   full      as many as a look takes: there are more
+ *   ret       when to look again */
+int64_t pace_done(struct pace *p, enum pace_act act, bool granted, bool found, bool full,
+                  int64_t now_ms);
+
+/* It failed, and whether the lock is ours is not known: give it back with the next look. */
+void pace_failed(struct pace *p);
+
+#endif

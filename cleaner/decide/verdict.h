@@ -1,0 +1,48 @@
+/* Which workers are dead, judged by looks at their locks (DESIGN.md, "Who is dead").
+ *
+ * A worker is dead when its lock was free on looks VERDICT_LOOK_MS apart in one unbroken session that
+ * is older than VERDICT_PATIENCE_MS: after a restart of the server all locks are free for a while.
+ * If that would be more than half of the fleet and at least two, one look more decides. */
+#ifndef TENON_CLEANER_DECIDE_VERDICT_H
+#define TENON_CLEANER_DECIDE_VERDICT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    VERDICT_LOOK_MS = 1000,
+    VERDICT_SLACK_MS = 100, /* a look that comes so much too early still counts */
+    VERDICT_PATIENCE_MS = 15000,
+    VERDICT_SUSPECTS_MAX = 1024, /* more are looked at later */
+    VERDICT_ID_BYTES = 37,       /* a uuid as text */
+};
+
+struct verdict_suspect {
+    char id[VERDICT_ID_BYTES];
+    int looks;       /* on which the lock was free, one after the other */
+    int64_t look_ms; /* the last that counted */
+    bool seen;       /* on the look that goes on */
+    bool condemned;
+};
+
+struct verdict {
+    int64_t session_ms; /* when the session began */
+    size_t fleet;       /* workers on the look that goes on */
+    size_t n;
+    struct verdict_suspect suspects[VERDICT_SUSPECTS_MAX];
+};
+
+/* A new session: nobody is a suspect. */
+void verdict_start(struct verdict *v, int64_t now_ms);
+
+/* A look: begin, each worker that is alive or draining by its row, end. */
+void verdict_begin(struct verdict *v);
+void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms);
+/* Judge. ret: how many are condemned; they have `condemned` set until the next look. */
+size_t verdict_end(struct verdict *v, int64_t now_ms);
+
+/* Is anybody a suspect, so that the next looks matter? */
+bool verdict_is_open(const struct verdict *v);
+
+#endif

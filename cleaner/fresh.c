@@ -1,0 +1,115 @@
+#include "cleaner/fresh.h"
+
+#include "cleaner/chores.h"
+#include "cleaner/statements.h"
+#include "core/array.h"
+
+#include <stdio.h>
+
+enum {
+    FRESH_ROWS = 1000, /* above the watermark, in one look */
+    FRESH_ARRAY_BYTES_MAX = WATERMARK_GAPS_MAX * 20 + 2,
+};
+
+bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!db_script(c->hot, "LISTEN tenon", f) ||
+        !db_exec(c->hot, &sql_fresh_start, NULL, 0, &rows, f)) {
+        return false;
+    }
+    watermark_start(&c->watermark, rows_int(rows, 0, 0));
+    pace_start(&c->pace, now_ms);
+    c->notified = false;
+    rows_free(rows);
+    return true;
+}
+
+/* The lock, its release, and the look in one round trip: statements of one batch have a snapshot
+ * each, so the look sees all that was committed before the lock was granted. */
+static bool look(struct cleaner *c, enum pace_act act, const char *gaps, struct rows **ret,
+                 bool *ret_granted, struct fault *f)
+{
+    char mark[24], limit[24];
+    const char *const params[] = {mark, gaps, limit};
+    struct db_call calls[2];
+    size_t n = 0;
+    (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
+    (void)snprintf(limit, sizeof limit, "%d", FRESH_ROWS);
+    if (act != PACE_LOOK) {
+        calls[n++] = (struct db_call){.statement = act == PACE_LOCK ? &sql_fresh_lock
+                                                                    : &sql_fresh_unlock};
+    }
+    calls[n++] = (struct db_call){.statement = &sql_fresh, .params = params, .n_params = 3};
+    if (!db_batch(c->hot, calls, n, DB_ANSWER_LIMIT_MS, NULL, f)) {
+        return false;
+    }
+    *ret = calls[n - 1].rows;
+    *ret_granted = n == 2 && rows_bool(calls[0].rows, 0, 0);
+    if (n == 2) {
+        rows_free(calls[0].rows);
+    }
+    return true;
+}
+
+struct news {
+    size_t above; /* rows above the old watermark */
+    bool found;
+    bool delayed; /* one of them has a run_at ahead */
+};
+
+static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t now_ms)
+{
+    struct news news = {0};
+    int64_t mark = c->watermark.id;
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        int64_t id = rows_int(rows, i, 0);
+        news.above += id > mark;
+        if (!watermark_see(&c->watermark, id, now_ms)) {
+            continue;
+        }
+        news.found = true;
+        news.delayed = news.delayed || rows_bool(rows, i, 2);
+        if (rows_bool(rows, i, 3)) {
+            c->counts.fresh += cleaner_publish(c, rows_text(rows, i, 1), id);
+        }
+    }
+    return news;
+}
+
+static const char *gaps_text(struct cleaner *c, bool all, int64_t now_ms, struct buf *text)
+{
+    int64_t ids[WATERMARK_GAPS_MAX];
+    size_t n = watermark_ask(&c->watermark, now_ms, all, ids);
+    array_begin(text);
+    for (size_t i = 0; i < n; i++) {
+        array_put_int(text, ids[i]);
+    }
+    return array_end(text);
+}
+
+bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
+{
+    enum pace_act act = pace_plan(&c->pace, c->notified, turn->now_ms);
+    struct buf gaps;
+    struct rows *rows = NULL;
+    bool granted = false;
+    c->notified = false;
+    buf_init(&gaps, FRESH_ARRAY_BYTES_MAX);
+    const char *text = gaps_text(c, act != PACE_LOOK, turn->now_ms, &gaps);
+    bool ok = text ? look(c, act, text, &rows, &granted, f) : fault_memory(f);
+    buf_clear(&gaps);
+    if (!ok) {
+        pace_failed(&c->pace);
+        return false;
+    }
+    struct news news = take_rows(c, rows, turn->now_ms);
+    rows_free(rows);
+    bool full = news.above == FRESH_ROWS;
+    turn->next_ms = pace_done(&c->pace, act, granted, news.found, full, turn->now_ms);
+    turn->more = full;
+    if (news.delayed) {
+        chores_hurry(c, CHORE_DUE, turn->now_ms);
+    }
+    return true;
+}

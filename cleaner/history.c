@@ -1,0 +1,82 @@
+#include "cleaner/chores.h"
+
+#include "cleaner/session.h"
+#include "cleaner/statements.h"
+#include "core/log.h"
+
+#include <string.h>
+
+enum {
+    HISTORY_ROUNDS_MAX = 4,   /* a partition is detached in one round and dropped in the next */
+    HISTORY_RETRY_MS = 60000, /* after a command met a reader or a long transaction */
+};
+
+enum step { STEP_FINALIZE = 1, STEP_DROP = 2, STEP_DETACH = 3 };
+
+struct round {
+    size_t done;
+    size_t put_off; /* met a lock */
+};
+
+/* One command. A lock in its way is no fault: it is tried again later. A DETACH that gave up stays
+ * pending, and comes back as a FINALIZE. */
+static bool command_run(struct db *db, const struct rows *rows, size_t row, struct round *round,
+                        struct fault *f)
+{
+    struct fault own = {.code = FAULT_NONE};
+    if (db_script(db, rows_text(rows, row, 2), &own)) {
+        round->done++;
+        log_event(LOG_INFO,
+                  LOG_EVENT(rows_int(rows, row, 0) == STEP_DROP ? "partition_dropped"
+                                                                : "partition_detached"),
+                  LOG_TEXT("partition", rows_text(rows, row, 1)));
+        return true;
+    }
+    if (own.code == FAULT_AGAIN) {
+        round->put_off++;
+        return true;
+    }
+    *f = own;
+    return fault_add(f, "%s", rows_text(rows, row, 2));
+}
+
+/* While one DETACH is pending PostgreSQL allows no other. */
+static bool is_blocked(const struct rows *rows, size_t row, const struct round *round)
+{
+    return round->put_off > 0 && rows_int(rows, row, 0) == STEP_DETACH;
+}
+
+static bool round_run(struct db *db, struct round *round, struct fault *f)
+{
+    struct rows *rows = NULL;
+    bool ok = true;
+    *round = (struct round){0};
+    if (!db_exec(db, &sql_history, NULL, 0, &rows, f)) {
+        return false;
+    }
+    for (size_t i = 0; ok && i < rows_count(rows); i++) {
+        if (!is_blocked(rows, i, round)) {
+            ok = command_run(db, rows, i, round, f);
+        }
+    }
+    rows_free(rows);
+    return ok;
+}
+
+bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
+{
+    struct db *db = NULL;
+    struct round round = {.done = 1};
+    if (!session_plain(c, &db, f) || !db_exec(db, &sql_history_workers, NULL, 0, NULL, f)) {
+        return false;
+    }
+    for (int i = 0; round.done > 0 && i < HISTORY_ROUNDS_MAX; i++) {
+        if (!round_run(db, &round, f)) {
+            return false;
+        }
+    }
+    if (round.put_off > 0) {
+        turn->next_ms = turn->now_ms + HISTORY_RETRY_MS;
+    }
+    return true;
+}

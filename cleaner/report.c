@@ -1,0 +1,53 @@
+#include "cleaner/chores.h"
+
+#include "core/log.h"
+
+/* A line when the broker comes or goes; never one per try. */
+static void report_broker(struct cleaner *c)
+{
+    struct publisher_stats now;
+    publisher_stats(c->publisher, &now);
+    bool was_down = c->broker.last_error[0] != '\0', is_down = now.last_error[0] != '\0';
+    if (now.connected && !c->broker.connected) {
+        log_event(LOG_INFO, LOG_EVENT("broker_up"));
+    } else if (!now.connected && is_down && (c->broker.connected || !was_down)) {
+        log_event(LOG_WARNING, LOG_EVENT("broker_down"), LOG_TEXT("error", now.last_error));
+    }
+    c->broker = now;
+}
+
+static bool anything(const struct counts *n)
+{
+    return n->fresh || n->due || n->overlooked || n->recovered || n->dead || n->workers ||
+           n->published || n->dropped || n->returned;
+}
+
+static void report_counts(struct cleaner *c)
+{
+    struct counts *n = &c->counts;
+    n->published = c->broker.published - c->reported.published;
+    n->dropped = c->broker.dropped - c->reported.dropped;
+    n->returned = c->broker.returned - c->reported.returned;
+    if (anything(n)) {
+        log_event(LOG_INFO, LOG_EVENT("cleaner_stats"), LOG_NUM("fresh", n->fresh),
+                  LOG_NUM("due", n->due), LOG_NUM("overlooked", n->overlooked),
+                  LOG_NUM("recovered", n->recovered), LOG_NUM("dead", n->dead),
+                  LOG_NUM("workers_dead", n->workers), LOG_NUM("published", n->published),
+                  LOG_NUM("dropped", n->dropped), LOG_NUM("returned", n->returned));
+    }
+    c->reported = c->broker;
+    *n = (struct counts){0};
+}
+
+bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f)
+{
+    (void)f;
+    if (c->publisher) {
+        report_broker(c);
+    }
+    if (turn->now_ms >= c->report_ms) {
+        report_counts(c);
+        c->report_ms = turn->now_ms + CLEANER_REPORT_MS;
+    }
+    return true;
+}

@@ -1,0 +1,130 @@
+#include "cleaner/session.h"
+
+#include "cleaner/chores.h"
+#include "cleaner/statements.h"
+#include "core/log.h"
+#include "core/now.h"
+#include "core/schema.h"
+
+static const char session_name[] = "tenon cleaner";
+
+/* Session locks and LISTEN need a backend of our own. */
+static bool check_direct(struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!db_exec(db, &sql_session, NULL, 0, &rows, f)) {
+        return false;
+    }
+    bool direct = rows_int(rows, 0, 0) == db_backend_pid(db);
+    rows_free(rows);
+    return direct || fault_set(f, FAULT_CONFIG,
+                               "the database URL leads through a pooler (%s): the cleaner needs a "
+                               "direct connection",
+                               db_where(db));
+}
+
+static bool session_open(struct cleaner *c, struct fault *f)
+{
+    struct db *db = NULL;
+    if (!db_open(c->database_url, DB_HOT, session_name, &db, f)) {
+        return false;
+    }
+    if (!check_direct(db, f) || !schema_check(db, f)) {
+        db_close(db);
+        return false;
+    }
+    c->hot = db;
+    return true;
+}
+
+static void log_up(const struct cleaner *c)
+{
+    char amqp[256] = "none";
+    if (c->publisher) {
+        amqp_url_mask(c->amqp_url, amqp, sizeof amqp);
+    }
+    log_event(LOG_INFO, LOG_EVENT(c->was_up ? "database_up" : "cleaner_started"),
+              LOG_TEXT("version", c->was_up ? NULL : TENON_VERSION),
+              LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp));
+}
+
+/* The pause doubles; its second half is left to chance, so that cleaners do not come in step. */
+static void plan_reconnect(struct cleaner *c, int64_t now_ms)
+{
+    int64_t pause_ms = 2 * c->reconnect_pause_ms;
+    pause_ms = pause_ms < SESSION_PAUSE_MIN_MS ? SESSION_PAUSE_MIN_MS : pause_ms;
+    pause_ms = pause_ms > SESSION_PAUSE_MAX_MS ? SESSION_PAUSE_MAX_MS : pause_ms;
+    c->reconnect_pause_ms = pause_ms;
+    c->reconnect_ms = now_ms + pause_ms / 2 + (int64_t)now_jitter((uint64_t)pause_ms / 2);
+}
+
+/* What trying again cannot mend: a schema that is too new always, the rest only at the start. */
+static bool is_final(const struct cleaner *c, const struct fault *f)
+{
+    return c->once || f->code == FAULT_SCHEMA || (f->code != FAULT_RETRY && !c->was_up);
+}
+
+static void connect_failed(struct cleaner *c, const struct fault *f)
+{
+    if (is_final(c, f)) {
+        log_fault(LOG_ERROR, "cleaner_failed", f);
+        c->exit_code = fault_exit_code(f);
+        c->ended = true;
+    } else if (!c->down_logged) {
+        log_fault(LOG_WARNING, "database_down", f);
+    }
+    c->down_logged = true;
+    plan_reconnect(c, now_ms());
+}
+
+int64_t session_connect(struct cleaner *c, int64_t at_ms)
+{
+    struct fault f = {.code = FAULT_NONE};
+    if (at_ms < c->reconnect_ms) {
+        return c->reconnect_ms;
+    }
+    if (!session_open(c, &f)) {
+        connect_failed(c, &f);
+        return c->reconnect_ms;
+    }
+    log_up(c);
+    c->was_up = true;
+    c->down_logged = false;
+    c->reconnect_pause_ms = 0;
+    verdict_start(&c->verdict, now_ms());
+    chores_start(c, at_ms);
+    return at_ms;
+}
+
+void session_lost(struct cleaner *c, const struct fault *f, int64_t at_ms)
+{
+    db_close(c->hot);
+    c->hot = NULL;
+    session_plain_close(c);
+    log_fault(c->once ? LOG_ERROR : LOG_WARNING, "database_down", f);
+    c->down_logged = true;
+    if (c->leader) {
+        c->leader = false;
+        log_event(LOG_INFO, LOG_EVENT("leader_lost"));
+    }
+    if (c->once) {
+        c->exit_code = fault_exit_code(f);
+        c->ended = true;
+    }
+    plan_reconnect(c, at_ms);
+}
+
+bool session_plain(struct cleaner *c, struct db **ret, struct fault *f)
+{
+    if (!c->plain && !db_open(c->database_url, DB_PLAIN, session_name, &c->plain, f)) {
+        return false;
+    }
+    *ret = c->plain;
+    return true;
+}
+
+void session_plain_close(struct cleaner *c)
+{
+    db_close(c->plain);
+    c->plain = NULL;
+}

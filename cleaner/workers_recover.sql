@@ -1,0 +1,19 @@
+-- Put back what a dead worker had started. There is no index on worker_id, so that claims stay cheap.
+-- scans
+--   $1 uuid  worker    $2 text  what went wrong    $3 integer  how many
+WITH mine AS MATERIALIZED (
+    SELECT id, attempt, start_time, queue
+    FROM tenon.task
+    WHERE worker_id = $1::uuid
+      AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
+    LIMIT $3::integer
+), given AS (
+    SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts,
+           array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n
+    FROM mine
+)
+SELECT p.id, p.state, m.queue
+FROM given g
+CROSS JOIN LATERAL tenon.put_back(g.ids, g.attempts, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
+                                  array_fill($2::text, ARRAY[g.n]), NULL) p
+JOIN mine m ON m.id = p.id;
