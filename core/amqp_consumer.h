@@ -9,12 +9,13 @@
 #ifndef TENON_CORE_AMQP_CONSUMER_H
 #define TENON_CORE_AMQP_CONSUMER_H
 
+#include "core/amqp_url.h" /* amqp_url_mask() */
 #include "core/fault.h"
 
 #include <stdint.h>
 
 enum {
-    CONSUMER_BATCH_MAX = 1024,  /* ids in one event */
+    CONSUMER_BATCH_MAX = 1024,    /* ids in one event */
     CONSUMER_BODY_BYTES_MAX = 20, /* a longer body is no id */
 };
 
@@ -22,17 +23,18 @@ struct consumer;
 
 struct consumer_event {
     enum { CONSUMER_UP, CONSUMER_DOWN, CONSUMER_WAKEUPS } type;
-    int64_t epoch;     /* counts channels; UP and WAKEUPS */
-    size_t n;          /* WAKEUPS: 1..CONSUMER_BATCH_MAX */
+    int64_t epoch;      /* counts channels; UP and WAKEUPS */
+    size_t n;           /* WAKEUPS: 1..CONSUMER_BATCH_MAX */
     const int64_t *ids; /* borrowed for the call */
-    uint64_t last_tag;  /* the delivery tag of the last id; acking it with `multiple` acks all before */
-    const char *text;   /* DOWN: why; UP: host and port; borrowed */
-    int64_t hostile;    /* bodies rejected since the last event */
+    uint64_t
+        last_tag; /* the delivery tag of the last id; acking it with `multiple` acks all before */
+    const char *text; /* DOWN: why; UP: host and port; borrowed */
+    int64_t hostile;  /* bodies rejected since the last event */
 };
 
 struct consumer_settings {
-    const char *url;  /* copied */
-    const char *name; /* shown in RabbitMQ's list of connections; copied */
+    const char *url;           /* copied */
+    const char *name;          /* shown in RabbitMQ's list of connections; copied */
     const char *const *queues; /* names without "tenon."; copied */
     size_t n_queues;
     /* Called on the consumer's thread; must not block and must not call back. */

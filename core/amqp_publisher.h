@@ -10,6 +10,7 @@
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
 #define TENON_CORE_AMQP_PUBLISHER_H
 
+#include "core/amqp_url.h" /* amqp_url_mask() */
 #include "core/fault.h"
 
 #include <stdint.h>
@@ -27,13 +28,14 @@ struct publisher_settings {
     const char *url;  /* amqp:// or amqps://; copied */
     const char *name; /* shown in RabbitMQ's list of connections; copied */
     int64_t window;   /* ids a queue may hold; 0 = PUBLISHER_WINDOW_IDS */
-    bool declare;     /* declare exchange, queues and bindings (setup, cleaner); else only publish */
+    bool declare; /* declare exchange, queues and bindings (setup, cleaner); else only publish */
 };
 
 struct publisher_stats {
     int64_t offered, published, confirmed;
-    int64_t dropped;  /* not published: full, over the window, or no broker */
-    int64_t returned; /* the queue does not exist */
+    int64_t dropped;     /* not published: full, over the window, or no broker */
+    int64_t unconfirmed; /* published and refused by RabbitMQ, or lost with the connection */
+    int64_t returned;    /* the queue does not exist */
     bool connected;
     char last_error[256]; /* "" while all is well */
 };
@@ -52,22 +54,22 @@ int64_t publisher_room(struct publisher *p, const char *queue);
 /* Make sure that `queue` is declared and bound; done by the thread. Only with settings.declare. */
 void publisher_declare(struct publisher *p, const char *queue);
 
-/* Wait until all that was offered is confirmed or dropped. false: not within limit_ms. */
+/* Wait until all that was offered is confirmed or dropped, and all that was asked is answered.
+ * false: not within limit_ms. */
 bool publisher_flush(struct publisher *p, int64_t limit_ms);
 
 void publisher_stats(struct publisher *p, struct publisher_stats *ret);
 
-/* Flush for at most limit_ms, end the thread (a stuck socket is shut down), free. NULL is fine. */
+/* Flush for at most limit_ms, end the thread within another half second (a stuck socket is shut down),
+ * free. NULL is fine. */
 void publisher_close(struct publisher *p, int64_t limit_ms);
 
-/* In a forked child: forget the parent's publisher without touching its socket. */
+/* In a forked child: forget the parent's publisher. Its connection is not touched; its memory, whose
+ * state at the fork nobody knows, is left where it is. */
 void publisher_abandon(struct publisher *p);
 
 /* Declare the exchange, and for each queue `tenon.<queue>` and its binding, now, with time limits;
  * for tenon setup. false: RETRY the broker is away; CONFIG not allowed, or declared otherwise. */
 MUST_CHECK bool amqp_declare(const char *url, const char *const *queues, size_t n, struct fault *f);
-
-/* What an AMQP URL names, without its password. */
-void amqp_url_mask(const char *url, char *text, size_t size);
 
 #endif

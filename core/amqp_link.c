@@ -1,0 +1,373 @@
+#include "core/amqp_link.h"
+
+#include "core/amqp_tls.h"
+#include "core/amqp_url.h"
+#include "core/now.h"
+
+#include <amqp_tcp_socket.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct link {
+    amqp_connection_state_t conn;
+    struct socket_cut *cut;
+    bool broken, blocked;
+    int code;
+    char where[LINK_TEXT_BYTES];
+    char tls_why[TLS_TEXT_BYTES];
+};
+
+amqp_bytes_t link_bytes(const char *text)
+{
+    return amqp_cstring_bytes(text);
+}
+
+void link_text(amqp_bytes_t bytes, char *text, size_t size)
+{
+    const unsigned char *from = bytes.bytes;
+    size_t n = bytes.len < size - 1 ? bytes.len : size - 1;
+    for (size_t i = 0; i < n; i++) {
+        text[i] = from[i] < 0x20 || from[i] >= 0x7F ? '?' : (char)from[i];
+    }
+    text[n] = '\0';
+}
+
+amqp_connection_state_t link_conn(struct link *l)
+{
+    return l->conn;
+}
+
+int link_fd(const struct link *l)
+{
+    return amqp_get_sockfd(l->conn);
+}
+
+const char *link_where(const struct link *l)
+{
+    return l->where;
+}
+
+bool link_is_broken(const struct link *l)
+{
+    return l->broken;
+}
+
+bool link_is_blocked(const struct link *l)
+{
+    return l->blocked;
+}
+
+int link_code(const struct link *l)
+{
+    return l->code;
+}
+
+void link_set_code(struct link *l, int code)
+{
+    l->code = code;
+}
+
+bool link_has_frames(const struct link *l)
+{
+    return amqp_frames_enqueued(l->conn) || amqp_data_in_buffer(l->conn);
+}
+
+bool link_can_send(const struct link *l)
+{
+    struct pollfd p = {.fd = link_fd(l), .events = POLLOUT};
+    return poll(&p, 1, 0) == 1; /* an error counts: the send will report it */
+}
+
+void link_release(struct link *l)
+{
+    amqp_maybe_release_buffers(l->conn);
+}
+
+/* --- faults ------------------------------------------------------------------------------------ */
+
+static bool fault_of_status(struct link *l, int status, const char *doing, struct fault *f)
+{
+    bool config = status == AMQP_STATUS_SSL_PEER_VERIFY_FAILED ||
+                  status == AMQP_STATUS_SSL_HOSTNAME_VERIFY_FAILED || l->tls_why[0];
+    l->broken = true;
+    return fault_set(f, config ? FAULT_CONFIG : FAULT_RETRY, "%s: %s%s%s", doing,
+                     amqp_error_string2(status), l->tls_why[0] ? ": " : "", l->tls_why);
+}
+
+/* 403 ACCESS_REFUSED and 530 NOT_ALLOWED (no such virtual host) want a person; 320 is a restart. */
+static bool fault_of_connection_close(struct link *l, const amqp_connection_close_t *m,
+                                      const char *doing, struct fault *f)
+{
+    char text[LINK_TEXT_BYTES];
+    amqp_connection_close_ok_t ok = {0};
+    link_text(m->reply_text, text, sizeof text);
+    l->code = m->reply_code;
+    l->broken = true;
+    (void)amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
+    return fault_set(f, l->code == 403 || l->code == 530 ? FAULT_CONFIG : FAULT_RETRY,
+                     "%s: RabbitMQ closed the connection: %d %s", doing, l->code, text);
+}
+
+static bool fault_of_channel_close(struct link *l, amqp_channel_t channel,
+                                   const amqp_channel_close_t *m, const char *doing,
+                                   struct fault *f)
+{
+    char text[LINK_TEXT_BYTES];
+    amqp_channel_close_ok_t ok = {0};
+    link_text(m->reply_text, text, sizeof text);
+    l->code = m->reply_code;
+    int status = amqp_send_method(l->conn, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+    if (status != AMQP_STATUS_OK) {
+        return fault_of_status(l, status, doing, f);
+    }
+    return fault_set(f, FAULT_CONFIG, "%s: RabbitMQ refused: %d %s", doing, l->code, text);
+}
+
+static bool fault_of_answer(struct link *l, amqp_rpc_reply_t reply, amqp_channel_t channel,
+                            const char *doing, struct fault *f)
+{
+    l->code = 0;
+    if (reply.reply_type == AMQP_RESPONSE_NORMAL) {
+        return true;
+    }
+    if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION) {
+        if (reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD) {
+            return fault_of_connection_close(l, reply.reply.decoded, doing, f);
+        }
+        if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
+            return fault_of_channel_close(l, channel, reply.reply.decoded, doing, f);
+        }
+    }
+    int status = reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION ? reply.library_error
+                                                                     : AMQP_STATUS_UNEXPECTED_STATE;
+    return fault_of_status(l, status, doing, f);
+}
+
+bool link_answer(struct link *l, amqp_channel_t channel, const char *doing, struct fault *f)
+{
+    return fault_of_answer(l, amqp_get_rpc_reply(l->conn), channel, doing, f);
+}
+
+bool link_sent(struct link *l, int status, const char *doing, struct fault *f)
+{
+    return status == AMQP_STATUS_OK || fault_of_status(l, status, doing, f);
+}
+
+bool link_channel_closed(struct link *l, const amqp_frame_t *frame, struct fault *f)
+{
+    return fault_of_channel_close(l, frame->channel, frame->payload.method.decoded,
+                                  "a channel ended", f);
+}
+
+/* --- opening ----------------------------------------------------------------------------------- */
+
+static void tune_socket(int fd)
+{
+    const struct {
+        int level, name, value;
+    } options[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 10},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 5},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, LINK_USER_TIMEOUT_MS},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        /* heartbeats remain when a kernel knows one of these not */
+        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
+    }
+}
+
+static amqp_table_entry_t entry_text(const char *key, const char *text)
+{
+    amqp_table_entry_t entry = {.key = amqp_cstring_bytes(key)};
+    entry.value.kind = AMQP_FIELD_KIND_UTF8;
+    entry.value.value.bytes = amqp_cstring_bytes(text);
+    return entry;
+}
+
+static amqp_table_entry_t entry_true(const char *key)
+{
+    amqp_table_entry_t entry = {.key = amqp_cstring_bytes(key)};
+    entry.value.kind = AMQP_FIELD_KIND_BOOLEAN;
+    entry.value.value.boolean = 1;
+    return entry;
+}
+
+/* Without consumer_cancel_notify a deleted queue would leave a consumer waiting for ever, without
+ * connection.blocked an alarm would hang a publisher. */
+static bool login(struct link *l, const struct amqp_url *url, const char *name, struct fault *f)
+{
+    amqp_table_entry_t can[] = {entry_true("consumer_cancel_notify"),
+                                entry_true("connection.blocked"), entry_true("publisher_confirms"),
+                                entry_true("basic.nack"),
+                                entry_true("authentication_failure_close")};
+    amqp_table_entry_t properties[] = {entry_text("connection_name", name),
+                                       entry_text("product", "tenon"),
+                                       entry_text("version", TENON_VERSION),
+                                       {.key = amqp_cstring_bytes("capabilities")}};
+    properties[3].value.kind = AMQP_FIELD_KIND_TABLE;
+    properties[3].value.value.table = (amqp_table_t){.num_entries = 5, .entries = can};
+    amqp_table_t table = {.num_entries = 4, .entries = properties};
+    amqp_rpc_reply_t reply = amqp_login_with_properties(l->conn, url->vhost, 0,
+                                                        LINK_FRAME_BYTES_MAX, LINK_HEARTBEAT_S,
+                                                        &table, AMQP_SASL_METHOD_PLAIN, url->user,
+                                                        url->password);
+    if (!fault_of_answer(l, reply, 0, "could not log in", f)) {
+        return false;
+    }
+    return amqp_get_heartbeat(l->conn) > 0 ||
+           fault_set(f, FAULT_CONFIG, "RabbitMQ turned heartbeats off; they are needed");
+}
+
+static bool connect_to(struct link *l, const struct amqp_url *url, struct fault *f)
+{
+    struct timeval limit = {.tv_sec = LINK_CONNECT_LIMIT_S};
+    struct timeval answer = {.tv_sec = LINK_ANSWER_LIMIT_S};
+    amqp_socket_t *socket = NULL;
+    if (!url->tls) {
+        socket = amqp_tcp_socket_new(l->conn);
+    } else if (!tls_socket(l->conn, url->host, l->tls_why, &socket, f)) {
+        return false;
+    }
+    if (!socket || amqp_set_handshake_timeout(l->conn, &answer) != AMQP_STATUS_OK ||
+        amqp_set_rpc_timeout(l->conn, &answer) != AMQP_STATUS_OK) {
+        return fault_memory(f);
+    }
+    int status = amqp_socket_open_noblock(socket, url->host, url->port, &limit);
+    return status == AMQP_STATUS_OK || fault_of_status(l, status, "could not connect", f);
+}
+
+static bool open_all(struct link *l, const struct amqp_url *url, const char *name, struct fault *f)
+{
+    if (!connect_to(l, url, f)) {
+        return false;
+    }
+    tune_socket(link_fd(l));
+    if (l->cut && !socket_cut_set(l->cut, link_fd(l))) {
+        return fault_set(f, FAULT_RETRY, "no file descriptor is left");
+    }
+    return login(l, url, name, f);
+}
+
+bool link_open(const char *url, const char *name, struct socket_cut *cut, struct link **ret,
+               struct fault *f)
+{
+    struct amqp_url parts = {0};
+    if (!amqp_url_parse(url, &parts, f)) {
+        return false;
+    }
+    struct link *l = calloc(1, sizeof *l);
+    amqp_connection_state_t conn = l ? amqp_new_connection() : NULL;
+    if (!conn) {
+        free(l);
+        amqp_url_clear(&parts);
+        return fault_memory(f);
+    }
+    l->conn = conn;
+    l->cut = cut;
+    amqp_url_mask(url, l->where, sizeof l->where);
+    bool ok = open_all(l, &parts, name, f);
+    amqp_url_clear(&parts);
+    if (!ok) {
+        (void)fault_add(f, "RabbitMQ at %s", l->where);
+        link_close(l, 0);
+        return false;
+    }
+    *ret = l;
+    return true;
+}
+
+/* --- closing ----------------------------------------------------------------------------------- */
+
+static void farewell(struct link *l, int64_t limit_ms)
+{
+    amqp_connection_close_t bye = {.reply_code = AMQP_REPLY_SUCCESS,
+                                   .reply_text = amqp_cstring_bytes("bye")};
+    int64_t deadline = now_ms() + limit_ms;
+    amqp_frame_t frame;
+    if (!link_can_send(l) ||
+        amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_METHOD, &bye) != AMQP_STATUS_OK) {
+        return;
+    }
+    for (int64_t left = limit_ms; left > 0; left = deadline - now_ms()) {
+        struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
+        int status = amqp_simple_wait_frame_noblock(l->conn, &frame, &wait);
+        if (status != AMQP_STATUS_OK ||
+            (frame.frame_type == AMQP_FRAME_METHOD && frame.channel == 0 &&
+             frame.payload.method.id == AMQP_CONNECTION_CLOSE_OK_METHOD)) {
+            return;
+        }
+        link_release(l);
+    }
+}
+
+void link_close(struct link *l, int64_t limit_ms)
+{
+    if (!l) {
+        return;
+    }
+    if (!l->broken && limit_ms > 0) {
+        farewell(l, limit_ms);
+    }
+    if (l->cut) {
+        socket_cut_forget(l->cut);
+    }
+    (void)amqp_destroy_connection(l->conn);
+    free(l);
+}
+
+/* --- frames ------------------------------------------------------------------------------------ */
+
+/* Channel 0. */
+static bool take_own(struct link *l, const amqp_frame_t *frame, struct fault *f)
+{
+    if (frame->frame_type != AMQP_FRAME_METHOD) {
+        return true; /* a heartbeat that had been queued */
+    }
+    switch (frame->payload.method.id) {
+    case AMQP_CONNECTION_CLOSE_METHOD:
+        return fault_of_connection_close(l, frame->payload.method.decoded, "lost the connection",
+                                         f);
+    case AMQP_CONNECTION_BLOCKED_METHOD:
+        l->blocked = true;
+        return true;
+    case AMQP_CONNECTION_UNBLOCKED_METHOD:
+        l->blocked = false;
+        return true;
+    default:
+        return true;
+    }
+}
+
+enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f)
+{
+    for (;;) {
+        struct timeval now = {0};
+        int status = amqp_simple_wait_frame_noblock(l->conn, frame, &now);
+        if (status == AMQP_STATUS_TIMEOUT) {
+            return LINK_NOTHING;
+        }
+        if (status != AMQP_STATUS_OK) {
+            (void)fault_of_status(l, status, "lost the connection", f);
+            return LINK_FAILED;
+        }
+        if (frame->channel != 0) {
+            return LINK_FRAME;
+        }
+        if (!take_own(l, frame, f)) {
+            return LINK_FAILED;
+        }
+    }
+}
+
+bool link_channel_open(struct link *l, amqp_channel_t channel, struct fault *f)
+{
+    (void)amqp_channel_open(l->conn, channel);
+    return link_answer(l, channel, "could not open a channel", f);
+}
