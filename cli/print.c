@@ -32,7 +32,9 @@ void put_safe(struct buf *b, const char *text)
 {
     for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
         unsigned point = code_point(s);
-        if (*s < 0x20 || *s == 0x7F) {
+        if (*s == '\n') {
+            buf_put_text(b, "\\n");
+        } else if (*s < 0x20 || *s == 0x7F) {
             buf_printf(b, "\\x%02x", *s);
         } else if (is_harmful(point)) {
             buf_printf(b, "\\u%04x", point);

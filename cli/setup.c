@@ -1,0 +1,259 @@
+/* `tenon setup`: the schema in the database, the queues in RabbitMQ, rights for producers. */
+#include "cli/command.h"
+#include "cli/migrate.h"
+#include "cli/print.h"
+#include "cli/rabbitmqctl.h"
+#include "cli/statements.h"
+#include "core/amqp_publisher.h"
+#include "core/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WHERE_BYTES = 256, LINE_BYTES_MAX = 4096 };
+
+struct setup {
+    bool dry_run;
+    const char *role;     /* NULL = none */
+    const char *amqp_url; /* NULL = RabbitMQ is left alone */
+    struct amqp_url url;  /* the same, taken apart */
+    struct db *db;
+    struct migration_plan plan;
+    char **queues; /* to declare */
+    size_t n_queues;
+    bool declared;
+    char broker[WHERE_BYTES];
+    struct fault broker_fault;
+};
+
+/* --- doing it ----------------------------------------------------------------------------------- */
+
+static bool grant(struct setup *s, struct fault *f)
+{
+    const char *const params[] = {s->role};
+    struct rows *rows = NULL;
+    if (!s->role) {
+        return true;
+    }
+    if (!db_exec(s->db, &sql_setup_role, params, 1, &rows, f)) {
+        return fault_add(f, "could not look for the role");
+    }
+    bool exists = rows_bool(rows, 0, 0);
+    rows_free(rows);
+    if (!exists) {
+        return fault_set(f, FAULT_CONFIG, "--grant-producer \"%.100s\": there is no such role",
+                         s->role);
+    }
+    return s->dry_run || db_exec(s->db, &sql_setup_grant, params, 1, NULL, f) ||
+           fault_add(f, "could not grant rights to %.100s", s->role);
+}
+
+static bool queue_add(struct setup *s, const char *name, struct fault *f)
+{
+    for (size_t i = 0; i < s->n_queues; i++) {
+        if (strcmp(s->queues[i], name) == 0) {
+            return true;
+        }
+    }
+    char **queues = realloc(s->queues, (s->n_queues + 1) * sizeof *queues);
+    s->queues = queues ? queues : s->queues;
+    char *copy = strdup(name);
+    if (!queues || !copy) {
+        free(copy);
+        return fault_memory(f);
+    }
+    queues[s->n_queues++] = copy;
+    return true;
+}
+
+/* The queue `default`, those that were asked for, and those that have settings in the table. */
+static bool queues_find(struct setup *s, const struct options *o, struct fault *f)
+{
+    bool ok = queue_add(s, "default", f);
+    for (size_t i = 0; ok && i < option_items(o, OPTION_QUEUES); i++) {
+        ok = queue_add(s, option_item(o, OPTION_QUEUES, i), f);
+    }
+    if (!ok || (s->dry_run && s->plan.version == 0)) {
+        return ok;
+    }
+    struct rows *rows = NULL;
+    if (!db_exec(s->db, &sql_setup_queues, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not read the queues");
+    }
+    for (size_t i = 0; ok && i < rows_count(rows); i++) {
+        ok = queue_add(s, rows_text(rows, i, 0), f);
+    }
+    rows_free(rows);
+    return ok;
+}
+
+/* A URL that cannot be read is a mistake to find before anything is changed. */
+static bool url_read(struct setup *s, struct fault *f)
+{
+    if (!s->amqp_url) {
+        return true;
+    }
+    amqp_url_mask(s->amqp_url, s->broker, sizeof s->broker);
+    return amqp_url_parse(s->amqp_url, &s->url, f);
+}
+
+static bool set_up_database(struct setup *s, const struct options *o, struct fault *f)
+{
+    return db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon setup", &s->db, f) &&
+           migrate_begin(s->db, s->dry_run, f) && migrate_look(s->db, &s->plan, f) &&
+           (s->dry_run || s->plan.first == schema_migrations_n ||
+            migrate_apply(s->db, &s->plan, f)) &&
+           grant(s, f) && queues_find(s, o, f) &&
+           db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
+}
+
+/* The database is done and stays so, whatever RabbitMQ says; the fault is told apart. */
+static void set_up_broker(struct setup *s)
+{
+    if (s->amqp_url && !s->dry_run) {
+        s->declared = amqp_declare(s->amqp_url, (const char *const *)s->queues, s->n_queues,
+                                   &s->broker_fault);
+    }
+}
+
+/* --- telling it --------------------------------------------------------------------------------- */
+
+static void print_schema(const struct setup *s)
+{
+    const char *would = s->dry_run ? "would have " : "";
+    if (s->plan.first == schema_migrations_n) {
+        (void)printf("schema tenon is at version %d, nothing to do\n", s->plan.version);
+        return;
+    }
+    if (!s->plan.has_schema) {
+        (void)printf("%smade schema tenon\n", would);
+    }
+    for (size_t i = s->plan.first; i < schema_migrations_n; i++) {
+        (void)printf("%sapplied %s\n", would, schema_migrations[i].name);
+    }
+}
+
+static void print_broker(const struct setup *s)
+{
+    if (!s->amqp_url) {
+        (void)puts("left RabbitMQ alone: --amqp-url is not given, or none");
+        return;
+    }
+    if (s->dry_run || s->declared) {
+        (void)printf("%sdeclared the exchange tenon and", s->dry_run ? "would have " : "");
+        for (size_t i = 0; i < s->n_queues; i++) {
+            (void)printf("%s tenon.%s", i ? "," : " the queues", s->queues[i]);
+        }
+        (void)printf(" (%s)\n", s->broker);
+    }
+}
+
+static void print_lines(const char *vhost)
+{
+    (void)puts("\nfor the operator of RabbitMQ (docs/operations.md):");
+    for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
+        struct buf line;
+        buf_init(&line, LINE_BYTES_MAX);
+        rabbitmqctl_line(&line, i, vhost);
+        (void)printf("  %s\n", buf_text(&line));
+        buf_clear(&line);
+    }
+}
+
+static void print_text(const struct setup *s)
+{
+    (void)printf("connected to %s\n", db_where(s->db));
+    print_schema(s);
+    if (s->role) {
+        (void)printf("%sgranted producer rights to %s\n", s->dry_run ? "would have " : "", s->role);
+    }
+    print_broker(s);
+    if (s->amqp_url) {
+        print_lines(s->url.vhost);
+    }
+    if (s->dry_run && s->plan.first < schema_migrations_n) {
+        (void)puts("\n-- the SQL that was not run");
+        migrate_print(stdout, &s->plan);
+    }
+}
+
+static json_t *json_migrations(const struct setup *s)
+{
+    json_t *list = json_array();
+    for (size_t i = s->plan.first; i < schema_migrations_n; i++) {
+        (void)json_array_append_new(list, json_string(schema_migrations[i].name));
+    }
+    return list;
+}
+
+static json_t *json_broker(const struct setup *s)
+{
+    if (!s->amqp_url) {
+        return json_null();
+    }
+    json_t *queues = json_array();
+    json_t *lines = json_array();
+    for (size_t i = 0; i < s->n_queues; i++) {
+        (void)json_array_append_new(queues, json_string(s->queues[i]));
+    }
+    for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
+        struct buf line;
+        buf_init(&line, LINE_BYTES_MAX);
+        rabbitmqctl_line(&line, i, s->url.vhost);
+        (void)json_array_append_new(lines, json_string(buf_text(&line)));
+        buf_clear(&line);
+    }
+    return json_pack("{s:s, s:b, s:s?, s:o, s:o}", "broker", s->broker, "declared", s->declared,
+                     "error", s->broker_fault.code ? s->broker_fault.text : NULL, "queues", queues,
+                     "rabbitmqctl", lines);
+}
+
+static json_t *json_report(const struct setup *s)
+{
+    int ours = schema_migrations[schema_migrations_n - 1].version;
+    bool all = !s->dry_run && s->plan.first < schema_migrations_n;
+    return json_pack("{s:s, s:b, s:i, s:o, s:s?, s:o}", "database", db_where(s->db), "dry_run",
+                     s->dry_run, "schema_version", all ? ours : s->plan.version,
+                     s->dry_run ? "missing" : "applied", json_migrations(s), "granted_to",
+                     s->dry_run ? NULL : s->role, "rabbitmq", json_broker(s));
+}
+
+static bool report(const struct setup *s, bool json, struct fault *f)
+{
+    if (json) {
+        return print_json(json_report(s), f);
+    }
+    print_text(s);
+    return true;
+}
+
+static void setup_clear(struct setup *s)
+{
+    for (size_t i = 0; i < s->n_queues; i++) {
+        free(s->queues[i]);
+    }
+    free(s->queues);
+    amqp_url_clear(&s->url);
+    db_close(s->db);
+}
+
+int setup_main(const struct options *o)
+{
+    struct fault f = {FAULT_NONE};
+    const char *url = option_text(o, OPTION_AMQP_URL);
+    struct setup s = {.dry_run = option_flag(o, OPTION_DRY_RUN),
+                      .role = option_text(o, OPTION_GRANT_PRODUCER),
+                      .amqp_url = url && strcmp(url, "none") != 0 ? url : NULL};
+    if (url_read(&s, &f) && set_up_database(&s, o, &f)) {
+        set_up_broker(&s);
+        if (report(&s, option_flag(o, OPTION_JSON), &f) && s.broker_fault.code != FAULT_NONE) {
+            f = s.broker_fault;
+            (void)fault_add(&f, "could not set up RabbitMQ");
+        }
+    }
+    setup_clear(&s);
+    if (f.code != FAULT_NONE) {
+        log_fault(LOG_ERROR, "setup_failed", &f);
+    }
+    return fault_exit_code(&f);
+}

@@ -1,0 +1,50 @@
+-- All about one task: first what is told to people, then the whole as one JSON object, in which the
+-- payload stands as PostgreSQL prints it (numbers keep all their digits).
+--   $1 bigint  the id
+WITH known AS MATERIALIZED (
+    SELECT t.*, coalesce(q.paused, false) AS paused, w.host, w.pid, w.state AS worker_state,
+           EXISTS (SELECT FROM tenon.worker a
+                   WHERE a.ended_at IS NULL AND a.state = 'alive'
+                     AND t.queue = ANY (a.queues) AND t.kind = ANY (a.kinds)) AS has_worker,
+           x.max_attempts, x.timeout_ms, x.progress, d.reason AS dead_reason
+    FROM tenon.tasks t
+    LEFT JOIN tenon.queue q ON q.name = t.queue
+    LEFT JOIN tenon.worker w ON w.id = t.worker_id
+    LEFT JOIN tenon.dead d ON d.id = t.id AND t.state = 'dead'
+    LEFT JOIN LATERAL (
+        SELECT max_attempts, timeout_ms, progress FROM tenon.task WHERE id = t.id
+        UNION ALL
+        SELECT max_attempts, timeout_ms, NULL FROM tenon.dead WHERE id = t.id
+        LIMIT 1) x ON true
+    WHERE t.id = $1::bigint
+    LIMIT 1
+), judged AS (
+    SELECT k.*,
+           CASE WHEN state IN ('scheduled', 'retrying') THEN 'not_due'
+                WHEN state = 'running' THEN 'running'
+                WHEN state <> 'ready' THEN 'ended'
+                WHEN paused THEN 'queue_paused'
+                WHEN NOT has_worker THEN 'no_worker'
+                ELSE 'no_free_slot' END AS why
+    FROM known k
+)
+SELECT state, why, id, queue, kind, priority, attempt, failures, crashes, max_attempts, timeout_ms,
+       to_char(created_at, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
+       to_char(run_at, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
+       to_char(start_time, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
+       to_char(end_time, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
+       worker_id, host, pid, worker_state, unique_key, trace, last_error, dead_reason,
+       payload, result, progress,
+       abs(extract(epoch FROM statement_timestamp() - run_at) * 1000)::bigint AS run_at_distance_ms,
+       greatest(extract(epoch FROM coalesce(end_time, statement_timestamp()) - start_time) * 1000, 0)::bigint
+           AS ran_ms,
+       json_build_object(
+           'id', id, 'state', state, 'why', why, 'queue', queue, 'kind', kind, 'priority', priority,
+           'payload', payload, 'attempt', attempt, 'failures', failures, 'crashes', crashes,
+           'max_attempts', max_attempts, 'timeout_ms', timeout_ms, 'created_at', created_at,
+           'run_at', run_at, 'start_time', start_time, 'end_time', end_time,
+           'worker', CASE WHEN worker_id IS NOT NULL THEN json_build_object(
+               'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
+           'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
+           'last_error', last_error, 'dead_reason', dead_reason)::text
+FROM judged;

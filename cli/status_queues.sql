@@ -1,0 +1,63 @@
+-- One row per queue: what waits in it, and since when.
+-- Counts stop at $1: of each queue at most so many rows that are due and so many that are not are
+-- looked at, and a count that reaches $1 means "at least". A row of a backlog of millions is never
+-- read; what runs is found because the oldest due rows are claimed first.
+--   $1 bigint  how far to count    $2 bigint  how many queues
+WITH RECURSIVE named AS (
+    (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+    FROM named n WHERE n.queue IS NOT NULL
+), dead AS MATERIALIZED (
+    SELECT queue, count(*) AS n
+    FROM (SELECT queue FROM tenon.dead ORDER BY dead_at DESC LIMIT $1::bigint) d GROUP BY queue
+), every AS (
+    SELECT queue FROM named WHERE queue IS NOT NULL
+    UNION SELECT name FROM tenon.queue
+    UNION SELECT queue FROM dead
+), shown AS MATERIALIZED (
+    SELECT queue FROM every ORDER BY queue LIMIT $2::bigint
+)
+SELECT s.queue,
+       coalesce(q.paused, false) AS paused,
+       due.ready,
+       due.running,
+       ahead.scheduled,
+       ahead.retrying,
+       coalesce(d.n, 0) AS dead,
+       greatest(extract(epoch FROM statement_timestamp() - oldest.run_at), 0)::bigint AS oldest_ready_s,
+       due.looked_at >= $1::bigint AS due_is_more,
+       ahead.looked_at >= $1::bigint AS ahead_is_more,
+       (SELECT sum(n) FROM dead) >= $1::bigint AS dead_is_more
+FROM shown s
+LEFT JOIN tenon.queue q ON q.name = s.queue
+LEFT JOIN dead d ON d.queue = s.queue
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE l.start_time IS NULL) AS ready,
+           count(*) FILTER (WHERE l.start_time IS NOT NULL) AS running, count(*) AS looked_at
+    FROM (SELECT t.start_time
+          FROM generate_series(9, 0, -1) p
+          CROSS JOIN LATERAL (SELECT start_time FROM tenon.task
+                              WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
+                              ORDER BY run_at LIMIT $1::bigint) t
+          LIMIT $1::bigint) l
+) due
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE l.failed = 0) AS scheduled,
+           count(*) FILTER (WHERE l.failed > 0) AS retrying, count(*) AS looked_at
+    FROM (SELECT t.failed
+          FROM generate_series(9, 0, -1) p
+          CROSS JOIN LATERAL (SELECT failures + crashes AS failed FROM tenon.task
+                              WHERE queue = s.queue AND priority = p AND run_at > statement_timestamp()
+                              ORDER BY run_at LIMIT $1::bigint) t
+          LIMIT $1::bigint) l
+) ahead
+LEFT JOIN LATERAL (
+    SELECT min(t.run_at) AS run_at
+    FROM generate_series(9, 0, -1) p
+    CROSS JOIN LATERAL (SELECT run_at FROM tenon.task
+                        WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
+                          AND start_time IS NULL
+                        ORDER BY run_at LIMIT 1) t
+) oldest ON true
+ORDER BY s.queue;

@@ -1,0 +1,26 @@
+-- Kinds that wait in vain: due tasks, in a queue that is not paused, which no living worker takes.
+-- Tasks are looked for as in status_queues.sql, within the same bounds.
+--   $1 bigint  how many due rows of each queue to look at    $2 bigint  how many rows to return
+WITH RECURSIVE named AS (
+    (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+    FROM named n WHERE n.queue IS NOT NULL
+)
+SELECT s.queue, l.kind, count(*) AS ready
+FROM named s
+CROSS JOIN LATERAL (
+    SELECT t.kind, t.start_time
+    FROM generate_series(9, 0, -1) p
+    CROSS JOIN LATERAL (SELECT kind, start_time FROM tenon.task
+                        WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
+                        ORDER BY run_at LIMIT $1::bigint) t
+    LIMIT $1::bigint) l
+WHERE l.start_time IS NULL
+  AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = s.queue AND q.paused)
+GROUP BY s.queue, l.kind
+HAVING NOT EXISTS (SELECT FROM tenon.worker w
+                   WHERE w.ended_at IS NULL AND w.state = 'alive'
+                     AND s.queue = ANY (w.queues) AND l.kind = ANY (w.kinds))
+ORDER BY s.queue, l.kind
+LIMIT $2::bigint;

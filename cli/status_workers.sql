@@ -1,0 +1,37 @@
+-- One row per worker that has not ended: what it is, whether it holds its presence lock, and how many
+-- tasks it runs. Tasks are looked for as in status_queues.sql, within the same bounds.
+--   $1 bigint  how many due rows of each queue to look at    $2 bigint  how many workers
+WITH RECURSIVE named AS (
+    (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
+    UNION ALL
+    SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+    FROM named n WHERE n.queue IS NOT NULL
+), running AS MATERIALIZED (
+    SELECT l.worker_id, count(*) AS n
+    FROM named s
+    CROSS JOIN LATERAL (
+        SELECT t.worker_id
+        FROM generate_series(9, 0, -1) p
+        CROSS JOIN LATERAL (SELECT worker_id FROM tenon.task
+                            WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
+                            ORDER BY run_at LIMIT $1::bigint) t
+        LIMIT $1::bigint) l
+    WHERE l.worker_id IS NOT NULL
+    GROUP BY l.worker_id
+), held AS MATERIALIZED (
+    SELECT objid FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 1952804463 AND objsubid = 2 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)
+SELECT w.id, w.host, w.pid, w.state,
+       EXISTS (SELECT FROM held h WHERE h.objid = w.lock_key::bigint::oid) AS is_present,
+       w.slots,
+       coalesce(r.n, 0) AS running,
+       to_json(w.queues)::text AS queues,
+       to_json(w.kinds)::text AS kinds,
+       to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
+FROM tenon.worker w
+LEFT JOIN running r ON r.worker_id = w.id
+WHERE w.ended_at IS NULL
+ORDER BY w.started_at
+LIMIT $2::bigint;
