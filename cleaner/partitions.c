@@ -1,6 +1,7 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
+#include "core/statements.h"
 #include "core/log.h"
 
 /* Every cleaner makes them: without a partition for today no task could finish. */
