@@ -143,7 +143,7 @@ DECLARE
     ids  bigint[];
 BEGIN
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
-        PERFORM tenon.refuse('payloads', format('of %s elements', cardinality(payloads)), 'an array of 0 to 100000 JSON values');
+        PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
     IF unique_keys IS NOT NULL THEN
         IF cardinality(unique_keys) <> cardinality(payloads) THEN

@@ -63,12 +63,12 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
                    WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
                    ELSE interval '0' END
           FROM judged j WHERE t.id = j.id AND j.dead_of IS NULL
-        RETURNING t.id, t.failures, t.run_at
+        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
     SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
-                      WHEN b.failures > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
+                      WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
 -- Finish a task inside the handler's own transaction: its effects and its end commit together, so
@@ -82,7 +82,7 @@ DECLARE
     part text[] := string_to_array(claim, '/');
     n    integer;
 BEGIN
-    IF claim IS NULL OR claim !~ '^[0-9]{1,19}/[0-9]{1,10}/[0-9]{1,17}/[0-9a-f-]{36}$' THEN
+    IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
     WITH gone AS (
