@@ -1,0 +1,118 @@
+#include "tests/support/claim.h"
+
+#include "core/array.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+PGresult *statement_run(PGconn *conn, const struct statement *st, const char *const *params, int n)
+{
+    PGresult *result = PQexecParams(conn, st->text, n, NULL, params, NULL, NULL, 0);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
+        fail_msg("%s.sql: %s", st->name, PQresultErrorMessage(result));
+    }
+    return result;
+}
+
+void worker_make(struct fixture *fx, char worker[UUID_BYTES])
+{
+    const char *const params[] = {"host", "1", "10", "{default}", "{a,b,mail}"};
+    PGresult *result = statement_run(fx->conn, &sql_register, params, 5);
+    (void)snprintf(worker, UUID_BYTES, "%s", PQgetvalue(result, 0, 0));
+    PQclear(result);
+}
+
+bool claim_take(struct fixture *fx, const char *worker, int64_t id, struct claim *ret)
+{
+    char ids[32];
+    (void)snprintf(ids, sizeof ids, "{%lld}", (long long)id);
+    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}"};
+    PGresult *result = statement_run(fx->conn, &sql_claim, params, 4);
+    bool taken = PQntuples(result) == 1;
+    *ret = (struct claim){.id = id};
+    (void)snprintf(ret->worker, sizeof ret->worker, "%s", worker);
+    if (taken) {
+        ret->attempt = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
+        ret->start_us = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+    }
+    PQclear(result);
+    return taken;
+}
+
+void claim_new(struct fixture *fx, struct claim *ret)
+{
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"n\": 1}')");
+    assert_true(claim_take(fx, worker, id, ret));
+}
+
+/* The fence of one claim as three arrays of one element. */
+struct fence {
+    char ids[32], attempts[32], starts_us[32];
+};
+
+static struct fence fence_of(const struct claim *c)
+{
+    struct fence f;
+    (void)snprintf(f.ids, sizeof f.ids, "{%lld}", (long long)c->id);
+    (void)snprintf(f.attempts, sizeof f.attempts, "{%d}", c->attempt);
+    (void)snprintf(f.starts_us, sizeof f.starts_us, "{%lld}", (long long)c->start_us);
+    return f;
+}
+
+char *claim_put_back(struct fixture *fx, const struct claim *c, const char *reason,
+                     const char *error, const char *delay_ms)
+{
+    struct fence f = fence_of(c);
+    char reasons[64], errors[1024], delays[64];
+    (void)snprintf(reasons, sizeof reasons, "{%s}", reason);
+    (void)snprintf(errors, sizeof errors, error ? "{\"%s\"}" : "{NULL}", error);
+    (void)snprintf(delays, sizeof delays, "{%s}", delay_ms ? delay_ms : "NULL");
+    const char *const params[] = {c->worker, f.ids,  f.attempts, f.starts_us,
+                                  reasons,   errors, delays};
+    PGresult *result = statement_run(fx->conn, &sql_put_back, params, 7);
+    char *state = strdup(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "");
+    PQclear(result);
+    return state;
+}
+
+bool claim_finish(struct fixture *fx, const struct statement *st, const struct claim *c,
+                  const char *reply)
+{
+    struct fence f = fence_of(c);
+    struct buf replies;
+    buf_init(&replies, 10000);
+    array_begin(&replies);
+    array_put_text(&replies, reply);
+    const char *const params[] = {c->worker, f.ids, f.attempts, f.starts_us, array_end(&replies)};
+    PGresult *result = statement_run(fx->conn, st, params, 5);
+    bool finished = PQntuples(result) == 1;
+    buf_clear(&replies);
+    PQclear(result);
+    return finished;
+}
+
+void claim_text(const struct claim *c, char text[CLAIM_TEXT_BYTES])
+{
+    (void)snprintf(text, CLAIM_TEXT_BYTES, "%lld/%d/%lld/%s", (long long)c->id, c->attempt,
+                   (long long)c->start_us, c->worker);
+}
+
+char *task_state_of(struct fixture *fx, int64_t id)
+{
+    char *state = test_sql_text(fx,
+                                "SELECT string_agg(state, '+') FROM tenon.tasks WHERE id = %lld",
+                                (long long)id);
+    return state ? state : strdup("");
+}
+
+void assert_state(struct fixture *fx, int64_t id, const char *state)
+{
+    char *got = task_state_of(fx, id);
+    if (strcmp(got, state) != 0) {
+        fail_msg("task %lld is \"%s\", not \"%s\"", (long long)id, got, state);
+    }
+    free(got);
+}
