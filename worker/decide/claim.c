@@ -17,7 +17,8 @@ struct claim *claim_new(int64_t id, const char *queue, const char *kind, const c
 {
     size_t queue_bytes = strlen(queue), kind_bytes = strlen(kind);
     size_t trace_bytes = trace ? strlen(trace) : 0;
-    struct claim *c = malloc(sizeof *c + queue_bytes + kind_bytes + trace_bytes + payload_bytes + 4);
+    struct claim *c = malloc(sizeof *c + queue_bytes + kind_bytes + trace_bytes + payload_bytes +
+                             4);
     if (!c) {
         return NULL;
     }

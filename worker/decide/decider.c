@@ -267,7 +267,9 @@ static int wanted_prefetch(struct decider *d, int64_t now_ms)
     } else if (now_ms - d->full_since_ms >= FULL_FOR_MS) {
         return 0;
     }
-    return d->ewma_us < FAST_US ? PREFETCH_FAST : d->n_slots < PREFETCH_FAST ? d->n_slots : PREFETCH_FAST;
+    return d->ewma_us < FAST_US         ? PREFETCH_FAST
+           : d->n_slots < PREFETCH_FAST ? d->n_slots
+                                        : PREFETCH_FAST;
 }
 
 static void decide_acks(struct decider *d)
@@ -314,8 +316,8 @@ static void decide_stop(struct decider *d, int64_t now_ms)
 static void decide_absence(struct decider *d, int64_t now_ms)
 {
     if (!d->present && d->n_given > 0 && now_ms - d->absent_since_ms >= PRESENCE_GRACE_MS) {
-        decider_note(d, NOTE_STOPPING_CHILDREN, 0, "without PostgreSQL for %d ms, others may start our tasks",
-                     PRESENCE_GRACE_MS);
+        decider_note(d, NOTE_STOPPING_CHILDREN, 0,
+                     "without PostgreSQL for %d ms, others may start our tasks", PRESENCE_GRACE_MS);
         slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
     }
 }

@@ -17,13 +17,13 @@
 enum {
     SLOTS_MAX = 1000,
     HANDLERS_MAX = 256,
-    IN_FLIGHT_MAX = 1024,      /* tasks one child may have at once */
+    IN_FLIGHT_MAX = 1024, /* tasks one child may have at once */
     EXCHANGE_OUTCOMES_MAX = 2048,
     EXCHANGE_CLAIMS_MAX = 2048,
     EXCHANGE_VERIFY_MAX = 1024,
-    AHEAD_MS = 50,             /* claim what will start within so long */
-    AHEAD_MAX = 2048,          /* tasks claimed ahead at most */
-    LOOK_EVERY_MS = 1000,      /* the ordered claim, when nothing else calls for it */
+    AHEAD_MS = 50,        /* claim what will start within so long */
+    AHEAD_MAX = 2048,     /* tasks claimed ahead at most */
+    LOOK_EVERY_MS = 1000, /* the ordered claim, when nothing else calls for it */
     LOOK_JITTER_MS = 250,
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
@@ -70,8 +70,9 @@ struct exchange {
     enum put_back_state put_back_state[EXCHANGE_OUTCOMES_MAX];
     enum verdict verdicts[EXCHANGE_VERIFY_MAX];
     size_t n_by_id, n_by_look, n_owned;
-    struct claim *claimed[2 * EXCHANGE_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
-    struct claim **owned;                           /* after `own`; the decider takes them and the array */
+    struct claim
+        *claimed[2 * EXCHANGE_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
+    struct claim **owned;                  /* after `own`; the decider takes them and the array */
 };
 
 enum event_type {
@@ -112,11 +113,11 @@ enum action_type {
     ACTION_EXCHANGE, /* run d->exchange; answer with EXCHANGED or EXCHANGE_FAILED */
     ACTION_ACK,      /* epoch, tag */
     ACTION_PREFETCH, /* n; 0 = stop consuming */
-    ACTION_SPAWN,    /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
-    ACTION_GIVE,     /* slot, claim */
-    ACTION_CLOSE,    /* slot: close the pool child's input, so that it ends */
-    ACTION_SIGNAL,   /* slot, n = signal, to the whole process group */
-    ACTION_NOTE,     /* something worth a log line */
+    ACTION_SPAWN,  /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
+    ACTION_GIVE,   /* slot, claim */
+    ACTION_CLOSE,  /* slot: close the pool child's input, so that it ends */
+    ACTION_SIGNAL, /* slot, n = signal, to the whole process group */
+    ACTION_NOTE,   /* something worth a log line */
     ACTION_EXIT,
 };
 
@@ -178,8 +179,8 @@ struct decider {
 
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
-    struct claim *held; /* hash by id */
-    struct claim *ended; /* list: outcomes to tell the database */
+    struct claim *held;     /* hash by id */
+    struct claim *ended;    /* list: outcomes to tell the database */
     struct claim *doubtful; /* list: outcomes to ask the database for */
     int n_held, n_waiting, n_given;
     struct wakeups wakeups;
@@ -202,7 +203,7 @@ struct decider {
     int64_t stop_ms; /* when what still runs is given back */
     bool told_exit;
 
-    int64_t ewma_us;   /* how long a task takes */
+    int64_t ewma_us; /* how long a task takes */
     int64_t rate_from_ms, rate_count;
     double rate_per_ms; /* tasks ended */
     uint64_t random;
@@ -216,7 +217,8 @@ struct decider {
 
 /* `kinds[i]` names the kinds of handler i, separated by commas; borrowed for the decider's life. */
 struct decider *decider_new(int n_slots, int n_handlers, const char *const *kinds, const bool *pool,
-                            int64_t drain_limit_ms, bool until_empty, uint64_t seed, int64_t now_ms);
+                            int64_t drain_limit_ms, bool until_empty, uint64_t seed,
+                            int64_t now_ms);
 void decider_free(struct decider *d);
 
 void decider_event(struct decider *d, const struct event *event, int64_t now_ms);
@@ -244,11 +246,13 @@ void slots_decide(struct decider *d, int64_t now_ms); /* timeouts, giving, spawn
 int64_t slots_due(const struct decider *d, int64_t now_ms);
 int slots_room(const struct decider *d); /* tasks that could be given to children now */
 bool slots_all_empty(const struct decider *d);
+bool slots_has_task(const struct decider *d, int slot, int64_t id);
 
 /* plan.c: what goes into the next exchange, and what its answer means */
 void plan_exchange(struct decider *d, int64_t now_ms);
 void plan_exchanged(struct decider *d, int64_t now_ms);
-void plan_failed(struct decider *d, enum exchange_failure failure, const char *text, int64_t now_ms);
+void plan_failed(struct decider *d, enum exchange_failure failure, const char *text,
+                 int64_t now_ms);
 int64_t plan_due(const struct decider *d);
 int plan_capacity(const struct decider *d); /* tasks that may be claimed now */
 bool plan_may_claim(const struct decider *d);

@@ -141,6 +141,11 @@ void plan_exchange(struct decider *d, int64_t now_ms)
 
 static void doubt(struct decider *d, struct claim *c)
 {
+    if (!c->hashed) { /* verdicts find claims by the hash; asking for all that is ours finds it too */
+        d->need_own = true;
+        decider_drop_claim(d, c);
+        return;
+    }
     c->state = CLAIM_DOUBTFUL;
     DL_APPEND(d->doubtful, c);
 }
@@ -197,7 +202,8 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
     }
     if (verdict == VERDICT_LOST) {
         wakeups_unclaimed(&d->wakeups, c->id);
-        decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind, c->attempt);
+        decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind,
+                     c->attempt);
         d->count_lost++;
     } else {
         d->count_done++; /* the handler finished it in its own transaction, or our answer was lost */
@@ -217,7 +223,8 @@ static void take_verdicts(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_held(d, x->verify[i].id);
-        if (c && c->attempt == x->verify[i].attempt && (c->state == CLAIM_SENT || c->state == CLAIM_GIVEN)) {
+        if (c && c->attempt == x->verify[i].attempt &&
+            (c->state == CLAIM_SENT || c->state == CLAIM_GIVEN)) {
             take_verdict(d, c, x->verdicts[i], now_ms);
         }
     }
@@ -304,7 +311,8 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     if (x->n_look > 0 && x->n_by_look == (size_t)x->n_look) {
         d->next_look_ms = now_ms; /* there is more where these came from */
     }
-    bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 && !any_rests(x, d->n_handlers);
+    bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 &&
+                 !any_rests(x, d->n_handlers);
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
         d->stop_ms = now_ms + d->drain_limit_ms;
@@ -397,7 +405,8 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
         halve(d, x, text);
     } else {
         d->retry_ms = now_ms + d->retry_pause_ms / 2 + decider_jitter(d, d->retry_pause_ms);
-        d->retry_pause_ms = 2 * d->retry_pause_ms < RETRY_MAX_MS ? 2 * d->retry_pause_ms : RETRY_MAX_MS;
+        d->retry_pause_ms = 2 * d->retry_pause_ms < RETRY_MAX_MS ? 2 * d->retry_pause_ms
+                                                                 : RETRY_MAX_MS;
         d->unlocked_next = true;
     }
     if (!d->failing && failure != FAILURE_ROW) {

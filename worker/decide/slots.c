@@ -114,9 +114,15 @@ static struct claim *find_given(const struct slot *s, int64_t id)
     return NULL;
 }
 
+bool slots_has_task(const struct decider *d, int slot, int64_t id)
+{
+    return find_given(&d->slots[slot], id) != NULL;
+}
+
 static void count_ended(struct decider *d, const struct claim *c, int64_t now_ms)
 {
-    int64_t took_us = (now_ms - c->since_ms) * 1000 / (d->slots[c->slot].n_given > 0 ? d->slots[c->slot].n_given : 1);
+    int64_t took_us = (now_ms - c->since_ms) * 1000 /
+                      (d->slots[c->slot].n_given > 0 ? d->slots[c->slot].n_given : 1);
     d->ewma_us += (took_us - d->ewma_us) / 16;
     d->rate_count++;
     if (now_ms - d->rate_from_ms >= 100) {
@@ -154,12 +160,14 @@ static char *error_text(const char *what, const char *text)
 }
 
 /* What becomes of a task whose child is gone before it answered. */
-static void end_orphan(struct decider *d, struct claim *c, const struct slot *s, bool oldest, const char *text)
+static void end_orphan(struct decider *d, struct claim *c, const struct slot *s, bool oldest,
+                       const char *text)
 {
     char what[64] = "";
     if (c->out_of_time) {
         (void)snprintf(what, sizeof what, "timed out after %lld ms", (long long)c->timeout_ms);
-        decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind, (long long)c->timeout_ms);
+        decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
+                     (long long)c->timeout_ms);
         decider_end_claim(d, c, OUTCOME_FAILED, error_text(what, text));
     } else if (s->reason == STOP_LOST) {
         decider_note(d, NOTE_CLAIM_LOST, c->id, "its child was stopped");
@@ -169,7 +177,8 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
         decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
     } else {
         /* with several in flight the oldest is charged: a child that works in order was at that one */
-        decider_end_claim(d, c, OUTCOME_FAILED, error_text("the handler ended without an answer", text));
+        decider_end_claim(d, c, OUTCOME_FAILED,
+                          error_text("the handler ended without an answer", text));
     }
 }
 
@@ -181,7 +190,8 @@ static void strike(struct decider *d, int handler, const char *text, int64_t now
     rest = rest < REST_MAX_MS ? rest : REST_MAX_MS;
     h->strikes++;
     h->rest_until_ms = now_ms + rest;
-    decider_note(d, NOTE_HANDLER_RESTS, 0, "%s rests for %lld ms: %s", h->kinds, (long long)rest, text);
+    decider_note(d, NOTE_HANDLER_RESTS, 0, "%s rests for %lld ms: %s", h->kinds, (long long)rest,
+                 text);
 }
 
 void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
@@ -191,7 +201,8 @@ void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
     bool failed_start = e->failed_start || s->state == SLOT_STARTING || s->reason == STOP_NO_HELLO;
     if (failed_start) {
         s->reason = s->reason == STOP_NONE ? STOP_RELEASE : s->reason;
-        strike(d, s->handler, s->reason == STOP_NO_HELLO ? "its child said no hello" : text, now_ms);
+        strike(d, s->handler, s->reason == STOP_NO_HELLO ? "its child said no hello" : text,
+               now_ms);
     }
     for (bool oldest = true; s->given; oldest = false) {
         end_orphan(d, s->given, s, oldest, text);
@@ -242,8 +253,8 @@ static int ready_slot(const struct decider *d, int handler)
     int best = -1;
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if (s->state == SLOT_READY && !s->closing && s->handler == handler && s->n_given < s->room &&
-            (best < 0 || s->n_given < d->slots[best].n_given)) {
+        if (s->state == SLOT_READY && !s->closing && s->handler == handler &&
+            s->n_given < s->room && (best < 0 || s->n_given < d->slots[best].n_given)) {
             best = i;
         }
     }
@@ -336,7 +347,8 @@ static void release_late(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     bool rests = now_ms < h->rest_until_ms;
-    while (h->waiting && (rests || (now_ms - h->waiting->since_ms >= WAITING_MAX_MS && starting_room(d, handler) == 0))) {
+    while (h->waiting && (rests || (now_ms - h->waiting->since_ms >= WAITING_MAX_MS &&
+                                    starting_room(d, handler) == 0))) {
         decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
     }
 }
@@ -375,7 +387,8 @@ int64_t slots_due(const struct decider *d, int64_t now_ms)
     int64_t due = d->attention_ms;
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if ((s->state == SLOT_STARTING || s->state == SLOT_STOPPING || s->closing) && s->limit_ms < due) {
+        if ((s->state == SLOT_STARTING || s->state == SLOT_STOPPING || s->closing) &&
+            s->limit_ms < due) {
             due = s->limit_ms;
         }
     }

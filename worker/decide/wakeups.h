@@ -57,7 +57,8 @@ size_t wakeups_take(struct wakeups *w, int64_t now_ms, int64_t *ids, int *tries,
 
 /* An exchange that asked for these ids has committed, and this one was claimed, or it was not. */
 void wakeups_claimed(struct wakeups *w, int64_t id);
-void wakeups_unclaimed(struct wakeups *w, int64_t id); /* it was put back: its next wake-up counts */
+void wakeups_unclaimed(struct wakeups *w,
+                       int64_t id); /* it was put back: its next wake-up counts */
 bool wakeups_was_claimed(const struct wakeups *w, int64_t id);
 void wakeups_missed(struct wakeups *w, int64_t id, int tries, int64_t now_ms);
 

@@ -1,0 +1,56 @@
+/* One child process and its three pipes. It leads its own process group, and dies with the worker
+ * (PR_SET_PDEATHSIG, which the kernel ties to the thread that forked: only the main thread forks). */
+#ifndef TENON_WORKER_CHILD_H
+#define TENON_WORKER_CHILD_H
+
+#include "core/buf.h"
+#include "worker/handler.h"
+
+#include <sys/types.h>
+
+enum {
+    CHILD_TAIL_BYTES = 4096,          /* of stderr, the last of which are kept */
+    CHILD_INPUT_BYTES_MAX = 64 << 20, /* waiting to be written to its stdin */
+};
+
+struct child {
+    pid_t pid;         /* 0 = none */
+    int pidfd;         /* readable when it has ended */
+    int in;            /* its stdin, -1 = closed */
+    int out;           /* its stdout */
+    int err;           /* its stderr */
+    int failed;        /* tells the errno of an exec that failed */
+    struct buf input;  /* not yet written */
+    struct buf output; /* not yet used */
+    char tail[CHILD_TAIL_BYTES + 1];
+    size_t tail_bytes;
+    bool close_input; /* once `input` is written */
+    bool output_cut;  /* more than output's limit came; the rest is dropped */
+};
+
+/* Start `h`. `env` ends with NULL and is borrowed for the call.
+ *   output_max   bytes of stdout kept at once
+ *   false        RETRY: no process, no descriptor (a program that cannot be executed shows at its end) */
+MUST_CHECK bool child_start(struct child *c, const struct handler *h, char *const *env,
+                            size_t output_max, struct fault *f);
+
+/* Write what can be written; close when all is written and `close_input` says so. */
+void child_write(struct child *c);
+
+/* Read what is there. True while the pipe is open. */
+bool child_read_output(struct child *c);
+void child_read_error(struct child *c);
+
+/* To the whole process group. */
+void child_signal(const struct child *c, int signal);
+
+/* After the pidfd told its end: take what is left in the pipes, kill what it left behind in its group
+ * if `kill_group`, and say how it ended.
+ *   text       "exit status 3", "killed by signal 11 (Segmentation fault)", "could not be started: ..."
+ *   ret        the exit status, or -1 for a signal, or -2 when it could not be executed */
+int child_reap(struct child *c, bool kill_group, char *text, size_t size);
+
+/* Close and free everything; the process must have been reaped. */
+void child_clear(struct child *c);
+
+#endif

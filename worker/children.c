@@ -1,0 +1,276 @@
+#include "worker/children.h"
+
+#include "worker/line.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool children_init(struct children *cs, int n_slots, const struct handlers *handlers,
+                   struct fault *f)
+{
+    size_t n = (size_t)n_slots;
+    *cs = (struct children){.n = n_slots, .handlers = handlers};
+    cs->slots = calloc(n, sizeof *cs->slots);
+    cs->handler_of = calloc(n, sizeof *cs->handler_of);
+    cs->task_of = calloc(n, sizeof *cs->task_of);
+    cs->said_hello = calloc(n, sizeof *cs->said_hello);
+    cs->broke = calloc(n, sizeof *cs->broke);
+    cs->why = calloc(n, sizeof *cs->why);
+    if (!cs->slots || !cs->handler_of || !cs->task_of || !cs->said_hello || !cs->broke ||
+        !cs->why) {
+        children_clear(cs);
+        return fault_memory(f);
+    }
+    for (int i = 0; i < n_slots; i++) {
+        cs->handler_of[i] = -1;
+    }
+    return true;
+}
+
+void children_clear(struct children *cs)
+{
+    for (int i = 0; cs->slots && cs->handler_of && i < cs->n; i++) {
+        if (cs->handler_of[i] >= 0) {
+            char text[128];
+            child_signal(&cs->slots[i], SIGKILL);
+            (void)child_reap(&cs->slots[i], false, text, sizeof text);
+            child_clear(&cs->slots[i]);
+        }
+    }
+    free(cs->slots);
+    free(cs->handler_of);
+    free(cs->task_of);
+    free(cs->said_hello);
+    free(cs->broke);
+    free(cs->why);
+}
+
+static bool is_pool(const struct children *cs, int slot)
+{
+    return cs->handlers->items[cs->handler_of[slot]].pool;
+}
+
+static void tell_gone(struct children *cs, int slot, bool failed_start, const char *text)
+{
+    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
+                                        .slot = slot,
+                                        .failed_start = failed_start,
+                                        .text = text});
+}
+
+void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
+                    const char *worker_id)
+{
+    const struct handler *h = &cs->handlers->items[handler];
+    struct child *c = &cs->slots[slot];
+    struct fault f = {0};
+    char **env = line_environment(task, worker_id);
+    bool ok = env ? child_start(c, h, env, h->pool ? LINE_BYTES_MAX : RESULT_BYTES_MAX, &f)
+                  : fault_memory(&f);
+    line_environment_free(env);
+    if (!ok) {
+        tell_gone(cs, slot, true, f.text);
+        return;
+    }
+    cs->handler_of[slot] = handler;
+    cs->task_of[slot] = task ? task->id : 0;
+    cs->said_hello[slot] = cs->broke[slot] = false;
+    if (task) {
+        buf_put(&c->input, task->payload, task->payload_bytes);
+        c->close_input = true;
+        child_write(c);
+    }
+}
+
+void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id)
+{
+    struct child *c = &cs->slots[slot];
+    line_put_task(&c->input, task, worker_id);
+    if (c->input.failed) {
+        /* it does not read, and there is no room for more: nothing good comes of waiting */
+        (void)snprintf(cs->why[slot], sizeof *cs->why, "it does not read its tasks");
+        cs->broke[slot] = true;
+        child_signal(c, SIGKILL);
+    }
+}
+
+void children_close(struct children *cs, int slot)
+{
+    cs->slots[slot].close_input = true;
+}
+
+void children_signal(struct children *cs, int slot, int signal)
+{
+    if (cs->handler_of[slot] >= 0) {
+        child_signal(&cs->slots[slot], signal);
+    }
+}
+
+void children_flush(struct children *cs)
+{
+    for (int i = 0; i < cs->n; i++) {
+        if (cs->handler_of[i] >= 0 && (cs->slots[i].input.len > 0 || cs->slots[i].close_input)) {
+            child_write(&cs->slots[i]);
+        }
+    }
+}
+
+/* --- pool: lines --- */
+
+static void break_off(struct children *cs, int slot, const char *why)
+{
+    (void)snprintf(cs->why[slot], sizeof *cs->why, "protocol error: %.100s", why);
+    cs->broke[slot] = true;
+    child_signal(&cs->slots[slot], SIGKILL);
+}
+
+static void take_hello(struct children *cs, int slot, const char *line, size_t bytes)
+{
+    struct fault f = {0};
+    int room;
+    if (!line_parse_hello(line, bytes, &room, &f)) {
+        break_off(cs, slot, f.text);
+        return;
+    }
+    int limit = cs->handlers->items[cs->handler_of[slot]].in_flight;
+    cs->said_hello[slot] = true;
+    room = limit > 0 && limit < room ? limit : room;
+    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY, .slot = slot, .room = room});
+}
+
+static void take_line(struct children *cs, int slot, const char *line, size_t bytes)
+{
+    struct fault f = {0};
+    struct event event = {.type = EVENT_REPLY, .slot = slot};
+    if (!cs->said_hello[slot]) {
+        take_hello(cs, slot, line, bytes);
+    } else if (!line_parse_reply(line, bytes, &event, &f)) {
+        break_off(cs, slot, f.text);
+    } else if (!cs->is_given(cs->owner, slot, event.id)) {
+        free(event.reply);
+        free(event.error);
+        break_off(cs, slot, "a reply to a task it does not have");
+    } else {
+        cs->emit(cs->owner, &event);
+    }
+}
+
+static void take_lines(struct children *cs, int slot)
+{
+    struct child *c = &cs->slots[slot];
+    size_t used = 0;
+    char *end;
+    while (!cs->broke[slot] && used < c->output.len &&
+           (end = memchr(c->output.data + used, '\n', c->output.len - used))) {
+        size_t bytes = (size_t)(end - (c->output.data + used));
+        *end = '\0';
+        take_line(cs, slot, c->output.data + used, bytes);
+        used += bytes + 1;
+    }
+    buf_drop(&c->output, used);
+    if (!cs->broke[slot] && c->output.len == LINE_BYTES_MAX) {
+        break_off(cs, slot, "a line is longer than 2 MiB");
+    }
+    if (cs->broke[slot]) {
+        buf_empty(&c->output);
+    }
+}
+
+/* --- the end of a child --- */
+
+static void tell_exec_outcome(struct children *cs, int slot, int status, const char *text)
+{
+    struct child *c = &cs->slots[slot];
+    struct event event = {.type = EVENT_REPLY,
+                          .slot = slot,
+                          .id = cs->task_of[slot],
+                          .delay_ms = -1};
+    line_exec_outcome(c, status, text, &event);
+    cs->emit(cs->owner, &event);
+}
+
+/* How it ended, and the last it said on stderr; freed by the caller. */
+static char *last_words(struct children *cs, int slot, const char *text)
+{
+    const struct child *c = &cs->slots[slot];
+    struct buf words;
+    buf_init(&words, ERROR_BYTES_MAX);
+    buf_put_text(&words, cs->broke[slot] ? cs->why[slot] : text);
+    if (c->tail_bytes > 0) {
+        buf_put_text(&words, ": ");
+        buf_put(&words, c->tail, c->tail_bytes);
+    }
+    char *clean = line_clean_text(buf_text(&words), words.len);
+    buf_clear(&words);
+    return clean;
+}
+
+static void reap(struct children *cs, int slot)
+{
+    struct child *c = &cs->slots[slot];
+    char text[128];
+    int status = child_reap(c, false, text, sizeof text);
+    if (is_pool(cs, slot)) {
+        take_lines(cs, slot);
+    } else if (status != -2) {
+        tell_exec_outcome(cs, slot, status, text);
+    }
+    char *words = last_words(cs, slot, text);
+    child_clear(c);
+    cs->handler_of[slot] = -1;
+    tell_gone(cs, slot, status == -2, words ? words : text);
+    free(words);
+}
+
+/* --- polling --- */
+
+size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of)
+{
+    size_t n = 0;
+    for (int i = 0; i < cs->n; i++) {
+        const struct child *c = &cs->slots[i];
+        if (cs->handler_of[i] < 0) {
+            continue;
+        }
+        const struct pollfd wanted[] = {{.fd = c->pidfd, .events = POLLIN},
+                                        {.fd = c->out, .events = POLLIN},
+                                        {.fd = c->err, .events = POLLIN},
+                                        {.fd = c->input.len > 0 ? c->in : -1, .events = POLLOUT}};
+        for (size_t j = 0; j < CHILDREN_FDS_PER_SLOT; j++) {
+            fds[n] = wanted[j];
+            slot_of[n++] = i;
+        }
+    }
+    return n;
+}
+
+static void dispatch_slot(struct children *cs, int slot,
+                          const struct pollfd fds[CHILDREN_FDS_PER_SLOT])
+{
+    struct child *c = &cs->slots[slot];
+    if (fds[1].revents) {
+        (void)child_read_output(c);
+        if (is_pool(cs, slot)) {
+            take_lines(cs, slot);
+        }
+    }
+    if (fds[2].revents) {
+        child_read_error(c);
+    }
+    if (fds[3].revents) {
+        child_write(c);
+    }
+    if (fds[0].revents) {
+        reap(cs, slot);
+    }
+}
+
+void children_dispatch(struct children *cs, const struct pollfd *fds, const int *slot_of, size_t n)
+{
+    for (size_t i = 0; i + CHILDREN_FDS_PER_SLOT <= n; i += CHILDREN_FDS_PER_SLOT) {
+        dispatch_slot(cs, slot_of[i], &fds[i]);
+    }
+}

@@ -1,0 +1,49 @@
+/* The children of all slots: starts them, feeds them, reads them, and tells what happened as events.
+ *
+ * Two kinds of handler, one way to run: exec is one process per task (payload on stdin, TENON_TASK_*
+ * variables, exit status); pool is a long-lived process that speaks JSON lines. docs/handlers.md has
+ * the contract to the letter. */
+#ifndef TENON_WORKER_CHILDREN_H
+#define TENON_WORKER_CHILDREN_H
+
+#include "worker/child.h"
+#include "worker/decide/decider.h"
+
+#include <poll.h>
+
+struct children {
+    struct child *slots;
+    int *handler_of;  /* per slot, -1 = none */
+    int64_t *task_of; /* exec: the task it runs */
+    bool *said_hello;
+    bool *broke; /* the child broke the protocol and is being killed; `why` says how */
+    char (*why)[128];
+    int n;
+    const struct handlers *handlers;
+    void (*emit)(void *owner,
+                 const struct event *event); /* the event's reply and error are handed over */
+    bool (*is_given)(void *owner, int slot, int64_t id); /* does this child have that task? */
+    void *owner;
+};
+
+MUST_CHECK bool children_init(struct children *cs, int n_slots, const struct handlers *handlers,
+                              struct fault *f);
+void children_clear(struct children *cs);
+
+/* Start a child; `task` is the one task of an exec handler, NULL for a pool child. When it cannot be
+ * started, the event CHILD_GONE says so. */
+void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
+                    const char *worker_id);
+void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id);
+void children_close(struct children *cs, int slot);
+void children_signal(struct children *cs, int slot, int signal);
+
+/* Write all that was given and not yet written; once per turn of the loop. */
+void children_flush(struct children *cs);
+
+/* What to poll, and what to do when it is ready. `slot_of[i]` is set to the slot of fds[i]. */
+enum { CHILDREN_FDS_PER_SLOT = 4 };
+size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of);
+void children_dispatch(struct children *cs, const struct pollfd *fds, const int *slot_of, size_t n);
+
+#endif

@@ -1,0 +1,506 @@
+#include "worker/exchanger.h"
+
+#include "core/array.h"
+#include "core/db.h"
+#include "core/statements.h"
+#include "worker/statements.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_MAX = 10, PARAMS_MAX = 7, TEXTS = 20 };
+
+struct exchanger {
+    struct exchanger_settings settings;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct exchange *asked; /* under the mutex: set by the owner, taken by the thread */
+    char worker_id[WORKER_ID_BYTES];
+    bool quit;
+    struct db *db; /* written by the thread, under the mutex; the owner may cut it */
+    char where[256];
+
+    char *paused;            /* names of paused queues, separated by commas */
+    struct buf texts[TEXTS]; /* array literals; their memory is kept */
+};
+
+/* One exchange on its way: the calls, and which is which. */
+struct run {
+    struct exchanger *e;
+    struct exchange *x;
+    struct db_call calls[CALLS_MAX];
+    const char *params[CALLS_MAX][PARAMS_MAX];
+    size_t n, n_texts;
+    int own, verify, finish, put_back, tick, claim, look; /* index of the call, -1 = not asked */
+    bool failed;                                          /* a text did not fit */
+};
+
+static const char *end_array(struct run *r, struct buf *b)
+{
+    const char *text = array_end(b);
+    r->failed = r->failed || !text;
+    return text;
+}
+
+static struct buf *new_array(struct run *r)
+{
+    struct buf *b = &r->e->texts[r->n_texts++];
+    array_begin(b);
+    return b;
+}
+
+static int add_call(struct run *r, const struct statement *statement, int n_params,
+                    const char *const *params)
+{
+    struct db_call *call = &r->calls[r->n];
+    memcpy(r->params[r->n], params, (size_t)n_params * sizeof *params);
+    *call =
+        (struct db_call){.statement = statement, .params = r->params[r->n], .n_params = n_params};
+    return (int)r->n++;
+}
+
+/* --- the calls --- */
+
+enum field { FIELD_ID, FIELD_ATTEMPT, FIELD_START };
+
+static const char *fence_array(struct run *r, struct claim *const *claims, size_t n,
+                               enum field field)
+{
+    struct buf *b = new_array(r);
+    for (size_t i = 0; i < n; i++) {
+        const struct claim *c = claims[i];
+        array_put_int(b, field == FIELD_ID        ? c->id
+                         : field == FIELD_ATTEMPT ? c->attempt
+                                                  : c->start_us);
+    }
+    return end_array(r, b);
+}
+
+static void add_finish(struct run *r, const char *worker)
+{
+    struct exchange *x = r->x;
+    struct buf *replies = new_array(r);
+    for (size_t i = 0; i < x->n_finish; i++) {
+        array_put_text(replies, x->finish[i]->reply);
+    }
+    const char *params[] = {worker, fence_array(r, x->finish, x->n_finish, FIELD_ID),
+                            fence_array(r, x->finish, x->n_finish, FIELD_ATTEMPT),
+                            fence_array(r, x->finish, x->n_finish, FIELD_START),
+                            end_array(r, replies)};
+    r->finish = add_call(r, x->unlocked ? &sql_finish_unlocked : &sql_finish, 5, params);
+}
+
+static void add_put_back(struct run *r, const char *worker)
+{
+    struct exchange *x = r->x;
+    struct buf *reasons = new_array(r), *errors = new_array(r), *delays = new_array(r);
+    for (size_t i = 0; i < x->n_put_back; i++) {
+        const struct claim *c = x->put_back[i];
+        array_put_text(reasons, claim_reason(c->outcome));
+        array_put_text(errors, c->error);
+        if (c->delay_ms >= 0) {
+            array_put_int(delays, c->delay_ms);
+        } else {
+            array_put_text(delays, NULL);
+        }
+    }
+    const char *params[] = {worker,
+                            fence_array(r, x->put_back, x->n_put_back, FIELD_ID),
+                            fence_array(r, x->put_back, x->n_put_back, FIELD_ATTEMPT),
+                            fence_array(r, x->put_back, x->n_put_back, FIELD_START),
+                            end_array(r, reasons),
+                            end_array(r, errors),
+                            end_array(r, delays)};
+    r->put_back = add_call(r, &sql_put_back, 7, params);
+}
+
+static void add_verify(struct run *r, const char *worker)
+{
+    struct buf *ids = new_array(r), *attempts = new_array(r);
+    for (size_t i = 0; i < r->x->n_verify; i++) {
+        array_put_int(ids, r->x->verify[i].id);
+        array_put_int(attempts, r->x->verify[i].attempt);
+    }
+    const char *params[] = {worker, end_array(r, ids), end_array(r, attempts)};
+    r->verify = add_call(r, &sql_verify, 3, params);
+}
+
+static bool is_listed(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
+        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The queues that are not paused, another one first each turn. */
+static const char *queues_array(struct run *r)
+{
+    const struct exchanger_settings *s = &r->e->settings;
+    struct buf *b = new_array(r);
+    for (size_t i = 0; i < s->n_queues; i++) {
+        const char *queue = s->queues[(i + r->x->turn) % s->n_queues];
+        if (!is_listed(r->e->paused ? r->e->paused : "", queue)) {
+            array_put_text(b, queue);
+        }
+    }
+    return end_array(r, b);
+}
+
+static const char *kinds_array(struct run *r)
+{
+    const struct exchanger_settings *s = &r->e->settings;
+    struct buf *b = new_array(r);
+    for (int i = 0; i < s->n_handlers; i++) {
+        for (size_t j = 0; !r->x->rests[i] && j < s->handlers[i].n_kinds; j++) {
+            array_put_text(b, s->handlers[i].kind_names[j]);
+        }
+    }
+    return end_array(r, b);
+}
+
+static void add_claims(struct run *r, const char *worker)
+{
+    struct exchange *x = r->x;
+    const char *queues = queues_array(r), *kinds = kinds_array(r);
+    if (x->n_ids > 0) {
+        struct buf *ids = new_array(r);
+        for (size_t i = 0; i < x->n_ids; i++) {
+            array_put_int(ids, x->ids[i]);
+        }
+        const char *params[] = {worker, end_array(r, ids), queues, kinds};
+        r->claim = add_call(r, &sql_claim, 4, params);
+    }
+    if (x->n_look > 0) {
+        struct buf *n = &r->e->texts[r->n_texts++];
+        buf_empty(n);
+        buf_put_int(n, x->n_look);
+        const char *params[] = {worker, queues, kinds, buf_text(n)};
+        r->look = add_call(r, x->oldest ? &sql_look_oldest : &sql_look, 4, params);
+    }
+}
+
+static void add_tick(struct run *r, const char *worker)
+{
+    struct buf *queues = new_array(r);
+    for (size_t i = 0; i < r->e->settings.n_queues; i++) {
+        array_put_text(queues, r->e->settings.queues[i]);
+    }
+    const char *params[] = {worker, end_array(r, queues)};
+    r->tick = add_call(r, &sql_tick, 2, params);
+}
+
+static void add_calls(struct run *r, const char *worker)
+{
+    struct exchange *x = r->x;
+    if (x->partitions) {
+        (void)add_call(r, &sql_partitions, 0, &worker);
+    }
+    if (x->own) {
+        r->own = add_call(r, &sql_own, 1, &worker);
+    }
+    if (x->n_verify > 0) {
+        add_verify(r, worker);
+    }
+    if (x->n_finish > 0) {
+        add_finish(r, worker);
+    }
+    if (x->n_put_back > 0) {
+        add_put_back(r, worker);
+    }
+    if (x->tick) {
+        add_tick(r, worker);
+    }
+    if (x->n_ids > 0 || x->n_look > 0) {
+        add_claims(r, worker);
+    }
+}
+
+/* --- the answers --- */
+
+/* The index of `id` among `n` claims, looked for from `*at` on, because the rows come nearly in order. */
+static size_t index_of(struct claim *const *claims, size_t n, int64_t id, size_t *at)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t j = (*at + i) % n;
+        if (claims[j]->id == id) {
+            *at = j + 1;
+            return j;
+        }
+    }
+    return n;
+}
+
+static void read_finished(struct exchange *x, const struct rows *rows)
+{
+    size_t at = 0;
+    memset(x->finished, 0, x->n_finish * sizeof *x->finished);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        size_t j = index_of(x->finish, x->n_finish, rows_int(rows, i, 0), &at);
+        if (j < x->n_finish) {
+            x->finished[j] = true;
+        }
+    }
+}
+
+static void read_put_back(struct exchange *x, const struct rows *rows)
+{
+    size_t at = 0;
+    memset(x->put_back_state, 0, x->n_put_back * sizeof *x->put_back_state);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        size_t j = index_of(x->put_back, x->n_put_back, rows_int(rows, i, 0), &at);
+        const char *state = rows_text(rows, i, 1);
+        if (j < x->n_put_back) {
+            x->put_back_state[j] = strcmp(state, "dead") == 0    ? PUT_BACK_DEAD
+                                   : strcmp(state, "ready") == 0 ? PUT_BACK_READY
+                                                                 : PUT_BACK_WAITS;
+        }
+    }
+}
+
+static void read_verdicts(struct exchange *x, const struct rows *rows)
+{
+    for (size_t i = 0; i < x->n_verify; i++) {
+        x->verdicts[i] = VERDICT_LOST;
+        for (size_t j = 0; j < rows_count(rows); j++) {
+            if (rows_int(rows, j, 0) == x->verify[i].id) {
+                x->verdicts[i] = strcmp(rows_text(rows, j, 1), "mine") == 0 ? VERDICT_MINE
+                                                                            : VERDICT_ENDED;
+            }
+        }
+    }
+}
+
+static struct claim *read_claim(const struct rows *rows, size_t i)
+{
+    struct claim *c = claim_new(rows_int(rows, i, 0), rows_text(rows, i, 7), rows_text(rows, i, 8),
+                                rows_text(rows, i, 9), rows_text(rows, i, 10),
+                                rows_bytes(rows, i, 10));
+    if (c) {
+        c->attempt = (int32_t)rows_int(rows, i, 1);
+        c->start_us = rows_int(rows, i, 2);
+        c->timeout_ms = rows_int(rows, i, 3);
+        c->failures = (int32_t)rows_int(rows, i, 4);
+        c->max_attempts = (int32_t)rows_int(rows, i, 5);
+        c->priority = (int32_t)rows_int(rows, i, 6);
+    }
+    return c;
+}
+
+static bool read_claims(struct exchange *x, const struct rows *rows, size_t *n)
+{
+    for (size_t i = 0; rows && i < rows_count(rows); i++) {
+        struct claim *c = read_claim(rows, i);
+        if (!c) {
+            return false;
+        }
+        x->claimed[x->n_by_id + x->n_by_look] = c;
+        (*n)++;
+    }
+    return true;
+}
+
+static bool read_owned(struct exchange *x, const struct rows *rows)
+{
+    size_t n = rows_count(rows);
+    x->owned = calloc(n + 1, sizeof *x->owned);
+    for (size_t i = 0; x->owned && i < n; i++) {
+        struct claim *c = claim_new(rows_int(rows, i, 0), "", "", NULL, NULL, 0);
+        if (!c) {
+            return false;
+        }
+        c->attempt = (int32_t)rows_int(rows, i, 1);
+        c->start_us = rows_int(rows, i, 2);
+        x->owned[x->n_owned++] = c;
+    }
+    return x->owned != NULL;
+}
+
+static bool read_answers(struct run *r)
+{
+    struct exchange *x = r->x;
+    if (r->own >= 0 && !read_owned(x, r->calls[r->own].rows)) {
+        return false;
+    }
+    if (r->verify >= 0) {
+        read_verdicts(x, r->calls[r->verify].rows);
+    }
+    if (r->finish >= 0) {
+        read_finished(x, r->calls[r->finish].rows);
+    }
+    if (r->put_back >= 0) {
+        read_put_back(x, r->calls[r->put_back].rows);
+    }
+    if (r->tick >= 0) {
+        free(r->e->paused);
+        r->e->paused = strdup(rows_text(r->calls[r->tick].rows, 0, 1));
+    }
+    return read_claims(x, r->claim >= 0 ? r->calls[r->claim].rows : NULL, &x->n_by_id) &&
+           read_claims(x, r->look >= 0 ? r->calls[r->look].rows : NULL, &x->n_by_look);
+}
+
+/* --- the thread --- */
+
+static bool connect_session(struct exchanger *e, struct fault *f)
+{
+    if (e->db && db_is_open(e->db)) {
+        return true;
+    }
+    struct db *db = NULL;
+    bool ok = db_open(e->settings.url, DB_HOT, "tenon worker", &db, f);
+    (void)pthread_mutex_lock(&e->mutex);
+    db_close(e->db);
+    e->db = db;
+    (void)snprintf(e->where, sizeof e->where, "%s", ok ? db_where(db) : "");
+    (void)pthread_mutex_unlock(&e->mutex);
+    return ok;
+}
+
+static void report(struct exchanger *e, enum event_type type, enum exchange_failure failure,
+                   const char *text)
+{
+    mailbox_push(e->settings.mailbox,
+                 &(struct event){.type = type, .failure = failure, .text = text});
+}
+
+static void report_fault(struct exchanger *e, struct fault *f)
+{
+    enum exchange_failure failure = f->code == FAULT_RETRY ? FAILURE_UNKNOWN
+                                    : f->code == FAULT_ROW ? FAILURE_ROW
+                                                           : FAILURE_AGAIN;
+    if (strcmp(f->sqlstate, "23514") == 0) {
+        /* tenon.finished has no partition for today; nothing is wrong with the row */
+        struct fault second = {0};
+        failure = db_exec(e->db, &sql_partitions, NULL, 0, NULL, &second) ? FAILURE_AGAIN : FAILURE_UNKNOWN;
+    }
+    (void)fault_add(f, "could not exchange tasks with PostgreSQL");
+    report(e, EVENT_EXCHANGE_FAILED, failure, f->text);
+}
+
+static void run_exchange(struct exchanger *e, struct exchange *x, const char *worker)
+{
+    struct fault f = {0};
+    struct run r = {.e = e,
+                    .x = x,
+                    .own = -1,
+                    .verify = -1,
+                    .finish = -1,
+                    .put_back = -1,
+                    .tick = -1,
+                    .claim = -1,
+                    .look = -1};
+    if (!connect_session(e, &f)) {
+        report(e, EVENT_EXCHANGE_FAILED, FAILURE_AGAIN, f.text); /* nothing was sent */
+        return;
+    }
+    add_calls(&r, worker);
+    if (r.failed) {
+        report(e, EVENT_EXCHANGE_FAILED, FAILURE_ROW,
+               "the results are too large, or there is no memory");
+        return;
+    }
+    if (!db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
+        report_fault(e, &f);
+        return;
+    }
+    bool ok = read_answers(&r);
+    for (size_t i = 0; i < r.n; i++) {
+        rows_free(r.calls[i].rows);
+    }
+    if (!ok) {
+        /* it has committed, and what it claimed is not known here: the same as a lost answer */
+        for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
+            claim_free(x->claimed[i]);
+        }
+        report(e, EVENT_EXCHANGE_FAILED, FAILURE_UNKNOWN, "out of memory");
+        return;
+    }
+    report(e, EVENT_EXCHANGED, FAILURE_AGAIN, NULL);
+}
+
+static void *exchanger_thread(void *arg)
+{
+    struct exchanger *e = arg;
+    (void)pthread_mutex_lock(&e->mutex);
+    while (!e->quit) {
+        if (!e->asked) {
+            (void)pthread_cond_wait(&e->wake, &e->mutex);
+            continue;
+        }
+        struct exchange *x = e->asked;
+        char worker[WORKER_ID_BYTES];
+        memcpy(worker, e->worker_id, sizeof worker);
+        e->asked = NULL;
+        (void)pthread_mutex_unlock(&e->mutex);
+        run_exchange(e, x, worker);
+        (void)pthread_mutex_lock(&e->mutex);
+    }
+    (void)pthread_mutex_unlock(&e->mutex);
+    return NULL;
+}
+
+bool exchanger_open(const struct exchanger_settings *settings, struct exchanger **ret,
+                    struct fault *f)
+{
+    struct exchanger *e = calloc(1, sizeof *e);
+    if (!e) {
+        return fault_memory(f);
+    }
+    e->settings = *settings;
+    (void)pthread_mutex_init(&e->mutex, NULL);
+    (void)pthread_cond_init(&e->wake, NULL);
+    for (size_t i = 0; i < TEXTS; i++) {
+        buf_init(&e->texts[i], EXCHANGE_TEXT_BYTES_MAX);
+    }
+    if (pthread_create(&e->thread, NULL, exchanger_thread, e) != 0) {
+        free(e);
+        return fault_set(f, FAULT_RETRY, "could not start the exchange thread");
+    }
+    *ret = e;
+    return true;
+}
+
+void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_id)
+{
+    (void)pthread_mutex_lock(&e->mutex);
+    e->asked = x;
+    (void)snprintf(e->worker_id, sizeof e->worker_id, "%s", worker_id);
+    (void)pthread_cond_signal(&e->wake);
+    (void)pthread_mutex_unlock(&e->mutex);
+}
+
+void exchanger_where(struct exchanger *e, char *text, size_t size)
+{
+    (void)pthread_mutex_lock(&e->mutex);
+    (void)snprintf(text, size, "%s", e->where);
+    (void)pthread_mutex_unlock(&e->mutex);
+}
+
+void exchanger_close(struct exchanger *e)
+{
+    if (!e) {
+        return;
+    }
+    (void)pthread_mutex_lock(&e->mutex);
+    e->quit = true;
+    if (e->db) {
+        db_cut(e->db);
+    }
+    (void)pthread_cond_signal(&e->wake);
+    (void)pthread_mutex_unlock(&e->mutex);
+    (void)pthread_join(e->thread, NULL);
+    db_close(e->db);
+    free(e->paused);
+    for (size_t i = 0; i < TEXTS; i++) {
+        buf_clear(&e->texts[i]);
+    }
+    (void)pthread_cond_destroy(&e->wake);
+    (void)pthread_mutex_destroy(&e->mutex);
+    free(e);
+}

@@ -1,0 +1,242 @@
+#include "worker/handler.h"
+
+#include "worker/decide/decider.h"
+
+#include <confuse.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void handler_clear(struct handler *h)
+{
+    for (size_t i = 0; i < h->n_kinds; i++) {
+        free(h->kind_names[i]);
+    }
+    free(h->kind_names);
+    for (char **word = h->argv; word && *word; word++) {
+        free(*word);
+    }
+    free(h->argv);
+    free(h->kinds);
+    free(h->directory);
+}
+
+void handlers_clear(struct handlers *h)
+{
+    for (int i = 0; i < h->n; i++) {
+        handler_clear(&h->items[i]);
+    }
+    free(h->items);
+    *h = (struct handlers){0};
+}
+
+int handlers_find(const struct handlers *h, const char *kind)
+{
+    for (int i = 0; i < h->n; i++) {
+        for (size_t j = 0; j < h->items[i].n_kinds; j++) {
+            if (strcmp(h->items[i].kind_names[j], kind) == 0) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static bool is_kind(const char *name)
+{
+    static const char allowed[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
+    size_t len = strlen(name);
+    return len >= 1 && len <= 100 && strspn(name, allowed) == len;
+}
+
+/* Split "a,b" into the handler's kinds. */
+static bool set_kinds(struct handler *h, const struct handlers *all, const char *kinds,
+                      struct fault *f)
+{
+    h->kinds = strdup(kinds);
+    h->kind_names = calloc(HANDLER_KINDS_MAX, sizeof *h->kind_names);
+    if (!h->kinds || !h->kind_names) {
+        return fault_memory(f);
+    }
+    for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',') {
+        if (h->n_kinds == HANDLER_KINDS_MAX) {
+            return fault_set(f, FAULT_CONFIG, "a handler may have at most %d kinds",
+                             HANDLER_KINDS_MAX);
+        }
+        char *name = strndup(at, strcspn(at, ","));
+        if (!name) {
+            return fault_memory(f);
+        }
+        h->kind_names[h->n_kinds++] = name;
+        if (!is_kind(name)) {
+            return fault_set(f, FAULT_CONFIG,
+                             "kind \"%s\" is not allowed: 1 to 100 of A-Z a-z 0-9 _ . : -", name);
+        }
+        if (handlers_find(all, name) >= 0) {
+            return fault_set(f, FAULT_CONFIG, "kind \"%s\" has two handlers", name);
+        }
+    }
+    return h->n_kinds > 0 || fault_set(f, FAULT_CONFIG, "a handler has no kind");
+}
+
+static struct handler *add_handler(struct handlers *all, struct fault *f)
+{
+    if (all->n == HANDLERS_MAX) {
+        (void)fault_set(f, FAULT_CONFIG, "there may be at most %d handlers", HANDLERS_MAX);
+        return NULL;
+    }
+    struct handler *items = realloc(all->items, (size_t)(all->n + 1) * sizeof *items);
+    if (!items) {
+        (void)fault_memory(f);
+        return NULL;
+    }
+    all->items = items;
+    items[all->n] = (struct handler){0};
+    return &items[all->n];
+}
+
+static bool set_words(struct handler *h, const char *const *words, size_t n, struct fault *f)
+{
+    h->argv = calloc(n + 1, sizeof *h->argv);
+    for (size_t i = 0; h->argv && i < n; i++) {
+        h->argv[i] = strdup(words[i]);
+        if (!h->argv[i]) {
+            return fault_memory(f);
+        }
+    }
+    return h->argv ? true : fault_memory(f);
+}
+
+/* KIND=COMMAND or KIND=pool:COMMAND; the command is the shell's. */
+static bool load_flag(struct handlers *all, const char *text, struct fault *f)
+{
+    const char *equals = strchr(text, '=');
+    if (!equals || !equals[1]) {
+        return fault_set(f, FAULT_CONFIG,
+                         "--handler \"%s\" is not allowed: give KIND=COMMAND or KIND=pool:COMMAND",
+                         text);
+    }
+    struct handler *h = add_handler(all, f);
+    char *kinds = strndup(text, (size_t)(equals - text));
+    if (!h || !kinds) {
+        free(kinds);
+        return fault_memory(f);
+    }
+    bool ok = set_kinds(h, all, kinds, f);
+    free(kinds);
+    h->pool = strncmp(equals + 1, "pool:", 5) == 0;
+    const char *const words[] = {"/bin/sh", "-c", equals + (h->pool ? 6 : 1)};
+    ok = ok && set_words(h, words, 3, f);
+    all->n++;
+    return ok || fault_add(f, "--handler %s", text);
+}
+
+/* --- the handlers file --- */
+
+static char file_error[512];
+
+static void keep_error(cfg_t *cfg, const char *fmt, va_list args)
+{
+    int n = file_error[0] ? 0
+                          : snprintf(file_error, sizeof file_error,
+                                     "%s:%d: ", cfg->filename ? cfg->filename : "", cfg->line);
+    if (n > 0 && (size_t)n < sizeof file_error) {
+        (void)vsnprintf(file_error + n, sizeof file_error - (size_t)n, fmt, args);
+    }
+}
+
+static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
+{
+    struct handler *h = add_handler(all, f);
+    if (!h) {
+        return false;
+    }
+    all->n++;
+    const char *words[HANDLER_WORDS_MAX];
+    size_t n = cfg_size(section, "command");
+    if (n == 0 || n > HANDLER_WORDS_MAX) {
+        return fault_set(f, FAULT_CONFIG, "command must have 1 to %d words", HANDLER_WORDS_MAX);
+    }
+    for (size_t i = 0; i < n; i++) {
+        words[i] = cfg_getnstr(section, "command", (unsigned)i);
+    }
+    const char *mode = cfg_getstr(section, "mode");
+    if (strcmp(mode, "exec") != 0 && strcmp(mode, "pool") != 0) {
+        return fault_set(f, FAULT_CONFIG, "mode \"%s\" is not allowed: exec or pool", mode);
+    }
+    long in_flight = cfg_getint(section, "in_flight");
+    if (in_flight < 0 || in_flight > IN_FLIGHT_MAX) {
+        return fault_set(f, FAULT_CONFIG, "in_flight %ld is not allowed: 0 to %d tasks", in_flight,
+                         IN_FLIGHT_MAX);
+    }
+    h->pool = strcmp(mode, "pool") == 0;
+    h->in_flight = (int)in_flight;
+    const char *directory = cfg_getstr(section, "directory");
+    h->directory = directory ? strdup(directory) : NULL;
+    all->n--; /* its own kinds are not "another handler's" yet */
+    bool ok = set_kinds(h, all, cfg_title(section), f) && set_words(h, words, n, f);
+    all->n++;
+    return ok;
+}
+
+static bool load_sections(struct handlers *all, cfg_t *cfg, const char *path, struct fault *f)
+{
+    for (unsigned i = 0; i < cfg_size(cfg, "handler"); i++) {
+        cfg_t *section = cfg_getnsec(cfg, "handler", i);
+        if (!load_section(all, section, f)) {
+            return fault_add(f, "%s: handler \"%s\"", path, cfg_title(section));
+        }
+    }
+    return true;
+}
+
+static bool load_file(struct handlers *all, const char *path, struct fault *f)
+{
+    cfg_opt_t handler[] = {CFG_STR_LIST("command", NULL, CFGF_NONE),
+                           CFG_STR("mode", "exec", CFGF_NONE),
+                           CFG_STR("directory", NULL, CFGF_NONE),
+                           CFG_INT("in_flight", 0, CFGF_NONE), CFG_END()};
+    cfg_opt_t file[] = {CFG_SEC("handler", handler, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
+                        CFG_END()};
+    cfg_t *cfg = cfg_init(file, CFGF_NONE);
+    if (!cfg) {
+        return fault_memory(f);
+    }
+    file_error[0] = '\0';
+    (void)cfg_set_error_function(cfg, keep_error);
+    int result = cfg_parse(cfg, path);
+    bool ok = false;
+    if (result == CFG_FILE_ERROR) {
+        (void)fault_set(f, FAULT_CONFIG, "could not read the handlers file %s: %s", path,
+                        strerror(errno));
+    } else if (result != CFG_SUCCESS) {
+        (void)fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
+    } else {
+        ok = load_sections(all, cfg, path, f);
+    }
+    (void)cfg_free(cfg);
+    return ok;
+}
+
+bool handlers_load(const struct options *o, struct handlers *ret, struct fault *f)
+{
+    struct handlers all = {0};
+    const char *path = option_text(o, OPTION_HANDLERS);
+    bool ok = !path || load_file(&all, path, f);
+    for (size_t i = 0; ok && i < option_items(o, OPTION_HANDLER); i++) {
+        ok = load_flag(&all, option_item(o, OPTION_HANDLER, i), f);
+    }
+    if (ok && all.n == 0) {
+        ok = fault_set(f, FAULT_CONFIG,
+                       "no handler is given: use --handler KIND=COMMAND or --handlers FILE");
+    }
+    if (!ok) {
+        handlers_clear(&all);
+        return false;
+    }
+    *ret = all;
+    return true;
+}

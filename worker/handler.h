@@ -1,0 +1,37 @@
+/* Which program runs a kind of task: from the handlers file or from --handler KIND=COMMAND. */
+#ifndef TENON_WORKER_HANDLER_H
+#define TENON_WORKER_HANDLER_H
+
+#include "core/option.h"
+
+#include <stddef.h>
+
+enum {
+    HANDLER_KINDS_MAX = 100, /* kinds of one handler */
+    HANDLER_WORDS_MAX = 100, /* words of its command */
+};
+
+struct handler {
+    char *kinds;       /* "mail" or "mail,sms" */
+    char **kind_names; /* the same, one by one */
+    size_t n_kinds;
+    bool pool;       /* a long-lived child that speaks JSON lines; else one process per task */
+    char **argv;     /* ends with NULL */
+    char *directory; /* where it runs; NULL = where the worker does */
+    int in_flight; /* tasks a pool child may have at once, whatever its hello says; 0 = as it says */
+};
+
+struct handlers {
+    struct handler *items;
+    int n;
+};
+
+/* All handlers that the options name.
+ *   false   CONFIG: none, a file that cannot be read (file and line), a kind twice, a bad name */
+MUST_CHECK bool handlers_load(const struct options *o, struct handlers *ret, struct fault *f);
+void handlers_clear(struct handlers *h);
+
+/* The handler of a kind, or -1. */
+int handlers_find(const struct handlers *h, const char *kind);
+
+#endif

@@ -1,0 +1,303 @@
+#include "worker/line.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id)
+{
+    buf_printf(b, "%lld/%d/%lld/%s", (long long)task->id, (int)task->attempt,
+               (long long)task->start_us, worker_id);
+}
+
+static void put_text_key(struct buf *b, const char *key, const char *text)
+{
+    buf_printf(b, ",\"%s\":", key);
+    if (text) {
+        buf_put_json(b, text, strlen(text));
+    } else {
+        buf_put_text(b, "null");
+    }
+}
+
+void line_put_task(struct buf *b, const struct claim *task, const char *worker_id)
+{
+    buf_put_text(b, "{\"id\":");
+    buf_put_int(b, task->id);
+    put_text_key(b, "kind", task->kind);
+    put_text_key(b, "queue", task->queue);
+    buf_printf(b, ",\"attempt\":%d,\"failures\":%d,\"max_attempts\":%d,\"timeout_ms\":%lld",
+               (int)task->attempt, (int)task->failures, (int)task->max_attempts,
+               (long long)task->timeout_ms);
+    buf_put_text(b, ",\"claim\":\"");
+    line_put_claim(b, task, worker_id);
+    buf_put_char(b, '"');
+    put_text_key(b, "trace", task->trace);
+    buf_put_text(b, ",\"payload\":");
+    buf_put(b, task->payload, task->payload_bytes);
+    buf_put_text(b, "}\n");
+}
+
+/* The JSON escaping makes it UTF-8 without NUL; jansson undoes the quotes and escapes again. */
+char *line_clean_text(const char *text, size_t bytes)
+{
+    struct buf json;
+    buf_init(&json, 8 * ERROR_BYTES_MAX);
+    buf_put_json(&json, text, bytes);
+    json_t *value = json.failed ? NULL : json_loadb(json.data, json.len, JSON_DECODE_ANY, NULL);
+    char *clean = strdup(value ? json_string_value(value) : "");
+    json_decref(value);
+    buf_clear(&json);
+    return clean;
+}
+
+/* --- the environment --- */
+
+enum { TASK_VARIABLES = 9 };
+
+static bool is_secret(const char *variable)
+{
+    static const char *const secrets[] = {"TENON_DATABASE_URL=", "TENON_AMQP_URL=",
+                                          "TENON_PRESENCE_URL=", "TENON_TASK_"};
+    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
+        if (strncmp(variable, secrets[i], strlen(secrets[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool put_variable(char **env, size_t *n, const char *name, const char *value)
+{
+    char *text = NULL;
+    if (value && asprintf(&text, "%s=%s", name, value) < 0) {
+        return false;
+    }
+    if (text) {
+        env[(*n)++] = text;
+    }
+    return true;
+}
+
+static bool put_number(char **env, size_t *n, const char *name, int64_t value)
+{
+    char digits[24];
+    (void)snprintf(digits, sizeof digits, "%lld", (long long)value);
+    return put_variable(env, n, name, digits);
+}
+
+static bool put_task_variables(char **env, size_t *n, const struct claim *task,
+                               const char *worker_id)
+{
+    struct buf claim;
+    buf_init(&claim, 256);
+    line_put_claim(&claim, task, worker_id);
+    bool ok = put_number(env, n, "TENON_TASK_ID", task->id) &&
+              put_variable(env, n, "TENON_TASK_KIND", task->kind) &&
+              put_variable(env, n, "TENON_TASK_QUEUE", task->queue) &&
+              put_number(env, n, "TENON_TASK_ATTEMPT", task->attempt) &&
+              put_number(env, n, "TENON_TASK_FAILURES", task->failures) &&
+              put_number(env, n, "TENON_TASK_MAX_ATTEMPTS", task->max_attempts) &&
+              put_number(env, n, "TENON_TASK_TIMEOUT_MS", task->timeout_ms) &&
+              put_variable(env, n, "TENON_TASK_TRACE", task->trace) &&
+              put_variable(env, n, "TENON_TASK_CLAIM", buf_text(&claim));
+    buf_clear(&claim);
+    return ok;
+}
+
+char **line_environment(const struct claim *task, const char *worker_id)
+{
+    size_t own = 0, n = 0;
+    while (environ[own]) {
+        own++;
+    }
+    char **env = calloc(own + TASK_VARIABLES + 1, sizeof *env);
+    bool ok = env != NULL;
+    for (size_t i = 0; ok && i < own; i++) {
+        if (!is_secret(environ[i])) {
+            env[n] = strdup(environ[i]);
+            ok = env[n++] != NULL;
+        }
+    }
+    ok = ok && (!task || put_task_variables(env, &n, task, worker_id));
+    if (!ok) {
+        line_environment_free(env);
+        return NULL;
+    }
+    return env;
+}
+
+void line_environment_free(char **env)
+{
+    for (char **variable = env; variable && *variable; variable++) {
+        free(*variable);
+    }
+    free(env);
+}
+
+/* --- lines of a pool child --- */
+
+static json_t *parse_object(const char *line, size_t bytes, struct fault *f)
+{
+    json_error_t error;
+    json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!json_is_object(object)) {
+        json_decref(object);
+        (void)fault_set(f, FAULT_REFUSED, "a line is no JSON object: %.60s",
+                        bytes > 0 ? line : "(empty)");
+        return NULL;
+    }
+    return object;
+}
+
+bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight, struct fault *f)
+{
+    json_t *hello = parse_object(line, bytes, f);
+    if (!hello) {
+        return false;
+    }
+    const char *word = json_string_value(json_object_get(hello, "hello"));
+    json_t *in_flight = json_object_get(hello, "in_flight");
+    json_int_t n = in_flight ? json_integer_value(in_flight) : 1;
+    bool ok = true;
+    if (!word || strcmp(word, "tenon") != 0) {
+        ok = fault_set(f, FAULT_REFUSED, "the first line is not {\"hello\":\"tenon\"}");
+    } else if (n < 1 || n > IN_FLIGHT_MAX) {
+        ok = fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
+    } else {
+        *ret_in_flight = (int)n;
+    }
+    json_decref(hello);
+    return ok;
+}
+
+static bool parse_outcome(const char *word, enum claim_outcome *ret)
+{
+    static const struct {
+        const char *word;
+        enum claim_outcome outcome;
+    } words[] = {{"done", OUTCOME_DONE},
+                 {"failed", OUTCOME_FAILED},
+                 {"later", OUTCOME_LATER},
+                 {"dead", OUTCOME_DEAD}};
+    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i].word) == 0) {
+            *ret = words[i].outcome;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool parse_delay(const json_t *delay, struct event *event)
+{
+    event->delay_ms = event->outcome == OUTCOME_LATER ? LATER_DELAY_MS : -1;
+    if (!delay) {
+        return true;
+    }
+    event->delay_ms = json_integer_value(delay);
+    return json_is_integer(delay) && event->delay_ms >= 0 && event->delay_ms <= DELAY_MS_MAX;
+}
+
+static char *copy_bytes(const char *text, size_t bytes)
+{
+    char *copy = malloc(bytes + 1);
+    if (copy) {
+        memcpy(copy, text, bytes);
+        copy[bytes] = '\0';
+    }
+    return copy;
+}
+
+static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
+                       struct fault *f)
+{
+    const json_t *id = json_object_get(reply, "id");
+    const json_t *error = json_object_get(reply, "error");
+    if (!json_is_integer(id)) {
+        return fault_set(f, FAULT_REFUSED, "a reply has no number \"id\"");
+    }
+    event->id = json_integer_value(id);
+    if (!parse_outcome(json_string_value(json_object_get(reply, "outcome")), &event->outcome)) {
+        return fault_set(f, FAULT_REFUSED, "\"outcome\" is not done, failed, later or dead");
+    }
+    if (!parse_delay(json_object_get(reply, "delay_ms"), event)) {
+        return fault_set(f, FAULT_REFUSED,
+                         "\"delay_ms\" is not a number of milliseconds up to 30 days");
+    }
+    if (json_is_string(error)) {
+        size_t n = json_string_length(error);
+        event->error = line_clean_text(json_string_value(error),
+                                       n < ERROR_BYTES_MAX ? n : ERROR_BYTES_MAX - 1);
+    }
+    if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
+        event->reply =
+            copy_bytes(line, bytes); /* PostgreSQL takes the result out: numbers stay as they are */
+    }
+    return true;
+}
+
+bool line_parse_reply(const char *line, size_t bytes, struct event *event, struct fault *f)
+{
+    json_t *reply = parse_object(line, bytes, f);
+    if (!reply) {
+        return false;
+    }
+    bool ok = read_reply(reply, line, bytes, event, f);
+    json_decref(reply);
+    return ok;
+}
+
+/* --- an exec child --- */
+
+static char *exec_result(const struct child *c)
+{
+    static const char cut[] = " [cut: the output is longer than 256 KiB]";
+    struct buf reply;
+    size_t bytes = c->output.len;
+    while (bytes > 0 && (c->output.data[bytes - 1] == '\n' || c->output.data[bytes - 1] == '\r')) {
+        bytes--;
+    }
+    if (bytes == 0) {
+        return NULL;
+    }
+    json_t *value = c->output_cut ? NULL : json_loadb(c->output.data, bytes, JSON_DECODE_ANY, NULL);
+    buf_init(&reply, 8 * RESULT_BYTES_MAX);
+    buf_put_text(&reply, "{\"result\":");
+    if (value) {
+        buf_put(&reply, c->output.data, bytes);
+    } else {
+        struct buf text;
+        buf_init(&text, 2 * RESULT_BYTES_MAX);
+        buf_put(&text, c->output.data, bytes);
+        buf_put_text(&text, c->output_cut ? cut : "");
+        buf_put_json(&reply, buf_text(&text), text.len);
+        buf_clear(&text);
+    }
+    buf_put_char(&reply, '}');
+    json_decref(value);
+    char *text = reply.failed ? NULL : copy_bytes(reply.data, reply.len);
+    buf_clear(&reply);
+    return text;
+}
+
+void line_exec_outcome(struct child *c, int status, const char *text, struct event *event)
+{
+    event->delay_ms = -1;
+    if (status == EXIT_DONE) {
+        event->outcome = OUTCOME_DONE;
+        event->reply = exec_result(c);
+        return;
+    }
+    event->outcome = status == EXIT_DEAD    ? OUTCOME_DEAD
+                     : status == EXIT_LATER ? OUTCOME_LATER
+                                            : OUTCOME_FAILED;
+    if (status == EXIT_LATER) {
+        event->delay_ms = LATER_DELAY_MS;
+    }
+    char error[CHILD_TAIL_BYTES + 256];
+    (void)snprintf(error, sizeof error, "%s%s%s", text, c->tail_bytes > 0 ? ": " : "", c->tail);
+    event->error = line_clean_text(error, strlen(error));
+}

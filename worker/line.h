@@ -1,0 +1,46 @@
+/* What worker and handler say to each other: task lines, hello and reply lines of a pool child,
+ * variables and exit status of an exec child. docs/handlers.md is the contract. */
+#ifndef TENON_WORKER_LINE_H
+#define TENON_WORKER_LINE_H
+
+#include "worker/child.h"
+#include "worker/decide/decider.h"
+
+enum {
+    RESULT_BYTES_MAX = 256 << 10, /* stdout of an exec handler */
+    LINE_BYTES_MAX = 2 << 20,     /* one line of a pool child */
+};
+enum {
+    EXIT_DONE = 0,
+    EXIT_DEAD = 65,
+    EXIT_LATER = 75
+}; /* EX_DATAERR and EX_TEMPFAIL of sysexits.h */
+enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
+
+/* The text of TENON_TASK_CLAIM: "id/attempt/start in microseconds/worker". */
+void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id);
+
+/* One task line, with its newline. The payload is copied as PostgreSQL printed it. */
+void line_put_task(struct buf *b, const struct claim *task, const char *worker_id);
+
+/* A copy of text from a handler as PostgreSQL can store it: what is not UTF-8, and NUL, becomes U+FFFD.
+ * NULL when there is no memory. */
+char *line_clean_text(const char *text, size_t bytes);
+
+/* The environment of a child: the worker's own, without the worker's secrets, and for an exec child
+ * the task's variables. NULL when there is no memory. */
+char **line_environment(const struct claim *task, const char *worker_id);
+void line_environment_free(char **env);
+
+/* The first line of a pool child. `bytes` without the newline; the text is NUL-terminated there. */
+MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight,
+                                 struct fault *f);
+
+/* A reply of a pool child: sets id, outcome, delay_ms, and reply and error, which the caller frees. */
+MUST_CHECK bool line_parse_reply(const char *line, size_t bytes, struct event *event,
+                                 struct fault *f);
+
+/* The outcome of an exec child from its exit status (-1 = a signal) and its output. */
+void line_exec_outcome(struct child *c, int status, const char *text, struct event *event);
+
+#endif

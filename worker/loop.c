@@ -1,0 +1,217 @@
+#include "worker/loop.h"
+
+#include "core/log.h"
+#include "core/now.h"
+#include "worker/note.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { OWN_FDS = 2, STATISTICS_EVERY_MS = 60000 };
+
+struct turn {
+    struct pollfd *fds;
+    int *slot_of;
+    int64_t ping_ms, statistics_ms;
+    int64_t done_before;
+    bool exit;
+};
+
+void loop_child_event(void *owner, const struct event *event)
+{
+    struct loop *l = owner;
+    decider_event(l->decider, event, now_ms());
+}
+
+bool loop_child_has(void *owner, int slot, int64_t id)
+{
+    struct loop *l = owner;
+    return slots_has_task(l->decider, slot, id);
+}
+
+void loop_consumer_event(void *owner, const struct consumer_event *e)
+{
+    if (e->hostile > 0) {
+        log_event(LOG_WARNING, LOG_EVENT("wakeups_rejected"), LOG_NUM("count", e->hostile),
+                  LOG_TEXT("hint", "somebody publishes what is no task id"));
+    }
+    if (e->type == CONSUMER_WAKEUPS) {
+        mailbox_push(owner, &(struct event){.type = EVENT_WAKEUPS,
+                                            .epoch = e->epoch,
+                                            .ids = e->ids,
+                                            .n = e->n,
+                                            .last_tag = e->last_tag});
+        return;
+    }
+    bool up = e->type == CONSUMER_UP;
+    log_event(up ? LOG_INFO : LOG_WARNING, LOG_EVENT(up ? "broker_up" : "broker_down"),
+              LOG_TEXT(up ? "where" : "error", e->text));
+    mailbox_push(owner, &(struct event){.type = EVENT_BROKER, .up = up, .epoch = e->epoch});
+}
+
+/* --- actions --- */
+
+static void act(struct loop *l, struct turn *t, const struct action *a)
+{
+    switch (a->type) {
+    case ACTION_EXCHANGE:
+        exchanger_run(l->exchanger, &l->decider->exchange, l->worker_id);
+        break;
+    case ACTION_ACK:
+        if (l->consumer) {
+            consumer_ack(l->consumer, a->epoch, a->tag);
+        }
+        break;
+    case ACTION_PREFETCH:
+        if (l->consumer) {
+            consumer_prefetch(l->consumer, a->n);
+        }
+        break;
+    case ACTION_SPAWN:
+        children_spawn(l->children, a->slot, a->handler, a->claim, l->worker_id);
+        break;
+    case ACTION_GIVE:
+        children_give(l->children, a->slot, a->claim, l->worker_id);
+        break;
+    case ACTION_CLOSE:
+        children_close(l->children, a->slot);
+        break;
+    case ACTION_SIGNAL:
+        children_signal(l->children, a->slot, a->n);
+        break;
+    case ACTION_NOTE:
+        note_log(a);
+        if (a->note == NOTE_DRAINING) {
+            presence_drain(l->presence);
+        }
+        break;
+    case ACTION_EXIT:
+        t->exit = true;
+        break;
+    }
+}
+
+/* An action may make an event at once (a child that could not be started), and so more actions: they
+ * are taken one by one, and the decider is asked again until it has none. */
+static int64_t decide_and_act(struct loop *l, struct turn *t)
+{
+    struct decider *d = l->decider;
+    int64_t due;
+    do {
+        due = decider_decide(d, now_ms());
+        for (size_t i = 0; i < d->n_actions; i++) {
+            struct action a = d->actions[i];
+            act(l, t, &a);
+        }
+        bool any = d->n_actions > 0;
+        d->n_actions = 0;
+        if (!any) {
+            break;
+        }
+    } while (!t->exit && !d->no_memory);
+    children_flush(l->children);
+    return due;
+}
+
+/* --- events --- */
+
+static void log_presence(struct loop *l, const struct event *e)
+{
+    if (e->up) {
+        (void)snprintf(l->worker_id, sizeof l->worker_id, "%s", e->text);
+    }
+    log_event(e->up ? LOG_INFO : LOG_WARNING, LOG_EVENT(e->up ? "presence_held" : "presence_lost"),
+              LOG_TEXT(e->up ? "worker" : "error", e->text), LOG_NUM("renewed", e->renewed));
+}
+
+static void take_mail(struct loop *l)
+{
+    struct mail *mail = mailbox_take(l->mailbox);
+    while (mail) {
+        struct mail *next = mail->next;
+        if (mail->event.type == EVENT_PRESENCE) {
+            log_presence(l, &mail->event);
+        }
+        decider_event(l->decider, &mail->event, now_ms());
+        free(mail);
+        mail = next;
+    }
+}
+
+static void take_signals(struct loop *l)
+{
+    struct signalfd_siginfo info;
+    while (read(l->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        log_event(LOG_INFO, LOG_EVENT("signal"),
+                  LOG_TEXT("signal", strsignal((int)info.ssi_signo)));
+        decider_event(l->decider, &(struct event){.type = EVENT_STOP}, now_ms());
+    }
+}
+
+static void keep_up(struct loop *l, struct turn *t, int64_t now)
+{
+    const struct decider *d = l->decider;
+    if (now >= t->ping_ms) {
+        presence_ping(l->presence);
+        t->ping_ms = now + PRESENCE_PING_MS;
+    }
+    if (now >= t->statistics_ms) {
+        int64_t ended = d->count_done + d->count_failed + d->count_released + d->count_dead;
+        if (ended != t->done_before) {
+            log_event(LOG_INFO, LOG_EVENT("statistics"), LOG_NUM("done", d->count_done),
+                      LOG_NUM("failed", d->count_failed), LOG_NUM("dead", d->count_dead),
+                      LOG_NUM("released", d->count_released), LOG_NUM("lost", d->count_lost),
+                      LOG_NUM("held", d->n_held), LOG_NUM("running", d->n_given));
+        }
+        t->done_before = ended;
+        t->statistics_ms = now + STATISTICS_EVERY_MS;
+    }
+}
+
+static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
+{
+    int64_t now = now_ms();
+    int64_t until = due_ms < t->ping_ms ? due_ms : t->ping_ms;
+    int64_t left = until > now ? until - now : 0;
+    struct timespec limit = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
+    t->fds[0] = (struct pollfd){.fd = l->mailbox->fd, .events = POLLIN};
+    t->fds[1] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
+    size_t n = children_poll(l->children, t->fds + OWN_FDS, t->slot_of);
+    if (ppoll(t->fds, OWN_FDS + n, &limit, NULL) < 0) {
+        return; /* EINTR, or no memory for a moment: the next turn looks again */
+    }
+    if (t->fds[0].revents) {
+        take_mail(l);
+    }
+    if (t->fds[1].revents) {
+        take_signals(l);
+    }
+    children_dispatch(l->children, t->fds + OWN_FDS, t->slot_of, n);
+}
+
+bool loop_run(struct loop *l)
+{
+    size_t n = (size_t)l->children->n * CHILDREN_FDS_PER_SLOT;
+    int64_t now = now_ms();
+    struct turn t = {.ping_ms = now + PRESENCE_PING_MS, .statistics_ms = now + STATISTICS_EVERY_MS};
+    t.fds = calloc(OWN_FDS + n, sizeof *t.fds);
+    t.slot_of = calloc(n, sizeof *t.slot_of);
+    bool ok = t.fds && t.slot_of;
+    while (ok && !t.exit) {
+        int64_t due = decide_and_act(l, &t);
+        ok = !l->decider->no_memory && !l->mailbox->lost;
+        if (ok && !t.exit) {
+            keep_up(l, &t, now_ms());
+            wait_for_events(l, &t, due);
+        }
+    }
+    free(t.fds);
+    free(t.slot_of);
+    return ok;
+}

@@ -1,0 +1,32 @@
+/* The worker's main loop: the only place that waits. Events go to the decider, its actions to the
+ * children, the exchange thread and the consumer. */
+#ifndef TENON_WORKER_LOOP_H
+#define TENON_WORKER_LOOP_H
+
+#include "core/amqp_consumer.h"
+#include "worker/children.h"
+#include "worker/exchanger.h"
+#include "worker/presence.h"
+
+struct loop {
+    struct decider *decider;
+    struct mailbox *mailbox;
+    struct children *children;
+    struct exchanger *exchanger;
+    struct presence *presence;
+    struct consumer *consumer; /* NULL = no broker */
+    int signal_fd;
+    char worker_id[WORKER_ID_BYTES];
+};
+
+/* Run until the decider says so. Returns false when it ended for want of memory. */
+MUST_CHECK bool loop_run(struct loop *l);
+
+/* For children_init(): hand an event of a child to the decider at once. `owner` is the loop. */
+void loop_child_event(void *owner, const struct event *event);
+bool loop_child_has(void *owner, int slot, int64_t id);
+
+/* For consumer_open(): pass an event of the broker on as mail. `owner` is the mailbox. */
+void loop_consumer_event(void *owner, const struct consumer_event *event);
+
+#endif

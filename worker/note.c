@@ -1,0 +1,32 @@
+#include "worker/note.h"
+
+#include "core/log.h"
+
+static const struct {
+    enum log_level level;
+    const char *event;
+} notes[] = {
+    [NOTE_TASK_DONE] = {LOG_DEBUG, "task_done"},
+    [NOTE_TASK_FAILED] = {LOG_WARNING, "task_failed"},
+    [NOTE_TASK_LATER] = {LOG_INFO, "task_later"},
+    [NOTE_TASK_RELEASED] = {LOG_INFO, "task_released"},
+    [NOTE_TASK_DEAD] = {LOG_ERROR, "task_dead"},
+    [NOTE_TASK_TIMED_OUT] = {LOG_WARNING, "task_timed_out"},
+    [NOTE_CLAIM_LOST] = {LOG_WARNING, "claim_lost"},
+    [NOTE_HANDLER_RESTS] = {LOG_WARNING, "handler_rests"},
+    [NOTE_EXCHANGE_FAILED] = {LOG_WARNING, "exchange_failed"},
+    [NOTE_EXCHANGE_WORKS] = {LOG_INFO, "exchange_works"},
+    [NOTE_DRAINING] = {LOG_INFO, "draining"},
+    [NOTE_STOPPING_CHILDREN] = {LOG_WARNING, "stopping_children"},
+};
+
+void note_log(const struct action *a)
+{
+    enum log_level level = notes[a->note].level;
+    const char *event = notes[a->note].event;
+    if (a->task) {
+        log_event(level, LOG_EVENT(event), LOG_NUM("task", a->task), LOG_TEXT("text", a->text));
+    } else {
+        log_event(level, LOG_EVENT(event), LOG_TEXT("text", *a->text ? a->text : NULL));
+    }
+}

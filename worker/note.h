@@ -1,0 +1,9 @@
+/* The decider's notes as log lines; the event names are listed in docs/operations.md. */
+#ifndef TENON_WORKER_NOTE_H
+#define TENON_WORKER_NOTE_H
+
+#include "worker/decide/decider.h"
+
+void note_log(const struct action *note);
+
+#endif

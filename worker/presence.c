@@ -1,0 +1,295 @@
+#include "worker/presence.h"
+
+#include "core/array.h"
+#include "core/now.h"
+#include "core/schema.h"
+#include "worker/statements.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct presence {
+    struct presence_settings settings;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    bool ping, drain, quit; /* under the mutex: word left for the thread */
+    bool drained;
+    struct db *db;
+    char worker_id[WORKER_ID_BYTES];
+    char lock_key[12];
+};
+
+static const char *kinds_array(const struct presence_settings *s, struct buf *b)
+{
+    array_begin(b);
+    for (int i = 0; i < s->n_handlers; i++) {
+        for (size_t j = 0; j < s->handlers[i].n_kinds; j++) {
+            array_put_text(b, s->handlers[i].kind_names[j]);
+        }
+    }
+    return array_end(b);
+}
+
+static const char *queues_array(const struct presence_settings *s, struct buf *b)
+{
+    array_begin(b);
+    for (size_t i = 0; i < s->n_queues; i++) {
+        array_put_text(b, s->queues[i]);
+    }
+    return array_end(b);
+}
+
+/* Each start of a worker process is a new row and a new id. */
+static bool register_worker(struct presence *p, struct fault *f)
+{
+    char host[256] = "", pid[12], slots[12];
+    struct buf kinds, queues;
+    (void)gethostname(host, sizeof host - 1);
+    (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
+    (void)snprintf(slots, sizeof slots, "%d", p->settings.slots);
+    buf_init(&kinds, 1 << 20);
+    buf_init(&queues, 1 << 20);
+    const char *params[] = {host, pid, slots, queues_array(&p->settings, &queues),
+                            kinds_array(&p->settings, &kinds)};
+    struct rows *rows = NULL;
+    bool ok = db_exec(p->db, &sql_register, params, 5, &rows, f);
+    if (ok) {
+        (void)snprintf(p->worker_id, sizeof p->worker_id, "%s", rows_text(rows, 0, 0));
+        (void)snprintf(p->lock_key, sizeof p->lock_key, "%s", rows_text(rows, 0, 1));
+    }
+    rows_free(rows);
+    buf_clear(&kinds);
+    buf_clear(&queues);
+    return ok || fault_add(f, "could not register the worker");
+}
+
+/* What the worker's row says: "alive", "dead" ..., "" when there is none. */
+static bool read_state(struct presence *p, char state[16], struct fault *f)
+{
+    struct rows *rows = NULL;
+    const char *params[] = {p->worker_id};
+    if (!db_exec(p->db, &sql_presence_ping, params, 1, &rows, f)) {
+        return fault_add(f, "could not read the worker's state");
+    }
+    (void)snprintf(state, 16, "%s", rows_count(rows) > 0 ? rows_text(rows, 0, 0) : "");
+    rows_free(rows);
+    return true;
+}
+
+static bool is_quitting(struct presence *p)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    bool quit = p->quit;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return quit;
+}
+
+/* Wait for word, or so long. */
+static void pause_ms(struct presence *p, int64_t ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    while (!p->quit && pthread_cond_timedwait(&p->wake, &p->mutex, &until) == 0) {
+    }
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+static bool take_lock(struct presence *p, struct fault *f)
+{
+    for (bool held = false; !held;) {
+        struct rows *rows = NULL;
+        const char *params[] = {p->lock_key};
+        if (!db_exec(p->db, &sql_presence_lock, params, 1, &rows, f)) {
+            return fault_add(f, "could not take the worker's lock");
+        }
+        held = rows_bool(rows, 0, 0);
+        int64_t pid = rows_int(rows, 0, 1);
+        rows_free(rows);
+        if (pid != db_backend_pid(p->db)) {
+            return fault_set(
+                f, FAULT_CONFIG,
+                "the worker's presence needs a direct connection, and %s is behind a pooler: give a "
+                "direct one with --presence-url",
+                db_where(p->db));
+        }
+        if (!held) {
+            if (is_quitting(p)) {
+                return fault_set(f, FAULT_RETRY, "the worker stops");
+            }
+            pause_ms(p, PRESENCE_LOCK_AGAIN_MS);
+        }
+    }
+    return true;
+}
+
+/* Connect and be alive again; `*ret_renewed` when that took a new worker id. */
+static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
+{
+    char state[16] = "";
+    db_close(p->db);
+    p->db = NULL;
+    if (!db_open(p->settings.url, DB_PRESENCE, "tenon worker presence", &p->db, f) ||
+        !schema_check(p->db, f)) {
+        return false;
+    }
+    if (p->worker_id[0] && (!take_lock(p, f) || !read_state(p, state, f))) {
+        return false;
+    }
+    if (strcmp(state, "alive") == 0 || strcmp(state, "draining") == 0) {
+        *ret_renewed = false;
+        return true;
+    }
+    *ret_renewed = true;
+    return register_worker(p, f) && take_lock(p, f);
+}
+
+static void report(struct presence *p, bool up, bool renewed, const char *text)
+{
+    mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_PRESENCE,
+                                                      .up = up,
+                                                      .renewed = renewed,
+                                                      .text = text});
+}
+
+static bool set_state(struct presence *p, const char *state, struct fault *f)
+{
+    const char *params[] = {p->worker_id, state};
+    return db_exec(p->db, &sql_set_state, params, 2, NULL, f);
+}
+
+/* One ping: the session lives and the row still says alive. */
+static bool keep_up(struct presence *p, bool drain, struct fault *f)
+{
+    char state[16];
+    if (drain && !p->drained) {
+        if (!set_state(p, "draining", f)) {
+            return false;
+        }
+        p->drained = true;
+    }
+    if (!read_state(p, state, f)) {
+        return false;
+    }
+    if (strcmp(state, "alive") != 0 && strcmp(state, "draining") != 0) {
+        return fault_set(f, FAULT_RETRY, "the worker has been declared dead");
+    }
+    return true;
+}
+
+static void come_back(struct presence *p)
+{
+    int64_t pause = PRESENCE_RECONNECT_MIN_MS;
+    while (!is_quitting(p)) {
+        struct fault f = {0};
+        bool renewed = false;
+        if (establish(p, &renewed, &f)) {
+            p->drained = false;
+            report(p, true, renewed, p->worker_id);
+            return;
+        }
+        pause_ms(p, pause / 2 + (int64_t)now_jitter((uint64_t)pause));
+        pause = 2 * pause < PRESENCE_RECONNECT_MAX_MS ? 2 * pause : PRESENCE_RECONNECT_MAX_MS;
+    }
+}
+
+static void *presence_thread(void *arg)
+{
+    struct presence *p = arg;
+    (void)pthread_mutex_lock(&p->mutex);
+    while (!p->quit) {
+        if (!p->ping) {
+            (void)pthread_cond_wait(&p->wake, &p->mutex);
+            continue;
+        }
+        p->ping = false;
+        bool drain = p->drain;
+        (void)pthread_mutex_unlock(&p->mutex);
+        struct fault f = {0};
+        if (!keep_up(p, drain, &f)) {
+            report(p, false, false, f.text);
+            come_back(p);
+        }
+        (void)pthread_mutex_lock(&p->mutex);
+    }
+    (void)pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+static void presence_free(struct presence *p)
+{
+    db_close(p->db);
+    (void)pthread_cond_destroy(&p->wake);
+    (void)pthread_mutex_destroy(&p->mutex);
+    free(p);
+}
+
+bool presence_open(const struct presence_settings *settings, struct presence **ret, struct fault *f)
+{
+    struct presence *p = calloc(1, sizeof *p);
+    if (!p) {
+        return fault_memory(f);
+    }
+    bool renewed;
+    p->settings = *settings;
+    (void)pthread_mutex_init(&p->mutex, NULL);
+    (void)pthread_cond_init(&p->wake, NULL);
+    if (!establish(p, &renewed, f)) {
+        presence_free(p);
+        return false;
+    }
+    report(p, true, false, p->worker_id);
+    if (pthread_create(&p->thread, NULL, presence_thread, p) != 0) {
+        presence_free(p);
+        return fault_set(f, FAULT_RETRY, "could not start the presence thread");
+    }
+    *ret = p;
+    return true;
+}
+
+static void leave_word(struct presence *p, bool drain)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    p->ping = true;
+    p->drain = p->drain || drain;
+    (void)pthread_cond_signal(&p->wake);
+    (void)pthread_mutex_unlock(&p->mutex);
+}
+
+void presence_ping(struct presence *p)
+{
+    leave_word(p, false);
+}
+
+void presence_drain(struct presence *p)
+{
+    leave_word(p, true);
+}
+
+void presence_close(struct presence *p)
+{
+    if (!p) {
+        return;
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    p->quit = true;
+    (void)pthread_cond_signal(&p->wake);
+    (void)pthread_mutex_unlock(&p->mutex);
+    (void)pthread_join(p->thread, NULL);
+    struct fault ignored = {0}; /* the cleaner sees the free lock anyway */
+    if (p->db && db_is_open(p->db)) {
+        (void)set_state(p, "left", &ignored);
+    }
+    presence_free(p);
+}

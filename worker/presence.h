@@ -1,0 +1,44 @@
+/* The session that says this worker is alive: it holds one session advisory lock, and the cleaner
+ * takes the worker for dead when the lock is free. A thread of its own; the main loop must call
+ * presence_ping() every PRESENCE_PING_MS, so that a worker whose main loop hangs, or that is frozen,
+ * loses its session (idle_session_timeout) and with it the lock. */
+#ifndef TENON_WORKER_PRESENCE_H
+#define TENON_WORKER_PRESENCE_H
+
+#include "worker/exchanger.h"
+#include "worker/mailbox.h"
+
+enum {
+    PRESENCE_PING_MS = 5000,
+    PRESENCE_LOCK_AGAIN_MS = 200,    /* the old session may hold the lock for a moment */
+    PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
+    PRESENCE_RECONNECT_MAX_MS = 5000,
+    PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
+};
+
+struct presence;
+
+struct presence_settings {
+    const char *url; /* direct, not through a transaction pooler; borrowed, as are the others */
+    const char *const *queues;
+    size_t n_queues;
+    const struct handler *handlers;
+    int n_handlers;
+    int slots;
+    struct mailbox
+        *mailbox; /* gets PRESENCE; its text is the worker's id, or why presence was lost */
+};
+
+/* Connect, check the schema, register the worker and take its lock, then keep all that up.
+ *   false   CONFIG: no schema, a pooler, login refused; SCHEMA; RETRY: the server is away */
+MUST_CHECK bool presence_open(const struct presence_settings *settings, struct presence **ret,
+                              struct fault *f);
+
+/* Leave word for the thread. */
+void presence_ping(struct presence *p);
+void presence_drain(struct presence *p); /* the worker claims nothing any more */
+
+/* The worker's row says "left", the lock goes. NULL is fine. */
+void presence_close(struct presence *p);
+
+#endif

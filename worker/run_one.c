@@ -1,0 +1,184 @@
+#include "worker/run_one.h"
+
+#include "core/log.h"
+#include "core/now.h"
+#include "worker/children.h"
+#include "worker/line.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char nobody[] = "00000000-0000-0000-0000-000000000000";
+enum { PAYLOAD_BYTES_MAX = 16 << 20, RUN_ONE_LIMIT_MS = 3600000 };
+
+struct run_one {
+    struct children children;
+    struct claim *task;
+    int handler;
+    bool over;
+    enum claim_outcome outcome;
+    char *reply, *error;
+};
+
+static bool read_payload(const char *path, struct buf *payload, struct fault *f)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    if (!file) {
+        return fault_set(f, FAULT_CONFIG, "could not read the payload %s: %s", path,
+                         strerror(errno));
+    }
+    char data[65536];
+    size_t n;
+    while ((n = fread(data, 1, sizeof data, file)) > 0) {
+        buf_put(payload, data, n);
+    }
+    bool ok = !ferror(file) || fault_set(f, FAULT_CONFIG, "could not read the payload %s", path);
+    if (file != stdin) {
+        (void)fclose(file);
+    }
+    return ok &&
+           (!payload->failed || fault_set(f, FAULT_CONFIG, "the payload %s is larger than %d bytes",
+                                          path, PAYLOAD_BYTES_MAX));
+}
+
+/* As PostgreSQL would give it: valid JSON on one line. */
+static bool one_line(struct buf *payload, struct fault *f)
+{
+    json_error_t error;
+    json_t *value = json_loadb(buf_text(payload), payload->len, JSON_DECODE_ANY, &error);
+    char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    json_decref(value);
+    if (!text) {
+        return fault_set(f, FAULT_CONFIG, "the payload is no JSON: line %d: %s", error.line,
+                         error.text);
+    }
+    buf_empty(payload);
+    buf_put_text(payload, text);
+    free(text);
+    return true;
+}
+
+static bool has_task(void *owner, int slot, int64_t id)
+{
+    struct run_one *r = owner;
+    (void)slot;
+    return id == r->task->id && r->outcome == OUTCOME_NONE;
+}
+
+static void take_event(void *owner, const struct event *event)
+{
+    struct run_one *r = owner;
+    if (event->type == EVENT_CHILD_READY) {
+        children_give(&r->children, 0, r->task, nobody);
+    } else if (event->type == EVENT_REPLY) {
+        r->outcome = event->outcome;
+        r->reply = event->reply;
+        r->error = event->error;
+        children_close(&r->children, 0);
+    } else if (event->type == EVENT_CHILD_GONE) {
+        r->over = true;
+        if (r->outcome == OUTCOME_NONE) {
+            r->outcome = OUTCOME_FAILED;
+            r->error = strdup(event->text);
+        }
+    }
+}
+
+static void run(struct run_one *r, bool pool)
+{
+    struct pollfd fds[CHILDREN_FDS_PER_SLOT];
+    int slot_of[CHILDREN_FDS_PER_SLOT];
+    children_spawn(&r->children, 0, r->handler, pool ? NULL : r->task, nobody);
+    for (int64_t until = now_ms() + RUN_ONE_LIMIT_MS; !r->over && now_ms() < until;) {
+        children_flush(&r->children);
+        size_t n = children_poll(&r->children, fds, slot_of);
+        (void)poll(fds, n, 1000);
+        size_t told = r->children.slots[0].tail_bytes;
+        children_dispatch(&r->children, fds, slot_of, n);
+        if (!r->over && r->children.slots[0].tail_bytes > told) {
+            (void)fputs(r->children.slots[0].tail + told, stderr);
+        }
+    }
+}
+
+static int print_outcome(const struct run_one *r)
+{
+    if (r->reply) {
+        json_t *reply = json_loads(r->reply, JSON_DECODE_ANY, NULL);
+        (void)json_dumpf(json_object_get(reply, "result"), stdout,
+                         JSON_ENCODE_ANY | JSON_INDENT(2));
+        (void)putchar('\n');
+        json_decref(reply);
+    }
+    switch (r->outcome) {
+    case OUTCOME_DONE:
+        return EXIT_DONE;
+    case OUTCOME_LATER:
+        (void)fputs("later\n", stderr);
+        return EXIT_LATER;
+    case OUTCOME_DEAD:
+        (void)fprintf(stderr, "dead: %s\n", r->error ? r->error : "");
+        return EXIT_DEAD;
+    case OUTCOME_FAILED:
+    case OUTCOME_RELEASED:
+    case OUTCOME_NONE:
+        break;
+    }
+    (void)fprintf(stderr, "failed: %s\n", r->error ? r->error : "");
+    return 1;
+}
+
+static bool prepare(struct run_one *r, const struct options *o, const struct handlers *handlers,
+                    struct fault *f)
+{
+    const char *kind = option_text(o, OPTION_RUN_ONE);
+    struct buf payload;
+    if (options_args(o) != 1) {
+        return fault_set(f, FAULT_CONFIG,
+                         "--run-one KIND needs the file of a payload, - for stdin");
+    }
+    r->handler = handlers_find(handlers, kind);
+    if (r->handler < 0) {
+        return fault_set(f, FAULT_CONFIG, "no handler is given for kind \"%s\"", kind);
+    }
+    buf_init(&payload, PAYLOAD_BYTES_MAX);
+    bool ok = read_payload(options_arg(o, 0), &payload, f) && one_line(&payload, f);
+    r->task = ok ? claim_new(1, "default", kind, NULL, buf_text(&payload), payload.len) : NULL;
+    buf_clear(&payload);
+    if (!r->task) {
+        return fault_memory(f);
+    }
+    r->task->attempt = 1;
+    r->task->max_attempts = 25;
+    r->task->timeout_ms = RUN_ONE_LIMIT_MS;
+    return children_init(&r->children, 1, handlers, f);
+}
+
+int run_one_main(const struct options *o)
+{
+    struct fault f = {0};
+    struct handlers handlers = {0};
+    struct run_one r = {0};
+    int code;
+    if (handlers_load(o, &handlers, &f) && prepare(&r, o, &handlers, &f)) {
+        r.children.emit = take_event;
+        r.children.is_given = has_task;
+        r.children.owner = &r;
+        run(&r, handlers.items[r.handler].pool);
+        code = print_outcome(&r);
+    } else {
+        log_fault(LOG_ERROR, "run_one_failed", &f);
+        code = fault_exit_code(&f);
+    }
+    children_clear(&r.children);
+    claim_free(r.task);
+    free(r.reply);
+    free(r.error);
+    handlers_clear(&handlers);
+    return code;
+}

@@ -1,0 +1,229 @@
+#include "worker/worker.h"
+
+#include "core/amqp_publisher.h"
+#include "core/db.h"
+#include "core/log.h"
+#include "core/now.h"
+#include "worker/loop.h"
+#include "worker/run_one.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { START_PAUSE_MIN_MS = 100, START_PAUSE_MAX_MS = 5000, CLOSE_LIMIT_MS = 1000 };
+
+struct worker {
+    const struct options *options;
+    struct handlers handlers;
+    const char **queues;
+    size_t n_queues;
+    int n_slots;
+    sigset_t signals;
+    struct mailbox mailbox;
+    struct children children;
+    struct loop loop;
+};
+
+static const char *database_url(const struct options *o)
+{
+    return option_text(o, OPTION_DATABASE_URL);
+}
+
+static const char *presence_url(const struct options *o)
+{
+    const char *url = option_text(o, OPTION_PRESENCE_URL);
+    return url ? url : database_url(o);
+}
+
+static bool load_options(struct worker *w, struct fault *f)
+{
+    const struct options *o = w->options;
+    if (!handlers_load(o, &w->handlers, f)) {
+        return false;
+    }
+    w->n_queues = option_items(o, OPTION_QUEUES);
+    w->queues = calloc(w->n_queues + 1, sizeof *w->queues);
+    if (!w->queues) {
+        return fault_memory(f);
+    }
+    for (size_t i = 0; i < w->n_queues; i++) {
+        w->queues[i] = option_item(o, OPTION_QUEUES, i);
+    }
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    w->n_slots = option_is_given(o, OPTION_SLOTS) ? (int)option_int(o, OPTION_SLOTS)
+                                                  : (int)processors;
+    w->n_slots = w->n_slots < 1 ? 1 : w->n_slots < SLOTS_MAX ? w->n_slots : SLOTS_MAX;
+    return true;
+}
+
+/* Signals are read from a descriptor in the main loop; all threads inherit the blocked mask. */
+static bool catch_signals(struct worker *w, struct fault *f)
+{
+    (void)sigemptyset(&w->signals);
+    (void)sigaddset(&w->signals, SIGTERM);
+    (void)sigaddset(&w->signals, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    w->loop.signal_fd = signalfd(-1, &w->signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    return w->loop.signal_fd >= 0 ||
+           fault_set(f, FAULT_RETRY, "could not watch signals: %s", strerror(errno));
+}
+
+/* Wait a moment before the next try; true when a signal says to stop instead. */
+static bool pause_or_stop(struct worker *w, int64_t ms)
+{
+    struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    return sigtimedwait(&w->signals, NULL, &limit) > 0;
+}
+
+/* Be registered, however long PostgreSQL takes to be there. */
+static bool become_present(struct worker *w, struct fault *f)
+{
+    const struct presence_settings settings = {.url = presence_url(w->options),
+                                               .queues = w->queues,
+                                               .n_queues = w->n_queues,
+                                               .handlers = w->handlers.items,
+                                               .n_handlers = w->handlers.n,
+                                               .slots = w->n_slots,
+                                               .mailbox = &w->mailbox};
+    int64_t pause = START_PAUSE_MIN_MS;
+    for (bool told = false; !presence_open(&settings, &w->loop.presence, f);) {
+        if (f->code != FAULT_RETRY && f->code != FAULT_AGAIN) {
+            return false;
+        }
+        if (!told) {
+            log_fault(LOG_WARNING, "waiting_for_database", f);
+            told = true;
+        }
+        if (pause_or_stop(w, pause / 2 + (int64_t)now_jitter((uint64_t)pause))) {
+            return false;
+        }
+        fault_clear(f);
+        pause = 2 * pause < START_PAUSE_MAX_MS ? 2 * pause : START_PAUSE_MAX_MS;
+    }
+    return true;
+}
+
+static bool open_consumer(struct worker *w, struct fault *f)
+{
+    const char *url = option_text(w->options, OPTION_AMQP_URL);
+    if (strcmp(url, "none") == 0) {
+        return true;
+    }
+    const struct consumer_settings settings = {.url = url,
+                                               .name = "tenon worker",
+                                               .queues = w->queues,
+                                               .n_queues = w->n_queues,
+                                               .on_event = loop_consumer_event,
+                                               .owner = &w->mailbox};
+    return consumer_open(&settings, &w->loop.consumer, f);
+}
+
+static bool make_decider(struct worker *w, struct fault *f)
+{
+    const char *kinds[HANDLERS_MAX];
+    bool pool[HANDLERS_MAX];
+    uint64_t seed = (uint64_t)now_us();
+    ssize_t n = getrandom(&seed, sizeof seed, GRND_NONBLOCK);
+    (void)n;
+    for (int i = 0; i < w->handlers.n; i++) {
+        kinds[i] = w->handlers.items[i].kinds;
+        pool[i] = w->handlers.items[i].pool;
+    }
+    w->loop.decider = decider_new(w->n_slots, w->handlers.n, kinds, pool,
+                                  option_int(w->options, OPTION_DRAIN_LIMIT),
+                                  option_flag(w->options, OPTION_UNTIL_EMPTY), seed, now_ms());
+    return w->loop.decider || fault_memory(f);
+}
+
+static bool open_all(struct worker *w, struct fault *f)
+{
+    const struct exchanger_settings settings = {.url = database_url(w->options),
+                                                .handlers = w->handlers.items,
+                                                .n_handlers = w->handlers.n,
+                                                .queues = w->queues,
+                                                .n_queues = w->n_queues,
+                                                .mailbox = &w->mailbox};
+    if (!load_options(w, f) || !catch_signals(w, f) || !mailbox_init(&w->mailbox, f) ||
+        !children_init(&w->children, w->n_slots, &w->handlers, f) || !make_decider(w, f) ||
+        !become_present(w, f)) {
+        return false;
+    }
+    w->children.emit = loop_child_event;
+    w->children.is_given = loop_child_has;
+    w->children.owner = &w->loop;
+    w->loop.mailbox = &w->mailbox;
+    w->loop.children = &w->children;
+    return exchanger_open(&settings, &w->loop.exchanger, f) && open_consumer(w, f);
+}
+
+static void log_start(const struct worker *w)
+{
+    char database[512], broker[512] = "none";
+    db_url_mask(database_url(w->options), database, sizeof database);
+    if (w->loop.consumer) {
+        amqp_url_mask(option_text(w->options, OPTION_AMQP_URL), broker, sizeof broker);
+    }
+    log_event(LOG_INFO, LOG_EVENT("worker_ready"), LOG_TEXT("version", TENON_VERSION),
+              LOG_TEXT("database", database), LOG_TEXT("broker", broker),
+              LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->n_queues),
+              LOG_NUM("handlers", w->handlers.n));
+}
+
+static void close_all(struct worker *w)
+{
+    consumer_close(w->loop.consumer, CLOSE_LIMIT_MS);
+    exchanger_close(w->loop.exchanger);
+    presence_close(w->loop.presence);
+    children_clear(&w->children);
+    decider_free(w->loop.decider);
+    if (w->mailbox.fd > 0) {
+        mailbox_clear(&w->mailbox);
+    }
+    if (w->loop.signal_fd > 0) {
+        (void)close(w->loop.signal_fd);
+    }
+    handlers_clear(&w->handlers);
+    free(w->queues);
+}
+
+int worker_main(const struct options *o)
+{
+    if (option_text(o, OPTION_RUN_ONE)) {
+        return run_one_main(o);
+    }
+    struct fault f = {0};
+    struct worker *w = calloc(1, sizeof *w);
+    if (!w) {
+        (void)fault_memory(&f);
+        log_fault(LOG_ERROR, "worker_failed", &f);
+        return fault_exit_code(&f);
+    }
+    w->options = o;
+    int code = 0;
+    if (!open_all(w, &f)) {
+        code = fault_exit_code(&f);
+        if (f.code != FAULT_NONE) {
+            log_fault(LOG_ERROR, "worker_failed", &f);
+        }
+    } else {
+        log_start(w);
+        if (!loop_run(&w->loop)) {
+            (void)fault_memory(&f);
+            log_fault(LOG_ERROR, "worker_failed", &f);
+            code = 1;
+        }
+    }
+    close_all(w);
+    free(w);
+    if (code == 0) {
+        log_event(LOG_INFO, LOG_EVENT("worker_stopped"));
+    }
+    return code;
+}
