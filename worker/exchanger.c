@@ -377,7 +377,8 @@ static void report_fault(struct exchanger *e, struct fault *f)
     if (strcmp(f->sqlstate, "23514") == 0) {
         /* tenon.finished has no partition for today; nothing is wrong with the row */
         struct fault second = {0};
-        failure = db_exec(e->db, &sql_partitions, NULL, 0, NULL, &second) ? FAILURE_AGAIN : FAILURE_UNKNOWN;
+        failure = db_exec(e->db, &sql_partitions, NULL, 0, NULL, &second) ? FAILURE_AGAIN
+                                                                          : FAILURE_UNKNOWN;
     }
     (void)fault_add(f, "could not exchange tasks with PostgreSQL");
     report(e, EVENT_EXCHANGE_FAILED, failure, f->text);

@@ -298,6 +298,9 @@ void line_exec_outcome(struct child *c, int status, const char *text, struct eve
         event->delay_ms = LATER_DELAY_MS;
     }
     char error[CHILD_TAIL_BYTES + 256];
+    while (c->tail_bytes > 0 && c->tail[c->tail_bytes - 1] == '\n') {
+        c->tail[--c->tail_bytes] = '\0';
+    }
     (void)snprintf(error, sizeof error, "%s%s%s", text, c->tail_bytes > 0 ? ": " : "", c->tail);
     event->error = line_clean_text(error, strlen(error));
 }

@@ -142,7 +142,7 @@ static bool make_decider(struct worker *w, struct fault *f)
     return w->loop.decider || fault_memory(f);
 }
 
-static bool open_all(struct worker *w, struct fault *f)
+static bool open_exchanger(struct worker *w, struct fault *f)
 {
     const struct exchanger_settings settings = {.url = database_url(w->options),
                                                 .handlers = w->handlers.items,
@@ -150,9 +150,13 @@ static bool open_all(struct worker *w, struct fault *f)
                                                 .queues = w->queues,
                                                 .n_queues = w->n_queues,
                                                 .mailbox = &w->mailbox};
+    return exchanger_open(&settings, &w->loop.exchanger, f);
+}
+
+static bool open_all(struct worker *w, struct fault *f)
+{
     if (!load_options(w, f) || !catch_signals(w, f) || !mailbox_init(&w->mailbox, f) ||
-        !children_init(&w->children, w->n_slots, &w->handlers, f) || !make_decider(w, f) ||
-        !become_present(w, f)) {
+        !children_init(&w->children, w->n_slots, &w->handlers, f) || !make_decider(w, f)) {
         return false;
     }
     w->children.emit = loop_child_event;
@@ -160,7 +164,7 @@ static bool open_all(struct worker *w, struct fault *f)
     w->children.owner = &w->loop;
     w->loop.mailbox = &w->mailbox;
     w->loop.children = &w->children;
-    return exchanger_open(&settings, &w->loop.exchanger, f) && open_consumer(w, f);
+    return become_present(w, f) && open_exchanger(w, f) && open_consumer(w, f);
 }
 
 static void log_start(const struct worker *w)

@@ -68,12 +68,18 @@ static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
+/* --until-empty: nothing is left here, so look whether anything is left at all. */
+static bool wants_last_look(const struct decider *d)
+{
+    return d->until_empty && d->n_held == 0;
+}
+
 /* Which tasks to claim: those whose wake-ups came, and by the ordered claim where slots stay free.
  * Once a second the ordered claim gets one slot in eight even when messages would fill them all. */
 static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     int room = plan_capacity(d);
-    bool look = now_ms >= d->next_look_ms;
+    bool look = now_ms >= d->next_look_ms || wants_last_look(d);
     int kept = look ? (room + 7) / 8 : 0;
     if (room == 0) {
         return;
@@ -444,6 +450,7 @@ int64_t plan_due(const struct decider *d)
         int64_t again = wakeups_due(&d->wakeups);
         due = d->next_look_ms < d->next_tick_ms ? d->next_look_ms : d->next_tick_ms;
         due = plan_capacity(d) == 0 ? d->next_tick_ms : again < due ? again : due;
+        due = wants_last_look(d) ? 0 : due;
     }
     return due > d->retry_ms ? due : d->retry_ms;
 }
