@@ -122,12 +122,14 @@ BEGIN
     RETURN n > 0;
 END $$;
 
--- Let an application's role enqueue, cancel and finish, and nothing else.
+-- Let an application's role enqueue, cancel and finish, and nothing else. It may see the schema's
+-- version, so that its programs can tell whether they fit.
 CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_many, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.put_back, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
