@@ -163,7 +163,8 @@ BEGIN
         part := 'finished_' || to_char(day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
         PERFORM pg_advisory_xact_lock(1952804463, 4);  -- two makers at once
-        CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
+        -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
+        CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
         EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);
         EXECUTE format('ALTER TABLE tenon.finished ATTACH PARTITION tenon.%I FOR VALUES FROM (%L) TO (%L)',
                        part, day::timestamptz, (day + 1)::timestamptz);
