@@ -257,7 +257,8 @@ static void test_a_dead_worker_is_buried_once(void **state)
                               alive, (long long)kept));
     stop(one);
     stop(two);
-    assert_int_equal(process_lines(one, "event=worker_dead") + process_lines(two, "event=worker_dead"),
+    assert_int_equal(process_lines(one, "event=worker_dead") +
+                         process_lines(two, "event=worker_dead"),
                      1);
     free(error);
     free(dead);
@@ -306,7 +307,8 @@ static void test_the_third_crash_is_the_last(void **state)
     test_sql(fx, "UPDATE tenon.task SET crashes = 2");
     test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");
     struct process *p = start(fx, NULL);
-    test_await(fx, LIMIT_MS, "SELECT reason = 'crashes' AND crashes = 3 FROM tenon.dead WHERE id = %lld",
+    test_await(fx, LIMIT_MS,
+               "SELECT reason = 'crashes' AND crashes = 3 FROM tenon.dead WHERE id = %lld",
                (long long)id);
     stop(p);
     free(left);
@@ -374,9 +376,10 @@ static void test_old_history_goes(void **state)
     assert_int_equal(test_sql_int(fx, "%s", partitions_old), 1);
     assert_int_equal(test_sql_int(fx, "SELECT id FROM tenon.finished"), 2);
     test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 1");
-    test_sql(fx, "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt,"
-                 " failures, crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(),"
-                 " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, 9) g");
+    test_sql(fx,
+             "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt,"
+             " failures, crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(),"
+             " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, 9) g");
     test_sql(fx, "ANALYZE tenon.finished");
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     assert_int_equal(test_sql_int(fx, "%s", partitions_old), 0);
@@ -428,8 +431,8 @@ static void test_once_does_everything(void **state)
     assert_in_range(now_ms() - begin_ms, 0, 10000); /* nobody seems dead, so nothing to wait for */
     struct broker *b = broker_open(fx->amqp_url);
     assert_int_equal(broker_depth(b, "default"), 3);
-    assert_true(test_sql_bool(fx, "SELECT crashes = 1 FROM tenon.task WHERE id = %lld",
-                              (long long)lost));
+    assert_true(
+        test_sql_bool(fx, "SELECT crashes = 1 FROM tenon.task WHERE id = %lld", (long long)lost));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.worker"), 0);
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     assert_int_equal(broker_depth(b, "default"), 3);

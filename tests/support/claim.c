@@ -30,12 +30,13 @@ bool claim_take(struct fixture *fx, const char *worker, int64_t id, struct claim
     const char *const params[] = {worker, ids, "{default}", "{a,b,mail}"};
     PGresult *result = statement_run(fx->conn, &sql_claim, params, 4);
     bool taken = PQntuples(result) == 1;
-    *ret = (struct claim){.id = id};
-    (void)snprintf(ret->worker, sizeof ret->worker, "%s", worker);
+    struct claim c = {.id = id};
+    (void)snprintf(c.worker, sizeof c.worker, "%s", worker); /* `worker` may be that of `ret` */
     if (taken) {
-        ret->attempt = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
-        ret->start_us = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+        c.attempt = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
+        c.start_us = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
     }
+    *ret = c;
     PQclear(result);
     return taken;
 }

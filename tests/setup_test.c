@@ -1,0 +1,380 @@
+/* label: e2e */
+/* timeout: 120 */
+/* `tenon setup`: a fresh database, a race, a dry run, rights, and schemas that do not fit. */
+#include "core/schema.h"
+#include "tests/support/broker.h"
+#include "tests/support/process.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum { LIMIT_MS = 30000, RACERS = 5 };
+
+/* --- helpers ------------------------------------------------------------------------------------ */
+
+static void drop_schema(struct fixture *fx)
+{
+    test_sql(fx, "SET client_min_messages = warning; DROP SCHEMA tenon CASCADE");
+}
+
+/* Run tenon and return its stderr; free(). */
+static char *run_for_log(struct fixture *fx, int code, const char *const *args, const char *env)
+{
+    const char *const more[] = {env, NULL};
+    struct process *p = tenon_spawn(fx, args, env ? more : NULL);
+    char *log;
+    int status = process_wait(p, LIMIT_MS);
+    log = file_text(p->log);
+    if (status != code) {
+        fail_msg("tenon %s ended with %d, not with %d: %s", args[0], status, code, log);
+    }
+    return log;
+}
+
+/* Every command that works with the database must end with `code` and say `part`. */
+static void every_command_says(struct fixture *fx, int code, const char *part)
+{
+    static const char *const commands[][5] = {
+        {"status"},
+        {"show", "1"},
+        {"enqueue", "mail"},
+        {"worker", "--handler", "mail=/bin/true"},
+        {"cleaner", "--once"},
+    };
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char *log = run_for_log(fx, code, commands[i], NULL);
+        assert_contains(log, part);
+        free(log);
+    }
+}
+
+static int newest(void)
+{
+    return schema_migrations[schema_migrations_n - 1].version;
+}
+
+/* The path of a file of the repository. */
+static const char *repository(const char *path)
+{
+    static char text[1024];
+    const char *slash = strstr(__FILE__, "tests/setup_test.c");
+    assert_non_null(slash);
+    (void)snprintf(text, sizeof text, "%.*s%s", (int)(slash - __FILE__), __FILE__, path);
+    return text;
+}
+
+/* --- tests -------------------------------------------------------------------------------------- */
+
+static void test_fresh_database(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    char *out = TENON_RUN(fx, 0, "setup", "--queues", "mail,slow");
+    assert_contains(out, "made schema tenon\n");
+    for (size_t i = 0; i < schema_migrations_n; i++) {
+        char line[128];
+        (void)snprintf(line, sizeof line, "\napplied %s\n", schema_migrations[i].name);
+        assert_contains(out, line);
+    }
+    assert_contains(out, "rabbitmqctl set_permissions");
+    free(out);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.migration"), schema_migrations_n);
+    assert_true(test_sql_int(fx, "SELECT tenon.enqueue('mail')") > 0);
+    struct broker *b = broker_open(fx->amqp_url);
+    assert_int_equal(broker_depth(b, "default"), 0);
+    assert_int_equal(broker_depth(b, "mail"), 0);
+    assert_int_equal(broker_depth(b, "slow"), 0);
+    assert_int_equal(broker_depth(b, "other"), -1);
+    /* the binding: what is published to the exchange arrives */
+    broker_publish(b, "mail", "1", 1);
+    assert_int_equal(broker_depth(b, "mail"), 1);
+    broker_close(b);
+}
+
+static void test_again_does_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "INSERT INTO tenon.queue (name) VALUES ('late')");
+    char *out = TENON_RUN(fx, 0, "setup");
+    char line[128];
+    (void)snprintf(line, sizeof line, "schema tenon is at version %d, nothing to do\n", newest());
+    assert_contains(out, line);
+    assert_null(strstr(out, "applied"));
+    free(out);
+    free(TENON_RUN(fx, 0, "setup"));
+    struct broker *b = broker_open(fx->amqp_url);
+    assert_int_equal(broker_depth(b, "late"), 0);
+    broker_close(b);
+}
+
+static void test_five_at_once(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    struct process *racers[RACERS];
+    /* all five wait at the same line, and then start together */
+    test_sql(fx, "SELECT pg_advisory_lock(1952804463, 3)");
+    for (int i = 0; i < RACERS; i++) {
+        racers[i] = TENON(fx, "setup", "--amqp-url", "none");
+    }
+    test_await(
+        fx, LIMIT_MS,
+        "SELECT count(*) = %d, count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 3 "
+        "AND NOT granted AND database = (SELECT oid FROM pg_database "
+        "WHERE datname = current_database())",
+        RACERS);
+    test_sql(fx, "SELECT pg_advisory_unlock(1952804463, 3)");
+    int made = 0;
+    for (int i = 0; i < RACERS; i++) {
+        assert_int_equal(process_wait(racers[i], LIMIT_MS), 0);
+        char *out = file_text(racers[i]->out);
+        made += strstr(out, "made schema tenon") != NULL;
+        assert_true(strstr(out, "made schema tenon") || strstr(out, "nothing to do"));
+        free(out);
+    }
+    assert_int_equal(made, 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.migration"), schema_migrations_n);
+}
+
+static void test_dry_run_changes_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = TENON_RUN(fx, 0, "setup", "--dry-run");
+    assert_contains(out, "nothing to do");
+    free(out);
+    drop_schema(fx);
+    out = TENON_RUN(fx, 0, "setup", "--dry-run", "--queues", "mail");
+    assert_contains(out, "would have made schema tenon\n");
+    assert_contains(out, "would have applied 0001_tables\n");
+    assert_contains(out, "CREATE TABLE tenon.task (");
+    assert_contains(out, "tenon.mail");
+    assert_true(test_sql_bool(fx, "SELECT to_regnamespace('tenon') IS NULL"));
+    struct broker *b = broker_open(fx->amqp_url);
+    assert_int_equal(broker_depth(b, "default"), -1);
+    broker_close(b);
+    /* the SQL that it shows is what setup would run */
+    test_sql(fx, "%s", strstr(out, "-- the SQL that was not run"));
+    free(out);
+    out = TENON_RUN(fx, 0, "setup");
+    assert_contains(out, "nothing to do");
+    free(out);
+}
+
+static void test_failed_migration_leaves_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    test_sql(fx, "CREATE SCHEMA tenon; CREATE FUNCTION tenon.retry_delay(failures integer) "
+                 "RETURNS interval LANGUAGE sql RETURN interval '1 s'");
+    static const char *const args[] = {"setup", NULL};
+    char *log = run_for_log(fx, 1, args, NULL);
+    assert_contains(log, "could not apply 0003_life");
+    assert_contains(log, "retry_delay");
+    free(log);
+    assert_true(test_sql_bool(fx, "SELECT to_regclass('tenon.task') IS NULL AND "
+                                  "to_regclass('tenon.migration') IS NULL"));
+}
+
+static void test_producer_may_enqueue_and_nothing_else(void **state)
+{
+    struct fixture *fx = *state;
+    char role[80];
+    (void)snprintf(role, sizeof role, "%s_shop", fx->database);
+    test_sql(fx, "CREATE ROLE \"%s\"", role);
+    char *out = TENON_RUN(fx, 0, "setup", "--dry-run", "--grant-producer", role);
+    free(out);
+    assert_false(test_sql_bool(fx, "SELECT has_schema_privilege('%s', 'tenon', 'USAGE')", role));
+    out = TENON_RUN(fx, 0, "setup", "--grant-producer", role);
+    assert_contains(out, "granted producer rights to ");
+    free(out);
+    free(TENON_RUN(fx, 0, "setup", "--grant-producer", role)); /* again */
+
+    test_sql(fx, "SET ROLE \"%s\"", role);
+    assert_true(test_sql_int(fx, "SELECT tenon.enqueue('mail', '{\"n\": 1}')") > 0);
+    assert_int_equal(test_sql_int(fx, "SELECT cardinality(tenon.enqueue_many('mail', '{1,2}'))"),
+                     2);
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(tenon.enqueue('mail'))"));
+    test_sql_fails(fx, "55000", "claim",
+                   "SELECT tenon.finish('1/1/1/00000000-0000-0000-0000-000000000000')");
+    static const char *const refused[] = {
+        "SELECT * FROM tenon.task",
+        "SELECT * FROM tenon.tasks",
+        "SELECT * FROM tenon.finished",
+        "INSERT INTO tenon.queue (name) VALUES ('x')",
+        "DELETE FROM tenon.task",
+        "UPDATE tenon.setting SET payload_bytes_max = 1",
+        "INSERT INTO tenon.migration (version, name, breaking) VALUES (99, 'x', true)",
+        "SELECT tenon.make_partitions()",
+        "SELECT tenon.grant_producer('public')",
+        "SELECT tenon.put_back('{}', '{}', '{}', gen_random_uuid(), '{}', '{}', '{}')",
+        "CREATE TABLE tenon.mine (n integer)",
+        "DROP SCHEMA tenon CASCADE",
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        test_sql_fails(fx, "42501", "", "%s", refused[i]);
+    }
+    test_sql(fx, "RESET ROLE");
+    assert_int_equal(
+        test_sql_int(fx,
+                     "SELECT count(*) FROM pg_proc WHERE pronamespace = 'tenon'::regnamespace "
+                     "AND has_function_privilege('%s', oid, 'EXECUTE')",
+                     role),
+        4);
+    assert_int_equal(
+        test_sql_int(fx,
+                     "SELECT count(*) FROM pg_class WHERE relnamespace = 'tenon'::regnamespace "
+                     "AND relkind IN ('r', 'p', 'v') AND has_table_privilege('%s', oid, "
+                     "'SELECT, INSERT, UPDATE, DELETE, TRUNCATE')",
+                     role),
+        1);
+    test_sql(fx, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
+}
+
+static void test_unknown_producer_is_refused(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    static const char *const args[] = {"setup", "--grant-producer", "no such role", NULL};
+    char *log = run_for_log(fx, 2, args, NULL);
+    assert_contains(log, "no such role");
+    assert_contains(log, "--grant-producer");
+    free(log);
+    assert_true(test_sql_bool(fx, "SELECT to_regnamespace('tenon') IS NULL"));
+}
+
+static void test_no_schema(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    every_command_says(fx, 2, "run tenon setup");
+}
+
+static void test_older_schema(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "DELETE FROM tenon.migration WHERE version = %d", newest());
+    every_command_says(fx, 2, "run tenon setup");
+}
+
+static void test_newer_breaking_schema(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx,
+             "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, 'future', true)",
+             newest() + 1);
+    every_command_says(fx, 3, "install a newer tenon");
+    static const char *const args[] = {"setup", NULL};
+    char *log = run_for_log(fx, 3, args, NULL);
+    assert_contains(log, "install a newer tenon");
+    free(log);
+}
+
+static void test_newer_schema_that_breaks_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx,
+             "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, 'future', false)",
+             newest() + 1);
+    free(TENON_RUN(fx, 0, "status"));
+    char *out = TENON_RUN(fx, 0, "setup");
+    assert_contains(out, "nothing to do");
+    free(out);
+}
+
+static void test_broker_away(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    static const char *const args[] = {"setup", NULL};
+    char *log = run_for_log(fx, 1, args, "AMQP_URL=amqp://u:geheim@127.0.0.1:1/x");
+    assert_contains(log, "could not set up RabbitMQ");
+    assert_contains(log, "host=127.0.0.1 port=1");
+    assert_null(strstr(log, "geheim"));
+    free(log);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.migration"), schema_migrations_n);
+    drop_schema(fx);
+    log = run_for_log(fx, 2, args, "AMQP_URL=amqp://127.0.0.1:port/x");
+    free(log);
+    assert_true(test_sql_bool(fx, "SELECT to_regnamespace('tenon') IS NULL"));
+}
+
+static void test_broker_left_alone(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = TENON_RUN(fx, 0, "setup"); /* AMQP_URL is "none" here */
+    assert_contains(out, "left RabbitMQ alone");
+    free(out);
+}
+
+static void test_json(void **state)
+{
+    struct fixture *fx = *state;
+    drop_schema(fx);
+    for (int run = 0; run < 2; run++) {
+        char *out = TENON_RUN(fx, 0, "setup", "--json");
+        json_error_t error;
+        json_t *o = json_loads(out, 0, &error);
+        assert_non_null(o);
+        assert_int_equal(json_integer_value(json_object_get(o, "schema_version")), newest());
+        assert_int_equal(json_array_size(json_object_get(o, "applied")),
+                         run == 0 ? schema_migrations_n : 0);
+        json_t *rabbitmq = json_object_get(o, "rabbitmq");
+        assert_true(json_is_true(json_object_get(rabbitmq, "declared")));
+        assert_int_equal(json_array_size(json_object_get(rabbitmq, "rabbitmqctl")), 4);
+        json_decref(o);
+        free(out);
+    }
+}
+
+/* sql/schema.sql, loaded and dumped, is what the migrations make, dumped: so the comparison holds
+ * whatever version of PostgreSQL prints it. */
+static void test_schema_file_is_what_migrations_make(void **state)
+{
+    struct fixture *fx = *state;
+    char script[1024];
+    (void)snprintf(script, sizeof script, "%s", repository("script/dump-schema"));
+    const char *const argv[] = {script, NULL};
+    char *dumps[2];
+    for (int i = 0; i < 2; i++) {
+        struct process *p = process_spawn(fx, argv, NULL);
+        assert_int_equal(process_wait(p, LIMIT_MS), 0);
+        dumps[i] = file_text(p->out);
+        assert_contains(dumps[i], "CREATE TABLE tenon.task (");
+        if (i == 0) {
+            char *file = file_text(repository("sql/schema.sql"));
+            assert_contains(file, "CREATE TABLE tenon.task (");
+            drop_schema(fx);
+            test_sql(fx, "%s", file);
+            free(file);
+        }
+    }
+    if (strcmp(dumps[0], dumps[1]) != 0) {
+        fail_msg(
+            "sql/schema.sql is not what the migrations make; run tenon setup on an empty database "
+            "and script/dump-schema > sql/schema.sql");
+    }
+    free(dumps[0]);
+    free(dumps[1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_fresh_database),
+        WITH_SERVERS(test_again_does_nothing),
+        WITH_DATABASE(test_five_at_once),
+        WITH_SERVERS(test_dry_run_changes_nothing),
+        WITH_DATABASE(test_failed_migration_leaves_nothing),
+        WITH_DATABASE(test_producer_may_enqueue_and_nothing_else),
+        WITH_DATABASE(test_unknown_producer_is_refused),
+        WITH_DATABASE(test_no_schema),
+        WITH_DATABASE(test_older_schema),
+        WITH_DATABASE(test_newer_breaking_schema),
+        WITH_DATABASE(test_newer_schema_that_breaks_nothing),
+        WITH_DATABASE(test_broker_away),
+        WITH_DATABASE(test_broker_left_alone),
+        WITH_SERVERS(test_json),
+        WITH_DATABASE(test_schema_file_is_what_migrations_make),
+    };
+    return RUN_GROUP(tests);
+}
