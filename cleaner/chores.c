@@ -10,7 +10,7 @@ enum {
     CHORE_AGAIN_QUIET = 5,   /* so many locks in a row are nothing to speak of */
 };
 
-enum { LEADS = 1, HAS_BROKER = 2 };
+enum { LEADS = 1, HAS_BROKER = 2, STAYS = 4 };
 
 struct chore {
     const char *name;
@@ -24,7 +24,7 @@ static const struct chore table[CHORE_COUNT] = {
     [CHORE_LEADER] = {"leader", 1000, 0, leader_turn},
     [CHORE_PARTITIONS] = {"partitions", 3600000, 0, partitions_turn},
     [CHORE_QUEUES] = {"queues", 5000, LEADS | HAS_BROKER, queues_turn},
-    [CHORE_FRESH] = {"fresh", PACE_TICK_MS, LEADS | HAS_BROKER, fresh_turn},
+    [CHORE_FRESH] = {"fresh", PACE_TICK_MS, LEADS | HAS_BROKER | STAYS, fresh_turn},
     [CHORE_DUE] = {"due", 1000, LEADS, due_turn},
     [CHORE_WORKERS] = {"workers", VERDICT_LOOK_MS, 0, workers_turn},
     [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
@@ -42,14 +42,15 @@ void chores_start(struct cleaner *c, int64_t at_ms)
 
 void chores_hurry(struct cleaner *c, enum chore_id id, int64_t at_ms)
 {
-    if (c->chores[id].next_ms > at_ms && !c->once) {
+    if (c->chores[id].next_ms > at_ms) {
         c->chores[id].next_ms = at_ms;
     }
 }
 
 static bool is_wanted(const struct cleaner *c, const struct chore *chore)
 {
-    return (c->leader || !(chore->needs & LEADS)) && (c->publisher || !(chore->needs & HAS_BROKER));
+    return (c->leader || !(chore->needs & LEADS)) &&
+           (c->publisher || !(chore->needs & HAS_BROKER)) && (!c->once || !(chore->needs & STAYS));
 }
 
 static void turn_ended(struct cleaner *c, enum chore_id id, const struct turn *turn)
@@ -106,6 +107,16 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
     if (c->plain && !db_is_open(c->plain)) {
         session_plain_close(c);
     }
+}
+
+bool chores_are_done_but(const struct cleaner *c, enum chore_id id)
+{
+    bool done = true;
+    for (size_t i = 0; i < CHORE_COUNT; i++) {
+        bool counts = i != (size_t)id && i != CHORE_REPORT && is_wanted(c, &table[i]);
+        done = done && (!counts || c->chores[i].next_ms == INT64_MAX);
+    }
+    return done;
 }
 
 static int64_t next_turn(const struct cleaner *c)

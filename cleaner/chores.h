@@ -20,7 +20,8 @@ enum chore_id {
     CHORE_REPORT,
     CHORE_COUNT
 };
-_Static_assert(CHORE_COUNT <= CLEANER_CHORES_MAX, "struct cleaner has room for every chore");
+_Static_assert((int)CHORE_COUNT <= (int)CLEANER_CHORES_MAX,
+               "struct cleaner has room for every chore");
 
 /* One turn of a chore. */
 struct turn {
@@ -39,6 +40,9 @@ int64_t chores_step(struct cleaner *c, int64_t now_ms);
 /* Let a chore have its turn as soon as possible. */
 void chores_hurry(struct cleaner *c, enum chore_id id, int64_t now_ms);
 
+/* --once: has every chore but this one (and the report) had its last turn? */
+bool chores_are_done_but(const struct cleaner *c, enum chore_id id);
+
 /* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is repeated
  * soon, after any other fault later. */
 MUST_CHECK bool leader_turn(struct cleaner *c, struct turn *turn, struct fault *f);
@@ -51,5 +55,8 @@ MUST_CHECK bool deadlines_turn(struct cleaner *c, struct turn *turn, struct faul
 MUST_CHECK bool overlooked_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+
+/* The statistics line, now. */
+void report_now(struct cleaner *c);
 
 #endif

@@ -62,20 +62,20 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
     (void)ppoll(fds, 2, &wait, NULL);
 }
 
-/* Notifications, which may also have come with the answer to a statement. false: the session broke. */
+/* Notifications come by themselves, or with the answer to a statement. ret: fresh rows are due */
 static bool take_notified(struct cleaner *c, int64_t at_ms)
 {
     struct fault f = {.code = FAULT_NONE};
-    if (db_take_notified(c->hot)) {
+    bool any = db_take_notified(c->hot);
+    if (any) {
         c->notified = true;
         chores_hurry(c, CHORE_FRESH, at_ms);
     }
     if (!db_is_open(c->hot)) {
         (void)fault_set(&f, FAULT_RETRY, "the server closed the session");
         session_lost(c, &f, at_ms);
-        return false;
     }
-    return true;
+    return any;
 }
 
 /* Do all that is due. ret: when to be called again. */
@@ -85,17 +85,13 @@ static int64_t cleaner_step(struct cleaner *c)
     if (!c->hot) {
         return session_connect(c, at_ms);
     }
-    if (!take_notified(c, at_ms)) {
-        return c->reconnect_ms;
-    }
+    (void)take_notified(c, at_ms);
     int64_t next_ms = chores_step(c, at_ms);
-    if (!c->hot) {
-        return c->reconnect_ms;
+    if (c->hot && take_notified(c, at_ms)) {
+        next_ms = at_ms;
     }
     c->ended = c->ended || next_ms == INT64_MAX;
-    return db_take_notified(c->hot)
-               ? (c->notified = true, chores_hurry(c, CHORE_FRESH, at_ms), at_ms)
-               : next_ms;
+    return c->hot ? next_ms : c->reconnect_ms;
 }
 
 static void cleaner_loop(struct cleaner *c)
@@ -144,13 +140,11 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     if (c->once && c->publisher) {
         once_check_broker(c);
     }
-    c->once_until_ms = now_ms() + CLEANER_ONCE_ROOM_MS;
     return true;
 }
 
 static void once_end(struct cleaner *c)
 {
-    struct turn turn = {.now_ms = c->report_ms};
     struct fault f = {.code = FAULT_NONE};
     if (c->publisher && !publisher_flush(c->publisher, CLEANER_FLUSH_LIMIT_MS)) {
         (void)fault_set(&f, FAULT_RETRY, "RabbitMQ did not confirm all wake-ups within %d ms",
@@ -158,7 +152,7 @@ static void once_end(struct cleaner *c)
         log_fault(LOG_ERROR, "cleaner_failed", &f);
         c->exit_code = c->exit_code ? c->exit_code : fault_exit_code(&f);
     }
-    (void)report_turn(c, &turn, &f);
+    report_now(c);
 }
 
 static void cleaner_close(struct cleaner *c)

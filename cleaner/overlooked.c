@@ -98,8 +98,20 @@ static bool share_do(struct cleaner *c, struct share *share, struct turn *turn, 
     return true;
 }
 
-/* With --once there is one turn, so it waits a little for a depth that is not known yet. */
-static void wait_for_room(struct cleaner *c, struct turn *turn)
+/* With --once it is the last chore and publishes for all, and it waits a little for a depth that is
+ * not known yet. */
+static bool once_waits_for_others(struct cleaner *c, struct turn *turn)
+{
+    if (!c->once || chores_are_done_but(c, CHORE_OVERLOOKED)) {
+        return false;
+    }
+    c->once_until_ms = turn->now_ms + CLEANER_ONCE_ROOM_MS;
+    turn->next_ms = turn->now_ms + OVERLOOKED_ROOM_MS;
+    turn->more = true;
+    return true;
+}
+
+static void once_waits_for_room(struct cleaner *c, struct turn *turn)
 {
     if (c->once && turn->now_ms < c->once_until_ms) {
         turn->next_ms = turn->now_ms + OVERLOOKED_ROOM_MS;
@@ -111,11 +123,14 @@ bool overlooked_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct queue *list[QUEUES_MAX];
     struct share share = {.n = 0};
+    if (once_waits_for_others(c, turn)) {
+        return true;
+    }
     size_t n = queues_list(c, list);
     for (size_t i = 0; i < n; i++) {
         int64_t room = publisher_room(c->publisher, list[i]->name);
         if (room < 0) {
-            wait_for_room(c, turn);
+            once_waits_for_room(c, turn);
         }
         struct sweep_plan plan = sweep_plan(&list[i]->sweep, room, c->window, turn->now_ms);
         if (plan.limit > 0) {

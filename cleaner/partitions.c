@@ -1,8 +1,8 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
-#include "core/statements.h"
 #include "core/log.h"
+#include "core/statements.h"
 
 /* Every cleaner makes them: without a partition for today no task could finish. */
 bool partitions_turn(struct cleaner *c, struct turn *turn, struct fault *f)

@@ -1,4 +1,5 @@
--- Every queue there is: those of tasks (one index probe each), of tenon.queue, and of live workers.
+-- Every queue there is: the default one, those of tasks (one index probe each), of tenon.queue, and of
+-- live workers.
 --   $1 integer  how many at most
 WITH RECURSIVE q AS (
     (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
@@ -7,6 +8,8 @@ WITH RECURSIVE q AS (
     FROM q
     WHERE q.queue IS NOT NULL
 )
+SELECT 'default' AS queue
+UNION
 SELECT queue FROM q WHERE queue IS NOT NULL
 UNION
 SELECT name FROM tenon.queue

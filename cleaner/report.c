@@ -39,6 +39,14 @@ static void report_counts(struct cleaner *c)
     *n = (struct counts){0};
 }
 
+void report_now(struct cleaner *c)
+{
+    if (c->publisher) {
+        report_broker(c);
+    }
+    report_counts(c);
+}
+
 bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     (void)f;
