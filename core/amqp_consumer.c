@@ -477,7 +477,7 @@ static bool copy_settings(struct consumer *c, const struct consumer_settings *se
             return fault_set(f, FAULT_CONFIG, "the queue's name \"%.100s\" is longer than %d bytes",
                              settings->queues[i], TOPOLOGY_QUEUE_BYTES - 1);
         }
-        (void)strcpy(c->feeds[i].queue, settings->queues[i]);
+        memcpy(c->feeds[i].queue, settings->queues[i], strlen(settings->queues[i]) + 1);
     }
     return true;
 }

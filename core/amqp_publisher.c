@@ -60,7 +60,7 @@ struct route *publisher_route(struct publisher *p, const char *queue, bool add)
     if (!r) {
         return NULL;
     }
-    (void)strcpy(r->queue, queue);
+    memcpy(r->queue, queue, strlen(queue) + 1);
     unsigned before = HASH_COUNT(p->routes);
     HASH_ADD_STR(p->routes, queue, r);
     if (HASH_COUNT(p->routes) == before) { /* no memory for the table */
@@ -147,6 +147,14 @@ bool publisher_offer(struct publisher *p, const char *queue, int64_t id)
     (void)pthread_mutex_unlock(&p->lock);
     amqp_thread_wake(&p->thread);
     return ok;
+}
+
+bool publisher_is_away(struct publisher *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    bool away = p->away || p->blocked;
+    (void)pthread_mutex_unlock(&p->lock);
+    return away;
 }
 
 int64_t publisher_room(struct publisher *p, const char *queue)

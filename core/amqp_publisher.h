@@ -47,6 +47,9 @@ MUST_CHECK bool publisher_open(const struct publisher_settings *settings, struct
 /* Offer a wake-up. Never waits. false: dropped (too many are pending, or the broker is away). */
 bool publisher_offer(struct publisher *p, const char *queue, int64_t id);
 
+/* Would an offer be dropped now because the broker is away or blocked by an alarm? */
+bool publisher_is_away(struct publisher *p);
+
 /* How many more ids `queue` may be offered now: window minus depth as last asked, minus what was
  * published since; asks again when that is older than a second. -1 = not known (no broker). */
 int64_t publisher_room(struct publisher *p, const char *queue);

@@ -5,6 +5,7 @@
 
 #include "core/amqp_topology.h"
 
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 enum {

@@ -172,5 +172,11 @@ BEGIN
     RETURN ids;
 END $$;
 
+-- The queue of a task that is enqueued without one; for producers that publish ids themselves.
+CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
+$$;
+
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.check_enqueue, tenon.check_payload, tenon.check_unique_key,
-    tenon.wake_publisher, tenon.enqueue, tenon.enqueue_many FROM PUBLIC;
+    tenon.wake_publisher, tenon.enqueue, tenon.enqueue_many, tenon.queue_of FROM PUBLIC;

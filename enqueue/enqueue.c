@@ -1,0 +1,182 @@
+#include "enqueue/enqueue.h"
+
+#include "core/amqp_publisher.h"
+#include "core/buf.h"
+#include "core/db.h"
+#include "core/log.h"
+#include "enqueue/params.h"
+#include "enqueue/statements.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    ENQUEUE_PAYLOAD_BYTES_MAX =
+        64 << 20, /* of stdin; the database's own limit is lower, 1 MB at first */
+    ENQUEUE_PUBLISH_LIMIT_MS = 2000, /* how long to wait for RabbitMQ */
+    ENQUEUE_READ_BYTES = 65536,
+};
+
+/* --- the payload --------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, struct buf *b, struct fault *f)
+{
+    for (;;) {
+        char *at = buf_room(b, ENQUEUE_READ_BYTES);
+        if (!at) {
+            return b->len + ENQUEUE_READ_BYTES > ENQUEUE_PAYLOAD_BYTES_MAX
+                       ? fault_set(f, FAULT_REFUSED, "the payload on stdin is over %d bytes",
+                                   ENQUEUE_PAYLOAD_BYTES_MAX)
+                       : fault_memory(f);
+        }
+        ssize_t n = read(fd, at, ENQUEUE_READ_BYTES);
+        if (n == 0) {
+            return true;
+        }
+        if (n > 0) {
+            buf_added(b, (size_t)n);
+        } else if (errno != EINTR) {
+            return fault_set(f, FAULT_REFUSED, "could not read the payload from stdin: %s",
+                             strerror(errno));
+        }
+    }
+}
+
+static bool payload_of(const char *arg, struct buf *b, const char **ret, struct fault *f)
+{
+    *ret = arg ? arg : "{}";
+    if (!arg || strcmp(arg, "-") != 0) {
+        return true;
+    }
+    if (!read_all(STDIN_FILENO, b, f)) {
+        return false;
+    }
+    if (b->len == 0) {
+        return fault_set(f, FAULT_REFUSED, "the payload on stdin is empty; {} is an empty one");
+    }
+    const char *text = buf_text(b);
+    if (strlen(text) != b->len) {
+        return fault_set(f, FAULT_REFUSED, "the payload on stdin has a NUL byte, at offset %zu",
+                         strlen(text));
+    }
+    *ret = text;
+    return true;
+}
+
+/* --- the task ------------------------------------------------------------------------------------ */
+
+static tenon_task task_of(const struct options *o, const char *payload)
+{
+    tenon_task task = TENON_TASK_INIT;
+    task.kind = options_arg(o, 0);
+    task.payload = payload;
+    task.queue = option_text(o, OPTION_QUEUE);
+    task.priority = option_is_given(o, OPTION_PRIORITY) ? (int)option_int(o, OPTION_PRIORITY) : -1;
+    task.run_at = option_text(o, OPTION_RUN_AT);
+    task.delay_ms = option_int(o, OPTION_DELAY);
+    task.unique_key = option_text(o, OPTION_UNIQUE_KEY);
+    task.max_attempts = (int)option_int(o, OPTION_MAX_ATTEMPTS);
+    task.timeout_ms = option_int(o, OPTION_TIMEOUT);
+    task.trace = option_text(o, OPTION_TRACE);
+    return task;
+}
+
+static bool is_no_schema(const char *sqlstate)
+{
+    return strcmp(sqlstate, "3F000") == 0 || strcmp(sqlstate, "42883") == 0 ||
+           strcmp(sqlstate, "42P01") == 0;
+}
+
+static bool insert(const char *url, const struct params *p, struct rows **ret, struct fault *f)
+{
+    struct db *db = NULL;
+    if (!db_open(url, DB_PLAIN, "tenon enqueue", &db, f)) {
+        return false;
+    }
+    bool ok = db_exec(db, &sql_enqueue_one, p->values, PARAMS_N, ret, f);
+    if (!ok && is_no_schema(f->sqlstate)) {
+        char where[FAULT_TEXT_BYTES_MAX / 2];
+        (void)snprintf(where, sizeof where, "%s", db_where(db));
+        fault_clear(f);
+        (void)fault_set(f, FAULT_CONFIG,
+                        "there is no schema tenon in this database (%s), or an older one: "
+                        "run tenon setup",
+                        where);
+    }
+    db_close(db);
+    f->code = f->code == FAULT_ROW ? FAULT_REFUSED : f->code; /* the only row is the caller's */
+    return ok || (f->code == FAULT_CONFIG ? false : fault_add(f, "could not enqueue"));
+}
+
+/* --- the wake-up --------------------------------------------------------------------------------- */
+
+static void warn_unpublished(int64_t id, const char *why)
+{
+    log_event(LOG_WARNING, LOG_EVENT("not_published"), LOG_NUM("task", id), LOG_TEXT("error", why),
+              LOG_TEXT("hint", "the task is enqueued and starts about a second later"));
+}
+
+/* The task is safe already; whatever goes wrong here only costs a second. */
+static void publish(const char *url, const char *queue, int64_t id)
+{
+    struct publisher_settings settings = {.url = url, .name = "tenon enqueue"};
+    struct publisher_stats stats;
+    struct publisher *p = NULL;
+    struct fault f = {0};
+    if (!publisher_open(&settings, &p, &f)) {
+        warn_unpublished(id, f.text);
+        return;
+    }
+    (void)publisher_offer(p, queue, id);
+    bool settled = publisher_flush(p, ENQUEUE_PUBLISH_LIMIT_MS);
+    publisher_stats(p, &stats);
+    if (!settled || stats.confirmed == 0 || stats.returned > 0) {
+        warn_unpublished(id, stats.last_error[0]  ? stats.last_error
+                             : stats.returned > 0 ? "RabbitMQ has no queue for it"
+                             : settled            ? "the queue in RabbitMQ is full"
+                                                  : "RabbitMQ did not answer in time");
+    }
+    publisher_close(p, 0);
+}
+
+/* --- the command --------------------------------------------------------------------------------- */
+
+static bool enqueue(const struct options *o, struct buf *b, struct fault *f)
+{
+    const char *payload;
+    const char *amqp_url = option_text(o, OPTION_AMQP_URL);
+    bool broker = amqp_url && strcmp(amqp_url, "none") != 0;
+    struct params p;
+    struct rows *rows = NULL;
+    if (!payload_of(options_args(o) > 1 ? options_arg(o, 1) : NULL, b, &payload, f)) {
+        return false;
+    }
+    tenon_task task = task_of(o, payload);
+    bool announced = params_fill(&p, &task, broker);
+    if (!insert(option_text(o, OPTION_DATABASE_URL), &p, &rows, f)) {
+        return false;
+    }
+    int64_t id = rows_int(rows, 0, 0);
+    (void)printf("%" PRId64 "\n", id);
+    (void)fflush(stdout);
+    if (announced) {
+        publish(amqp_url, rows_text(rows, 0, 1), id);
+    }
+    rows_free(rows);
+    return true;
+}
+
+int enqueue_main(const struct options *o)
+{
+    struct fault f = {0};
+    struct buf b;
+    buf_init(&b, ENQUEUE_PAYLOAD_BYTES_MAX);
+    if (!enqueue(o, &b, &f)) {
+        log_fault(LOG_ERROR, "enqueue_failed", &f);
+    }
+    buf_clear(&b);
+    return fault_exit_code(&f);
+}

@@ -1,0 +1,497 @@
+#include "include/tenon/tenon.h"
+
+#include "core/amqp_publisher.h"
+#include "core/array.h"
+#include "enqueue/ledger.h"
+#include "enqueue/params.h"
+#include "enqueue/statements.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    TEXT_BYTES = 1024,
+    FREE_FLUSH_MS = 1000, /* the rest of TENON_FREE_LIMIT_MS is for the thread's end */
+    PAYLOADS_BYTES_MAX = 512 << 20,
+};
+
+struct tenon {
+    pthread_mutex_t lock; /* guards the ledger, `publisher` and `seen` */
+    _Atomic pid_t pid;    /* whose publisher it is */
+    char *url;            /* NULL = no broker */
+    struct publisher *publisher;
+    struct ledger ledger;
+    int64_t seen; /* wake-ups that did not arrive, as of the last flush */
+};
+
+static _Thread_local char errtext[TEXT_BYTES];
+static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* --- errors -------------------------------------------------------------------------------------- */
+
+static int ok(void)
+{
+    errtext[0] = '\0';
+    return TENON_OK;
+}
+
+static int PRINTF_LIKE(2, 3) fail(int code, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(errtext, sizeof errtext, fmt, args);
+    va_end(args);
+    for (char *c = errtext; *c; c++) {
+        *c = iscntrl((unsigned char)*c) ? ' ' : *c;
+    }
+    return code;
+}
+
+/* Does a SQLSTATE begin with one of these, which are separated by spaces? */
+static int state_is(const char *state, const char *list)
+{
+    for (const char *at = list; *at; at += strspn(at, " ")) {
+        size_t len = strcspn(at, " ");
+        if (strncmp(state, at, len) == 0) {
+            return 1;
+        }
+        at += len;
+    }
+    return 0;
+}
+
+static int code_of_state(const char *state)
+{
+    return state_is(state, "25P02")                            ? TENON_ABORTED
+           : state_is(state, "22 23")                          ? TENON_REFUSED
+           : state_is(state, "40 55P03 57014 57P 53 08 25006") ? TENON_RETRY
+           : state_is(state, "3F000 42883 42P01")              ? TENON_SCHEMA
+           : state_is(state, "42501")                          ? TENON_DENIED
+                                                               : TENON_FAILED;
+}
+
+static int fail_with(PGconn *conn, const PGresult *result)
+{
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+    if (!state || !primary) {
+        return fail(TENON_RETRY, "%s", PQerrorMessage(conn));
+    }
+    return fail(code_of_state(state), "%s%s%s", primary, hint ? "; " : "", hint ? hint : "");
+}
+
+const char *tenon_errmsg(void)
+{
+    return errtext;
+}
+
+const char *tenon_strerror(int code)
+{
+    static const char *const texts[] = {
+        [TENON_OK] = "success",
+        [TENON_MISUSE] = "the call was wrong",
+        [TENON_MEMORY] = "out of memory",
+        [TENON_REFUSED] = "an argument is not allowed",
+        [TENON_RETRY] = "try the transaction again",
+        [TENON_ABORTED] = "the transaction had failed before",
+        [TENON_ROLLED_BACK] = "the transaction was rolled back",
+        [TENON_UNKNOWN] = "it is unknown whether the transaction committed",
+        [TENON_SCHEMA] = "the database has no schema tenon, or an older one",
+        [TENON_DENIED] = "the role may not enqueue",
+        [TENON_FAILED] = "PostgreSQL reported an error",
+        [TENON_UNPUBLISHED] = "some wake-ups did not reach RabbitMQ",
+    };
+    size_t n = sizeof texts / sizeof *texts;
+    return code >= 0 && (size_t)code < n ? texts[code] : "unknown code";
+}
+
+int tenon_should_retry(int code)
+{
+    return code == TENON_RETRY;
+}
+
+const char *tenon_version(void)
+{
+    return TENON_VERSION;
+}
+
+/* --- the handle ---------------------------------------------------------------------------------- */
+
+static bool start_publisher(tenon *t, struct fault *f)
+{
+    char name[128];
+    (void)snprintf(name, sizeof name, "libtenon %s", program_invocation_short_name);
+    struct publisher_settings settings = {.url = t->url, .name = name};
+    return !t->url || publisher_open(&settings, &t->publisher, f);
+}
+
+tenon *tenon_new(const char *amqp_url)
+{
+    struct fault f = {0};
+    const char *url = amqp_url ? amqp_url : getenv("AMQP_URL");
+    if (!url || !*url) {
+        (void)fail(TENON_MISUSE,
+                   "no AMQP URL was given and AMQP_URL is not set; \"none\" = no RabbitMQ");
+        return NULL;
+    }
+    tenon *t = calloc(1, sizeof *t);
+    bool none = strcmp(url, "none") == 0;
+    if (t) {
+        (void)pthread_mutex_init(&t->lock, NULL);
+        atomic_store(&t->pid, getpid());
+        t->url = none ? NULL : strdup(url);
+    }
+    if (!t || (!none && !t->url)) {
+        (void)fail(TENON_MEMORY, "out of memory");
+    } else if (!start_publisher(t, &f)) {
+        (void)fail(f.code == FAULT_MEMORY ? TENON_MEMORY : TENON_MISUSE, "%s", f.text);
+    } else {
+        (void)ok();
+        return t;
+    }
+    free(t ? t->url : NULL);
+    free(t);
+    return NULL;
+}
+
+/* In a forked child the thread is gone, and whatever it or another thread was changing is in some
+ * state in between: leave all of it where it is and begin anew. */
+static void after_fork(tenon *t)
+{
+    struct fault ignored = {0};
+    (void)pthread_mutex_lock(&fork_lock);
+    if (atomic_load(&t->pid) != getpid()) {
+        (void)pthread_mutex_init(&t->lock, NULL);
+        publisher_abandon(t->publisher);
+        t->publisher = NULL;
+        t->ledger = (struct ledger){0};
+        t->seen = 0;
+        (void)start_publisher(t, &ignored); /* without one, tasks are left to the cleaner */
+        atomic_store(&t->pid, getpid());
+    }
+    (void)pthread_mutex_unlock(&fork_lock);
+}
+
+static void enter(tenon *t)
+{
+    if (atomic_load(&t->pid) != getpid()) {
+        after_fork(t);
+    }
+    (void)pthread_mutex_lock(&t->lock);
+}
+
+static void leave(tenon *t)
+{
+    (void)pthread_mutex_unlock(&t->lock);
+}
+
+void tenon_free(tenon *t)
+{
+    if (!t) {
+        return;
+    }
+    if (atomic_load(&t->pid) == getpid()) {
+        publisher_close(t->publisher, FREE_FLUSH_MS);
+        ledger_clear(&t->ledger);
+    } else {
+        publisher_abandon(t->publisher);
+    }
+    free(t->url);
+    free(t);
+}
+
+/* --- what is remembered -------------------------------------------------------------------------- */
+
+static void offer(void *arg, const char *queue, int64_t id)
+{
+    tenon *t = arg;
+    if (t->publisher) {
+        (void)publisher_offer(t->publisher, queue, id);
+    }
+}
+
+/* May `n` more ids be announced? When not, the cleaner publishes them. */
+static bool begin(tenon *t, PGconn *conn, bool in_transaction, size_t n)
+{
+    enter(t);
+    if (!in_transaction) {
+        /* an earlier transaction ended behind our back: what it enqueued may be there */
+        ledger_end(&t->ledger, conn, offer, t);
+    }
+    bool can = t->publisher && !publisher_is_away(t->publisher) &&
+               ledger_count(&t->ledger, conn) + n <= TENON_TRANSACTION_IDS_MAX;
+    leave(t);
+    return can;
+}
+
+static void remember(tenon *t, PGconn *conn, bool in_transaction, const char *queue, int64_t id)
+{
+    enter(t);
+    if (!in_transaction) {
+        offer(t, queue, id);
+    } else {
+        /* without memory the id is not published; the workers look for such tasks each second */
+        (void)ledger_add(&t->ledger, conn, queue, id);
+    }
+    leave(t);
+}
+
+void tenon_committed(tenon *t, PGconn *conn)
+{
+    if (t) {
+        enter(t);
+        ledger_end(&t->ledger, conn, offer, t);
+        leave(t);
+    }
+}
+
+void tenon_forget(tenon *t, PGconn *conn)
+{
+    if (t) {
+        enter(t);
+        ledger_end(&t->ledger, conn, NULL, NULL);
+        leave(t);
+    }
+}
+
+/* --- enqueueing ---------------------------------------------------------------------------------- */
+
+/* May a statement be run on `conn`, and is it in a transaction? */
+static int look_at(const tenon *t, PGconn *conn, bool *ret_in_transaction)
+{
+    if (!t || !conn) {
+        return fail(TENON_MISUSE, "%s is NULL", t ? "the connection" : "the handle");
+    }
+    if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) {
+        return fail(TENON_MISUSE, "the connection is in pipeline mode");
+    }
+    switch (PQtransactionStatus(conn)) {
+    case PQTRANS_IDLE:
+        *ret_in_transaction = false;
+        return TENON_OK;
+    case PQTRANS_INTRANS:
+    case PQTRANS_INERROR:
+        *ret_in_transaction = true;
+        return TENON_OK;
+    case PQTRANS_ACTIVE:
+        return fail(TENON_MISUSE, "a statement is under way on the connection");
+    case PQTRANS_UNKNOWN:
+        break;
+    }
+    return fail(TENON_RETRY, "the connection to PostgreSQL is broken");
+}
+
+/* The caller's struct may be older and shorter than ours. */
+static int copy_task(const tenon_task *from, tenon_task *to)
+{
+    if (!from || from->struct_size < offsetof(tenon_task, prepared) ||
+        from->struct_size > sizeof *from) {
+        return fail(TENON_MISUSE,
+                    from ? "struct_size of a tenon_task is %zu: set it to TENON_TASK_INIT"
+                         : "the task is NULL",
+                    from ? from->struct_size : 0);
+    }
+    *to = (tenon_task)TENON_TASK_INIT;
+    memcpy(to, from, from->struct_size);
+    if (!to->kind) {
+        return fail(TENON_REFUSED, "the task has no kind");
+    }
+    return TENON_OK;
+}
+
+/* Run a statement that answers with one row: what was enqueued, and the queue. */
+static int run(PGconn *conn, const struct statement *statement, const struct params *p,
+               PGresult **ret)
+{
+    PGresult *result = PQexecParams(conn, statement->text, PARAMS_N, NULL, p->values, NULL, NULL,
+                                    0);
+    if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
+        *ret = result;
+        return TENON_OK;
+    }
+    int code = fail_with(conn, result);
+    PQclear(result);
+    return code;
+}
+
+int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id)
+{
+    bool in_transaction = false;
+    tenon_task copy;
+    struct params p;
+    PGresult *result = NULL;
+    int code = look_at(t, conn, &in_transaction);
+    code = code == TENON_OK ? copy_task(task, &copy) : code;
+    if (code != TENON_OK) {
+        return code;
+    }
+    bool announced = params_fill(&p, &copy, begin(t, conn, in_transaction, 1));
+    code = run(conn, &sql_enqueue_one, &p, &result);
+    if (code != TENON_OK) {
+        return code;
+    }
+    int64_t id = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    if (announced) {
+        remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), id);
+    }
+    if (ret_id) {
+        *ret_id = id;
+    }
+    PQclear(result);
+    return ok();
+}
+
+/* "{1,2,3}" */
+static void take_ids(tenon *t, PGconn *conn, bool in_transaction, bool announced,
+                     const PGresult *result, size_t n, int64_t *ret_ids)
+{
+    const char *at = PQgetvalue(result, 0, 0);
+    for (size_t i = 0; i < n && *at && at[1] != '}'; i++) {
+        char *end;
+        int64_t id = strtoll(at + 1, &end, 10);
+        at = end;
+        if (ret_ids) {
+            ret_ids[i] = id;
+        }
+        if (announced) {
+            remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), id);
+        }
+    }
+}
+
+static const char *array_of(struct buf *b, const char *const *texts, size_t n, const char *none)
+{
+    array_begin(b);
+    for (size_t i = 0; i < n; i++) {
+        array_put_text(b, texts[i] ? texts[i] : none);
+    }
+    return array_end(b);
+}
+
+static int run_many(PGconn *conn, struct params *p, const char *const *payloads,
+                    const char *const *unique_keys, size_t n, PGresult **ret)
+{
+    struct buf values, keys;
+    buf_init(&values, PAYLOADS_BYTES_MAX);
+    buf_init(&keys, PAYLOADS_BYTES_MAX);
+    p->values[PARAMS_PAYLOAD] = array_of(&values, payloads, n, "{}");
+    p->values[PARAMS_UNIQUE_KEY] = unique_keys ? array_of(&keys, unique_keys, n, NULL) : NULL;
+    int code = values.failed || keys.failed
+                   ? fail(TENON_MEMORY, "no memory for the payloads, or over %d bytes together",
+                          PAYLOADS_BYTES_MAX)
+                   : run(conn, &sql_enqueue_many, p, ret);
+    buf_clear(&values);
+    buf_clear(&keys);
+    return code;
+}
+
+int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
+                       const char *const *payloads, const char *const *unique_keys, size_t n,
+                       int64_t *ret_ids)
+{
+    bool in_transaction = false;
+    tenon_task copy;
+    struct params p;
+    PGresult *result = NULL;
+    int code = look_at(t, conn, &in_transaction);
+    code = code == TENON_OK ? copy_task(common, &copy) : code;
+    if (code != TENON_OK) {
+        return code;
+    }
+    if (n > TENON_BATCH_MAX || (n > 0 && !payloads)) {
+        return fail(TENON_MISUSE, "%zu payloads; allowed are 0 to %d", n, TENON_BATCH_MAX);
+    }
+    bool announced = params_fill(&p, &copy, begin(t, conn, in_transaction, n));
+    code = run_many(conn, &p, payloads, unique_keys, n, &result);
+    if (code != TENON_OK) {
+        return code;
+    }
+    take_ids(t, conn, in_transaction, announced, result, n, ret_ids);
+    PQclear(result);
+    return ok();
+}
+
+/* --- the end of a transaction -------------------------------------------------------------------- */
+
+int tenon_commit(tenon *t, PGconn *conn)
+{
+    bool in_transaction = false;
+    int code = look_at(t, conn, &in_transaction);
+    if (code != TENON_OK) {
+        return code;
+    }
+    if (!in_transaction) {
+        return fail(TENON_MISUSE, "there is no transaction to commit");
+    }
+    PGresult *result = PQexec(conn, "COMMIT");
+    if (PQresultStatus(result) == PGRES_COMMAND_OK) {
+        /* a failed transaction's COMMIT succeeds, and answers ROLLBACK */
+        code = strcmp(PQcmdStatus(result), "COMMIT") == 0
+                   ? ok()
+                   : fail(TENON_ROLLED_BACK,
+                          "a statement had failed before: the transaction was rolled back");
+    } else {
+        code = fail_with(conn, result);
+        code = PQstatus(conn) == CONNECTION_OK ? code : TENON_UNKNOWN;
+    }
+    PQclear(result);
+    if (code == TENON_OK || code == TENON_UNKNOWN) {
+        tenon_committed(t, conn);
+    } else {
+        tenon_forget(t, conn);
+    }
+    return code;
+}
+
+int tenon_rollback(tenon *t, PGconn *conn)
+{
+    bool in_transaction = false;
+    int code = look_at(t, conn, &in_transaction);
+    if (code == TENON_MISUSE) {
+        return code;
+    }
+    tenon_forget(t, conn);
+    if (code != TENON_OK || !in_transaction) {
+        return code == TENON_OK ? ok() : code;
+    }
+    PGresult *result = PQexec(conn, "ROLLBACK");
+    code = PQresultStatus(result) == PGRES_COMMAND_OK ? ok() : fail_with(conn, result);
+    PQclear(result);
+    return code;
+}
+
+int tenon_flush(tenon *t, int timeout_ms)
+{
+    struct publisher_stats stats;
+    if (!t) {
+        return fail(TENON_MISUSE, "the handle is NULL");
+    }
+    enter(t);
+    struct publisher *publisher = t->publisher;
+    leave(t);
+    if (!publisher) {
+        return t->url ? fail(TENON_UNPUBLISHED, "no thread for RabbitMQ could be started") : ok();
+    }
+    bool settled = publisher_flush(publisher, timeout_ms);
+    publisher_stats(publisher, &stats);
+    int64_t lost = stats.dropped + stats.unconfirmed + stats.returned;
+    enter(t);
+    int64_t news = lost - t->seen;
+    t->seen = lost;
+    leave(t);
+    if (!settled) {
+        return fail(TENON_UNPUBLISHED, "RabbitMQ did not take everything within %d ms%s%s",
+                    timeout_ms, stats.last_error[0] ? ": " : "", stats.last_error);
+    }
+    return news == 0 ? ok()
+                     : fail(TENON_UNPUBLISHED, "%lld wake-ups did not reach a queue%s%s",
+                            (long long)news, stats.last_error[0] ? ": " : "", stats.last_error);
+}

@@ -1,0 +1,179 @@
+/* libtenon: enqueue tasks inside your own PostgreSQL transactions.
+ *
+ *     tenon *t = tenon_new(NULL);
+ *     tenon_task task = TENON_TASK_INIT;
+ *     int64_t id;
+ *
+ *     PQclear(PQexec(conn, "BEGIN"));
+ *     ... your own statements ...
+ *     task.kind = "welcome_mail";
+ *     task.payload = "{\"to\": \"ann@example.org\"}";
+ *     if (tenon_enqueue(t, conn, &task, &id) != TENON_OK)
+ *         fprintf(stderr, "%s\n", tenon_errmsg());
+ *     tenon_commit(t, conn);
+ *
+ * A task is a row that your transaction inserts: it is there when you commit and gone when you roll
+ * back. After the commit, the row's number is also sent to RabbitMQ, so that a worker starts within a
+ * millisecond or two. That message is only a wake-up. Nothing here waits for RabbitMQ: when it is down,
+ * hangs, is full, or refuses, everything here goes on at the same speed and the tasks start about a
+ * second later.
+ *
+ * Threads. A handle may be used by any number of threads at once. A PGconn may, as libpq demands, be
+ * used by one thread at a time. tenon_errmsg() is of the calling thread.
+ *
+ * Fork. A handle may be used in a forked child, which gets a connection to RabbitMQ of its own; what
+ * the parent had remembered and not yet published stays with the parent. A PGconn may not be used on
+ * both sides of a fork.
+ *
+ * The library never prints, never logs, never ends the process, and leaves signals alone. A connection
+ * in pipeline mode, or with a statement under way, is refused. Link with `pkg-config --libs tenon`. */
+#ifndef TENON_TENON_H
+#define TENON_TENON_H
+
+#include <libpq-fe.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define TENON_EXPORT __attribute__((visibility("default")))
+#else
+#define TENON_EXPORT
+#endif
+
+/* Limits. */
+#define TENON_TRANSACTION_IDS_MAX                                                                  \
+    10000 /* ids remembered for one open transaction, see tenon_enqueue() */
+#define TENON_CONNECTIONS_MAX 4096 /* connections with ids remembered, of one handle */
+#define TENON_BATCH_MAX 100000     /* payloads of one tenon_enqueue_many() */
+#define TENON_FREE_LIMIT_MS 1500   /* how long tenon_free() may take */
+
+typedef struct tenon tenon;
+
+/* What a call returns. */
+enum {
+    TENON_OK = 0,
+    TENON_MISUSE = 1,  /* a NULL or a connection in a wrong state; a bug in the caller */
+    TENON_MEMORY = 2,  /* out of memory */
+    TENON_REFUSED = 3, /* an argument that tenon.enqueue() does not allow; the text says which */
+    TENON_RETRY = 4,   /* a deadlock, a timeout, a lost connection: run the transaction again */
+    TENON_ABORTED = 5, /* the transaction had failed before; only a rollback is possible */
+    TENON_ROLLED_BACK =
+        6,             /* tenon_commit(): the transaction had failed, so COMMIT rolled it back */
+    TENON_UNKNOWN = 7, /* tenon_commit(): the connection broke; it may have committed or not */
+    TENON_SCHEMA = 8,  /* the database has no schema tenon, or an older one: run `tenon setup` */
+    TENON_DENIED = 9,  /* the role may not: run `tenon setup --grant-producer ROLE` */
+    TENON_FAILED = 10, /* any other error of PostgreSQL */
+    TENON_UNPUBLISHED =
+        11 /* tenon_flush(): some wake-ups did not reach RabbitMQ; their tasks run later */
+};
+
+/* One task, or what many have in common. Set it to TENON_TASK_INIT, then the fields you want; strings
+ * are borrowed for the call. NULL, 0 and -1 mean: the default of the kind, else of the queue, else
+ * tenon's. */
+typedef struct tenon_task {
+    size_t struct_size;     /* set by TENON_TASK_INIT; lets this struct grow */
+    const char *kind;       /* which handler; 1 to 100 of A-Z a-z 0-9 _ . : - */
+    const char *payload;    /* JSON; NULL = {} */
+    const char *queue;      /* 1 to 63 of a-z 0-9 _ . - ; NULL = the kind's, else "default" */
+    int priority;           /* 0 to 9, higher first; -1 = default, 4 */
+    int max_attempts;       /* 1 to 1000; 0 = default, 25 */
+    int64_t timeout_ms;     /* of one run, up to 30 days; 0 = default, 1 hour */
+    int64_t delay_ms;       /* start after so long; 0 = now. Not together with run_at */
+    const char *run_at;     /* start at this moment, in any form that PostgreSQL reads */
+    const char *unique_key; /* while an unfinished task holds it, that task's id is returned */
+    const char *trace;      /* a W3C traceparent */
+    int prepared;           /* 1: the transaction will be PREPAREd, see tenon_committed() */
+} tenon_task;
+
+#define TENON_TASK_INIT                                                                            \
+    {                                                                                              \
+        sizeof(tenon_task), NULL, NULL, NULL, -1, 0, 0, 0, NULL, NULL, NULL, 0                     \
+    }
+
+/* Make a handle: one per process is enough.
+ *   amqp_url   amqp://user:password@host:port/vhost or amqps://...; NULL = the variable AMQP_URL;
+ *              "none" = there is no RabbitMQ: the cleaner wakes the workers up
+ *   returns    NULL when the URL cannot be read, or without memory; tenon_errmsg() says which
+ * Starts a thread that connects when there is something to publish. The name of the program is what
+ * RabbitMQ shows for the connection. */
+TENON_EXPORT tenon *tenon_new(const char *amqp_url);
+
+/* Send what can still be sent, and free. Takes at most TENON_FREE_LIMIT_MS. NULL is fine. */
+TENON_EXPORT void tenon_free(tenon *t);
+
+/* Enqueue one task on the caller's connection.
+ *
+ * In a transaction: the task becomes part of it, and its id is remembered until tenon_commit(),
+ * tenon_rollback(), tenon_committed() or tenon_forget(). Outside of one, the statement is a transaction
+ * of its own and the id is published at once.
+ *
+ * Beyond TENON_TRANSACTION_IDS_MAX ids in one transaction, or while RabbitMQ is known to be away, the
+ * task is left to the cleaner, which publishes it within milliseconds of the commit. So is every task
+ * with run_at or delay_ms, when its time comes.
+ *
+ * An id whose savepoint was rolled back is published for nothing, which is harmless: a worker finds no
+ * such task.
+ *
+ *   ret_id   where the id goes; may be NULL
+ *   returns  TENON_OK, or another code: the transaction has then failed, as after any failed statement */
+TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id);
+
+/* Enqueue one task per payload, with one statement.
+ *   common       what they share; its payload and unique_key are not looked at
+ *   payloads     `n` JSON texts; NULL among them = {}
+ *   unique_keys  `n` keys, or NULL: none has one
+ *   ret_ids      room for `n` ids, in the order of the payloads; may be NULL
+ *   n            0 to TENON_BATCH_MAX */
+TENON_EXPORT int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
+                                    const char *const *payloads, const char *const *unique_keys,
+                                    size_t n, int64_t *ret_ids);
+
+/* COMMIT, then publish what was remembered for this connection.
+ *   TENON_OK           committed
+ *   TENON_ROLLED_BACK  a statement had failed before, so the server rolled back; all is forgotten
+ *   TENON_UNKNOWN      the connection broke meanwhile. The ids are published: if it did not commit,
+ *                      workers find no such tasks
+ *   other              COMMIT itself failed (say, a deferred constraint): rolled back, forgotten */
+TENON_EXPORT int tenon_commit(tenon *t, PGconn *conn);
+
+/* ROLLBACK, and forget what was remembered for this connection. */
+TENON_EXPORT int tenon_rollback(tenon *t, PGconn *conn);
+
+/* For callers that end their transactions themselves: publish, or forget, what was remembered. Neither
+ * touches the connection, which may even be closed already; call one of them before PQfinish(), or
+ * the ids wait for the next connection that happens to get the same address.
+ *
+ * PREPARE TRANSACTION: set task.prepared, and call tenon_committed() after COMMIT PREPARED, or
+ * tenon_forget() after ROLLBACK PREPARED. When another process ends the transaction, call
+ * tenon_forget(): the ids are then found by the workers themselves, about a second later. */
+TENON_EXPORT void tenon_committed(tenon *t, PGconn *conn);
+TENON_EXPORT void tenon_forget(tenon *t, PGconn *conn);
+
+/* Wait until everything published so far has arrived at RabbitMQ, for programs that end right away.
+ *   TENON_OK           all arrived
+ *   TENON_UNPUBLISHED  not within timeout_ms, or RabbitMQ did not take them; the text says why. Nothing
+ *                      is lost: the tasks start about a second later */
+TENON_EXPORT int tenon_flush(tenon *t, int timeout_ms);
+
+/* Why the last call of this thread failed, one line without a line feed; "" after a success. Valid
+ * until this thread's next call. */
+TENON_EXPORT const char *tenon_errmsg(void);
+
+/* A code in words. Never NULL. */
+TENON_EXPORT const char *tenon_strerror(int code);
+
+/* 1 when the same transaction may well succeed if it is run again from its start. */
+TENON_EXPORT int tenon_should_retry(int code);
+
+/* "0.1.0": of the library that is loaded. */
+TENON_EXPORT const char *tenon_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
