@@ -77,7 +77,7 @@ static void claim(struct fixture *fx, int64_t task, const char *worker)
              worker, (long long)task);
 }
 
-/* --- wake-ups ---------------------------------------------------------------------------------- */
+/* --- wake-ups -------------------------------------------------------------------------------- */
 
 static void test_fresh_rows_are_published(void **state)
 {
@@ -224,7 +224,7 @@ static void test_queues_are_declared(void **state)
     broker_close(b);
 }
 
-/* --- recovery ---------------------------------------------------------------------------------- */
+/* --- recovery -------------------------------------------------------------------------------- */
 
 static void test_a_dead_worker_is_buried_once(void **state)
 {
@@ -345,7 +345,7 @@ static void test_orphans_and_deadlines(void **state)
     free(alive);
 }
 
-/* --- history ----------------------------------------------------------------------------------- */
+/* --- history --------------------------------------------------------------------------------- */
 
 static void add_partition(struct fixture *fx, int days_ago)
 {
@@ -415,7 +415,7 @@ static void test_missing_partitions_are_made(void **state)
     stop(p);
 }
 
-/* --- --once, and servers that are away ---------------------------------------------------------- */
+/* --- --once, and servers that are away ------------------------------------------------------- */
 
 static void test_once_does_everything(void **state)
 {

@@ -1,0 +1,78 @@
+/* label: e2e */
+/* The frame of the program tenon: commands, help, version, and what scripts ask of it. */
+#include "core/option.h"
+#include "tests/support/process.h"
+
+#include <stdio.h>
+
+enum { LIMIT_MS = 30000 };
+
+/* Run tenon with one or two words; it must end with `code` and print these parts. */
+static void tenon_says(struct fixture *fx, int code, const char *one, const char *two,
+                       const char *out_part, const char *log_part)
+{
+    const char *const args[] = {one, two, NULL};
+    struct process *p = tenon_spawn(fx, args, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), code);
+    char *out = file_text(p->out), *log = file_text(p->log);
+    assert_contains(out, out_part);
+    assert_contains(log, log_part);
+    free(out);
+    free(log);
+}
+
+static void test_usage(void **state)
+{
+    struct fixture *fx = *state;
+    tenon_says(fx, 2, NULL, NULL, "", "usage: tenon COMMAND");
+    tenon_says(fx, 0, "--help", NULL, "usage: tenon COMMAND", "");
+    tenon_says(fx, 0, "-h", NULL, "enqueue", "");
+    tenon_says(fx, 0, "--version", NULL, "tenon " TENON_VERSION, "");
+    tenon_says(fx, 0, "--version", NULL, "\nlibpq ", "");
+    tenon_says(fx, 0, "--version", NULL, "\nrabbitmq-c ", "");
+    tenon_says(fx, 0, "--version", NULL, "\njansson ", "");
+}
+
+static void test_every_command_has_help(void **state)
+{
+    struct fixture *fx = *state;
+    for (unsigned c = 1; c < COMMANDS_ALL; c <<= 1) {
+        const char *word = command_word((enum command)c);
+        char usage[64];
+        (void)snprintf(usage, sizeof usage, "usage: tenon %s [OPTIONS]", word);
+        tenon_says(fx, 0, word, "--help", usage, "");
+        tenon_says(fx, 0, word, "-h", "--database-url URL", "");
+        tenon_says(fx, 0, "options", word, "database-url\n", "");
+        tenon_says(fx, 0, "options", "--commands", word, "");
+    }
+}
+
+static void test_unknown_commands(void **state)
+{
+    struct fixture *fx = *state;
+    tenon_says(fx, 2, "wroker", NULL, "", "\"wroker\"; did you mean worker?");
+    tenon_says(fx, 2, "statsu", NULL, "", "did you mean status?");
+    tenon_says(fx, 2, "frobnicate", NULL, "", "\"frobnicate\"; tenon --help lists them");
+    tenon_says(fx, 2, "options", NULL, "", "no command");
+    tenon_says(fx, 2, "options", "frob", "", "no command");
+}
+
+static void test_wrong_words(void **state)
+{
+    struct fixture *fx = *state;
+    tenon_says(fx, 2, "show", NULL, "", "tenon show: an argument is missing: tenon show ID");
+    tenon_says(fx, 2, "setup", "now", "", "\"now\" is one too many");
+    tenon_says(fx, 2, "status", "--frob", "", "--frob is not an option of tenon status");
+    tenon_says(fx, 2, "cleaner", "--window=0", "", "--window \"0\" is not allowed");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_usage),
+        WITH_DATABASE(test_every_command_has_help),
+        WITH_DATABASE(test_unknown_commands),
+        WITH_DATABASE(test_wrong_words),
+    };
+    return RUN_GROUP(tests);
+}

@@ -1,0 +1,227 @@
+/* label: unit */
+/* What worker and handler say to each other, to the letter. */
+#include "worker/line.h"
+
+#include "tests/support/test.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char worker_id[] = "11111111-2222-3333-4444-555555555555";
+
+static struct claim task(void)
+{
+    static const char payload[] = "{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}";
+    return (struct claim){.id = 7,
+                          .attempt = 2,
+                          .start_us = 1700000000000001,
+                          .failures = 1,
+                          .max_attempts = 25,
+                          .timeout_ms = 3600000,
+                          .queue = "default",
+                          .kind = "mail",
+                          .payload = payload,
+                          .payload_bytes = strlen(payload)};
+}
+
+static void test_task_line_copies_the_payload(void **state)
+{
+    (void)state;
+    struct claim c = task();
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    line_put_task(&b, &c, worker_id);
+    assert_string_equal(buf_text(&b),
+                        "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,\"failures\":1,\"max_attempts\":25,"
+                        "\"timeout_ms\":3600000,\"claim\":\"7/2/1700000000000001/11111111-2222-3333-4444-555555555555\","
+                        "\"trace\":null,\"payload\":{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}}\n");
+    buf_clear(&b);
+}
+
+static const char *variable(char **env, const char *name)
+{
+    size_t len = strlen(name);
+    for (char **e = env; *e; e++) {
+        if (strncmp(*e, name, len) == 0 && (*e)[len] == '=') {
+            return *e + len + 1;
+        }
+    }
+    return NULL;
+}
+
+static void test_environment_has_the_task_and_no_secret(void **state)
+{
+    (void)state;
+    struct claim c = task();
+    assert_int_equal(setenv("TENON_DATABASE_URL", "secret", 1), 0);
+    assert_int_equal(setenv("TENON_TASK_ID", "999", 1), 0);
+    char **env = line_environment(&c, worker_id);
+    assert_non_null(env);
+    assert_null(variable(env, "TENON_DATABASE_URL"));
+    assert_string_equal(variable(env, "TENON_TASK_ID"), "7");
+    assert_string_equal(variable(env, "TENON_TASK_KIND"), "mail");
+    assert_string_equal(variable(env, "TENON_TASK_QUEUE"), "default");
+    assert_string_equal(variable(env, "TENON_TASK_ATTEMPT"), "2");
+    assert_string_equal(variable(env, "TENON_TASK_FAILURES"), "1");
+    assert_string_equal(variable(env, "TENON_TASK_MAX_ATTEMPTS"), "25");
+    assert_string_equal(variable(env, "TENON_TASK_TIMEOUT_MS"), "3600000");
+    assert_string_equal(variable(env, "TENON_TASK_CLAIM"), "7/2/1700000000000001/11111111-2222-3333-4444-555555555555");
+    assert_null(variable(env, "TENON_TASK_TRACE"));
+    line_environment_free(env);
+    env = line_environment(NULL, worker_id); /* a pool child */
+    assert_null(variable(env, "TENON_TASK_ID"));
+    line_environment_free(env);
+    (void)unsetenv("TENON_DATABASE_URL");
+    (void)unsetenv("TENON_TASK_ID");
+}
+
+static void test_hello(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int room; /* 0 = refused */
+    } hellos[] = {{"{\"hello\":\"tenon\"}", 1},
+                  {"{\"hello\":\"tenon\",\"in_flight\":64}", 64},
+                  {"{\"hello\":\"tenon\",\"in_flight\":1024,\"more\":[]}", 1024},
+                  {"{\"hello\":\"tenon\",\"in_flight\":1025}", 0},
+                  {"{\"hello\":\"tenon\",\"in_flight\":0}", 0},
+                  {"{\"hello\":\"tenon\",\"in_flight\":\"x\"}", 0},
+                  {"{\"hello\":\"world\"}", 0},
+                  {"[]", 0},
+                  {"hello", 0},
+                  {"", 0}};
+    for (size_t i = 0; i < sizeof hellos / sizeof *hellos; i++) {
+        struct fault f = {0};
+        int room = 0;
+        bool ok = line_parse_hello(hellos[i].line, strlen(hellos[i].line), &room, &f);
+        assert_int_equal(ok, hellos[i].room > 0);
+        assert_int_equal(room, hellos[i].room);
+        assert_int_equal(f.code != FAULT_NONE, !ok);
+    }
+}
+
+static bool parse(const char *line, struct event *event)
+{
+    struct fault f = {0};
+    *event = (struct event){0};
+    return line_parse_reply(line, strlen(line), event, &f);
+}
+
+static void test_replies(void **state)
+{
+    (void)state;
+    struct event e;
+    assert_true(parse("{\"id\":7,\"outcome\":\"done\"}", &e));
+    assert_int_equal(e.id, 7);
+    assert_int_equal(e.outcome, OUTCOME_DONE);
+    assert_null(e.reply);
+    assert_int_equal(e.delay_ms, -1);
+
+    assert_true(parse("{\"id\":7,\"outcome\":\"done\",\"result\":1e1000}", &e) == false); /* no finite number */
+    const char *big = "{\"id\":7,\"outcome\":\"done\",\"result\":{\"n\":12345678901234567890123}}";
+    assert_true(parse(big, &e) == false || strcmp(e.reply, big) == 0); /* verbatim or refused, never changed */
+    free(e.reply);
+
+    assert_true(parse("{\"id\":8,\"outcome\":\"failed\",\"error\":\"no\",\"delay_ms\":1500}", &e));
+    assert_int_equal(e.outcome, OUTCOME_FAILED);
+    assert_string_equal(e.error, "no");
+    assert_int_equal(e.delay_ms, 1500);
+    free(e.error);
+
+    assert_true(parse("{\"id\":8,\"outcome\":\"later\"}", &e));
+    assert_int_equal(e.outcome, OUTCOME_LATER);
+    assert_int_equal(e.delay_ms, LATER_DELAY_MS);
+    assert_true(parse("{\"id\":8,\"outcome\":\"dead\"}", &e));
+    assert_int_equal(e.outcome, OUTCOME_DEAD);
+}
+
+static void test_bad_replies(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"", "x", "7", "null", "{\"outcome\":\"done\"}", "{\"id\":\"7\",\"outcome\":\"done\"}",
+                                        "{\"id\":7}", "{\"id\":7,\"outcome\":\"ok\"}", "{\"id\":7,\"outcome\":null}",
+                                        "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":-1}",
+                                        "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":\"5\"}",
+                                        "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":99999999999}",
+                                        "{\"id\":7,\"id\":8,\"outcome\":\"done\"}", "{\"id\":7,\"outcome\":\"done\"",
+                                        "{\"id\":7,\"outcome\":\"done\",\"result\":\"\\u0000\"}"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct event e;
+        assert_false(parse(lines[i], &e));
+        assert_null(e.reply);
+        assert_null(e.error);
+    }
+}
+
+static struct event exec_outcome(int status, const char *out, const char *err)
+{
+    struct child c = {0};
+    struct event e = {0};
+    buf_init(&c.output, RESULT_BYTES_MAX);
+    buf_put_text(&c.output, out);
+    c.tail_bytes = strlen(err);
+    memcpy(c.tail, err, c.tail_bytes + 1);
+    line_exec_outcome(&c, status, status < 0 ? "killed by signal 9 (Killed)" : "exit status", &e);
+    buf_clear(&c.output);
+    return e;
+}
+
+static void assert_result(const char *out, const char *reply)
+{
+    struct event e = exec_outcome(0, out, "");
+    assert_int_equal(e.outcome, OUTCOME_DONE);
+    if (reply) {
+        assert_string_equal(e.reply, reply);
+    } else {
+        assert_null(e.reply);
+    }
+    free(e.reply);
+}
+
+static void test_exec_results(void **state)
+{
+    (void)state;
+    assert_result("", NULL);
+    assert_result("\n", NULL);
+    assert_result("{\"a\": 1.50}\n", "{\"result\":{\"a\": 1.50}}");
+    assert_result("17", "{\"result\":17}");
+    assert_result("two\nlines\n", "{\"result\":\"two\\nlines\"}");
+    assert_result("\xff\xfe", "{\"result\":\"\xEF\xBF\xBD\xEF\xBF\xBD\"}");
+}
+
+static void test_exec_outcomes(void **state)
+{
+    (void)state;
+    struct event e = exec_outcome(1, "", "boom\n");
+    assert_int_equal(e.outcome, OUTCOME_FAILED);
+    assert_string_equal(e.error, "exit status: boom");
+    free(e.error);
+    e = exec_outcome(EXIT_DEAD, "", "");
+    assert_int_equal(e.outcome, OUTCOME_DEAD);
+    free(e.error);
+    e = exec_outcome(EXIT_LATER, "", "");
+    assert_int_equal(e.outcome, OUTCOME_LATER);
+    assert_int_equal(e.delay_ms, LATER_DELAY_MS);
+    free(e.error);
+    e = exec_outcome(-1, "", "last \xff words");
+    assert_int_equal(e.outcome, OUTCOME_FAILED);
+    assert_string_equal(e.error, "killed by signal 9 (Killed): last \xEF\xBF\xBD words");
+    free(e.error);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_task_line_copies_the_payload),
+        cmocka_unit_test(test_environment_has_the_task_and_no_secret),
+        cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_replies),
+        cmocka_unit_test(test_bad_replies),
+        cmocka_unit_test(test_exec_results),
+        cmocka_unit_test(test_exec_outcomes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+/* label: sql */
+/* Every embedded statement on a fresh database: it can be prepared, hot ones are planned without a
+ * scan even when the table looks empty, and claims stay HOT updates. */
+#include "tests/support/claim.h"
+
+#include "cleaner/statements.h"
+#include "cli/statements.h"
+#include "core/db.h"
+#include "core/statements.h"
+#include "enqueue/statements.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+static const struct {
+    const char *dir;
+    const struct statement *const *all;
+    bool hot; /* they run in a session of kind DB_HOT, but for those that say "-- scans" */
+} parts[] = {
+    {"core", sql_core_all, false},    {"enqueue", sql_enqueue_all, false},
+    {"worker", sql_worker_all, true}, {"cleaner", sql_cleaner_all, true},
+    {"cli", sql_cli_all, false},
+};
+
+/* A connection with the very settings that db_open() gives a session of this kind. */
+static PGconn *connect_as(struct fixture *fx, enum db_kind kind)
+{
+    struct db *db = NULL;
+    struct fault f = {0};
+    struct rows *rows = NULL;
+    static const struct statement settings = {
+        "settings",
+        "SELECT format('SET SESSION %I = %L', name, setting) FROM pg_settings WHERE source = 'session'"};
+    assert_ok(db_open(fx->database_url, kind, "test", &db, &f), &f);
+    assert_ok(db_exec(db, &settings, NULL, 0, &rows, &f), &f);
+    PGconn *conn = sql_connect(fx->database_url);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        sql_run(conn, "%s", rows_text(rows, i, 0));
+    }
+    rows_free(rows);
+    db_close(db);
+    return conn;
+}
+
+static bool scans(const struct statement *st)
+{
+    return strstr(st->text, "\n-- scans\n") || strncmp(st->text, "-- scans\n", 9) == 0;
+}
+
+/* Prepared under its name; how many parameters it takes. */
+static int prepare(PGconn *conn, const char *dir, const struct statement *st)
+{
+    PGresult *result = PQprepare(conn, st->name, st->text, 0, NULL);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s/%s.sql: %s", dir, st->name, PQresultErrorMessage(result));
+    }
+    PQclear(result);
+    result = PQdescribePrepared(conn, st->name);
+    int n = PQnparams(result);
+    PQclear(result);
+    return n;
+}
+
+static void test_every_statement_prepares(void **state)
+{
+    struct fixture *fx = *state;
+    size_t count = 0;
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+        PGconn *conn = connect_as(fx, parts[p].hot ? DB_HOT : DB_PLAIN);
+        for (const struct statement *const *st = parts[p].all; *st; st++) {
+            (void)prepare(conn, parts[p].dir, *st);
+            count++;
+        }
+        PQfinish(conn);
+    }
+    assert_true(count > 20);
+}
+
+/* A table through which rows have gone, and that statistics call empty. */
+static void make_empty_and_analyzed(struct fixture *fx)
+{
+    struct claim c;
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000])), "
+                 "tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000]), delay => '1 h')");
+    claim_new(fx, &c);
+    assert_true(claim_finish(fx, &sql_finish, &c, "{}"));
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.finished");
+    test_sql(
+        fx,
+        "VACUUM ANALYZE tenon.task, tenon.finished, tenon.dead, tenon.worker, tenon.queue, tenon.kind");
+    assert_int_equal(
+        test_sql_int(fx, "SELECT relpages FROM pg_class WHERE oid = 'tenon.task'::regclass"), 0);
+}
+
+/* Does a plan read all of a table that can be large? */
+static bool plan_scans(const char *plan)
+{
+    static const char *const large[] = {
+        "Seq Scan on tenon.task",       "Seq Scan on task",
+        "Seq Scan on tenon.dead",       "Seq Scan on dead",
+        "Seq Scan on finished",         "Seq Scan on tenon.finished",
+        "Seq Scan on tenon.finished_2", "Seq Scan on finished_2"};
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
+        if (strstr(plan, large[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static char *explain(PGconn *conn, const char *dir, const struct statement *st)
+{
+    char arguments[256] = "";
+    int n = prepare(conn, dir, st);
+    for (int i = 0; i < n; i++) {
+        size_t len = strlen(arguments);
+        (void)snprintf(arguments + len, sizeof arguments - len, "%sNULL", i ? ", " : "(");
+    }
+    PGresult *result = PQexec(conn, "BEGIN");
+    PQclear(result);
+    char sql[512];
+    (void)snprintf(sql, sizeof sql, "EXPLAIN EXECUTE %s%s%s", st->name, arguments, n ? ")" : "");
+    result = PQexec(conn, sql);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s/%s.sql: %s", dir, st->name, PQresultErrorMessage(result));
+    }
+    char *plan = calloc(1, 1 << 16);
+    for (int i = 0; i < PQntuples(result); i++) {
+        (void)strncat(strncat(plan, PQgetvalue(result, i, 0), 1000), "\n", 2);
+        assert_true(strlen(plan) < (1 << 16) - 1002);
+    }
+    PQclear(result);
+    sql_run(conn, "ROLLBACK");
+    return plan;
+}
+
+/* EXPLAIN is only for what has a plan. */
+static bool has_plan(const struct statement *st)
+{
+    const char *text = st->text;
+    while (strncmp(text, "--", 2) == 0) {
+        text = strchr(text, '\n') + 1;
+    }
+    static const char *const words[] = {"SELECT", "WITH", "INSERT", "UPDATE", "DELETE", "VALUES"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strncmp(text, words[i], strlen(words[i])) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void test_hot_plans(void **state)
+{
+    struct fixture *fx = *state;
+    size_t count = 0;
+    make_empty_and_analyzed(fx);
+    PGconn *conn = connect_as(fx, DB_HOT);
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+        for (const struct statement *const *st = parts[p].all; parts[p].hot && *st; st++) {
+            if (scans(*st) || !has_plan(*st)) {
+                continue;
+            }
+            sql_run(conn, "DEALLOCATE ALL");
+            char *plan = explain(conn, parts[p].dir, *st);
+            if (plan_scans(plan)) {
+                fail_msg("%s/%s.sql scans:\n%s", parts[p].dir, (*st)->name, plan);
+            }
+            free(plan);
+            count++;
+        }
+    }
+    assert_true(count > 15);
+    PQfinish(conn);
+}
+
+/* That the settings are what does it, and that the test above can see a scan. */
+static void test_without_the_settings_it_would_scan(void **state)
+{
+    struct fixture *fx = *state;
+    make_empty_and_analyzed(fx);
+    static const struct statement plain = {
+        "plain", "SELECT id FROM tenon.task WHERE start_time IS NULL AND id = ANY ($1::bigint[])"};
+    PGconn *conn = connect_as(fx, DB_PLAIN);
+    sql_run(
+        conn,
+        "SET plan_cache_mode = force_generic_plan; SET enable_indexscan = off; SET enable_bitmapscan = off");
+    char *plan = explain(conn, "tests", &plain);
+    assert_true(plan_scans(plan));
+    free(plan);
+    PQfinish(conn);
+}
+
+/* The plans inside of functions, as auto_explain reports them. */
+static char nested[1 << 18];
+
+static void keep_notice(void *arg, const PGresult *result)
+{
+    (void)arg;
+    const char *text = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+    (void)strncat(nested, text ? text : "", sizeof nested - strlen(nested) - 1);
+}
+
+static void test_plans_inside_of_functions(void **state)
+{
+    struct fixture *fx = *state;
+    struct claim c[4];
+    static const char *const calls[] = {
+        "SELECT tenon.enqueue('a', unique_key => 'k')",
+        "SELECT tenon.enqueue('a', unique_key => 'k')", "SELECT tenon.enqueue_many('a', '{1,2,3}')",
+        "SELECT tenon.enqueue_many('a', '{1,2}', unique_keys => '{k,l}')"};
+    make_empty_and_analyzed(fx);
+    for (size_t i = 0; i < 4; i++) {
+        claim_new(fx, &c[i]);
+    }
+    fx->conn = (PQfinish(fx->conn), connect_as(fx, DB_HOT));
+    (void)PQsetNoticeReceiver(fx->conn, keep_notice, NULL);
+    test_sql(
+        fx,
+        "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0; SET auto_explain.log_nested_statements = on;"
+        "SET client_min_messages = log");
+    nested[0] = '\0';
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        test_sql(fx, "%s", calls[i]);
+    }
+    free(claim_put_back(fx, &c[0], "failed", "x", NULL));
+    free(claim_put_back(fx, &c[1], "dead", "x", NULL));
+    char text[CLAIM_TEXT_BYTES];
+    claim_text(&c[2], text);
+    test_sql(fx, "SELECT tenon.finish('%s')", text);
+    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c[3].id);
+    assert_contains(nested, "Index Scan using task_pkey on task");
+    if (plan_scans(nested)) {
+        fail_msg("a function scans:\n%s", nested);
+    }
+}
+
+enum { CLAIMS = 1000 };
+
+/* Updates of tenon.task in this transaction that were no HOT updates, and all of them. */
+static void updates_of(struct fixture *fx, int64_t *ret_cold, int64_t *ret_all)
+{
+    static const char sql[] =
+        "SELECT %s FROM pg_stat_xact_user_tables WHERE relid = 'tenon.task'::regclass";
+    *ret_cold = test_sql_int(fx, sql, "n_tup_upd - n_tup_hot_upd");
+    *ret_all = test_sql_int(fx, sql, "n_tup_upd");
+}
+
+/* Claim 1,000 fresh tasks in one transaction, so that nothing is pruned meanwhile, as while an old
+ * snapshot is held. `params` may name 100 tasks at a time, or all. */
+static void hot_claims(struct fixture *fx, const char *payload, const struct statement *st,
+                       const char *const *params)
+{
+    int64_t claimed = 0, cold_before, all_before, cold, all;
+    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY");
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill(%s::jsonb, ARRAY[%d]))", payload,
+             CLAIMS);
+    test_sql(fx, "BEGIN");
+    updates_of(fx, &cold_before, &all_before);
+    while (claimed < CLAIMS) {
+        PGresult *result = statement_run(fx->conn, st, params, 4);
+        assert_true(PQntuples(result) > 0);
+        claimed += PQntuples(result);
+        PQclear(result);
+    }
+    updates_of(fx, &cold, &all);
+    test_sql(fx, "COMMIT");
+    assert_int_equal(all - all_before, CLAIMS);
+    if (cold != cold_before) {
+        fail_msg("%s.sql, payload %s: %lld of %d claims were no HOT updates", st->name, payload,
+                 (long long)(cold - cold_before), CLAIMS);
+    }
+}
+
+static void test_claims_are_hot(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const payloads[] = {"'1'", "'{\"n\": 12345}'", "to_jsonb(repeat('x', 300))",
+                                           "to_jsonb(repeat('x', 1500))"};
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", CLAIMS);
+    const char *const look[] = {worker, "{default}", "{a}", "100"};
+    const char *const claim[] = {worker, ids, "{default}", "{a}"};
+    for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
+        hot_claims(fx, payloads[i], &sql_look, look);
+        hot_claims(fx, payloads[i], &sql_look_oldest, look);
+        hot_claims(fx, payloads[i], &sql_claim, claim);
+    }
+    free(ids);
+}
+
+/* No index and no predicate names what a claim changes, and no second index contains id. */
+static void test_indexes_leave_claims_alone(void **state)
+{
+    struct fixture *fx = *state;
+    char *touched = test_sql_text(
+        fx, "SELECT string_agg(pg_get_indexdef(x.indexrelid), '; ') FROM pg_index x, pg_attribute a"
+            " WHERE x.indrelid = 'tenon.task'::regclass AND a.attrelid = x.indrelid"
+            " AND a.attname IN ('start_time', 'worker_id', 'attempt')"
+            " AND pg_get_indexdef(x.indexrelid) ~ ('\\m' || a.attname || '\\M')");
+    if (touched) {
+        fail_msg("a claim must change no index: %s", touched);
+    }
+    char *with_id = test_sql_text(
+        fx,
+        "SELECT string_agg(x.indexrelid::regclass::text, ' ') FROM pg_index x, pg_attribute a"
+        " WHERE x.indrelid = 'tenon.task'::regclass AND a.attrelid = x.indrelid AND a.attname = 'id'"
+        " AND a.attnum = ANY (x.indkey)");
+    assert_contains(with_id, "task_pkey");
+    assert_null(strchr(with_id, ' '));
+    free(with_id);
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM pg_index WHERE indrelid = 'tenon.task'::regclass"),
+        4);
+    /* statistics objects and rules, triggers and foreign keys would cost every claim too */
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM pg_trigger WHERE tgrelid = 'tenon.task'::regclass"),
+        0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_every_statement_prepares),
+        WITH_DATABASE(test_hot_plans),
+        WITH_DATABASE(test_without_the_settings_it_would_scan),
+        WITH_DATABASE(test_plans_inside_of_functions),
+        WITH_DATABASE(test_claims_are_hot),
+        WITH_DATABASE(test_indexes_leave_claims_alone),
+    };
+    return RUN_GROUP(tests);
+}

@@ -1,0 +1,351 @@
+/* label: sql */
+/* The table of a task's life (core/task.c) against every statement that changes a task: each is run
+ * from each state, and what happened must be what the table says, no more and no less. */
+#include "tests/support/claim.h"
+
+#include "cleaner/statements.h"
+#include "core/task.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+struct doing {
+    const char *name;
+    const char *act;    /* in the table; NULL = it must never change a state */
+    const char *was;    /* what a task that runs is made to be before, SET's words */
+    enum task_state to; /* of the table's rows for `act`, the one that this doing takes */
+    void (*run)(struct fixture *fx, const struct claim *c);
+    const char *reason, *delay_ms; /* for do_put_back */
+};
+
+static const struct doing *doing; /* the one that is being done */
+
+static void array_of(char *text, size_t size, int64_t n)
+{
+    (void)snprintf(text, size, "{%lld}", (long long)n);
+}
+
+/* A new worker, as a worker that finds the task; its claim, if it gets one, does not matter. */
+static void do_claim(struct fixture *fx, const struct claim *c)
+{
+    struct claim mine;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    (void)claim_take(fx, worker, c->id, &mine);
+}
+
+static void look(struct fixture *fx, const struct statement *st)
+{
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000"};
+    PQclear(statement_run(fx->conn, st, params, 4));
+}
+
+static void do_look(struct fixture *fx, const struct claim *c)
+{
+    (void)c;
+    look(fx, &sql_look);
+}
+
+static void do_look_oldest(struct fixture *fx, const struct claim *c)
+{
+    (void)c;
+    look(fx, &sql_look_oldest);
+}
+
+static void do_finish(struct fixture *fx, const struct claim *c)
+{
+    (void)claim_finish(fx, &sql_finish, c, "{}");
+}
+
+static void do_finish_unlocked(struct fixture *fx, const struct claim *c)
+{
+    (void)claim_finish(fx, &sql_finish_unlocked, c, "{}");
+}
+
+/* It raises where the claim is not valid; that is for other tests. */
+static void do_finish_function(struct fixture *fx, const struct claim *c)
+{
+    char text[CLAIM_TEXT_BYTES];
+    claim_text(c, text);
+    test_sql(fx,
+             "DO $$ BEGIN PERFORM tenon.finish('%s');"
+             " EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL; END $$",
+             text);
+}
+
+static void do_put_back(struct fixture *fx, const struct claim *c)
+{
+    free(claim_put_back(fx, c, doing->reason, "x", doing->delay_ms));
+}
+
+static void do_cancel(struct fixture *fx, const struct claim *c)
+{
+    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
+}
+
+/* Time goes by: for the task, everything is two hours ago. */
+static void do_time(struct fixture *fx, const struct claim *c)
+{
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET run_at = run_at - interval '2 h', created_at = created_at - interval '2 h',"
+        " start_time = start_time - interval '2 h' WHERE id = %lld",
+        (long long)c->id);
+}
+
+static void do_due(struct fixture *fx, const struct claim *c)
+{
+    (void)c;
+    const char *const params[] = {"10 years", "1000"};
+    PQclear(statement_run(fx->conn, &sql_due, params, 2));
+}
+
+static void do_recover(struct fixture *fx, const struct claim *c)
+{
+    const char *const params[] = {c->worker, "worker is dead", "1000"};
+    test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE id = '%s'",
+             c->worker);
+    PQclear(statement_run(fx->conn, &sql_workers_recover, params, 3));
+}
+
+static void do_orphans(struct fixture *fx, const struct claim *c)
+{
+    const char *const params[] = {"1000"};
+    test_sql(fx, "UPDATE tenon.worker SET state = 'left', ended_at = now() WHERE id = '%s'",
+             c->worker);
+    PQclear(statement_run(fx->conn, &sql_deadlines_orphans, params, 1));
+}
+
+/* For everything but a task that runs too long: its timeout lies in the past. */
+static void do_expired(struct fixture *fx, const struct claim *c)
+{
+    (void)c;
+    const char *const params[] = {"10 s", "1000"};
+    PQclear(statement_run(fx->conn, &sql_deadlines_expired, params, 2));
+}
+
+static void do_overrun(struct fixture *fx, const struct claim *c)
+{
+    test_sql(fx, "INSERT INTO tenon.kind (name, on_expired) VALUES ('a', 'dead')");
+    do_expired(fx, c);
+    test_sql(fx, "DELETE FROM tenon.kind");
+}
+
+/* The history of today goes. The partition is made again, for the states that come after. */
+static void do_forget(struct fixture *fx, const struct claim *c)
+{
+    (void)c;
+    test_sql(
+        fx,
+        "DO $$ DECLARE part text := 'finished_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'); BEGIN"
+        " EXECUTE format('ALTER TABLE tenon.finished DETACH PARTITION tenon.%%I', part);"
+        " EXECUTE format('DROP TABLE tenon.%%I', part); END $$;"
+        "SELECT tenon.make_partitions()");
+}
+
+static void do_verify(struct fixture *fx, const struct claim *c)
+{
+    char ids[32], attempts[32];
+    array_of(ids, sizeof ids, c->id);
+    array_of(attempts, sizeof attempts, c->attempt);
+    const char *const params[] = {c->worker, ids, attempts};
+    PQclear(statement_run(fx->conn, &sql_verify, params, 3));
+    PQclear(statement_run(fx->conn, &sql_own, params, 1));
+}
+
+#define PUT_BACK(word, delay) .run = do_put_back, .reason = (word), .delay_ms = (delay)
+#define LATE "start_time = start_time - interval '2 h', timeout_ms = 1000"
+
+static const struct doing doings[] = {
+    {"claim.sql", "claim", NULL, TASK_RUNNING, .run = do_claim},
+    {"look.sql", "claim", NULL, TASK_RUNNING, .run = do_look},
+    {"look_oldest.sql", "claim", NULL, TASK_RUNNING, .run = do_look_oldest},
+    {"finish.sql", "finish", NULL, TASK_DONE, .run = do_finish},
+    {"finish_unlocked.sql", "finish", NULL, TASK_DONE, .run = do_finish_unlocked},
+    {"tenon.finish", "finish", NULL, TASK_DONE, .run = do_finish_function},
+    {"failed", "fail", NULL, TASK_RETRYING, PUT_BACK("failed", NULL)},
+    {"failed, the last", "fail", "failures = max_attempts - 1", TASK_DEAD,
+     PUT_BACK("failed", NULL)},
+    {"later", "postpone", NULL, TASK_SCHEDULED, PUT_BACK("later", "60000")},
+    {"later, failed before", "postpone", "failures = 1", TASK_RETRYING, PUT_BACK("later", "60000")},
+    {"later, crashed before", "postpone", "crashes = 1", TASK_RETRYING, PUT_BACK("later", "60000")},
+    {"released", "release", NULL, TASK_READY, PUT_BACK("released", NULL)},
+    {"released, failed before", "release", "failures = 3", TASK_READY, PUT_BACK("released", NULL)},
+    {"crashed", "crash", NULL, TASK_READY, PUT_BACK("crashed", NULL)},
+    {"crashed, the third", "crash", "crashes = 2", TASK_DEAD, PUT_BACK("crashed", NULL)},
+    {"workers_recover.sql", "crash", NULL, TASK_READY, .run = do_recover},
+    {"workers_recover.sql, the third", "crash", "crashes = 2", TASK_DEAD, .run = do_recover},
+    {"deadlines_orphans.sql", "crash", NULL, TASK_READY, .run = do_orphans},
+    {"expired", "expire", NULL, TASK_RETRYING, PUT_BACK("expired", NULL)},
+    {"expired, the last", "expire", "failures = max_attempts - 1", TASK_DEAD,
+     PUT_BACK("expired", NULL)},
+    {"deadlines_expired.sql", "expire", LATE, TASK_RETRYING, .run = do_expired},
+    {"deadlines_expired.sql, the last", "expire", LATE ", max_attempts = 1", TASK_DEAD,
+     .run = do_expired},
+    {"deadlines_expired.sql, in time", NULL, NULL, TASK_NONE, .run = do_expired},
+    {"over", "overrun", NULL, TASK_DEAD, PUT_BACK("over", NULL)},
+    {"deadlines_expired.sql, on_expired dead", "overrun", LATE, TASK_DEAD, .run = do_overrun},
+    {"dead", "give_up", NULL, TASK_DEAD, PUT_BACK("dead", NULL)},
+    {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
+    {"time", "due", NULL, TASK_READY, .run = do_time},
+    {"due.sql", NULL, NULL, TASK_NONE, .run = do_due},
+    {"verify.sql, own.sql", NULL, NULL, TASK_NONE, .run = do_verify},
+    {"history", "forget", NULL, TASK_NONE, .run = do_forget},
+};
+enum { DOINGS = sizeof doings / sizeof *doings };
+
+static bool happened[100]; /* by the rows of task_acts */
+
+/* A task that is claimed (and put back, unless it shall run), with the claim it had or has. */
+static void make_claimed(struct fixture *fx, enum task_state state, struct claim *c)
+{
+    claim_new(fx, c);
+    if (state == TASK_RETRYING) {
+        free(claim_put_back(fx, c, "failed", "x", NULL));
+    } else if (state == TASK_DEAD) {
+        free(claim_put_back(fx, c, "dead", "x", NULL));
+    } else if (state == TASK_DONE) {
+        assert_true(claim_finish(fx, &sql_finish, c, "{}"));
+    }
+}
+
+static void make(struct fixture *fx, enum task_state state, struct claim *c)
+{
+    *c = (struct claim){.id = 999999999, .attempt = 1, .start_us = 1};
+    worker_make(fx, c->worker);
+    switch (state) {
+    case TASK_RUNNING:
+    case TASK_RETRYING:
+    case TASK_DEAD:
+    case TASK_DONE:
+        make_claimed(fx, state, c);
+        break;
+    case TASK_SCHEDULED:
+        c->id = test_sql_int(fx, "SELECT tenon.enqueue('a', delay => '1 h')");
+        break;
+    case TASK_READY:
+    case TASK_CANCELLED:
+        c->id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+        break;
+    case TASK_STATE_COUNT:
+        break;
+    }
+    if (state == TASK_CANCELLED) {
+        test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
+    } else if (state == TASK_RUNNING && doing->was) {
+        test_sql(fx, "UPDATE tenon.task SET %s WHERE id = %lld", doing->was, (long long)c->id);
+        c->start_us = test_sql_int(
+            fx,
+            "SELECT (extract(epoch FROM start_time) * 1000000)::bigint FROM tenon.task WHERE id = %lld",
+            (long long)c->id);
+    }
+}
+
+/* What the table says about this doing from this state; marks the row as one that happened. */
+static enum task_state expected(enum task_state from)
+{
+    bool possible = false;
+    for (size_t i = 0; doing->act && i < task_acts_n; i++) {
+        if (strcmp(task_acts[i].name, doing->act) == 0 && task_acts[i].from == from) {
+            possible = true;
+            if (task_acts[i].to == doing->to) {
+                happened[i] = true;
+                return doing->to;
+            }
+        }
+    }
+    if (possible) {
+        fail_msg("%s: the table has act %s from %s, but not to %s", doing->name, doing->act,
+                 task_state_word(from), task_state_word(doing->to));
+    }
+    return from;
+}
+
+static void check(struct fixture *fx, enum task_state from)
+{
+    struct claim c;
+    make(fx, from, &c);
+    assert_state(fx, c.id, task_state_word(from));
+    doing->run(fx, &c);
+    enum task_state want = expected(from);
+    char *got = task_state_of(fx, c.id);
+    if (strcmp(got, task_state_word(want)) != 0) {
+        fail_msg("%s made a task that was \"%s\" into \"%s\"; the table says \"%s\"", doing->name,
+                 task_state_word(from), got, task_state_word(want));
+    }
+    free(got);
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished");
+}
+
+static void mark_enqueue(enum task_state to)
+{
+    for (size_t i = 0; i < task_acts_n; i++) {
+        if (strcmp(task_acts[i].name, "enqueue") == 0 && task_acts[i].to == to) {
+            happened[i] = true;
+        }
+    }
+}
+
+static void test_every_doing_from_every_state(void **state)
+{
+    struct fixture *fx = *state;
+    assert_true(task_acts_n <= sizeof happened);
+    for (size_t i = 0; i < DOINGS; i++) {
+        doing = &doings[i];
+        for (int from = 0; from <= TASK_NONE; from++) {
+            check(fx, (enum task_state)from);
+        }
+    }
+    /* make() has enqueued both, and looked at their states */
+    mark_enqueue(TASK_READY);
+    mark_enqueue(TASK_SCHEDULED);
+    for (size_t i = 0; i < task_acts_n; i++) {
+        if (!happened[i]) {
+            fail_msg(
+                "the table says that %s takes a task from \"%s\" to \"%s\", and nothing here does",
+                task_acts[i].name, task_state_word(task_acts[i].from),
+                task_state_word(task_acts[i].to));
+        }
+    }
+}
+
+static void test_words_are_those_of_the_view(void **state)
+{
+    struct fixture *fx = *state;
+    char *view = test_sql_text(
+        fx,
+        "SELECT pg_get_viewdef('tenon.tasks') || pg_get_constraintdef(oid) FROM pg_constraint"
+        " WHERE conrelid = 'tenon.finished'::regclass AND pg_get_constraintdef(oid) LIKE '%%outcome%%'");
+    for (int i = 0; i < TASK_STATE_COUNT; i++) {
+        char quoted[32];
+        (void)snprintf(quoted, sizeof quoted, "'%s'", task_state_word((enum task_state)i));
+        assert_contains(view, quoted);
+        assert_true(strlen(task_state_text((enum task_state)i)) > 0);
+    }
+    free(view);
+    assert_string_equal(task_state_word(TASK_NONE), "");
+}
+
+static void test_table_has_no_row_twice(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < task_acts_n; i++) {
+        for (size_t k = 0; k < i; k++) {
+            assert_false(strcmp(task_acts[i].name, task_acts[k].name) == 0 &&
+                         task_acts[i].from == task_acts[k].from &&
+                         task_acts[i].to == task_acts[k].to);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_every_doing_from_every_state),
+        WITH_DATABASE(test_words_are_those_of_the_view),
+        cmocka_unit_test(test_table_has_no_row_twice),
+    };
+    return RUN_GROUP(tests);
+}

@@ -1,0 +1,344 @@
+/* label: e2e */
+/* timeout: 120 */
+/* `tenon status` and `tenon show`: what they say about tasks in every state, and how far they count. */
+#include "tests/support/process.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+enum { LIMIT_MS = 30000, COUNTED_MAX = 100000 };
+
+/* --- helpers ------------------------------------------------------------------------------------ */
+
+static json_t *run_json(struct fixture *fx, const char *command, const char *id)
+{
+    const char *const args[] = {command, "--json", id, NULL};
+    char *out = tenon_run(fx, 0, args);
+    json_error_t error;
+    json_t *o = json_loads(out, 0, &error);
+    if (!o) {
+        fail_msg("%s: %s", error.text, out);
+    }
+    free(out);
+    return o;
+}
+
+static json_t *show_json(struct fixture *fx, int64_t id)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%lld", (long long)id);
+    return run_json(fx, "show", text);
+}
+
+static char *show_text(struct fixture *fx, int64_t id)
+{
+    char text[32];
+    (void)snprintf(text, sizeof text, "%lld", (long long)id);
+    return TENON_RUN(fx, 0, "show", text);
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+    const json_t *value = json_object_get(o, key);
+    if (!json_is_integer(value)) {
+        fail_msg("\"%s\" is no number", key);
+    }
+    return json_integer_value(value);
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *value = json_string_value(json_object_get(o, key));
+    if (!value) {
+        fail_msg("\"%s\" is no text", key);
+    }
+    return value;
+}
+
+/* The object in a list whose `key` is `value`. */
+static json_t *element(const json_t *list, const char *key, const char *value)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        if (strcmp(text(json_array_get(list, i), key), value) == 0) {
+            return json_array_get(list, i);
+        }
+    }
+    fail_msg("there is no %s %s", key, value);
+    return NULL;
+}
+
+static void assert_why(struct fixture *fx, int64_t id, const char *why, const char *words)
+{
+    json_t *o = show_json(fx, id);
+    assert_string_equal(text(o, "why"), why);
+    json_decref(o);
+    char *out = show_text(fx, id);
+    assert_contains(out, words);
+    free(out);
+}
+
+/* A worker as it registers itself; `present`: the fixture's session holds its lock. */
+static void make_worker(struct fixture *fx, const char *queues, const char *kinds, bool present)
+{
+    test_sql(fx,
+             "INSERT INTO tenon.worker (host, pid, slots, queues, kinds) "
+             "VALUES ('h1', 12, 4, '%s', '%s')",
+             queues, kinds);
+    if (present) {
+        test_sql(fx, "SELECT pg_advisory_lock(1952804463, max(lock_key)) FROM tenon.worker");
+    }
+}
+
+static void claim(struct fixture *fx, int64_t id)
+{
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET start_time = clock_timestamp(), attempt = attempt + 1, worker_id = "
+        "(SELECT id FROM tenon.worker ORDER BY started_at LIMIT 1) WHERE id = %lld",
+        (long long)id);
+}
+
+/* Put a claimed task back for this reason. */
+static void put_back(struct fixture *fx, int64_t id, const char *reason, const char *error)
+{
+    assert_int_equal(
+        test_sql_int(fx,
+                     "SELECT count(*) FROM tenon.task t, LATERAL tenon.put_back(ARRAY[t.id], "
+                     "ARRAY[t.attempt], ARRAY[(extract(epoch FROM start_time) * 1000000)::bigint], "
+                     "worker_id, '{%s}', ARRAY[%s], '{NULL}') WHERE t.id = %lld",
+                     reason, error, (long long)id),
+        1);
+}
+
+/* --- status ------------------------------------------------------------------------------------- */
+
+static void test_status_of_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "schema tenon, version ");
+    assert_contains(out, "no queue holds a task");
+    assert_contains(out, "no worker is there");
+    free(out);
+    json_t *o = run_json(fx, "status", NULL);
+    assert_int_equal(json_array_size(json_object_get(o, "queues")), 0);
+    assert_int_equal(json_array_size(json_object_get(o, "workers")), 0);
+    assert_int_equal(json_array_size(json_object_get(o, "unhandled")), 0);
+    json_decref(o);
+}
+
+static void test_status_counts_every_state(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default}", "{mail}", true);
+    test_sql(fx, "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, '{7}'))"); /* 1 to 7 */
+    test_sql(fx, "SELECT tenon.enqueue('mail', delay => '1 hour', priority => i) "
+                 "FROM generate_series(0, 9) i");
+    test_sql(fx, "SELECT tenon.enqueue('mail', queue => 'held', priority => 9)");
+    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('held', true), ('empty', false)");
+    for (int64_t id = 1; id <= 4; id++) {
+        claim(fx, id);
+    }
+    put_back(fx, 1, "failed", "'boom'");
+    put_back(fx, 2, "dead", "'never'");
+    test_sql(fx, "SELECT tenon.cancel(5)");
+    test_sql(fx, "SELECT tenon.finish(concat_ws('/', id, attempt, "
+                 "(extract(epoch FROM start_time) * 1000000)::bigint, worker_id)) "
+                 "FROM tenon.task WHERE id = 3");
+    json_t *o = run_json(fx, "status", NULL);
+    json_t *queues = json_object_get(o, "queues");
+    assert_int_equal(json_array_size(queues), 3);
+    json_t *q = element(queues, "queue", "default");
+    assert_int_equal(number(q, "ready"), 2);
+    assert_int_equal(number(q, "running"), 1);
+    assert_int_equal(number(q, "scheduled"), 10);
+    assert_int_equal(number(q, "retrying"), 1);
+    assert_int_equal(number(q, "dead"), 1);
+    assert_true(number(q, "oldest_ready_s") < 60);
+    assert_true(json_is_false(json_object_get(q, "paused")));
+    assert_true(json_is_false(json_object_get(q, "at_least")));
+    q = element(queues, "queue", "held");
+    assert_int_equal(number(q, "ready"), 1);
+    assert_true(json_is_true(json_object_get(q, "paused")));
+    assert_true(json_is_null(json_object_get(element(queues, "queue", "empty"), "oldest_ready_s")));
+    json_t *finished = json_object_get(o, "finished");
+    assert_int_equal(number(finished, "done_last_hour"), 1);
+    assert_int_equal(number(finished, "done_last_day"), 1);
+    assert_int_equal(number(finished, "cancelled_last_day"), 1);
+    json_t *worker = json_array_get(json_object_get(o, "workers"), 0);
+    assert_string_equal(text(worker, "host"), "h1");
+    assert_int_equal(number(worker, "running"), 1);
+    assert_int_equal(number(worker, "slots"), 4);
+    /* the kind in the paused queue waits for the queue, not for a worker */
+    assert_int_equal(json_array_size(json_object_get(o, "unhandled")), 0);
+    json_decref(o);
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "paused");
+    assert_contains(out, "SCHEDULED");
+    free(out);
+}
+
+static void test_status_knows_who_is_present(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default}", "{mail}", true);
+    json_t *o = run_json(fx, "status", NULL);
+    json_t *worker = json_array_get(json_object_get(o, "workers"), 0);
+    assert_string_equal(text(worker, "state"), "alive");
+    assert_true(json_is_true(json_object_get(worker, "present")));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(worker, "kinds"), 0)),
+                        "mail");
+    json_decref(o);
+    test_sql(fx, "SELECT pg_advisory_unlock_all()");
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "alive, gone");
+    free(out);
+    test_sql(fx, "UPDATE tenon.worker SET state = 'left', ended_at = now()");
+    out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "no worker is there");
+    free(out);
+}
+
+static void test_status_names_kinds_that_wait_in_vain(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default}", "{mail}", true);
+    test_sql(fx, "SELECT tenon.enqueue('mail'), tenon.enqueue('fax'), tenon.enqueue('fax'), "
+                 "tenon.enqueue('mail', queue => 'slow'), tenon.enqueue('fax', delay => '1 hour')");
+    json_t *o = run_json(fx, "status", NULL);
+    json_t *unhandled = json_object_get(o, "unhandled");
+    assert_int_equal(json_array_size(unhandled), 2);
+    assert_int_equal(number(element(unhandled, "kind", "fax"), "ready"), 2);
+    assert_string_equal(text(element(unhandled, "kind", "mail"), "queue"), "slow");
+    json_decref(o);
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "no living worker handles the kind fax in the queue default: 2 ready");
+    free(out);
+}
+
+static void test_status_stops_counting(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(
+        fx,
+        "INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, "
+        "announced, queue, kind, payload) SELECT now() - interval '90 s', now(), 1000, 25, i %% 10, "
+        "false, false, 'default', 'mail', '{}' FROM generate_series(1, %d) i",
+        COUNTED_MAX + 1000);
+    json_t *o = run_json(fx, "status", NULL);
+    json_t *q = element(json_object_get(o, "queues"), "queue", "default");
+    assert_int_equal(number(q, "ready"), COUNTED_MAX);
+    assert_true(number(q, "oldest_ready_s") >= 90);
+    assert_true(json_is_true(json_object_get(q, "at_least")));
+    json_decref(o);
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, " 100000+ ");
+    free(out);
+}
+
+/* --- show --------------------------------------------------------------------------------------- */
+
+static void test_show_says_why(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default,held}", "{mail}", true);
+    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('held', true)");
+    int64_t ready = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
+    assert_why(fx, ready, "no_free_slot", "waits for a worker with a free slot, for ");
+    int64_t due = test_sql_int(fx, "SELECT tenon.enqueue('mail', delay => '2 hours')");
+    assert_why(fx, due, "not_due", "it is not due before ");
+    assert_why(fx, due, "not_due", "(in 1h 59min)");
+    int64_t held = test_sql_int(fx, "SELECT tenon.enqueue('mail', queue => 'held')");
+    assert_why(fx, held, "queue_paused", "the queue held is paused");
+    int64_t fax = test_sql_int(fx, "SELECT tenon.enqueue('fax')");
+    assert_why(fx, fax, "no_worker", "no living worker handles the kind fax in the queue default");
+    int64_t slow = test_sql_int(fx, "SELECT tenon.enqueue('mail', queue => 'slow')");
+    assert_why(fx, slow, "no_worker", "no living worker handles the kind mail in the queue slow");
+    claim(fx, ready);
+    assert_why(fx, ready, "running", "it runs on h1, pid 12, for ");
+    put_back(fx, ready, "failed", "'boom'");
+    assert_why(fx, ready, "not_due", "retrying");
+    test_sql(fx, "UPDATE tenon.worker SET state = 'draining'");
+    int64_t late = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
+    assert_why(fx, late, "no_worker", "no living worker");
+    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)late);
+    assert_why(fx, late, "ended", "cancelled");
+}
+
+static void test_show_keeps_every_digit(void **state)
+{
+    struct fixture *fx = *state;
+    static const char big[] = "12345678901234567890.1234567890123456789";
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('mail', '{\"n\": %s}')", big);
+    char id_text[32];
+    (void)snprintf(id_text, sizeof id_text, "%lld", (long long)id);
+    char *out = TENON_RUN(fx, 0, "show", id_text, "--json");
+    assert_contains(out, big);
+    free(out);
+    out = show_text(fx, id);
+    assert_contains(out, big);
+    free(out);
+}
+
+static void test_show_is_harmless_on_a_terminal(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default}", "{mail}", true);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('mail', jsonb_build_object('x', "
+                                  "U&'\\009b31m\\202e\\007f \\00e4'))");
+    claim(fx, id);
+    put_back(fx, id, "dead", "E'one\\ntwo \\x1b[31mred\\x07'");
+    char *out = show_text(fx, id);
+    assert_contains(out, "one\\ntwo \\x1b[31mred\\x07\n");
+    assert_contains(out, "\\u009b31m\\u202e\\x7f \xC3\xA4");
+    for (const unsigned char *c = (const unsigned char *)out; *c; c++) {
+        assert_true((*c >= 0x20 && *c != 0x7F) || *c == '\n');
+    }
+    assert_contains(out, "reason         handler\n");
+    free(out);
+    json_t *o = show_json(fx, id);
+    assert_string_equal(text(o, "last_error"), "one\ntwo \x1b[31mred\x07");
+    assert_string_equal(text(o, "dead_reason"), "handler");
+    assert_string_equal(text(o, "state"), "dead");
+    json_decref(o);
+}
+
+static void test_show_of_no_task(void **state)
+{
+    struct fixture *fx = *state;
+    static const struct {
+        const char *id;
+        int code;
+        const char *words;
+    } bad[] = {{"17", 1, "there is no task 17"},
+               {"0", 1, "there is no task 0"},
+               {"abc", 2, "abc"},
+               {"1x", 2, "at most 18 digits"},
+               {"9999999999999999999", 2, "at most 18 digits"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct process *p = TENON(fx, "show", bad[i].id);
+        assert_int_equal(process_wait(p, LIMIT_MS), bad[i].code);
+        char *log = file_text(p->log);
+        assert_contains(log, bad[i].words);
+        free(log);
+        char *out = file_text(p->out);
+        assert_string_equal(out, "");
+        free(out);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_status_of_nothing),
+        WITH_DATABASE(test_status_counts_every_state),
+        WITH_DATABASE(test_status_knows_who_is_present),
+        WITH_DATABASE(test_status_names_kinds_that_wait_in_vain),
+        WITH_DATABASE(test_status_stops_counting),
+        WITH_DATABASE(test_show_says_why),
+        WITH_DATABASE(test_show_keeps_every_digit),
+        WITH_DATABASE(test_show_is_harmless_on_a_terminal),
+        WITH_DATABASE(test_show_of_no_task),
+    };
+    return RUN_GROUP(tests);
+}
