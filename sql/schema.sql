@@ -423,7 +423,7 @@ CREATE TABLE tenon.task (
     last_error text,
     CONSTRAINT task_check CHECK (((start_time IS NULL) = (worker_id IS NULL)))
 )
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
+WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
 
 CREATE VIEW tenon.ready AS
  SELECT t.id,
