@@ -4,6 +4,7 @@
 #include "core/buf.h"
 #include "core/db.h"
 #include "core/log.h"
+#include "core/schema.h"
 #include "enqueue/params.h"
 #include "enqueue/statements.h"
 
@@ -20,7 +21,7 @@ enum {
     ENQUEUE_READ_BYTES = 65536,
 };
 
-/* --- the payload --------------------------------------------------------------------------------- */
+/* --- the payload ------------------------------------------------------------------------------ */
 
 static bool read_all(int fd, struct buf *b, struct fault *f)
 {
@@ -66,7 +67,7 @@ static bool payload_of(const char *arg, struct buf *b, const char **ret, struct 
     return true;
 }
 
-/* --- the task ------------------------------------------------------------------------------------ */
+/* --- the task --------------------------------------------------------------------------------- */
 
 static tenon_task task_of(const struct options *o, const char *payload)
 {
@@ -96,7 +97,7 @@ static bool insert(const char *url, const struct params *p, struct rows **ret, s
     if (!db_open(url, DB_PLAIN, "tenon enqueue", &db, f)) {
         return false;
     }
-    bool ok = db_exec(db, &sql_enqueue_one, p->values, PARAMS_N, ret, f);
+    bool ok = schema_check(db, f) && db_exec(db, &sql_enqueue_one, p->values, PARAMS_N, ret, f);
     if (!ok && is_no_schema(f->sqlstate)) {
         char where[FAULT_TEXT_BYTES_MAX / 2];
         (void)snprintf(where, sizeof where, "%s", db_where(db));
@@ -111,7 +112,7 @@ static bool insert(const char *url, const struct params *p, struct rows **ret, s
     return ok || (f->code == FAULT_CONFIG ? false : fault_add(f, "could not enqueue"));
 }
 
-/* --- the wake-up --------------------------------------------------------------------------------- */
+/* --- the wake-up ------------------------------------------------------------------------------ */
 
 static void warn_unpublished(int64_t id, const char *why)
 {
@@ -142,7 +143,7 @@ static void publish(const char *url, const char *queue, int64_t id)
     publisher_close(p, 0);
 }
 
-/* --- the command --------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static bool enqueue(const struct options *o, struct buf *b, struct fault *f)
 {
