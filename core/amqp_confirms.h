@@ -1,5 +1,5 @@
-/* Which publishes of a channel the server has answered. Confirms come out of order, alone or up to a
- * tag; the first publish of a channel has tag 1. No I/O, no clock. */
+/* Which publishes of a channel the server has answered. Confirms come out of order, alone or up to
+ * a tag; the first publish of a channel has tag 1. No I/O, no clock. */
 #ifndef TENON_CORE_AMQP_CONFIRMS_H
 #define TENON_CORE_AMQP_CONFIRMS_H
 
@@ -19,8 +19,8 @@ void confirms_reset(struct confirms *c);
 bool confirms_full(const struct confirms *c);
 void confirms_sent(struct confirms *c); /* one more publish; not when full */
 
-/* The server answered `tag`, or all up to it (0 with `multiple`: all). Returns for how many publishes
- * this is the first answer; 0 for a tag that was never sent. */
+/* The server answered `tag`, or all up to it (0 with `multiple`: all). Returns for how many
+ * publishes this is the first answer; 0 for a tag that was never sent. */
 int64_t confirms_take(struct confirms *c, uint64_t tag, bool multiple);
 
 #endif

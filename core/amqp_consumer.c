@@ -62,7 +62,7 @@ struct consumer {
     int64_t hostile;
 };
 
-/* --- telling the owner -------------------------------------------------------------------------- */
+/* --- telling the owner ------------------------------------------------------------------------ */
 
 static void tell(struct consumer *c, struct consumer_event *event)
 {
@@ -103,7 +103,7 @@ static void tell_wakeups(struct consumer *c)
     }
 }
 
-/* --- the channel -------------------------------------------------------------------------------- */
+/* --- the channel ------------------------------------------------------------------------------ */
 
 /* What the old channel had still sent belongs to no epoch any more. */
 static bool drop_frames(struct consumer *c, struct fault *f)
@@ -169,7 +169,7 @@ static void disconnect(struct consumer *c, const struct fault *f)
     tell_down(c, f->text);
 }
 
-/* --- consuming ---------------------------------------------------------------------------------- */
+/* --- consuming -------------------------------------------------------------------------------- */
 
 static int share_of(const struct consumer *c, size_t i)
 {
@@ -250,7 +250,7 @@ static bool cancel_all(struct consumer *c, struct fault *f)
     return true;
 }
 
-/* --- orders ------------------------------------------------------------------------------------- */
+/* --- orders ----------------------------------------------------------------------------------- */
 
 static bool send_ack(struct consumer *c, struct fault *f)
 {
@@ -266,8 +266,8 @@ static bool send_ack(struct consumer *c, struct fault *f)
                      "could not ack", f);
 }
 
-/* RabbitMQ reads a consumer's prefetch when it begins, so a change means to begin again; tags go on.
- * Closing the channel gives back what is unacked. */
+/* RabbitMQ reads a consumer's prefetch when it begins, so a change means to begin again; tags go
+ * on. Closing the channel gives back what is unacked. */
 static bool apply_prefetch(struct consumer *c, struct fault *f)
 {
     (void)pthread_mutex_lock(&c->order_lock);
@@ -287,7 +287,7 @@ static bool apply_prefetch(struct consumer *c, struct fault *f)
                : fault_set(f, FAULT_RETRY, "could not close a channel");
 }
 
-/* --- frames ------------------------------------------------------------------------------------- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 static void cancelled(struct consumer *c, const amqp_basic_cancel_t *m)
 {
@@ -365,10 +365,10 @@ static bool take_frames(struct consumer *c, struct fault *f)
     return true;
 }
 
-/* --- the watchdog ------------------------------------------------------------------------------- */
+/* --- the watchdog ----------------------------------------------------------------------------- */
 
-/* A queue that was deleted and made again while the server forgot to say so has no consumer; one that
- * holds messages while everything delivered is acked, look after look, delivers no more. */
+/* A queue that was deleted and made again while the server forgot to say so has no consumer; one
+ * that holds messages while everything delivered is acked, look after look, delivers no more. */
 static bool watch(struct consumer *c, struct fault *f)
 {
     bool waiting = false;
@@ -401,7 +401,7 @@ static bool watch(struct consumer *c, struct fault *f)
     return !stuck || fault_set(f, FAULT_RETRY, "RabbitMQ stopped delivering");
 }
 
-/* --- the thread --------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static bool work(struct consumer *c, struct fault *f)
 {

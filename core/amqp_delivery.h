@@ -1,5 +1,5 @@
-/* Puts a delivery together from its frames: a method, a header, bodies. The body is one decimal id of
- * 1..2^63-1; anything else is hostile. Nothing is allocated for what the header promises. */
+/* Puts a delivery together from its frames: a method, a header, bodies. The body is one decimal id
+ * of 1..2^63-1; anything else is hostile. Nothing is allocated for what the header promises. */
 #ifndef TENON_CORE_AMQP_DELIVERY_H
 #define TENON_CORE_AMQP_DELIVERY_H
 

@@ -88,7 +88,7 @@ void link_release(struct link *l)
     amqp_maybe_release_buffers(l->conn);
 }
 
-/* --- faults ------------------------------------------------------------------------------------ */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static bool fault_of_status(struct link *l, int status, const char *doing, struct fault *f)
 {
@@ -164,7 +164,7 @@ bool link_channel_closed(struct link *l, const amqp_frame_t *frame, struct fault
                                   "a channel ended", f);
 }
 
-/* --- opening ----------------------------------------------------------------------------------- */
+/* --- opening ---------------------------------------------------------------------------------- */
 
 static void tune_socket(int fd)
 {
@@ -283,7 +283,7 @@ bool link_open(const char *url, const char *name, struct socket_cut *cut, struct
     return true;
 }
 
-/* --- closing ----------------------------------------------------------------------------------- */
+/* --- closing ---------------------------------------------------------------------------------- */
 
 static void farewell(struct link *l, int64_t limit_ms)
 {
@@ -322,7 +322,7 @@ void link_close(struct link *l, int64_t limit_ms)
     free(l);
 }
 
-/* --- frames ------------------------------------------------------------------------------------ */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 /* Channel 0. */
 static bool take_own(struct link *l, const amqp_frame_t *frame, struct fault *f)

@@ -1,8 +1,8 @@
 /* One connection to RabbitMQ: login, channels, frames, and the server's words when it refuses.
  *
- * Only core/amqp_*.c use this. A link is used by one thread. After a fault with link_is_broken() the
- * connection is gone and the link can only be closed; otherwise only the channel that was asked is
- * closed, and can be opened again. */
+ * Only core/amqp_*.c use this. A link is used by one thread. After a fault with link_is_broken()
+ * the connection is gone and the link can only be closed; otherwise only the channel that was asked
+ * is closed, and can be opened again. */
 #ifndef TENON_CORE_AMQP_LINK_H
 #define TENON_CORE_AMQP_LINK_H
 
@@ -32,8 +32,8 @@ struct link;
 MUST_CHECK bool link_open(const char *url, const char *name, struct socket_cut *cut,
                           struct link **ret, struct fault *f);
 
-/* Say good-bye for at most limit_ms (0 = do not), and free. What was sent before is processed by the
- * server. NULL is fine. */
+/* Say good-bye for at most limit_ms (0 = do not), and free. What was sent before is processed by
+ * the server. NULL is fine. */
 void link_close(struct link *l, int64_t limit_ms);
 
 amqp_connection_state_t link_conn(struct link *l);
@@ -50,16 +50,16 @@ bool link_can_send(const struct link *l);
 
 enum link_next { LINK_FRAME, LINK_NOTHING, LINK_FAILED };
 
-/* The next frame that concerns a channel, without waiting; channel 0 is dealt with inside. The frame
- * is valid until link_release(). LINK_FAILED: the link is broken. */
+/* The next frame that concerns a channel, without waiting; channel 0 is dealt with inside. The
+ * frame is valid until link_release(). LINK_FAILED: the link is broken. */
 enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f);
 void link_release(struct link *l);
 
 /* Open a channel. */
 MUST_CHECK bool link_channel_open(struct link *l, amqp_channel_t channel, struct fault *f);
 
-/* After a call on `channel` that asks and waits: what came of it. On a refusal the channel is closed,
- * link_code() has AMQP's reply code, and the fault is CONFIG. */
+/* After a call on `channel` that asks and waits: what came of it. On a refusal the channel is
+ * closed, link_code() has AMQP's reply code, and the fault is CONFIG. */
 MUST_CHECK bool link_answer(struct link *l, amqp_channel_t channel, const char *doing,
                             struct fault *f);
 int link_code(const struct link *l);

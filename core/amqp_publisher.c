@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* --- counting, with the lock held --------------------------------------------------------------- */
+/* --- counting, with the lock held ------------------------------------------------------------- */
 
 static int64_t n_settled(const struct publisher *p)
 {
@@ -89,7 +89,7 @@ static void destroy(void *owner)
     free(p);
 }
 
-/* --- for everybody ------------------------------------------------------------------------------- */
+/* --- for everybody ---------------------------------------------------------------------------- */
 
 static void init_locks(struct publisher *p)
 {

@@ -2,11 +2,11 @@
  *
  * A thread of its own does everything that can block (rabbitmq-c can block in any send), so no call
  * here waits longer than it says. A wake-up that is lost costs time only: the row is the truth. The
- * thread connects when it has something to publish, and again after a fault, with a jittered pause of
- * 0.1 s doubling to 10 s. Every PUBLISHER_ASK_EVERY publishes or second it asks for a queue's depth,
- * and above the window it drops what is offered: RabbitMQ holds a window on the backlog, never the
- * backlog. Exchange `tenon` (direct, durable), routing key = queue name, queue `tenon.<queue>`,
- * persistent messages, mandatory; the body is the id in decimal. */
+ * thread connects when it has something to publish, and again after a fault, with a jittered pause
+ * of 0.1 s doubling to 10 s. Every PUBLISHER_ASK_EVERY publishes or second it asks for a queue's
+ * depth, and above the window it drops what is offered: RabbitMQ holds a window on the backlog,
+ * never the backlog. Exchange `tenon` (direct, durable), routing key = queue name, queue
+ * `tenon.<queue>`, persistent messages, mandatory; the body is the id in decimal. */
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
 #define TENON_CORE_AMQP_PUBLISHER_H
 
@@ -63,12 +63,12 @@ bool publisher_flush(struct publisher *p, int64_t limit_ms);
 
 void publisher_stats(struct publisher *p, struct publisher_stats *ret);
 
-/* Flush for at most limit_ms, end the thread within another half second (a stuck socket is shut down),
- * free. NULL is fine. */
+/* Flush for at most limit_ms, end the thread within another half second (a stuck socket is shut
+ * down), free. NULL is fine. */
 void publisher_close(struct publisher *p, int64_t limit_ms);
 
-/* In a forked child: forget the parent's publisher. Its connection is not touched; its memory, whose
- * state at the fork nobody knows, is left where it is. */
+/* In a forked child: forget the parent's publisher. Its connection is not touched; its memory,
+ * whose state at the fork nobody knows, is left where it is. */
 void publisher_abandon(struct publisher *p);
 
 /* Declare the exchange, and for each queue `tenon.<queue>` and its binding, now, with time limits;

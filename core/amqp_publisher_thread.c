@@ -26,7 +26,7 @@ static void keep_error(struct publisher *p, const struct fault *f)
     (void)snprintf(p->stats.last_error, sizeof p->stats.last_error, "%.255s", f->text);
 }
 
-/* --- the link ------------------------------------------------------------------------------------ */
+/* --- the link --------------------------------------------------------------------------------- */
 
 static bool declare_exchange(struct publisher *p, struct fault *f)
 {
@@ -88,7 +88,7 @@ static void disconnect(struct publisher *p, const struct fault *f)
     confirms_reset(&p->confirms);
 }
 
-/* --- frames -------------------------------------------------------------------------------------- */
+/* --- frames ----------------------------------------------------------------------------------- */
 
 static void take_confirm(struct publisher *p, uint64_t tag, bool multiple, bool good)
 {
@@ -203,7 +203,7 @@ static bool take_frames(struct publisher *p, struct fault *f)
     return true;
 }
 
-/* --- questions ----------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 static struct route *next_to_declare(struct publisher *p)
 {
@@ -278,7 +278,7 @@ static bool ask(struct publisher *p, struct fault *f)
                      "could not ask for a queue's depth", f);
 }
 
-/* --- publishing ---------------------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------- */
 
 /* Take what may go now out of the ring, and drop what may not. */
 static size_t take_burst(struct publisher *p, struct wakeup burst[BURST])
@@ -354,7 +354,7 @@ static bool check_confirms(struct publisher *p, struct fault *f)
            fault_set(f, FAULT_RETRY, "RabbitMQ confirmed nothing for %d ms", CONFIRM_LIMIT_MS);
 }
 
-/* --- the thread ---------------------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------------------- */
 
 static bool is_wanted(struct publisher *p)
 {

@@ -1,5 +1,5 @@
-/* What the publisher knows of one queue, and what follows for an id that wants to go there. No I/O, no
- * clock: every time is given, in milliseconds of now_ms(). */
+/* What the publisher knows of one queue, and what follows for an id that wants to go there. No I/O,
+ * no clock: every time is given, in milliseconds of now_ms(). */
 #ifndef TENON_CORE_AMQP_ROUTE_H
 #define TENON_CORE_AMQP_ROUTE_H
 

@@ -1,9 +1,9 @@
 /* A thread that talks to RabbitMQ, and its end within a time limit.
  *
- * rabbitmq-c can block in any send, and the resolver in any look-up. So nobody waits for such a thread
- * without a limit: its socket is shut down, and if that does not help either it is left behind and
- * frees what it owns when it wakes up. Its stack is 8 MiB (a hostile broker can send deeply nested
- * tables, which the library reads recursively), and all signals are blocked in it. */
+ * rabbitmq-c can block in any send, and the resolver in any look-up. So nobody waits for such a
+ * thread without a limit: its socket is shut down, and if that does not help either it is left
+ * behind and frees what it owns when it wakes up. Its stack is 8 MiB (a hostile broker can send
+ * deeply nested tables, which the library reads recursively), and all signals are blocked in it. */
 #ifndef TENON_CORE_AMQP_THREAD_H
 #define TENON_CORE_AMQP_THREAD_H
 
@@ -18,8 +18,8 @@ enum {
     AMQP_THREAD_PATIENCE_MS = 250, /* for the end, after its socket was shut down */
 };
 
-/* The socket that another thread may shut down. It is a duplicate, so that its number stays ours even
- * when the library has closed its own and somebody else got that number. */
+/* The socket that another thread may shut down. It is a duplicate, so that its number stays ours
+ * even when the library has closed its own and somebody else got that number. */
 struct socket_cut {
     pthread_mutex_t lock;
     int fd; /* -1 = none */
@@ -53,8 +53,8 @@ void amqp_thread_wait(struct amqp_thread *t, int fd, short events, int64_t due_m
 
 bool amqp_thread_is_ending(struct amqp_thread *t);
 
-/* End the thread within limit_ms and AMQP_THREAD_PATIENCE_MS. The owner is gone when this returns, or
- * will be. */
+/* End the thread within limit_ms and AMQP_THREAD_PATIENCE_MS. The owner is gone when this returns,
+ * or will be. */
 void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms);
 
 /* In a forked child: close our descriptors. The thread does not exist here. */

@@ -5,8 +5,8 @@
 #include <openssl/x509v3.h>
 #include <stdio.h>
 
-/* The library would look at the chain after the handshake and hide what was wrong with it; this stops
- * the handshake, and keeps the reason. */
+/* The library would look at the chain after the handshake and hide what was wrong with it; this
+ * stops the handshake, and keeps the reason. */
 static int check(int ok, X509_STORE_CTX *store)
 {
     SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());

@@ -1,6 +1,6 @@
-/* The exchange, the queues and their bindings in RabbitMQ: exchange `tenon` (direct, durable), queue
- * `tenon.<queue>` (durable, classic), routing key = the queue's name. Everything tunable is left to
- * policies. Only core/amqp_*.c use this. */
+/* The exchange, the queues and their bindings in RabbitMQ: exchange `tenon` (direct, durable),
+ * queue `tenon.<queue>` (durable, classic), routing key = the queue's name. Everything tunable is
+ * left to policies. Only core/amqp_*.c use this. */
 #ifndef TENON_CORE_AMQP_TOPOLOGY_H
 #define TENON_CORE_AMQP_TOPOLOGY_H
 

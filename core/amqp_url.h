@@ -12,8 +12,8 @@ struct amqp_url {
     bool tls;
 };
 
-/* Parse a URL. What is missing is guest, guest, localhost, 5672 (TLS: 5671) and the virtual host "/";
- * "%2f" stands for a slash.
+/* Parse a URL. What is missing is guest, guest, localhost, 5672 (TLS: 5671) and the virtual host
+ * "/"; "%2f" stands for a slash.
  *   false   CONFIG: not such a URL (the text never shows the password); MEMORY */
 MUST_CHECK bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f);
 void amqp_url_clear(struct amqp_url *url); /* frees, and wipes the password from memory */

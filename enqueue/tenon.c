@@ -34,7 +34,7 @@ struct tenon {
 static _Thread_local char errtext[TEXT_BYTES];
 static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* --- errors -------------------------------------------------------------------------------------- */
+/* --- errors ----------------------------------------------------------------------------------- */
 
 static int ok(void)
 {
@@ -123,7 +123,7 @@ const char *tenon_version(void)
     return TENON_VERSION;
 }
 
-/* --- the handle ---------------------------------------------------------------------------------- */
+/* --- the handle ------------------------------------------------------------------------------- */
 
 static bool start_publisher(tenon *t, struct fault *f)
 {
@@ -208,7 +208,7 @@ void tenon_free(tenon *t)
     free(t);
 }
 
-/* --- what is remembered -------------------------------------------------------------------------- */
+/* --- what is remembered ----------------------------------------------------------------------- */
 
 static void offer(void *arg, const char *queue, int64_t id)
 {
@@ -262,7 +262,7 @@ void tenon_forget(tenon *t, PGconn *conn)
     }
 }
 
-/* --- enqueueing ---------------------------------------------------------------------------------- */
+/* --- enqueueing ------------------------------------------------------------------------------- */
 
 /* May a statement be run on `conn`, and is it in a transaction? */
 static int look_at(const tenon *t, PGconn *conn, bool *ret_in_transaction)
@@ -419,7 +419,7 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
     return ok();
 }
 
-/* --- the end of a transaction -------------------------------------------------------------------- */
+/* --- the end of a transaction ----------------------------------------------------------------- */
 
 int tenon_commit(tenon *t, PGconn *conn)
 {

@@ -13,20 +13,21 @@
  *     tenon_commit(t, conn);
  *
  * A task is a row that your transaction inserts: it is there when you commit and gone when you roll
- * back. After the commit, the row's number is also sent to RabbitMQ, so that a worker starts within a
- * millisecond or two. That message is only a wake-up. Nothing here waits for RabbitMQ: when it is down,
- * hangs, is full, or refuses, everything here goes on at the same speed and the tasks start about a
- * second later.
+ * back. After the commit, the row's number is also sent to RabbitMQ, so that a worker starts within
+ * a millisecond or two. That message is only a wake-up. Nothing here waits for RabbitMQ: when it is
+ * down, hangs, is full, or refuses, everything here goes on at the same speed and the tasks start
+ * about a second later.
  *
- * Threads. A handle may be used by any number of threads at once. A PGconn may, as libpq demands, be
- * used by one thread at a time. tenon_errmsg() is of the calling thread.
+ * Threads. A handle may be used by any number of threads at once. A PGconn may, as libpq demands,
+ * be used by one thread at a time. tenon_errmsg() is of the calling thread.
  *
- * Fork. A handle may be used in a forked child, which gets a connection to RabbitMQ of its own; what
- * the parent had remembered and not yet published stays with the parent. A PGconn may not be used on
- * both sides of a fork.
+ * Fork. A handle may be used in a forked child, which gets a connection to RabbitMQ of its own;
+ * what the parent had remembered and not yet published stays with the parent. A PGconn may not be
+ * used on both sides of a fork.
  *
- * The library never prints, never logs, never ends the process, and leaves signals alone. A connection
- * in pipeline mode, or with a statement under way, is refused. Link with `pkg-config --libs tenon`. */
+ * The library never prints, never logs, never ends the process, and leaves signals alone. A
+ * connection in pipeline mode, or with a statement under way, is refused. Link with `pkg-config
+ * --libs tenon`. */
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
@@ -71,9 +72,9 @@ enum {
         11 /* tenon_flush(): some wake-ups did not reach RabbitMQ; their tasks run later */
 };
 
-/* One task, or what many have in common. Set it to TENON_TASK_INIT, then the fields you want; strings
- * are borrowed for the call. NULL, 0 and -1 mean: the default of the kind, else of the queue, else
- * tenon's. */
+/* One task, or what many have in common. Set it to TENON_TASK_INIT, then the fields you want;
+ * strings are borrowed for the call. NULL, 0 and -1 mean: the default of the kind, else of the
+ * queue, else tenon's. */
 typedef struct tenon_task {
     size_t struct_size;     /* set by TENON_TASK_INIT; lets this struct grow */
     const char *kind;       /* which handler; 1 to 100 of A-Z a-z 0-9 _ . : - */
@@ -108,18 +109,19 @@ TENON_EXPORT void tenon_free(tenon *t);
 /* Enqueue one task on the caller's connection.
  *
  * In a transaction: the task becomes part of it, and its id is remembered until tenon_commit(),
- * tenon_rollback(), tenon_committed() or tenon_forget(). Outside of one, the statement is a transaction
- * of its own and the id is published at once.
+ * tenon_rollback(), tenon_committed() or tenon_forget(). Outside of one, the statement is a
+ * transaction of its own and the id is published at once.
  *
- * Beyond TENON_TRANSACTION_IDS_MAX ids in one transaction, or while RabbitMQ is known to be away, the
- * task is left to the cleaner, which publishes it within milliseconds of the commit. So is every task
- * with run_at or delay_ms, when its time comes.
+ * Beyond TENON_TRANSACTION_IDS_MAX ids in one transaction, or while RabbitMQ is known to be away,
+ * the task is left to the cleaner, which publishes it within milliseconds of the commit. So is
+ * every task with run_at or delay_ms, when its time comes.
  *
- * An id whose savepoint was rolled back is published for nothing, which is harmless: a worker finds no
- * such task.
+ * An id whose savepoint was rolled back is published for nothing, which is harmless: a worker finds
+ * no such task.
  *
  *   ret_id   where the id goes; may be NULL
- *   returns  TENON_OK, or another code: the transaction has then failed, as after any failed statement */
+ *   returns  TENON_OK, or another code: the transaction has then failed, as after any other
+ *            statement that fails */
 TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id);
 
 /* Enqueue one task per payload, with one statement.
@@ -143,9 +145,9 @@ TENON_EXPORT int tenon_commit(tenon *t, PGconn *conn);
 /* ROLLBACK, and forget what was remembered for this connection. */
 TENON_EXPORT int tenon_rollback(tenon *t, PGconn *conn);
 
-/* For callers that end their transactions themselves: publish, or forget, what was remembered. Neither
- * touches the connection, which may even be closed already; call one of them before PQfinish(), or
- * the ids wait for the next connection that happens to get the same address.
+/* For callers that end their transactions themselves: publish, or forget, what was remembered.
+ * Neither touches the connection, which may even be closed already; call one of them before
+ * PQfinish(), or the ids wait for the next connection that happens to get the same address.
  *
  * PREPARE TRANSACTION: set task.prepared, and call tenon_committed() after COMMIT PREPARED, or
  * tenon_forget() after ROLLBACK PREPARED. When another process ends the transaction, call
@@ -155,8 +157,8 @@ TENON_EXPORT void tenon_forget(tenon *t, PGconn *conn);
 
 /* Wait until everything published so far has arrived at RabbitMQ, for programs that end right away.
  *   TENON_OK           all arrived
- *   TENON_UNPUBLISHED  not within timeout_ms, or RabbitMQ did not take them; the text says why. Nothing
- *                      is lost: the tasks start about a second later */
+ *   TENON_UNPUBLISHED  not within timeout_ms, or RabbitMQ did not take them; the text says why.
+ *                      Nothing is lost: the tasks start about a second later */
 TENON_EXPORT int tenon_flush(tenon *t, int timeout_ms);
 
 /* Why the last call of this thread failed, one line without a line feed; "" after a success. Valid
