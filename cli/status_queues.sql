@@ -25,7 +25,7 @@ SELECT s.queue,
        ahead.scheduled,
        ahead.retrying,
        coalesce(d.n, 0) AS dead,
-       greatest(extract(epoch FROM statement_timestamp() - oldest.run_at), 0)::bigint AS oldest_ready_s,
+       extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
        due.looked_at >= $1::bigint AS due_is_more,
        ahead.looked_at >= $1::bigint AS ahead_is_more,
        (SELECT sum(n) FROM dead) >= $1::bigint AS dead_is_more

@@ -151,7 +151,7 @@ DECLARE
     ids  bigint[];
 BEGIN
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
-        PERFORM tenon.refuse('payloads', format('of %s elements', cardinality(payloads)), 'an array of 0 to 100000 JSON values');
+        PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
     IF unique_keys IS NOT NULL THEN
         IF cardinality(unique_keys) <> cardinality(payloads) THEN
@@ -189,7 +189,7 @@ DECLARE
     part text[] := string_to_array(claim, '/');
     n    integer;
 BEGIN
-    IF claim IS NULL OR claim !~ '^[0-9]{1,19}/[0-9]{1,10}/[0-9]{1,17}/[0-9a-f-]{36}$' THEN
+    IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
     WITH gone AS (
@@ -217,7 +217,8 @@ CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
     AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_many, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
@@ -236,7 +237,8 @@ BEGIN
         part := 'finished_' || to_char(day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
         PERFORM pg_advisory_xact_lock(1952804463, 4);  -- two makers at once
-        CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
+        -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
+        CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
         EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);
         EXECUTE format('ALTER TABLE tenon.finished ATTACH PARTITION tenon.%I FOR VALUES FROM (%L) TO (%L)',
                        part, day::timestamptz, (day + 1)::timestamptz);
@@ -288,12 +290,19 @@ CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigin
                    WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
                    ELSE interval '0' END
           FROM judged j WHERE t.id = j.id AND j.dead_of IS NULL
-        RETURNING t.id, t.failures, t.run_at
+        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
     SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
-                      WHEN b.failures > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
+                      WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
+$_$;
+
+CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
 $_$;
 
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
@@ -616,6 +625,8 @@ REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 
