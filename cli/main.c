@@ -27,7 +27,7 @@ static const struct command_row {
     {COMMAND_SETUP, setup_main, 0, 0, "",
      "Make or update the schema tenon in the database, and the queues in RabbitMQ."},
     {COMMAND_ENQUEUE, enqueue_main, 1, 2, "KIND [PAYLOAD | -]",
-     "Enqueue one task and print its id. The payload is JSON, {} by default; - reads it from stdin."},
+     "Enqueue one task and print its id. The payload is JSON, {} by default; - reads stdin."},
     {COMMAND_WORKER, worker_main, 0, 1, "[PAYLOAD-FILE]",
      "Run tasks. With --run-one, run one handler by hand on the payload in a file."},
     {COMMAND_CLEANER, cleaner_main, 0, 0, "",
@@ -114,7 +114,7 @@ static int unknown_command(const char *word)
     return EXIT_USAGE;
 }
 
-/* What scripts ask: tenon options --markdown, --commands or COMMAND, and tenon states --markdown. */
+/* For scripts: tenon options --markdown, --commands or COMMAND; tenon states --markdown. */
 static int print_for_scripts(const char *what, const char *how)
 {
     const struct command_row *row = command_find(how);

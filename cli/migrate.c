@@ -5,8 +5,8 @@
 
 bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
 {
-    /* 1952804463 spells 'teno'; 3 is setup's own. CREATE SCHEMA IF NOT EXISTS alone is not safe in two
-     * sessions at once. */
+    /* 1952804463 spells 'teno'; 3 is setup's own. CREATE SCHEMA IF NOT EXISTS alone is not safe in
+     * two sessions at once. */
     return db_script(db, "SET lock_timeout = 0; SET statement_timeout = 0", f) &&
            db_script(db,
                      dry_run ? "BEGIN READ ONLY"

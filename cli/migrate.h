@@ -1,5 +1,5 @@
-/* The migrations of sql/migrations, applied to a database: forward only, all that are missing in one
- * transaction, so that a database is never halfway. */
+/* The migrations of sql/migrations, applied to a database: forward only, all that are missing in
+ * one transaction, so that a database is never halfway. */
 #ifndef TENON_CLI_MIGRATE_H
 #define TENON_CLI_MIGRATE_H
 
@@ -14,13 +14,13 @@ struct migration_plan {
     size_t first; /* the first missing one of schema_migrations; schema_migrations_n = none */
 };
 
-/* Begin the transaction in which all happens, and wait, as long as it takes, for another setup that is
- * at it. With `dry_run` it waits for nobody and cannot write. */
+/* Begin the transaction in which all happens, and wait, as long as it takes, for another setup that
+ * is at it. With `dry_run` it waits for nobody and cannot write. */
 MUST_CHECK bool migrate_begin(struct db *db, bool dry_run, struct fault *f);
 
 /* See what is missing.
- *   false   SCHEMA: the database has a newer schema that this program cannot use; CONFIG: no right to
- *           read it; others as db_exec() */
+ *   false   SCHEMA: the database has a newer schema that this program cannot use; CONFIG: no right
+ *           to read it; others as db_exec() */
 MUST_CHECK bool migrate_look(struct db *db, struct migration_plan *ret, struct fault *f);
 
 /* Apply what is missing. The caller commits. */

@@ -6,8 +6,8 @@
 
 enum { PAIR_COLUMNS = 14, CELL_BYTES_MAX = 256 };
 
-/* The code point of a well-formed sequence of two or three bytes; 0 for others, which are no concern
- * here. */
+/* The code point of a well-formed sequence of two or three bytes; 0 for others, which are no
+ * concern here. */
 static unsigned code_point(const unsigned char *s)
 {
     if (s[0] >= 0xC2 && s[0] <= 0xDF && s[1]) {
@@ -19,8 +19,8 @@ static unsigned code_point(const unsigned char *s)
     return 0;
 }
 
-/* C1 controls, and Unicode's marks, embeddings, overrides and isolates of direction (UAX 9), and the
- * line and paragraph separators */
+/* C1 controls, and Unicode's marks, embeddings, overrides and isolates of direction (UAX 9), and
+ * the line and paragraph separators */
 static bool is_harmful(unsigned point)
 {
     return (point >= 0x80 && point <= 0x9F) || point == 0x61C || point == 0x200E ||

@@ -1,7 +1,7 @@
 /* What the commands print on stdout, for people and as JSON.
  *
- * Texts come from applications; control characters, and those that turn the direction of writing, are
- * shown as \xNN and \u20NN, so that nothing can speak to the terminal. */
+ * Texts come from applications; control characters, and those that turn the direction of writing,
+ * are shown as \xNN and \u20NN, so that nothing can speak to the terminal. */
 #ifndef TENON_CLI_PRINT_H
 #define TENON_CLI_PRINT_H
 

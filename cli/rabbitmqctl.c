@@ -27,7 +27,7 @@ static void put_word(struct buf *b, const char *text)
 void rabbitmqctl_line(struct buf *b, size_t i, const char *vhost)
 {
     if (i == 0) {
-        /* drop-head, RabbitMQ's default, would drop the oldest wake-ups; refused ones cost nothing */
+        /* drop-head, the default, would drop the oldest wake-ups; refused ones cost nothing */
         buf_put_text(b, "rabbitmqctl set_policy --vhost ");
         put_word(b, vhost);
         buf_printf(b,

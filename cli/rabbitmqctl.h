@@ -1,5 +1,5 @@
-/* The rabbitmqctl lines that an operator may run: what programs may do, and how long a queue may grow.
- * They are policies and permissions, so tenon never sets them itself. */
+/* The rabbitmqctl lines that an operator may run: what programs may do, and how long a queue may
+ * grow. They are policies and permissions, so tenon never sets them itself. */
 #ifndef TENON_CLI_RABBITMQCTL_H
 #define TENON_CLI_RABBITMQCTL_H
 

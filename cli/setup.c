@@ -26,7 +26,7 @@ struct setup {
     struct fault broker_fault;
 };
 
-/* --- doing it ----------------------------------------------------------------------------------- */
+/* --- doing it ------------------------------------------------------------------------------- */
 
 static bool grant(struct setup *s, struct fault *f)
 {
@@ -116,7 +116,7 @@ static void set_up_broker(struct setup *s)
     }
 }
 
-/* --- telling it --------------------------------------------------------------------------------- */
+/* --- telling it ----------------------------------------------------------------------------- */
 
 static void print_schema(const struct setup *s)
 {

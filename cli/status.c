@@ -68,7 +68,7 @@ static void status_clear(struct status *s)
     rows_free(s->finished);
 }
 
-/* --- for people --------------------------------------------------------------------------------- */
+/* --- for people ----------------------------------------------------------------------------- */
 
 /* "100000+" when more rows were there than were looked at. */
 static void put_count(struct table *t, const struct rows *r, size_t row, int column, int is_more)
@@ -170,7 +170,7 @@ static bool print_status(const struct status *s, const char *where, struct fault
     return true;
 }
 
-/* --- as JSON ------------------------------------------------------------------------------------ */
+/* --- as JSON -------------------------------------------------------------------------------- */
 
 static json_t *json_int_or_null(const struct rows *r, size_t row, int column)
 {
@@ -241,7 +241,7 @@ static json_t *json_status(const struct status *s, const char *where)
                      json_unhandled(s->unhandled));
 }
 
-/* --- main --------------------------------------------------------------------------------------- */
+/* --- main ----------------------------------------------------------------------------------- */
 
 static bool status(const struct options *o, struct db **db, struct status *s, struct fault *f)
 {

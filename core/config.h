@@ -1,5 +1,5 @@
-/* The config file, `key = value` lines read by libconfuse; its keys are the names of the options, with
- * - or _, so that the table of core/option.h is the only list of them.
+/* The config file, `key = value` lines read by libconfuse; its keys are the names of the options,
+ * with - or _, so that the table of core/option.h is the only list of them.
  *
  *   # tenon.conf
  *   database-url = "postgresql://app@db.example/app"
@@ -21,8 +21,8 @@ typedef bool config_on_value(void *owner, const struct option_row *row, const ch
                              const char *const *values, size_t n, struct fault *f);
 
 /* Read the file at `path`.
- *   false   CONFIG: it cannot be read; an unknown key or a syntax error, with file and line; or what
- *           `on_value` said; MEMORY */
+ *   false   CONFIG: it cannot be read; an unknown key or a syntax error, with file and line; or
+ *           what `on_value` said; MEMORY */
 MUST_CHECK bool config_read(const char *path, config_on_value *on_value, void *owner,
                             struct fault *f);
 

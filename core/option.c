@@ -68,7 +68,7 @@ const struct option_row *option_find(const char *name)
     return NULL;
 }
 
-/* --- setting a value ---------------------------------------------------------------------------- */
+/* --- setting a value ------------------------------------------------------------------------ */
 
 static void value_empty(struct value *v)
 {
@@ -156,7 +156,7 @@ static bool value_set(struct options *o, const struct option_row *row, enum sour
     return value_set_one(v, row, where, text, f);
 }
 
-/* --- the command line --------------------------------------------------------------------------- */
+/* --- the command line ----------------------------------------------------------------------- */
 
 struct getopt_table {
     struct option
@@ -274,7 +274,7 @@ static bool read_flags(struct options *o, int argc, char **argv, struct fault *f
     return true;
 }
 
-/* --- the environment, the file, the defaults ---------------------------------------------------- */
+/* --- the environment, the file, the defaults ------------------------------------------------ */
 
 static bool read_variable(struct options *o, const struct option_row *row, const char *name,
                           struct fault *f)
@@ -394,7 +394,7 @@ void options_free(struct options *o)
     free(o);
 }
 
-/* --- asking ------------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 enum command options_command(const struct options *o)
 {

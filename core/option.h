@@ -1,8 +1,8 @@
 /* Every option of every command: one table gives the flags, the variables, the config file, --help,
  * docs/options.md and the manual page.
  *
- * A value comes from the command line, else from the environment (TENON_<NAME>, and for the two URLs
- * also DATABASE_URL and AMQP_URL), else from the config file, else from the table. */
+ * A value comes from the command line, else from the environment (TENON_<NAME>, and for the two
+ * URLs also DATABASE_URL and AMQP_URL), else from the config file, else from the table. */
 #ifndef TENON_CORE_OPTION_H
 #define TENON_CORE_OPTION_H
 
@@ -43,12 +43,12 @@ enum option_id {
     OPTION_HANDLERS,       /* worker; path of the handlers file */
     OPTION_HANDLER,        /* worker; repeatable, KIND=COMMAND */
     OPTION_SLOTS,          /* worker; 1..1000 tasks at once, default "auto": the processors */
-    OPTION_PRESENCE_URL, /* worker; direct libpq URL when the database URL goes through a pooler; secret */
-    OPTION_DRAIN_LIMIT, /* worker; duration, default 25s */
-    OPTION_UNTIL_EMPTY, /* worker; flag */
-    OPTION_RUN_ONE,     /* worker; a kind; the argument is the payload's file */
-    OPTION_ONCE,        /* cleaner; flag */
-    OPTION_WINDOW,      /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
+    OPTION_PRESENCE_URL,   /* worker; direct libpq URL when a pooler is in between; secret */
+    OPTION_DRAIN_LIMIT,    /* worker; duration, default 25s */
+    OPTION_UNTIL_EMPTY,    /* worker; flag */
+    OPTION_RUN_ONE,        /* worker; a kind; the argument is the payload's file */
+    OPTION_ONCE,           /* cleaner; flag */
+    OPTION_WINDOW,         /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
     OPTION_COUNT
 };
 
@@ -88,11 +88,11 @@ struct options; /* the values of one run */
 /* "worker" */
 const char *command_word(enum command command);
 
-/* Read the command line of `command`, the environment and the config file. An empty variable counts as
- * not given. With --help the rest is not looked at, and options_read() returns true.
+/* Read the command line of `command`, the environment and the config file. An empty variable counts
+ * as not given. With --help the rest is not looked at, and options_read() returns true.
  *   argv    argv[0] is the command's name; reordered, so that arguments come last
- *   false   CONFIG: an unknown option, a value that is not allowed (which, and what is), a config file
- *           that cannot be read (file and line), a required option that is missing; MEMORY */
+ *   false   CONFIG: an unknown option, a value that is not allowed (which, and what is), a config
+ *           file that cannot be read (file and line), a required option that is missing; MEMORY */
 MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
                              struct fault *f);
 void options_free(struct options *o);
@@ -123,8 +123,8 @@ const struct option_row *option_find(const char *name);
 /* "TENON_LOG_LEVEL" */
 void option_variable(const struct option_row *row, char *text, size_t size);
 
-/* The options of a command as they stand in --help; all of them as docs/options.md. Values are never
- * shown, only defaults. */
+/* The options of a command as they stand in --help; all of them as docs/options.md. Values are
+ * never shown, only defaults. */
 void options_help(FILE *out, enum command command);
 void options_markdown(FILE *out);
 

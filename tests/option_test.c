@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* --- helpers ------------------------------------------------------------------------------------ */
+/* --- helpers -------------------------------------------------------------------------------- */
 
 static char config_path[] = "/tmp/tenon-option-test-XXXXXX";
 
@@ -93,7 +93,7 @@ static void print_markdown(FILE *out, enum command command)
     options_markdown(out);
 }
 
-/* --- the table ---------------------------------------------------------------------------------- */
+/* --- the table ------------------------------------------------------------------------------ */
 
 static void test_rows_are_whole(void **state)
 {
@@ -179,7 +179,7 @@ static void test_secrets_are_never_shown(void **state)
     (void)unsetenv("DATABASE_URL");
 }
 
-/* --- values ------------------------------------------------------------------------------------- */
+/* --- values --------------------------------------------------------------------------------- */
 
 static void test_durations(void **state)
 {
@@ -327,7 +327,7 @@ static void test_lists(void **state)
     (void)unsetenv("TENON_HANDLER");
 }
 
-/* --- the sources -------------------------------------------------------------------------------- */
+/* --- the sources ---------------------------------------------------------------------------- */
 
 static void test_precedence(void **state)
 {

@@ -10,7 +10,7 @@
 
 enum { LIMIT_MS = 30000, RACERS = 5 };
 
-/* --- helpers ------------------------------------------------------------------------------------ */
+/* --- helpers -------------------------------------------------------------------------------- */
 
 static void drop_schema(struct fixture *fx)
 {
@@ -63,7 +63,7 @@ static const char *repository(const char *path)
     return text;
 }
 
-/* --- tests -------------------------------------------------------------------------------------- */
+/* --- tests ---------------------------------------------------------------------------------- */
 
 static void test_fresh_database(void **state)
 {
@@ -216,11 +216,11 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
         test_sql_fails(fx, "42501", "", "%s", refused[i]);
     }
     test_sql(fx, "RESET ROLE");
-    char *functions = test_sql_text(
-        fx,
-        "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc "
-        "WHERE pronamespace = 'tenon'::regnamespace AND has_function_privilege('%s', oid, 'EXECUTE')",
-        role);
+    char *functions = test_sql_text(fx,
+                                    "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc "
+                                    "WHERE pronamespace = 'tenon'::regnamespace "
+                                    "AND has_function_privilege('%s', oid, 'EXECUTE')",
+                                    role);
     assert_string_equal(functions, "cancel enqueue enqueue_many finish queue_of");
     free(functions);
     assert_int_equal(

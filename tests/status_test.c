@@ -1,6 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
-/* `tenon status` and `tenon show`: what they say about tasks in every state, and how far they count. */
+/* `tenon status` and `tenon show`: what they say about tasks in every state, how far they count. */
 #include "tests/support/process.h"
 
 #include <jansson.h>
@@ -8,7 +8,7 @@
 
 enum { LIMIT_MS = 30000, COUNTED_MAX = 100000 };
 
-/* --- helpers ------------------------------------------------------------------------------------ */
+/* --- helpers -------------------------------------------------------------------------------- */
 
 static json_t *run_json(struct fixture *fx, const char *command, const char *id)
 {
@@ -110,7 +110,7 @@ static void put_back(struct fixture *fx, int64_t id, const char *reason, const c
         1);
 }
 
-/* --- status ------------------------------------------------------------------------------------- */
+/* --- status --------------------------------------------------------------------------------- */
 
 static void test_status_of_nothing(void **state)
 {
@@ -222,7 +222,8 @@ static void test_status_stops_counting(void **state)
     test_sql(
         fx,
         "INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, "
-        "announced, queue, kind, payload) SELECT now() - interval '90 s', now(), 1000, 25, i %% 10, "
+        "announced, queue, kind, payload) "
+        "SELECT now() - interval '90 s', now(), 1000, 25, i %% 10, "
         "false, false, 'default', 'mail', '{}' FROM generate_series(1, %d) i",
         COUNTED_MAX + 1000);
     json_t *o = run_json(fx, "status", NULL);
@@ -236,7 +237,7 @@ static void test_status_stops_counting(void **state)
     free(out);
 }
 
-/* --- show --------------------------------------------------------------------------------------- */
+/* --- show ----------------------------------------------------------------------------------- */
 
 static void test_show_says_why(void **state)
 {
