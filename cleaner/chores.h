@@ -1,7 +1,7 @@
 /* The chores: a table of what is to be done, how often, and by whom.
  *
- * Each is a few short statements of limited size that wait for no lock. One call does all that is due
- * and says when it wants to be called again. */
+ * Each is a few short statements of limited size that wait for no lock. One call does all that is
+ * due and says when it wants to be called again. */
 #ifndef TENON_CLEANER_CHORES_H
 #define TENON_CLEANER_CHORES_H
 
@@ -43,8 +43,8 @@ void chores_hurry(struct cleaner *c, enum chore_id id, int64_t now_ms);
 /* --once: has every chore but this one (and the report) had its last turn? */
 bool chores_are_done_but(const struct cleaner *c, enum chore_id id);
 
-/* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is repeated
- * soon, after any other fault later. */
+/* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is
+ * repeated soon, after any other fault later. */
 MUST_CHECK bool leader_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool partitions_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool queues_turn(struct cleaner *c, struct turn *turn, struct fault *f);

@@ -152,7 +152,6 @@ static void once_end(struct cleaner *c)
         log_fault(LOG_ERROR, "cleaner_failed", &f);
         c->exit_code = c->exit_code ? c->exit_code : fault_exit_code(&f);
     }
-    report_now(c);
 }
 
 static void cleaner_close(struct cleaner *c)
@@ -193,6 +192,7 @@ int cleaner_main(const struct options *o)
     if (c->once && !stop_wanted) {
         once_end(c);
     }
+    report_now(c);
     int code = c->exit_code;
     log_event(LOG_INFO, LOG_EVENT("cleaner_stopped"), LOG_NUM("code", code));
     cleaner_close(c);

@@ -22,7 +22,7 @@ static void publish_rows(struct cleaner *c, const struct rows *rows)
 /* When the next row is due, but within a period: rows that workers put back come unannounced. */
 static int64_t next_look(const struct turn *turn, const struct rows *next)
 {
-    if (rows_is_null(next, 0, 0)) {
+    if (rows_count(next) == 0) {
         return turn->next_ms;
     }
     int64_t wait_ms = rows_int(next, 0, 0);

@@ -15,8 +15,8 @@ struct queue {
     struct sweep sweep;
 };
 
-/* Know a queue: the first time, it is declared. false: the name is no queue's, there are too many, or
- * there is no memory; its rows are found by the workers alone. */
+/* Know a queue: the first time, it is declared. false: the name is no queue's, there are too
+ * many, or there is no memory; its rows are found by the workers alone. */
 bool queues_know(struct cleaner *c, const char *name);
 
 /* All of them, in no particular order. ret: how many, at most QUEUES_MAX. Borrowed until the next

@@ -1,6 +1,7 @@
-/* The way through one queue's overlooked rows: by (run_at, id), each row once per sweep, so that a row
- * that nobody can run is not published every second. A sweep that published something is followed by
- * a pause that doubles up to SWEEP_PAUSE_MAX_MS, one that found nothing by SWEEP_PAUSE_MIN_MS. */
+/* The way through one queue's overlooked rows: by (run_at, id), each row once per sweep, so that
+ * a row that nobody can run is not published every second. A sweep that published something is
+ * followed by a pause that doubles up to SWEEP_PAUSE_MAX_MS, one that found nothing by
+ * SWEEP_PAUSE_MIN_MS. */
 #ifndef TENON_CLEANER_DECIDE_SWEEP_H
 #define TENON_CLEANER_DECIDE_SWEEP_H
 

@@ -1,8 +1,8 @@
 /* Which workers are dead, judged by looks at their locks (DESIGN.md, "Who is dead").
  *
- * A worker is dead when its lock was free on looks VERDICT_LOOK_MS apart in one unbroken session that
- * is older than VERDICT_PATIENCE_MS: after a restart of the server all locks are free for a while.
- * If that would be more than half of the fleet and at least two, one look more decides. */
+ * A worker is dead when its lock was free on looks VERDICT_LOOK_MS apart in one unbroken session
+ * that is older than VERDICT_PATIENCE_MS: after a restart of the server all locks are free for a
+ * while. If that would be more than half of the fleet and at least two, one look more decides. */
 #ifndef TENON_CLEANER_DECIDE_VERDICT_H
 #define TENON_CLEANER_DECIDE_VERDICT_H
 

@@ -1,9 +1,9 @@
 /* Which committed rows are news: a watermark on task ids that keeps its gaps.
  *
- * Ids are handed out before the commit, so a lower id can become visible after a higher one. An id
- * below the watermark that was not there yet is a gap, and is asked for by id, ever less often, until
- * it is seen or WATERMARK_GAP_MS have passed (a rollback, or a very long transaction: its rows are
- * found as overlooked ones). */
+ * Ids are handed out before the commit, so a lower id can become visible after a higher one. An
+ * id below the watermark that was not there yet is a gap, and is asked for by id, ever less
+ * often, until it is seen or WATERMARK_GAP_MS have passed (a rollback, or a very long
+ * transaction: its rows are found as overlooked ones). */
 #ifndef TENON_CLEANER_DECIDE_WATERMARK_H
 #define TENON_CLEANER_DECIDE_WATERMARK_H
 
