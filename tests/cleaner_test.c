@@ -170,7 +170,7 @@ static void test_due_rows_become_ready(void **state)
     await_depth(b, "default", 1, LIMIT_MS);
     assert_in_range(now_ms() - begin_ms, 690, 3000);
     assert_true(test_sql_bool(fx,
-                              "SELECT NOT delayed AND run_at >= created_at + interval '0.7 s'"
+                              "SELECT NOT delayed AND run_at >= created_at + interval '0.6 s'"
                               " FROM tenon.task WHERE id = %lld",
                               (long long)id));
     stop(p);
