@@ -59,7 +59,7 @@ struct process *process_spawn(struct fixture *fx, const char *const *argv, const
     static int count;
     struct process *p = calloc(1, sizeof *p);
     const char *slash = strrchr(argv[0], '/');
-    (void)snprintf(p->name, sizeof p->name, "%.20s-%d", slash ? slash + 1 : argv[0], ++count);
+    (void)snprintf(p->name, sizeof p->name, "%.16s-%d", slash ? slash + 1 : argv[0], ++count);
     (void)snprintf(p->out, sizeof p->out, "%s/%s.out", fx->dir, p->name);
     (void)snprintf(p->log, sizeof p->log, "%s/%s.log", fx->dir, p->name);
     /* what a killed worker leaves behind becomes our child, so that processes_end() finds it */
