@@ -143,6 +143,9 @@ static json_t *parse_object(const char *line, size_t bytes, struct fault *f)
 {
     json_error_t error;
     json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!object) { /* an integer over 64 bits, in a result that is none of our business */
+        object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    }
     if (!json_is_object(object)) {
         json_decref(object);
         (void)fault_set(f, FAULT_REFUSED, "a line is no JSON object: %.60s",
@@ -197,8 +200,9 @@ static bool parse_delay(const json_t *delay, struct event *event)
     if (!delay) {
         return true;
     }
-    event->delay_ms = json_integer_value(delay);
-    return json_is_integer(delay) && event->delay_ms >= 0 && event->delay_ms <= DELAY_MS_MAX;
+    double ms = json_number_value(delay);
+    event->delay_ms = (int64_t)ms;
+    return json_is_number(delay) && ms >= 0 && ms <= DELAY_MS_MAX;
 }
 
 static char *copy_bytes(const char *text, size_t bytes)
@@ -216,10 +220,10 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
 {
     const json_t *id = json_object_get(reply, "id");
     const json_t *error = json_object_get(reply, "error");
-    if (!json_is_integer(id)) {
+    if (!json_is_number(id)) {
         return fault_set(f, FAULT_REFUSED, "a reply has no number \"id\"");
     }
-    event->id = json_integer_value(id);
+    event->id = json_is_integer(id) ? json_integer_value(id) : (int64_t)json_real_value(id);
     if (!parse_outcome(json_string_value(json_object_get(reply, "outcome")), &event->outcome)) {
         return fault_set(f, FAULT_REFUSED, "\"outcome\" is not done, failed, later or dead");
     }
@@ -263,7 +267,7 @@ static char *exec_result(const struct child *c)
     if (bytes == 0) {
         return NULL;
     }
-    json_t *value = c->output_cut ? NULL : json_loadb(c->output.data, bytes, JSON_DECODE_ANY, NULL);
+    json_t *value = c->output_cut ? NULL : json_loadb(c->output.data, bytes, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
     buf_init(&reply, 8 * RESULT_BYTES_MAX);
     buf_put_text(&reply, "{\"result\":");
     if (value) {
