@@ -1,0 +1,419 @@
+/* label: sql */
+/* Who may claim what, in which order: claim.sql, look.sql, look_oldest.sql, and the statements that
+ * publish, held against the view tenon.ready. */
+#include "tests/support/claim.h"
+
+#include "cleaner/statements.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+static const struct statement *const looks[] = {&sql_look, &sql_look_oldest};
+
+/* One column of a result as "1,2,3", in the order in which the rows came; free(). */
+static char *column(PGresult *result, int n)
+{
+    char *text = calloc(1, (size_t)PQntuples(result) * 24 + 1);
+    for (int i = 0; i < PQntuples(result); i++) {
+        (void)sprintf(text + strlen(text), "%s%s", i ? "," : "", PQgetvalue(result, i, n));
+    }
+    PQclear(result);
+    return text;
+}
+
+/* Claim with one of the three statements: all ids, or up to `n`. */
+static PGresult *claim(PGconn *conn, const struct statement *st, const char *worker,
+                       const char *queues, const char *kinds, const char *n)
+{
+    if (st != &sql_claim) {
+        const char *const params[] = {worker, queues, kinds, n};
+        return statement_run(conn, st, params, 4);
+    }
+    char *ids = sql_text(
+        conn,
+        "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id FROM tenon.task ORDER BY id LIMIT %s) t",
+        n);
+    const char *const params[] = {worker, ids, queues, kinds};
+    PGresult *result = statement_run(conn, st, params, 4);
+    free(ids);
+    return result;
+}
+
+static int claimed(PGresult *result)
+{
+    int n = PQntuples(result);
+    PQclear(result);
+    return n;
+}
+
+/* Every kind of task there is: each state, each priority, paused and unpaused queues, two kinds. */
+static void make_all_sorts(struct fixture *fx, const char *worker)
+{
+    test_sql(fx,
+             "INSERT INTO tenon.queue (name, paused) VALUES ('stopped', true), ('open', false)");
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue(k, queue => q, priority => p, delay => d)"
+        " FROM unnest('{a,b,unknown}'::text[]) k, unnest('{default,open,stopped,other}'::text[]) q,"
+        " generate_series(0, 9) p, unnest('{0, 1 h}'::interval[]) d");
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET start_time = now(), worker_id = '%s', attempt = 1 WHERE id %% 5 = 0",
+        worker);
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET failures = 1, run_at = now() - interval '1 s' WHERE id %% 7 = 0");
+    test_sql(fx, "SELECT tenon.cancel(id) FROM tenon.task WHERE id %% 11 = 0");
+}
+
+#define READY "SELECT string_agg(id::text, ',' ORDER BY id) FROM tenon.ready"
+
+static void same_ids(struct fixture *fx, PGresult *result, const char *name, const char *where)
+{
+    char *got = column(result, 0);
+    char *sorted = test_sql_text(
+        fx, "SELECT string_agg(i, ',' ORDER BY i::bigint) FROM unnest('{%s}'::text[]) i", got);
+    test_sql(fx, "ROLLBACK");
+    char *want = test_sql_text(fx, READY " WHERE %s", where);
+    assert_true(want && strlen(want) > 20);
+    if (!sorted || strcmp(sorted, want) != 0) {
+        fail_msg("%s: %s, but ready are %s", name, sorted ? sorted : "nothing", want);
+    }
+    free(got);
+    free(sorted);
+    free(want);
+}
+
+static void test_claims_take_what_is_ready(void **state)
+{
+    struct fixture *fx = *state;
+    static const struct statement *const all[] = {&sql_claim, &sql_look, &sql_look_oldest};
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    make_all_sorts(fx, worker);
+    for (size_t i = 0; i < 3; i++) {
+        /* a worker leaves paused queues out, see tick.sql */
+        test_sql(fx, "BEGIN");
+        same_ids(fx, claim(fx->conn, all[i], worker, "{default,open}", "{a,b}", "1000"),
+                 all[i]->name, "queue IN ('default', 'open') AND kind IN ('a', 'b')");
+        test_sql(fx, "BEGIN");
+        same_ids(fx, claim(fx->conn, all[i], worker, "{other}", "{b}", "1000"), all[i]->name,
+                 "queue = 'other' AND kind = 'b'");
+    }
+}
+
+static void test_publishers_take_what_is_ready(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    make_all_sorts(fx, worker);
+    const char *const overlooked[] = {
+        "{default,open,stopped,other}", "{0,0,0,0}", "{0,0,0,0}", "{0,0,0,0}",
+        "{1000,1000,1000,1000}",        "0"};
+    PGresult *result = statement_run(fx->conn, &sql_overlooked, overlooked, 6);
+    test_sql(fx, "BEGIN; CREATE TEMP TABLE got (id bigint)");
+    for (int i = 0; i < PQntuples(result); i++) {
+        test_sql(fx, "INSERT INTO got VALUES (%s)", PQgetvalue(result, i, 1));
+    }
+    PQclear(result);
+    same_ids(fx, PQexec(fx->conn, "SELECT id FROM got"), "overlooked", "true");
+    const char *const fresh[] = {"0", "{}", "1000"};
+    result = statement_run(fx->conn, &sql_fresh, fresh, 3);
+    test_sql(fx, "BEGIN; CREATE TEMP TABLE got (id bigint)");
+    for (int i = 0; i < PQntuples(result); i++) {
+        if (*PQgetvalue(result, i, 3) == 't') {
+            test_sql(fx, "INSERT INTO got VALUES (%s)", PQgetvalue(result, i, 0));
+        }
+    }
+    PQclear(result);
+    /* the delayed ones among them are due.sql's */
+    same_ids(fx, PQexec(fx->conn, "SELECT id FROM got"), "fresh", "NOT delayed AND NOT announced");
+}
+
+/* What runs is claimed by nobody else, however it is asked for. */
+static void test_running_is_taken(void **state)
+{
+    struct fixture *fx = *state;
+    struct claim c;
+    char other[UUID_BYTES];
+    claim_new(fx, &c);
+    worker_make(fx, other);
+    char *before = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
+    assert_int_equal(claimed(claim(fx->conn, &sql_claim, other, "{default}", "{a}", "10")), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(claimed(claim(fx->conn, looks[i], other, "{default}", "{a}", "10")), 0);
+        assert_int_equal(claimed(claim(fx->conn, looks[i], c.worker, "{default}", "{a}", "10")), 0);
+    }
+    char *after = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
+    assert_string_equal(before, after);
+    free(before);
+    free(after);
+}
+
+/* Draining, gone, dead or unknown workers claim nothing. */
+static void test_only_live_workers_claim(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const states[] = {"draining", "left", "dead"};
+    char worker[UUID_BYTES];
+    test_sql(fx, "SELECT tenon.enqueue('a')");
+    for (size_t i = 0; i < 3; i++) {
+        worker_make(fx, worker);
+        test_sql(fx, "UPDATE tenon.worker SET state = '%s' WHERE id = '%s'", states[i], worker);
+        assert_int_equal(claimed(claim(fx->conn, &sql_claim, worker, "{default}", "{a}", "10")), 0);
+        assert_int_equal(claimed(claim(fx->conn, &sql_look, worker, "{default}", "{a}", "10")), 0);
+        assert_int_equal(claimed(
+                             claim(fx->conn, &sql_look_oldest, worker, "{default}", "{a}", "10")),
+                         0);
+    }
+    static const char nobody[] = "00000000-0000-0000-0000-000000000000";
+    assert_int_equal(claimed(claim(fx->conn, &sql_claim, nobody, "{default}", "{a}", "10")), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT attempt FROM tenon.task"), 0);
+}
+
+static void test_what_a_claim_tells(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue('mail', '{\"b\": 1.50, \"a\": \"\xC3\xA9\\n\"}', priority => 7, timeout => '1500 ms', max_attempts => 3,"
+        " trace => '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')");
+    PGresult *result = claim(fx->conn, &sql_claim, worker, "{default}", "{mail}", "10");
+    assert_int_equal(PQntuples(result), 1);
+    static const char *const want[] = {NULL,
+                                       "1",
+                                       NULL,
+                                       "1500",
+                                       "0",
+                                       "3",
+                                       "7",
+                                       "default",
+                                       "mail",
+                                       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                                       "{\"a\": \"\xC3\xA9\\n\", \"b\": 1.50}"};
+    for (int i = 0; i < 11; i++) {
+        assert_true(want[i] == NULL || strcmp(PQgetvalue(result, 0, i), want[i]) == 0);
+    }
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT start_time = timestamptz 'epoch' + %s * interval '1 microsecond' AND worker_id = '%s' AND id = %s"
+        " AND start_time BETWEEN now() - interval '1 min' AND clock_timestamp() FROM tenon.task",
+        PQgetvalue(result, 0, 2), worker, PQgetvalue(result, 0, 0)));
+    PQclear(result);
+}
+
+/* Higher priority first, then older; what is left out by the limit is the lowest and youngest. */
+static void test_order_of_look(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue('a', to_jsonb(p * 10 + n), priority => p, queue => CASE WHEN n < 2 THEN 'default' ELSE 'second' END)"
+        " FROM unnest('{4,0,9,5}'::integer[]) p, generate_series(0, 3) n");
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET run_at = now() - make_interval(mins => 60 - (payload::text::integer %% 10) * 10, secs => priority)");
+    static const char *const want[] = {"90,91,92,93,50", "51,52,53,40,41", "0,1,2,3,42,43"};
+    for (size_t i = 0; i < 3; i++) {
+        PGresult *result = claim(fx->conn, &sql_look, worker, "{default,second}", "{a}",
+                                 i < 2 ? "5" : "10");
+        char *payloads = column(result, 10);
+        char *sorted = test_sql_text(
+            fx,
+            "SELECT string_agg(p, ',' ORDER BY CASE WHEN %d = 2 THEN p::integer ELSE -(p::integer / 10) END, p::integer)"
+            " FROM unnest('{%s}'::text[]) p",
+            (int)i, payloads);
+        assert_string_equal(sorted, want[i]);
+        free(payloads);
+        free(sorted);
+    }
+}
+
+/* By age alone: the oldest of all priorities and queues. */
+static void test_order_of_look_oldest(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue('a', to_jsonb(n), priority => (n * 7) %% 10, queue => CASE WHEN n %% 3 = 0 THEN 'default' ELSE 'second' END)"
+        " FROM generate_series(1, 40) n");
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET run_at = now() - make_interval(mins => 100 - payload::text::integer)");
+    for (int i = 0; i < 4; i++) {
+        PGresult *result = claim(fx->conn, &sql_look_oldest, worker, "{default,second}", "{a}",
+                                 "10");
+        char *payloads = column(result, 10);
+        assert_true(test_sql_bool(
+            fx,
+            "SELECT array_agg(p::integer ORDER BY p::integer) = ARRAY(SELECT generate_series(%d, %d)) FROM unnest('{%s}'::text[]) p",
+            i * 10 + 1, i * 10 + 10, payloads));
+        free(payloads);
+    }
+}
+
+/* Two workers that look at the same time get different tasks, and neither waits. */
+static void test_two_workers_share(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    worker_make(fx, one);
+    worker_make(fx, two);
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "SET lock_timeout = 100");
+    for (size_t i = 0; i < 2; i++) {
+        test_sql(fx, "SELECT tenon.enqueue_many('a', '{1,2,3,4,5,6}')");
+        test_sql(fx, "BEGIN");
+        assert_int_equal(claimed(claim(fx->conn, looks[i], one, "{default}", "{a}", "4")), 4);
+        int second = claimed(claim(other, looks[i], two, "{default}", "{a}", "4"));
+        assert_true(second <= 2);
+        test_sql(fx, "COMMIT");
+        second += claimed(claim(other, looks[i], two, "{default}", "{a}", "4"));
+        assert_int_equal(second, 2);
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE attempt = 1"), 6);
+        test_sql(fx, "DELETE FROM tenon.task");
+    }
+    PQfinish(other);
+}
+
+/* A look reads what it takes, and not what lies in the future, nor what is in other queues. */
+static void test_looks_read_little(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(
+        fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[20000]), delay => '1 h');"
+            "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[5000]), queue => 'other');"
+            "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[100]))");
+    test_sql(
+        fx,
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off");
+    for (size_t i = 0; i < 2; i++) {
+        static const char read[] =
+            "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = 'tenon.task'::regclass";
+        test_sql(fx, "BEGIN");
+        int64_t before = test_sql_int(fx, "%s", read);
+        assert_int_equal(claimed(claim(fx->conn, looks[i], worker, "{default}", "{a}", "50")), 50);
+        int64_t rows = test_sql_int(fx, "%s", read) - before;
+        if (rows > 400) {
+            fail_msg("%s.sql read %lld rows to claim 50", looks[i]->name, (long long)rows);
+        }
+        test_sql(fx, "COMMIT");
+    }
+}
+
+static char *verify(struct fixture *fx, const struct claim *c)
+{
+    char ids[32], attempts[32];
+    (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c->id);
+    (void)snprintf(attempts, sizeof attempts, "{%d}", c->attempt);
+    const char *const params[] = {c->worker, ids, attempts};
+    return column(statement_run(fx->conn, &sql_verify, params, 3), 1);
+}
+
+static void verify_is(struct fixture *fx, const struct claim *c, const char *want)
+{
+    char *got = verify(fx, c);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+/* After an answer that was lost: is it still mine, did it end, or did I lose it? */
+static void test_verify(void **state)
+{
+    struct fixture *fx = *state;
+    struct claim c, other;
+    claim_new(fx, &c);
+    verify_is(fx, &c, "mine");
+    other = c;
+    worker_make(fx, other.worker);
+    verify_is(fx, &other, "");
+    assert_true(claim_finish(fx, &sql_finish, &c, "{}"));
+    verify_is(fx, &c, "ended");
+    verify_is(fx, &other, "");
+    claim_new(fx, &c);
+    free(claim_put_back(fx, &c, "dead", "x", NULL));
+    verify_is(fx, &c, "ended");
+    claim_new(fx, &c);
+    free(claim_put_back(fx, &c, "failed", "x", "0"));
+    verify_is(fx, &c, "");
+    assert_true(claim_take(fx, c.worker, c.id, &other));
+    verify_is(fx, &c, "");
+    verify_is(fx, &other, "mine");
+    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
+    verify_is(fx, &other, "");
+}
+
+static void test_own(void **state)
+{
+    struct fixture *fx = *state;
+    struct claim c, other;
+    claim_new(fx, &c);
+    claim_new(fx, &other);
+    const char *const params[] = {c.worker};
+    PGresult *result = statement_run(fx->conn, &sql_own, params, 1);
+    assert_int_equal(PQntuples(result), 1);
+    assert_true(strtoll(PQgetvalue(result, 0, 0), NULL, 10) == c.id);
+    assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), c.attempt);
+    assert_true(strtoll(PQgetvalue(result, 0, 2), NULL, 10) == c.start_us);
+    PQclear(result);
+}
+
+/* A delayed task whose moment has come is an ordinary one from now on; a started one keeps its run_at. */
+static void test_due(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx,
+             "INSERT INTO tenon.queue (name, paused) VALUES ('stopped', true);"
+             "SELECT tenon.enqueue(k, delay => '1 h') FROM unnest('{ahead,due,started}'::text[]) k;"
+             "SELECT tenon.enqueue('paused', queue => 'stopped', delay => '1 h');"
+             "UPDATE tenon.task SET run_at = now() - interval '1 min' WHERE kind <> 'ahead'");
+    test_sql(fx,
+             "UPDATE tenon.task SET start_time = now(), worker_id = '%s' WHERE kind = 'started'",
+             worker);
+    const char *const params[] = {"10 years", "100"};
+    PGresult *result = statement_run(fx->conn, &sql_due, params, 2);
+    assert_int_equal(PQntuples(result), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_true(
+            test_sql_bool(fx, "SELECT (kind = 'due') = ('%s' = 't') FROM tenon.task WHERE id = %s",
+                          PQgetvalue(result, i, 2), PQgetvalue(result, i, 0)));
+    }
+    PQclear(result);
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT bool_and(delayed = (kind = 'ahead')) AND"
+        " bool_and(CASE kind WHEN 'ahead' THEN run_at > now() + interval '50 min'"
+        " WHEN 'started' THEN run_at < now() - interval '50 s'"
+        " ELSE run_at BETWEEN now() - interval '30 s' AND clock_timestamp() END) FROM tenon.task"));
+    assert_int_equal(claimed(statement_run(fx->conn, &sql_due, params, 2)), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_claims_take_what_is_ready),
+        WITH_DATABASE(test_publishers_take_what_is_ready),
+        WITH_DATABASE(test_running_is_taken),
+        WITH_DATABASE(test_only_live_workers_claim),
+        WITH_DATABASE(test_what_a_claim_tells),
+        WITH_DATABASE(test_order_of_look),
+        WITH_DATABASE(test_order_of_look_oldest),
+        WITH_DATABASE(test_two_workers_share),
+        WITH_DATABASE(test_looks_read_little),
+        WITH_DATABASE(test_verify),
+        WITH_DATABASE(test_own),
+        WITH_DATABASE(test_due),
+    };
+    return RUN_GROUP(tests);
+}
