@@ -283,6 +283,69 @@ static void test_two_workers_share(void **state)
     PQfinish(other);
 }
 
+enum { RACERS = 6, RACE_TASKS = 1500 };
+
+static int answer_of(PGconn *conn)
+{
+    int n = 0;
+    for (PGresult *result; (result = PQgetResult(conn)); PQclear(result)) {
+        if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+            fail_msg("%s", PQresultErrorMessage(result));
+        }
+        n += PQntuples(result);
+    }
+    return n;
+}
+
+/* All racers ask at once, again and again, until everything is claimed: nothing may be claimed twice. */
+static void race(struct fixture *fx, PGconn **conn, const struct statement *st,
+                 const char *const *params)
+{
+    int n = 0;
+    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY");
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", RACE_TASKS);
+    for (int empty = 0; n < RACE_TASKS && empty < 100; empty++) {
+        for (int i = 0; i < RACERS; i++) {
+            assert_int_equal(PQsendQueryParams(conn[i], st->text, 4, NULL, params, NULL, NULL, 0),
+                             1);
+        }
+        for (int i = 0; i < RACERS; i++) {
+            int got = answer_of(conn[i]);
+            n += got;
+            empty = got ? 0 : empty;
+        }
+    }
+    int64_t attempts = test_sql_int(fx, "SELECT sum(attempt) FROM tenon.task");
+    if (n != RACE_TASKS || attempts != RACE_TASKS) {
+        fail_msg("%s.sql: %d tasks were claimed %d times, %lld by their attempts", st->name,
+                 RACE_TASKS, n, (long long)attempts);
+    }
+}
+
+static void test_raced_claims(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    PGconn *conn[RACERS];
+    worker_make(fx, worker);
+    for (int i = 0; i < RACERS; i++) {
+        conn[i] = sql_connect(fx->database_url);
+        sql_run(
+            conn[i],
+            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off");
+    }
+    char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", RACE_TASKS);
+    const char *const look[] = {worker, "{default}", "{a}", "10"};
+    const char *const by_ids[] = {worker, ids, "{default}", "{a}"};
+    race(fx, conn, &sql_look, look);
+    race(fx, conn, &sql_look_oldest, look);
+    race(fx, conn, &sql_claim, by_ids);
+    free(ids);
+    for (int i = 0; i < RACERS; i++) {
+        PQfinish(conn[i]);
+    }
+}
+
 /* A look reads what it takes, and not what lies in the future, nor what is in other queues. */
 static void test_looks_read_little(void **state)
 {
@@ -410,6 +473,7 @@ int main(void)
         WITH_DATABASE(test_order_of_look),
         WITH_DATABASE(test_order_of_look_oldest),
         WITH_DATABASE(test_two_workers_share),
+        WITH_DATABASE(test_raced_claims),
         WITH_DATABASE(test_looks_read_little),
         WITH_DATABASE(test_verify),
         WITH_DATABASE(test_own),
