@@ -8,6 +8,10 @@
 
 static const char session_name[] = "tenon cleaner";
 
+/* The leader asks something every second; a frozen one loses its session, and another leads. */
+static const char session_limit[] = "SET idle_session_timeout = 30000";
+_Static_assert(DB_IDLE_LIMIT_MS == 30000, "the text above says the same limit");
+
 /* Session locks and LISTEN need a backend of our own. */
 static bool check_direct(struct db *db, struct fault *f)
 {
@@ -29,7 +33,7 @@ static bool session_open(struct cleaner *c, struct fault *f)
     if (!db_open(c->database_url, DB_HOT, session_name, &db, f)) {
         return false;
     }
-    if (!check_direct(db, f) || !schema_check(db, f)) {
+    if (!db_script(db, session_limit, f) || !check_direct(db, f) || !schema_check(db, f)) {
         db_close(db);
         return false;
     }
