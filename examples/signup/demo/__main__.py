@@ -196,8 +196,8 @@ class Demo:
                   f"kept: the servers; eval \"$(script/services --dir .services/demo env)\"\n"
                   f"      script/services --dir .services/demo wipe; rm -r .services/demo-run")
         else:
-            self.servers.wipe()
             shutil.rmtree(RUN, ignore_errors=True)
+            self.servers.wipe()
 
 
 def on_signal(number, _frame):
