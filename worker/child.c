@@ -1,5 +1,7 @@
 #include "worker/child.h"
 
+#include "worker/guard.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -116,6 +118,7 @@ bool child_start(struct child *c, const struct handler *h, char *const *env, siz
         return false;
     }
     (void)setpgid(pid, pid); /* both sides do it, so that it is done whoever comes first */
+    guard_watch(pid);
     c->pid = pid;
     c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     keep_ends(c, &p);
@@ -242,6 +245,7 @@ int child_reap(struct child *c, bool kill_group, char *text, size_t size)
     if (kill_group) {
         child_signal(c, SIGKILL); /* before the wait: until then nobody else can have its number */
     }
+    guard_forget(c->pid);
     (void)waitid(P_PID, (id_t)c->pid, &info, WEXITED);
     c->pid = 0;
     if (read(c->failed, &error, sizeof error) == (ssize_t)sizeof error) {

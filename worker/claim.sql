@@ -8,7 +8,8 @@ WITH c AS MATERIALIZED (
     WHERE id = ANY ($2::bigint[])
       AND start_time IS NULL
       AND run_at <= statement_timestamp()
-      AND queue = ANY ($3::text[])
+      AND queue = ANY (ARRAY(SELECT q.queue FROM unnest($3::text[]) AS q (queue)
+                             WHERE NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)))
       AND kind = ANY ($4::text[])
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
     ORDER BY id

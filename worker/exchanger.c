@@ -23,7 +23,6 @@ struct exchanger {
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
     char where[256];
 
-    char *paused;            /* names of paused queues, separated by commas */
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
 
@@ -34,8 +33,8 @@ struct run {
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    int own, verify, finish, put_back, tick, claim, look; /* index of the call, -1 = not asked */
-    bool failed;                                          /* a text did not fit */
+    int own, verify, finish, put_back, claim, look; /* index of the call, -1 = not asked */
+    bool failed;                                    /* a text did not fit */
 };
 
 static const char *end_array(struct run *r, struct buf *b)
@@ -128,27 +127,13 @@ static void add_verify(struct run *r, const char *worker)
     r->verify = add_call(r, &sql_verify, 3, params);
 }
 
-static bool is_listed(const char *list, const char *name)
-{
-    size_t len = strlen(name);
-    for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',') {
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The queues that are not paused, another one first each turn. */
+/* The queues, another one first each turn. */
 static const char *queues_array(struct run *r)
 {
     const struct exchanger_settings *s = &r->e->settings;
     struct buf *b = new_array(r);
     for (size_t i = 0; i < s->n_queues; i++) {
-        const char *queue = s->queues[(i + r->x->turn) % s->n_queues];
-        if (!is_listed(r->e->paused ? r->e->paused : "", queue)) {
-            array_put_text(b, queue);
-        }
+        array_put_text(b, s->queues[(i + r->x->turn) % s->n_queues]);
     }
     return end_array(r, b);
 }
@@ -186,16 +171,6 @@ static void add_claims(struct run *r, const char *worker)
     }
 }
 
-static void add_tick(struct run *r, const char *worker)
-{
-    struct buf *queues = new_array(r);
-    for (size_t i = 0; i < r->e->settings.n_queues; i++) {
-        array_put_text(queues, r->e->settings.queues[i]);
-    }
-    const char *params[] = {worker, end_array(r, queues)};
-    r->tick = add_call(r, &sql_tick, 2, params);
-}
-
 static void add_calls(struct run *r, const char *worker)
 {
     struct exchange *x = r->x;
@@ -213,9 +188,6 @@ static void add_calls(struct run *r, const char *worker)
     }
     if (x->n_put_back > 0) {
         add_put_back(r, worker);
-    }
-    if (x->tick) {
-        add_tick(r, worker);
     }
     if (x->n_ids > 0 || x->n_look > 0) {
         add_claims(r, worker);
@@ -337,10 +309,6 @@ static bool read_answers(struct run *r)
     if (r->put_back >= 0) {
         read_put_back(x, r->calls[r->put_back].rows);
     }
-    if (r->tick >= 0) {
-        free(r->e->paused);
-        r->e->paused = strdup(rows_text(r->calls[r->tick].rows, 0, 1));
-    }
     return read_claims(x, r->claim >= 0 ? r->calls[r->claim].rows : NULL, &x->n_by_id) &&
            read_claims(x, r->look >= 0 ? r->calls[r->look].rows : NULL, &x->n_by_look);
 }
@@ -393,7 +361,6 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
                     .verify = -1,
                     .finish = -1,
                     .put_back = -1,
-                    .tick = -1,
                     .claim = -1,
                     .look = -1};
     if (!connect_session(e, &f)) {
@@ -497,7 +464,6 @@ void exchanger_close(struct exchanger *e)
     (void)pthread_mutex_unlock(&e->mutex);
     (void)pthread_join(e->thread, NULL);
     db_close(e->db);
-    free(e->paused);
     for (size_t i = 0; i < TEXTS; i++) {
         buf_clear(&e->texts[i]);
     }

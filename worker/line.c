@@ -267,7 +267,9 @@ static char *exec_result(const struct child *c)
     if (bytes == 0) {
         return NULL;
     }
-    json_t *value = c->output_cut ? NULL : json_loadb(c->output.data, bytes, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *value = c->output_cut ? NULL
+                                  : json_loadb(c->output.data, bytes,
+                                               JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
     buf_init(&reply, 8 * RESULT_BYTES_MAX);
     buf_put_text(&reply, "{\"result\":");
     if (value) {

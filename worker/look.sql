@@ -7,6 +7,7 @@ WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue
     FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
     ORDER BY p.priority DESC, q.place
 ), c AS MATERIALIZED (
     SELECT t.id

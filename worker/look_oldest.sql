@@ -4,6 +4,7 @@ WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue
     FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) AS q (queue)
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), oldest AS MATERIALIZED (
     SELECT t.id
     FROM ranges r

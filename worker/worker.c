@@ -4,6 +4,7 @@
 #include "core/db.h"
 #include "core/log.h"
 #include "core/now.h"
+#include "worker/guard.h"
 #include "worker/loop.h"
 #include "worker/run_one.h"
 
@@ -155,7 +156,8 @@ static bool open_exchanger(struct worker *w, struct fault *f)
 
 static bool open_all(struct worker *w, struct fault *f)
 {
-    if (!load_options(w, f) || !catch_signals(w, f) || !mailbox_init(&w->mailbox, f) ||
+    if (!load_options(w, f) || !guard_start(f) || !catch_signals(w, f) ||
+        !mailbox_init(&w->mailbox, f) ||
         !children_init(&w->children, w->n_slots, &w->handlers, f) || !make_decider(w, f)) {
         return false;
     }
@@ -186,6 +188,7 @@ static void close_all(struct worker *w)
     exchanger_close(w->loop.exchanger);
     presence_close(w->loop.presence);
     children_clear(&w->children);
+    guard_stop();
     decider_free(w->loop.decider);
     if (w->mailbox.fd > 0) {
         mailbox_clear(&w->mailbox);

@@ -50,7 +50,6 @@ struct exchange {
     bool own;      /* first ask what is ours: the outcome of the last exchange is not known */
     bool unlocked; /* use the form of finish that leaves locked rows out */
     bool oldest;   /* look by age instead of priority */
-    bool tick;     /* read the paused queues */
     bool partitions;
     size_t n_finish, n_put_back, n_verify, n_ids;
     int n_look;
@@ -189,7 +188,7 @@ struct decider {
     bool in_flight, need_own, unlocked_next, failing;
     size_t outcomes_max; /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
-    int64_t next_look_ms, next_tick_ms, next_partitions_ms;
+    int64_t next_look_ms, next_partitions_ms;
     unsigned looks;
 
     bool present;

@@ -98,20 +98,16 @@ static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 
 static void plan_chores(struct decider *d, struct exchange *x, int64_t now_ms)
 {
-    if (now_ms >= d->next_tick_ms) {
-        x->tick = true;
-        d->next_tick_ms = now_ms + LOOK_EVERY_MS;
-    }
     if (now_ms >= d->next_partitions_ms) {
         x->partitions = true;
         d->next_partitions_ms = now_ms + 3600000;
     }
 }
 
-static bool is_worth_it(const struct decider *d, const struct exchange *x)
+static bool is_worth_it(const struct exchange *x)
 {
     bool busy = x->n_finish + x->n_put_back + x->n_verify + x->n_ids > 0 || x->n_look > 0;
-    return busy || x->own || ((x->tick || x->partitions) && d->present && d->stop_level == 0);
+    return busy || x->own || x->partitions;
 }
 
 void plan_exchange(struct decider *d, int64_t now_ms)
@@ -122,7 +118,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
     struct exchange *x = &d->exchange;
     x->own = d->need_own;
     x->unlocked = d->unlocked_next;
-    x->oldest = x->tick = x->partitions = false;
+    x->oldest = x->partitions = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
     x->n_by_id = x->n_by_look = x->n_owned = 0;
     x->n_look = 0;
@@ -135,7 +131,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
         plan_claims(d, x, now_ms);
         plan_chores(d, x, now_ms);
     }
-    if (is_worth_it(d, x)) {
+    if (is_worth_it(x)) {
         d->in_flight = true;
         (void)decider_act(d, ACTION_EXCHANGE);
     } else {
@@ -448,8 +444,8 @@ int64_t plan_due(const struct decider *d)
         due = 0;
     } else if (plan_may_claim(d)) {
         int64_t again = wakeups_due(&d->wakeups);
-        due = d->next_look_ms < d->next_tick_ms ? d->next_look_ms : d->next_tick_ms;
-        due = plan_capacity(d) == 0 ? d->next_tick_ms : again < due ? again : due;
+        due = again < d->next_look_ms ? again : d->next_look_ms;
+        due = plan_capacity(d) == 0 ? d->next_partitions_ms : due;
         due = wants_last_look(d) ? 0 : due;
     }
     return due > d->retry_ms ? due : d->retry_ms;

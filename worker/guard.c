@@ -1,0 +1,102 @@
+#include "worker/guard.h"
+
+#include "worker/decide/decider.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct word {
+    pid_t group;
+    bool watch; /* false: forget it */
+};
+
+static int guard_pipe = -1;
+static pid_t guard_pid;
+
+static void note_word(pid_t groups[SLOTS_MAX], const struct word *w)
+{
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        if (groups[i] == (w->watch ? 0 : w->group)) {
+            groups[i] = w->watch ? w->group : 0;
+            return;
+        }
+    }
+}
+
+/* The whole life of the guard. A Ctrl-C on the terminal is for the worker, which drains. */
+static void guard_live(int fd)
+{
+    static pid_t groups[SLOTS_MAX];
+    struct word w;
+    ssize_t n;
+    (void)setsid();
+    (void)prctl(PR_SET_NAME, "tenon guard");
+    (void)signal(SIGTERM, SIG_IGN);
+    (void)signal(SIGINT, SIG_IGN);
+    (void)dup2(fd, 0);
+    (void)syscall(SYS_close_range, 1U, ~0U, 0U);
+    while ((n = read(0, &w, sizeof w)) != 0) {
+        if (n == (ssize_t)sizeof w) {
+            note_word(groups, &w);
+        } else if (n > 0 || errno != EINTR) {
+            break;
+        }
+    }
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        if (groups[i] > 0) {
+            (void)kill(-groups[i], SIGKILL);
+        }
+    }
+    _exit(0);
+}
+
+bool guard_start(struct fault *f)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        return fault_set(f, FAULT_RETRY, "could not make the guard's pipe: %s", strerror(errno));
+    }
+    guard_pid = fork();
+    if (guard_pid == 0) {
+        (void)close(fds[1]);
+        guard_live(fds[0]);
+    }
+    (void)close(fds[0]);
+    guard_pipe = fds[1];
+    return guard_pid > 0 ||
+           fault_set(f, FAULT_RETRY, "could not fork the guard: %s", strerror(errno));
+}
+
+/* A word is shorter than PIPE_BUF, so it is written whole or not at all. */
+static void send_word(pid_t group, bool watch)
+{
+    struct word w = {.group = group, .watch = watch};
+    ssize_t n = guard_pipe >= 0 ? write(guard_pipe, &w, sizeof w) : 0;
+    (void)n; /* a guard that was killed is missed only if the worker is killed too */
+}
+
+void guard_watch(pid_t group)
+{
+    send_word(group, true);
+}
+
+void guard_forget(pid_t group)
+{
+    send_word(group, false);
+}
+
+void guard_stop(void)
+{
+    if (guard_pipe >= 0) {
+        (void)close(guard_pipe);
+        guard_pipe = -1;
+        (void)waitpid(guard_pid, NULL, 0);
+    }
+}
