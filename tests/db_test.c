@@ -1,5 +1,5 @@
 /* label: sql */
-/* Sessions: what each trouble is called, what is left of a batch that failed, and that nobody hangs. */
+/* Sessions: what each trouble is called, what a failed batch leaves, and that nobody hangs. */
 #include "tests/support/fixture.h"
 
 #include "core/db.h"
@@ -122,7 +122,8 @@ static void test_settings_of_a_session(void **state)
     static const char settings[] =
         "SELECT concat_ws(' ', current_setting('TimeZone'), current_setting('search_path'),"
         " current_setting('transaction_isolation'), current_setting('statement_timeout'),"
-        " current_setting('lock_timeout'), current_setting('enable_seqscan'), current_setting('plan_cache_mode'),"
+        " current_setting('lock_timeout'), current_setting('enable_seqscan'),"
+        " current_setting('plan_cache_mode'),"
         " current_setting('idle_session_timeout'), current_setting('application_name'))";
     static const char *const want[] = {
         [DB_HOT] = "UTC pg_catalog read committed 15s 100ms off force_generic_plan 0 test",
@@ -149,8 +150,8 @@ static void test_rows(void **state)
     struct fixture *fx = *state;
     struct db *db = open_session(fx, DB_PLAIN);
     static const struct statement st = {
-        "values",
-        "SELECT $1::bigint, $2::text, true, false, NULL::bigint, NULL::boolean UNION ALL SELECT 2, 'two', true, true, 1, true"};
+        "values", "SELECT $1::bigint, $2::text, true, false, NULL::bigint,"
+                  " NULL::boolean UNION ALL SELECT 2, 'two', true, true, 1, true"};
     const char *const params[] = {"-9223372036854775808", NULL};
     struct rows *rows = NULL;
     struct fault f = {0};
@@ -176,11 +177,10 @@ static void test_rows(void **state)
 static void test_classes_of_errors(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(
-        fx,
-        "CREATE TABLE public.t (n integer PRIMARY KEY CHECK (n > 0)); INSERT INTO public.t VALUES (1);"
-        "CREATE FUNCTION public.state(text) RETURNS void LANGUAGE plpgsql AS"
-        " $$ BEGIN RAISE 'made' USING ERRCODE = $1; END $$");
+    test_sql(fx, "CREATE TABLE public.t (n integer PRIMARY KEY CHECK (n > 0));"
+                 " INSERT INTO public.t VALUES (1);"
+                 "CREATE FUNCTION public.state(text) RETURNS void LANGUAGE plpgsql AS"
+                 " $$ BEGIN RAISE 'made' USING ERRCODE = $1; END $$");
     static const struct {
         const char *text, *state;
         enum fault_code code;

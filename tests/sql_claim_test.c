@@ -4,6 +4,7 @@
 #include "tests/support/claim.h"
 
 #include "cleaner/statements.h"
+#include "core/buf.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
@@ -13,11 +14,15 @@ static const struct statement *const looks[] = {&sql_look, &sql_look_oldest};
 /* One column of a result as "1,2,3", in the order in which the rows came; free(). */
 static char *column(PGresult *result, int n)
 {
-    char *text = calloc(1, (size_t)PQntuples(result) * 24 + 1);
+    struct buf b;
+    buf_init(&b, 1 << 20);
     for (int i = 0; i < PQntuples(result); i++) {
-        (void)sprintf(text + strlen(text), "%s%s", i ? "," : "", PQgetvalue(result, i, n));
+        buf_put_text(&b, i ? "," : "");
+        buf_put_text(&b, PQgetvalue(result, i, n));
     }
     PQclear(result);
+    char *text = strdup(buf_text(&b));
+    buf_clear(&b);
     return text;
 }
 
@@ -29,10 +34,10 @@ static PGresult *claim(PGconn *conn, const struct statement *st, const char *wor
         const char *const params[] = {worker, queues, kinds, n};
         return statement_run(conn, st, params, 4);
     }
-    char *ids = sql_text(
-        conn,
-        "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id FROM tenon.task ORDER BY id LIMIT %s) t",
-        n);
+    char *ids = sql_text(conn,
+                         "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id"
+                         " FROM tenon.task ORDER BY id LIMIT %s) t",
+                         n);
     const char *const params[] = {worker, ids, queues, kinds};
     PGresult *result = statement_run(conn, st, params, 4);
     free(ids);
@@ -92,10 +97,9 @@ static void test_claims_take_what_is_ready(void **state)
     worker_make(fx, worker);
     make_all_sorts(fx, worker);
     for (size_t i = 0; i < 3; i++) {
-        /* a worker leaves paused queues out, see tick.sql */
         test_sql(fx, "BEGIN");
-        same_ids(fx, claim(fx->conn, all[i], worker, "{default,open}", "{a,b}", "1000"),
-                 all[i]->name, "queue IN ('default', 'open') AND kind IN ('a', 'b')");
+        same_ids(fx, claim(fx->conn, all[i], worker, "{default,open,stopped}", "{a,b}", "1000"),
+                 all[i]->name, "queue IN ('default', 'open', 'stopped') AND kind IN ('a', 'b')");
         test_sql(fx, "BEGIN");
         same_ids(fx, claim(fx->conn, all[i], worker, "{other}", "{b}", "1000"), all[i]->name,
                  "queue = 'other' AND kind = 'b'");
@@ -177,10 +181,10 @@ static void test_what_a_claim_tells(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(
-        fx,
-        "SELECT tenon.enqueue('mail', '{\"b\": 1.50, \"a\": \"\xC3\xA9\\n\"}', priority => 7, timeout => '1500 ms', max_attempts => 3,"
-        " trace => '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')");
+    test_sql(fx,
+             "SELECT tenon.enqueue('mail', '{\"b\": 1.50, \"a\": \"\xC3\xA9\\n\"}', priority => 7,"
+             " timeout => '1500 ms', max_attempts => 3,"
+             " trace => '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')");
     PGresult *result = claim(fx->conn, &sql_claim, worker, "{default}", "{mail}", "10");
     assert_int_equal(PQntuples(result), 1);
     static const char *const want[] = {NULL,
@@ -199,7 +203,8 @@ static void test_what_a_claim_tells(void **state)
     }
     assert_true(test_sql_bool(
         fx,
-        "SELECT start_time = timestamptz 'epoch' + %s * interval '1 microsecond' AND worker_id = '%s' AND id = %s"
+        "SELECT start_time = timestamptz 'epoch' + %s * interval '1 microsecond'"
+        " AND worker_id = '%s' AND id = %s"
         " AND start_time BETWEEN now() - interval '1 min' AND clock_timestamp() FROM tenon.task",
         PQgetvalue(result, 0, 2), worker, PQgetvalue(result, 0, 0)));
     PQclear(result);
@@ -211,13 +216,11 @@ static void test_order_of_look(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(
-        fx,
-        "SELECT tenon.enqueue('a', to_jsonb(p * 10 + n), priority => p, queue => CASE WHEN n < 2 THEN 'default' ELSE 'second' END)"
-        " FROM unnest('{4,0,9,5}'::integer[]) p, generate_series(0, 3) n");
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET run_at = now() - make_interval(mins => 60 - (payload::text::integer %% 10) * 10, secs => priority)");
+    test_sql(fx, "SELECT tenon.enqueue('a', to_jsonb(p * 10 + n), priority => p,"
+                 " queue => CASE WHEN n < 2 THEN 'default' ELSE 'second' END)"
+                 " FROM unnest('{4,0,9,5}'::integer[]) p, generate_series(0, 3) n");
+    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => 60 -"
+                 " (payload::text::integer %% 10) * 10, secs => priority)");
     static const char *const want[] = {"90,91,92,93,50", "51,52,53,40,41", "0,1,2,3,42,43"};
     for (size_t i = 0; i < 3; i++) {
         PGresult *result = claim(fx->conn, &sql_look, worker, "{default,second}", "{a}",
@@ -225,7 +228,8 @@ static void test_order_of_look(void **state)
         char *payloads = column(result, 10);
         char *sorted = test_sql_text(
             fx,
-            "SELECT string_agg(p, ',' ORDER BY CASE WHEN %d = 2 THEN p::integer ELSE -(p::integer / 10) END, p::integer)"
+            "SELECT string_agg(p, ',' ORDER BY CASE WHEN %d = 2 THEN p::integer ELSE -(p::integer"
+            " / 10) END, p::integer)"
             " FROM unnest('{%s}'::text[]) p",
             (int)i, payloads);
         assert_string_equal(sorted, want[i]);
@@ -240,20 +244,19 @@ static void test_order_of_look_oldest(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(
-        fx,
-        "SELECT tenon.enqueue('a', to_jsonb(n), priority => (n * 7) %% 10, queue => CASE WHEN n %% 3 = 0 THEN 'default' ELSE 'second' END)"
-        " FROM generate_series(1, 40) n");
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET run_at = now() - make_interval(mins => 100 - payload::text::integer)");
+    test_sql(fx, "SELECT tenon.enqueue('a', to_jsonb(n), priority => (n * 7) %% 10,"
+                 " queue => CASE WHEN n %% 3 = 0 THEN 'default' ELSE 'second' END)"
+                 " FROM generate_series(1, 40) n");
+    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => 100 -"
+                 " payload::text::integer)");
     for (int i = 0; i < 4; i++) {
         PGresult *result = claim(fx->conn, &sql_look_oldest, worker, "{default,second}", "{a}",
                                  "10");
         char *payloads = column(result, 10);
         assert_true(test_sql_bool(
             fx,
-            "SELECT array_agg(p::integer ORDER BY p::integer) = ARRAY(SELECT generate_series(%d, %d)) FROM unnest('{%s}'::text[]) p",
+            "SELECT array_agg(p::integer ORDER BY p::integer) = ARRAY(SELECT generate_series(%d,"
+            " %d)) FROM unnest('{%s}'::text[]) p",
             i * 10 + 1, i * 10 + 10, payloads));
         free(payloads);
     }
@@ -297,7 +300,7 @@ static int answer_of(PGconn *conn)
     return n;
 }
 
-/* All racers ask at once, again and again, until everything is claimed: nothing may be claimed twice. */
+/* All racers ask at once, again and again, until everything is claimed: nothing twice. */
 static void race(struct fixture *fx, PGconn **conn, const struct statement *st,
                  const char *const *params)
 {
@@ -330,9 +333,9 @@ static void test_raced_claims(void **state)
     worker_make(fx, worker);
     for (int i = 0; i < RACERS; i++) {
         conn[i] = sql_connect(fx->database_url);
-        sql_run(
-            conn[i],
-            "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off");
+        sql_run(conn[i],
+                "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
+                " SET enable_mergejoin = off");
     }
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", RACE_TASKS);
     const char *const look[] = {worker, "{default}", "{a}", "10"};
@@ -356,12 +359,12 @@ static void test_looks_read_little(void **state)
         fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[20000]), delay => '1 h');"
             "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[5000]), queue => 'other');"
             "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[100]))");
-    test_sql(
-        fx,
-        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off");
+    test_sql(fx, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
+                 " SET enable_mergejoin = off");
     for (size_t i = 0; i < 2; i++) {
         static const char read[] =
-            "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables WHERE relid = 'tenon.task'::regclass";
+            "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
+            " WHERE relid = 'tenon.task'::regclass";
         test_sql(fx, "BEGIN");
         int64_t before = test_sql_int(fx, "%s", read);
         assert_int_equal(claimed(claim(fx->conn, looks[i], worker, "{default}", "{a}", "50")), 50);
@@ -430,7 +433,7 @@ static void test_own(void **state)
     PQclear(result);
 }
 
-/* A delayed task whose moment has come is an ordinary one from now on; a started one keeps its run_at. */
+/* A delayed task whose moment has come is an ordinary one; a started one keeps its run_at. */
 static void test_due(void **state)
 {
     struct fixture *fx = *state;

@@ -44,15 +44,16 @@ static void test_defaults(void **state)
 static void test_every_argument(void **state)
 {
     struct fixture *fx = *state;
-    task_is(
-        fx,
-        "tenon.enqueue('mail', '{\"to\": \"x\"}', queue => 'q.1-a_b', priority => 9, unique_key => 'k',"
-        " max_attempts => 1000, timeout => '30 days', trace => '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',"
-        " notify => false, announced => true)",
-        "q.1-a_b 9 1000 2592000000 f t");
+    task_is(fx,
+            "tenon.enqueue('mail', '{\"to\": \"x\"}', queue => 'q.1-a_b', priority => 9,"
+            " unique_key => 'k',"
+            " max_attempts => 1000, timeout => '30 days', trace =>"
+            " '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',"
+            " notify => false, announced => true)",
+            "q.1-a_b 9 1000 2592000000 f t");
     assert_true(test_sql_bool(
-        fx,
-        "SELECT payload = '{\"to\": \"x\"}' AND unique_key = 'k' AND trace LIKE '00-0af%%' FROM tenon.task"));
+        fx, "SELECT payload = '{\"to\": \"x\"}' AND unique_key = 'k' AND trace LIKE '00-0af%%'"
+            " FROM tenon.task"));
     task_is(fx, "tenon.enqueue('mail', '[]', 'x', 0, max_attempts => 1, timeout => '1 ms')",
             "x 0 1 1 f f");
     task_is(fx, "tenon.enqueue('mail', 'null')", "default 4 25 3600000 f f");
@@ -64,9 +65,10 @@ static void test_when(void **state)
 {
     struct fixture *fx = *state;
     task_is(fx, "tenon.enqueue('later', delay => '1 h')", "default 4 25 3600000 t f");
-    assert_true(test_sql_bool(
-        fx,
-        "SELECT run_at - created_at BETWEEN interval '59 min' AND interval '61 min' FROM tenon.task WHERE kind = 'later'"));
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT run_at - created_at BETWEEN interval '59 min' AND interval '61 min'"
+                      " FROM tenon.task WHERE kind = 'later'"));
     task_is(fx, "tenon.enqueue('then', run_at => '2031-01-01 00:00+00')",
             "default 4 25 3600000 t f");
     assert_true(
@@ -89,9 +91,11 @@ static void test_precedence(void **state)
     struct fixture *fx = *state;
     test_sql(
         fx,
-        "INSERT INTO tenon.queue (name, priority, max_attempts, timeout_ms) VALUES ('slow', 1, 2, 3000);"
+        "INSERT INTO tenon.queue (name, priority, max_attempts, timeout_ms) VALUES ('slow', 1, 2,"
+        " 3000);"
         "INSERT INTO tenon.queue (name, priority) VALUES ('default', 2);"
-        "INSERT INTO tenon.kind (name, queue, priority, timeout_ms) VALUES ('mail', 'slow', 7, 7000);"
+        "INSERT INTO tenon.kind (name, queue, priority, timeout_ms) VALUES ('mail', 'slow', 7,"
+        " 7000);"
         "INSERT INTO tenon.kind (name) VALUES ('bare')");
     task_is(fx, "tenon.enqueue('other')", "default 2 25 3600000 f f");
     task_is(fx, "tenon.enqueue('bare')", "default 2 25 3600000 f f");
@@ -105,7 +109,7 @@ static void test_precedence(void **state)
 
 #define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-/* What follows the kind in the call; the message must name the argument, the value and the limit. */
+/* What follows the kind in the call; the message must name argument, value and limit. */
 static const struct {
     const char *kind, *arguments, *says;
 } bad[] = {
@@ -189,7 +193,7 @@ static void test_many(void **state)
     assert_true(test_sql_bool(fx, "SELECT tenon.enqueue_many('a', '{}') = '{}'"));
     assert_true(
         test_sql_bool(fx, "SELECT tenon.enqueue_many('a', '{}', unique_keys => '{}') = '{}'"));
-    /* the ids come in the order of the payloads, and rows in the order of ids are ordered by run_at */
+    /* ids come in the order of the payloads, and in the order of ids lies run_at */
     assert_true(test_sql_bool(
         fx, "WITH e AS MATERIALIZED (SELECT tenon.enqueue_many('a',"
             " (SELECT array_agg(to_jsonb(i) ORDER BY i) FROM generate_series(1, 5000) i)) AS ids)"
@@ -204,9 +208,9 @@ static void test_many(void **state)
         test_sql_bool(fx,
                       "WITH e AS MATERIALIZED (SELECT tenon.enqueue_many('b', '{7,8,9}') AS ids)"
                       " SELECT ids = ARRAY(SELECT generate_series(ids[1], ids[3])) FROM e"));
-    assert_true(test_sql_bool(
-        fx,
-        "SELECT array_agg(payload::text ORDER BY id) = '{7,8,9}' FROM tenon.task WHERE kind = 'b'"));
+    assert_true(
+        test_sql_bool(fx, "SELECT array_agg(payload::text ORDER BY id) = '{7,8,9}' FROM tenon.task"
+                          " WHERE kind = 'b'"));
 }
 
 static void test_many_with_keys(void **state)
@@ -251,7 +255,8 @@ static void test_rollback_leaves_nothing(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.tasks"), 0);
     test_sql(
         fx,
-        "BEGIN; SELECT tenon.enqueue('a'); SAVEPOINT s; SELECT tenon.enqueue('b'); ROLLBACK TO s; COMMIT");
+        "BEGIN; SELECT tenon.enqueue('a'); SAVEPOINT s; SELECT tenon.enqueue('b'); ROLLBACK TO s;"
+        " COMMIT");
     assert_true(test_sql_bool(fx, "SELECT array_agg(kind) = '{a}' FROM tenon.tasks"));
 }
 
@@ -298,7 +303,7 @@ static void test_unique_key_raced(void **state)
     }
 }
 
-/* Whoever waits for a transaction that holds the key gets its task, or, after a rollback, one of its own. */
+/* Who waits for the holder of a key gets its task; after its rollback, one of his own. */
 static void holder_ends(struct fixture *fx, const char *how, bool same)
 {
     PGconn *other = sql_connect(fx->database_url);
@@ -325,7 +330,7 @@ static void test_unique_key_in_an_open_transaction(void **state)
     holder_ends(fx, "ROLLBACK", false);
 }
 
-/* In a snapshot that cannot see the holder, the error says that the transaction may be run again. */
+/* In a snapshot that cannot see the holder, the error says: run the transaction again. */
 static void test_unique_key_that_cannot_be_seen(void **state)
 {
     struct fixture *fx = *state;
@@ -427,12 +432,11 @@ static void test_functions_are_closed(void **state)
 static void test_hostile_search_path(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(
-        fx,
-        "CREATE SCHEMA evil;"
-        "CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql RETURN 'epoch'::timestamptz;"
-        "CREATE TEMP TABLE task (id bigint);"
-        "SET search_path = evil, pg_catalog");
+    test_sql(fx, "CREATE SCHEMA evil;"
+                 "CREATE FUNCTION evil.clock_timestamp() RETURNS timestamptz LANGUAGE sql RETURN"
+                 " 'epoch'::timestamptz;"
+                 "CREATE TEMP TABLE task (id bigint);"
+                 "SET search_path = evil, pg_catalog");
     test_sql(fx, "SELECT tenon.enqueue('a')");
     assert_true(test_sql_bool(fx, "SELECT run_at > '2020-01-01' FROM tenon.task"));
 }

@@ -88,11 +88,11 @@ static void do_cancel(struct fixture *fx, const struct claim *c)
 /* Time goes by: for the task, everything is two hours ago. */
 static void do_time(struct fixture *fx, const struct claim *c)
 {
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET run_at = run_at - interval '2 h', created_at = created_at - interval '2 h',"
-        " start_time = start_time - interval '2 h' WHERE id = %lld",
-        (long long)c->id);
+    test_sql(fx,
+             "UPDATE tenon.task SET run_at = run_at - interval '2 h',"
+             " created_at = created_at - interval '2 h',"
+             " start_time = start_time - interval '2 h' WHERE id = %lld",
+             (long long)c->id);
 }
 
 static void do_due(struct fixture *fx, const struct claim *c)
@@ -139,7 +139,8 @@ static void do_forget(struct fixture *fx, const struct claim *c)
     (void)c;
     test_sql(
         fx,
-        "DO $$ DECLARE part text := 'finished_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'); BEGIN"
+        "DO $$ DECLARE part text := 'finished_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD');"
+        " BEGIN"
         " EXECUTE format('ALTER TABLE tenon.finished DETACH PARTITION tenon.%%I', part);"
         " EXECUTE format('DROP TABLE tenon.%%I', part); END $$;"
         "SELECT tenon.make_partitions()");
@@ -236,10 +237,11 @@ static void make(struct fixture *fx, enum task_state state, struct claim *c)
         test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
     } else if (state == TASK_RUNNING && doing->was) {
         test_sql(fx, "UPDATE tenon.task SET %s WHERE id = %lld", doing->was, (long long)c->id);
-        c->start_us = test_sql_int(
-            fx,
-            "SELECT (extract(epoch FROM start_time) * 1000000)::bigint FROM tenon.task WHERE id = %lld",
-            (long long)c->id);
+        c->start_us =
+            test_sql_int(fx,
+                         "SELECT (extract(epoch FROM start_time) * 1000000)::bigint FROM tenon.task"
+                         " WHERE id = %lld",
+                         (long long)c->id);
     }
 }
 
@@ -315,9 +317,9 @@ static void test_words_are_those_of_the_view(void **state)
 {
     struct fixture *fx = *state;
     char *view = test_sql_text(
-        fx,
-        "SELECT pg_get_viewdef('tenon.tasks') || pg_get_constraintdef(oid) FROM pg_constraint"
-        " WHERE conrelid = 'tenon.finished'::regclass AND pg_get_constraintdef(oid) LIKE '%%outcome%%'");
+        fx, "SELECT pg_get_viewdef('tenon.tasks') || pg_get_constraintdef(oid) FROM pg_constraint"
+            " WHERE conrelid = 'tenon.finished'::regclass AND pg_get_constraintdef(oid) LIKE"
+            " '%%outcome%%'");
     for (int i = 0; i < TASK_STATE_COUNT; i++) {
         char quoted[32];
         (void)snprintf(quoted, sizeof quoted, "'%s'", task_state_word((enum task_state)i));

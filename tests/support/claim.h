@@ -26,8 +26,8 @@ bool claim_take(struct fixture *fx, const char *worker, int64_t id, struct claim
 /* Enqueue a task of kind a and claim it for a new worker. */
 void claim_new(struct fixture *fx, struct claim *ret);
 
-/* worker/put_back.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when nothing
- * was changed; free(). */
+/* worker/put_back.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when
+ * nothing was changed; free(). */
 char *claim_put_back(struct fixture *fx, const struct claim *c, const char *reason,
                      const char *error, const char *delay_ms);
 

@@ -68,7 +68,8 @@ static void make_database(struct fixture *fx)
     sql_run(fx->conn, "SELECT tenon.make_partitions()");
 }
 
-/* Whoever holds the lock (hashtext('tenon tests'), n) on the maintenance database owns vhost t<n>. */
+/* Whoever holds the lock (hashtext('tenon tests'), n) on the maintenance
+ * database owns the virtual host t<n>. */
 static int lock_vhost(PGconn *maintenance)
 {
     for (int try = 0; try < VHOST_TRIES; try++) {
@@ -135,7 +136,8 @@ static void empty_vhost(struct fixture *fx)
 
 static void make_dir(struct fixture *fx)
 {
-    (void)snprintf(fx->dir, sizeof fx->dir, "/tmp/tenon-test.XXXXXX");
+    const char *tmp = getenv("TMPDIR");
+    (void)snprintf(fx->dir, sizeof fx->dir, "%s/tenon-test.XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(fx->dir)) {
         fail_msg("could not make %s: %s", fx->dir, strerror(errno));
     }

@@ -1,5 +1,5 @@
-/* What a test stands on: a database and a virtual host of its own, a directory, and processes that do
- * not outlive it.
+/* What a test stands on: a database and a virtual host of its own, a directory, and processes that
+ * do not outlive it.
  *
  *   static void test_x(void **state) { struct fixture *fx = *state; ... }
  *   const struct CMUnitTest tests[] = {WITH_SERVERS(test_x), WITH_DATABASE(test_y)};
@@ -17,8 +17,8 @@ struct fixture {
     char database_url[512];
     char vhost[16]; /* "" when the test did not ask for one */
     char amqp_url[512];
-    char dir[64];        /* empty at the start, removed at the end unless TEST_KEEP is set */
-    char journal[80];    /* where handlers write, see journal.h */
+    char dir[200];       /* empty at the start, removed at the end unless TEST_KEEP is set */
+    char journal[256];   /* where handlers write, see journal.h */
     PGconn *conn;        /* on the own database, as its owner */
     PGconn *maintenance; /* on the database of DATABASE_URL; holds the lock on the virtual host */
     struct process *processes;

@@ -1,4 +1,4 @@
-/* The journal: what handlers themselves say about their runs. Verdicts come from it, not from tenon.
+/* The journal: what handlers themselves say about their runs. Verdicts come from it.
  *
  * Handlers append with O_APPEND to the file TEST_JOURNAL, one line per write(2):
  *   <task id> <attempt> <pid> start|end <CLOCK_REALTIME, nanoseconds> */

@@ -9,8 +9,8 @@
 struct process {
     pid_t pid;
     char name[32];
-    char out[128]; /* the file with its stdout */
-    char log[128]; /* the file with its stderr */
+    char out[256]; /* the file with its stdout */
+    char log[256]; /* the file with its stderr */
     bool gone;
     int status; /* exit code, or 128 + signal; when gone */
     struct process *next;
@@ -18,7 +18,7 @@ struct process {
 
 /* Start a program. It gets the test's environment with DATABASE_URL, AMQP_URL ("none" without a
  * virtual host) and TEST_JOURNAL set to the fixture's, and then `env`, each "NAME=value" (a bare
- * "NAME" is unset); NULL = nothing more. `argv` ends with NULL; its first word is looked for in PATH. */
+ * "NAME" is unset); NULL = nothing more. `argv` ends with NULL; PATH is searched. */
 struct process *process_spawn(struct fixture *fx, const char *const *argv, const char *const *env);
 
 /* The program tenon: TENON(fx, "worker", "--slots", "2"). */
@@ -29,8 +29,8 @@ struct process *tenon_spawn(struct fixture *fx, const char *const *args, const c
 #define TENON_RUN(fx, code, ...) tenon_run((fx), (code), (const char *const[]){__VA_ARGS__, NULL})
 char *tenon_run(struct fixture *fx, int code, const char *const *args);
 
-/* Wait until a line of its log contains `text`, e.g. "event=worker_ready"; fails, with the end of the
- * log, when the process ends before or after limit_ms. */
+/* Wait until a line of its log contains `text`, e.g. "event=worker_ready"; fails, with the end of
+ * the log, when the process ends before or after limit_ms. */
 void process_await_line(struct process *p, const char *text, int64_t limit_ms);
 
 /* How many lines of its log contain `text`. */

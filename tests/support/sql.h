@@ -1,5 +1,5 @@
 /* SQL in tests: run it, get one value, wait for a condition. Every error fails the test, with the
- * statement's text. `fmt` is printf's; a value that is text is put in with %s and quotes of its own. */
+ * statement's text. `fmt` is printf's; a text value needs its own quotes around %s. */
 #ifndef TENON_TESTS_SUPPORT_SQL_H
 #define TENON_TESTS_SUPPORT_SQL_H
 
@@ -24,7 +24,7 @@ char *sql_text(PGconn *conn, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void sql_fails(PGconn *conn, const char *state, const char *parts, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
 
-/* Ask every 5 ms until the first column is true; fail after limit_ms with the last row that came. */
+/* Ask every 5 ms until the first column is true; fail after limit_ms with the last row. */
 void sql_await(PGconn *conn, int64_t limit_ms, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* The same with the text already made; for wrappers. */
