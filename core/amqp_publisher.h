@@ -5,8 +5,9 @@
  * thread connects when it has something to publish, and again after a fault, with a jittered pause
  * of 0.1 s doubling to 10 s. Every PUBLISHER_ASK_EVERY publishes or second it asks for a queue's
  * depth, and above the window it drops what is offered: RabbitMQ holds a window on the backlog,
- * never the backlog. Exchange `tenon` (direct, durable), routing key = queue name, queue
- * `tenon.<queue>`, persistent messages, mandatory; the body is the id in decimal. */
+ * never the backlog (about: what was under way when the depth was asked for may come on top).
+ * Exchange `tenon` (direct, durable), routing key = queue name, queue `tenon.<queue>`, persistent
+ * messages, mandatory; the body is the id in decimal. */
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
 #define TENON_CORE_AMQP_PUBLISHER_H
 
