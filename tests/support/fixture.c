@@ -166,8 +166,8 @@ int fixture_setup_database(void **state)
 {
     struct fixture *fx = calloc(1, sizeof *fx);
     *state = fx;
+    make_database(fx); /* first, as it fails where there are no servers */
     make_dir(fx);
-    make_database(fx);
     return 0;
 }
 
