@@ -154,6 +154,7 @@ static void test_bad_replies(void **state)
                                         "{\"id\":7,\"outcome\":\"ok\"}",
                                         "{\"id\":7,\"outcome\":null}",
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":-1}",
+        "{\"id\":7,\"outcome\":\"failed\",\"delay_ms\":0}",
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":\"5\"}",
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":99999999999}",
                                         "{\"id\":7,\"id\":8,\"outcome\":\"done\"}",

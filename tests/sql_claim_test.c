@@ -1,7 +1,7 @@
 /* label: sql */
 /* Who may claim what, in which order: claim.sql, look.sql, look_oldest.sql, and the statements that
  * publish, held against the view tenon.ready. */
-#include "tests/support/claim.h"
+#include "tests/support/held.h"
 
 #include "cleaner/statements.h"
 #include "core/buf.h"
@@ -139,9 +139,9 @@ static void test_publishers_take_what_is_ready(void **state)
 static void test_running_is_taken(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
+    struct held c;
     char other[UUID_BYTES];
-    claim_new(fx, &c);
+    held_new(fx, &c);
     worker_make(fx, other);
     char *before = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
     assert_int_equal(claimed(claim(fx->conn, &sql_claim, other, "{default}", "{a}", "10")), 0);
@@ -376,7 +376,7 @@ static void test_looks_read_little(void **state)
     }
 }
 
-static char *verify(struct fixture *fx, const struct claim *c)
+static char *verify(struct fixture *fx, const struct held *c)
 {
     char ids[32], attempts[32];
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c->id);
@@ -385,7 +385,7 @@ static char *verify(struct fixture *fx, const struct claim *c)
     return column(statement_run(fx->conn, &sql_verify, params, 3), 1);
 }
 
-static void verify_is(struct fixture *fx, const struct claim *c, const char *want)
+static void verify_is(struct fixture *fx, const struct held *c, const char *want)
 {
     char *got = verify(fx, c);
     assert_string_equal(got, want);
@@ -396,22 +396,22 @@ static void verify_is(struct fixture *fx, const struct claim *c, const char *wan
 static void test_verify(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c, other;
-    claim_new(fx, &c);
+    struct held c, other;
+    held_new(fx, &c);
     verify_is(fx, &c, "mine");
     other = c;
     worker_make(fx, other.worker);
     verify_is(fx, &other, "");
-    assert_true(claim_finish(fx, &sql_finish, &c, "{}"));
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     verify_is(fx, &c, "ended");
     verify_is(fx, &other, "");
-    claim_new(fx, &c);
-    free(claim_put_back(fx, &c, "dead", "x", NULL));
+    held_new(fx, &c);
+    free(held_put_back(fx, &c, "dead", "x", NULL));
     verify_is(fx, &c, "ended");
-    claim_new(fx, &c);
-    free(claim_put_back(fx, &c, "failed", "x", "0"));
+    held_new(fx, &c);
+    free(held_put_back(fx, &c, "failed", "x", "0"));
     verify_is(fx, &c, "");
-    assert_true(claim_take(fx, c.worker, c.id, &other));
+    assert_true(held_take(fx, c.worker, c.id, &other));
     verify_is(fx, &c, "");
     verify_is(fx, &other, "mine");
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
@@ -421,9 +421,9 @@ static void test_verify(void **state)
 static void test_own(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c, other;
-    claim_new(fx, &c);
-    claim_new(fx, &other);
+    struct held c, other;
+    held_new(fx, &c);
+    held_new(fx, &other);
     const char *const params[] = {c.worker};
     PGresult *result = statement_run(fx->conn, &sql_own, params, 1);
     assert_int_equal(PQntuples(result), 1);

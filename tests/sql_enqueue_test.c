@@ -1,6 +1,6 @@
 /* label: sql */
 /* tenon.enqueue and tenon.enqueue_many: every argument, every default, every bad input. */
-#include "tests/support/claim.h"
+#include "tests/support/held.h"
 
 #include "core/now.h"
 
@@ -345,22 +345,22 @@ static void test_unique_key_that_cannot_be_seen(void **state)
 static void test_unique_key_is_free_again(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    char worker[UUID_BYTES], text[CLAIM_TEXT_BYTES];
+    struct held c;
+    char worker[UUID_BYTES], text[HELD_TEXT_BYTES];
     worker_make(fx, worker);
     static const char *const ends[] = {"done", "cancelled", "dead"};
     for (size_t i = 0; i < 3; i++) {
         int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')");
         assert_int_equal(test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')"), id);
-        assert_true(claim_take(fx, worker, id, &c));
+        assert_true(held_take(fx, worker, id, &c));
         assert_int_equal(test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')"), id);
-        claim_text(&c, text);
+        held_text(&c, text);
         if (i == 0) {
             test_sql(fx, "SELECT tenon.finish('%s')", text);
         } else if (i == 1) {
             test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)id);
         } else {
-            free(claim_put_back(fx, &c, "dead", "never", NULL));
+            free(held_put_back(fx, &c, "dead", "never", NULL));
         }
         assert_state(fx, id, ends[i]);
         assert_true(test_sql_int(fx, "BEGIN; SELECT tenon.enqueue('a', unique_key => 'k')") > id);
@@ -402,10 +402,10 @@ static void test_producer_role(void **state)
     for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
         sql_fails(app, "42501", "permission denied", "%s", denied[i]);
     }
-    struct claim c;
-    char text[CLAIM_TEXT_BYTES];
-    claim_new(fx, &c);
-    claim_text(&c, text);
+    struct held c;
+    char text[HELD_TEXT_BYTES];
+    held_new(fx, &c);
+    held_text(&c, text);
     sql_run(app, "SELECT tenon.finish('%s')", text);
     assert_state(fx, c.id, "done");
     PQfinish(app);

@@ -1,15 +1,15 @@
 /* label: sql */
 /* The rest of a task's life in SQL: put_back, finish, cancel, the view, partitions. */
-#include "tests/support/claim.h"
+#include "tests/support/held.h"
 
 #include "worker/statements.h"
 
 #include <stdio.h>
 
-static void put_back_is(struct fixture *fx, const struct claim *c, const char *reason,
+static void put_back_is(struct fixture *fx, const struct held *c, const char *reason,
                         const char *error, const char *delay_ms, const char *state)
 {
-    char *got = claim_put_back(fx, c, reason, error, delay_ms);
+    char *got = held_put_back(fx, c, reason, error, delay_ms);
     if (strcmp(got, state) != 0) {
         fail_msg("put_back %s: \"%s\", not \"%s\"", reason, got, state);
     }
@@ -20,7 +20,7 @@ static void put_back_is(struct fixture *fx, const struct claim *c, const char *r
 }
 
 /* Is this true of the task's row in a table? */
-static bool row_is(struct fixture *fx, const struct claim *c, const char *table,
+static bool row_is(struct fixture *fx, const struct held *c, const char *table,
                    const char *condition)
 {
     return test_sql_bool(fx, "SELECT %s FROM tenon.%s WHERE id = %lld", condition, table,
@@ -30,8 +30,8 @@ static bool row_is(struct fixture *fx, const struct claim *c, const char *table,
 static void test_failed(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     put_back_is(fx, &c, "failed", "no such host", NULL, "retrying");
     assert_true(
         row_is(fx, &c, "task",
@@ -44,8 +44,8 @@ static void test_failed(void **state)
 static void test_failed_with_a_delay(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     put_back_is(fx, &c, "failed", "busy", "90000", "retrying");
     assert_true(
         row_is(fx, &c, "task",
@@ -55,12 +55,12 @@ static void test_failed_with_a_delay(void **state)
 static void test_failed_for_the_last_time(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     test_sql(fx,
              "UPDATE tenon.task SET max_attempts = 3, failures = 1, trace = 't', unique_key = 'k'");
     put_back_is(fx, &c, "failed", "second", "0", "ready");
-    assert_true(claim_take(fx, c.worker, c.id, &c));
+    assert_true(held_take(fx, c.worker, c.id, &c));
     put_back_is(fx, &c, "failed", "third", NULL, "dead");
     assert_true(
         row_is(fx, &c, "dead",
@@ -75,8 +75,8 @@ static void test_failed_for_the_last_time(void **state)
 static void test_later(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     put_back_is(fx, &c, "later", NULL, "60000", "scheduled");
     assert_true(row_is(fx, &c, "task",
                        "failures = 0 AND crashes = 0 AND attempt = 1 AND last_error IS NULL"
@@ -86,8 +86,8 @@ static void test_later(void **state)
 static void test_released(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     test_sql(fx, "UPDATE tenon.task SET last_error = 'before'");
     put_back_is(fx, &c, "released", NULL, NULL, "ready");
     assert_true(row_is(fx, &c, "task",
@@ -98,14 +98,14 @@ static void test_released(void **state)
 static void test_crashed(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     put_back_is(fx, &c, "crashed", "signal 11", NULL, "ready");
-    assert_true(claim_take(fx, c.worker, c.id, &c));
+    assert_true(held_take(fx, c.worker, c.id, &c));
     put_back_is(fx, &c, "crashed", "signal 11", "60000", "retrying");
     assert_true(row_is(fx, &c, "task", "crashes = 2 AND failures = 0"));
     test_sql(fx, "UPDATE tenon.task SET run_at = now()");
-    assert_true(claim_take(fx, c.worker, c.id, &c));
+    assert_true(held_take(fx, c.worker, c.id, &c));
     put_back_is(fx, &c, "crashed", "signal 9", NULL, "dead");
     assert_true(row_is(fx, &c, "dead",
                        "reason = 'crashes' AND crashes = 3 AND failures = 0 AND attempt = 3"
@@ -115,18 +115,18 @@ static void test_crashed(void **state)
 static void test_expired_and_over(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     put_back_is(fx, &c, "expired", "ran 61 s", NULL, "retrying");
     assert_true(row_is(fx, &c, "task", "failures = 1 AND run_at > now() + interval '14 s'"));
-    claim_new(fx, &c);
+    held_new(fx, &c);
     test_sql(fx, "UPDATE tenon.task SET max_attempts = 1 WHERE id = %lld", (long long)c.id);
     put_back_is(fx, &c, "expired", "ran 61 s", NULL, "dead");
     assert_true(row_is(fx, &c, "dead", "reason = 'failures'"));
-    claim_new(fx, &c);
+    held_new(fx, &c);
     put_back_is(fx, &c, "over", "ran 61 s", NULL, "dead");
     assert_true(row_is(fx, &c, "dead", "reason = 'deadline' AND failures = 0"));
-    claim_new(fx, &c);
+    held_new(fx, &c);
     put_back_is(fx, &c, "dead", "no such user", NULL, "dead");
     assert_true(row_is(fx, &c, "dead",
                        "reason = 'handler' AND failures = 0 AND last_error = 'no such user'"));
@@ -135,10 +135,10 @@ static void test_expired_and_over(void **state)
 static void test_long_errors_are_cut(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
-    char text[CLAIM_TEXT_BYTES];
-    claim_text(&c, text);
+    struct held c;
+    held_new(fx, &c);
+    char text[HELD_TEXT_BYTES];
+    held_text(&c, text);
     assert_true(test_sql_bool(
         fx,
         "SELECT state = 'retrying' FROM tenon.put_back('{%lld}', '{1}', '{%lld}', '%s', '{failed}',"
@@ -151,10 +151,10 @@ static void test_long_errors_are_cut(void **state)
 static void test_fence(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c, wrong[4];
+    struct held c, wrong[4];
     static const char *const reasons[] = {"failed",  "later", "released", "crashed",
                                           "expired", "over",  "dead"};
-    claim_new(fx, &c);
+    held_new(fx, &c);
     wrong[0] = wrong[1] = wrong[2] = wrong[3] = c;
     wrong[0].attempt++;
     wrong[1].start_us++;
@@ -162,13 +162,13 @@ static void test_fence(void **state)
     wrong[3].id++;
     char *before = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
     for (size_t i = 0; i < 4; i++) {
-        char text[CLAIM_TEXT_BYTES];
-        claim_text(&wrong[i], text);
+        char text[HELD_TEXT_BYTES];
+        held_text(&wrong[i], text);
         for (size_t k = 0; k < sizeof reasons / sizeof *reasons; k++) {
             put_back_is(fx, &wrong[i], reasons[k], "x", NULL, "");
         }
-        assert_false(claim_finish(fx, &sql_finish, &wrong[i], "{}"));
-        assert_false(claim_finish(fx, &sql_finish_unlocked, &wrong[i], "{}"));
+        assert_false(held_finish(fx, &sql_finish, &wrong[i], "{}"));
+        assert_false(held_finish(fx, &sql_finish_unlocked, &wrong[i], "{}"));
         test_sql_fails(fx, "55000", "is not valid any more|roll back", "SELECT tenon.finish('%s')",
                        text);
     }
@@ -177,7 +177,7 @@ static void test_fence(void **state)
     free(before);
     free(after);
     /* and the claim itself is still good */
-    assert_true(claim_finish(fx, &sql_finish, &c, "{\"result\": 1}"));
+    assert_true(held_finish(fx, &sql_finish, &c, "{\"result\": 1}"));
     assert_true(row_is(fx, &c, "finished", "result = '1'"));
 }
 
@@ -185,14 +185,14 @@ static void test_fence(void **state)
 static void test_fence_of_one_worker(void **state)
 {
     struct fixture *fx = *state;
-    struct claim old, c;
-    claim_new(fx, &old);
+    struct held old, c;
+    held_new(fx, &old);
     put_back_is(fx, &old, "released", NULL, NULL, "ready");
-    assert_true(claim_take(fx, old.worker, old.id, &c));
+    assert_true(held_take(fx, old.worker, old.id, &c));
     assert_int_equal(c.attempt, 2);
     put_back_is(fx, &old, "failed", "late", NULL, "");
-    assert_false(claim_finish(fx, &sql_finish, &old, "{}"));
-    assert_true(claim_finish(fx, &sql_finish_unlocked, &c, "{}"));
+    assert_false(held_finish(fx, &sql_finish, &old, "{}"));
+    assert_true(held_finish(fx, &sql_finish_unlocked, &c, "{}"));
     assert_state(fx, c.id, "done");
 }
 
@@ -200,17 +200,17 @@ static void test_fence_of_one_worker(void **state)
 static void test_locked_rows_are_skipped(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c, free_one;
-    claim_new(fx, &c);
-    claim_new(fx, &free_one);
+    struct held c, free_one;
+    held_new(fx, &c);
+    held_new(fx, &free_one);
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; SELECT FROM tenon.task WHERE id = %lld FOR UPDATE", (long long)c.id);
     put_back_is(fx, &c, "failed", "x", NULL, "");
-    assert_false(claim_finish(fx, &sql_finish_unlocked, &c, "{}"));
+    assert_false(held_finish(fx, &sql_finish_unlocked, &c, "{}"));
     put_back_is(fx, &free_one, "failed", "x", NULL, "retrying");
     test_sql(fx, "SET lock_timeout = 100");
-    char text[CLAIM_TEXT_BYTES];
-    claim_text(&c, text);
+    char text[HELD_TEXT_BYTES];
+    held_text(&c, text);
     test_sql_fails(fx, "55P03", "lock timeout", "SELECT tenon.finish('%s')", text);
     sql_run(other, "COMMIT");
     PQfinish(other);
@@ -257,14 +257,14 @@ static void test_attempt_never_goes_down(void **state)
     struct fixture *fx = *state;
     static const char *const reasons[] = {"failed",  "later",    "released", "crashed",
                                           "expired", "released", "dead"};
-    struct claim c;
+    struct held c;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
     for (int i = 0; i < 7; i++) {
-        assert_true(claim_take(fx, worker, id, &c));
+        assert_true(held_take(fx, worker, id, &c));
         assert_int_equal(c.attempt, i + 1);
-        free(claim_put_back(fx, &c, reasons[i], "x", "0"));
+        free(held_put_back(fx, &c, reasons[i], "x", "0"));
         assert_int_equal(test_sql_int(fx, "SELECT attempt FROM tenon.tasks WHERE id = %lld",
                                       (long long)id),
                          i + 1);
@@ -293,14 +293,14 @@ static void test_retry_delay(void **state)
 static void test_finish_statement(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
+    struct held c;
     static const struct statement *const both[] = {&sql_finish, &sql_finish_unlocked};
     for (size_t i = 0; i < 2; i++) {
-        claim_new(fx, &c);
+        held_new(fx, &c);
         test_sql(fx,
                  "UPDATE tenon.task SET trace = 't', unique_key = 'k', failures = 2, crashes = 1,"
                  " last_error = 'e', priority = 7");
-        assert_true(claim_finish(fx, both[i], &c,
+        assert_true(held_finish(fx, both[i], &c,
                                  "{\"result\": {\"big\": 12345678901234567890.10}, \"x\": 1}"));
         assert_true(
             row_is(fx, &c, "finished",
@@ -309,9 +309,9 @@ static void test_finish_statement(void **state)
                    " AND priority = 7 AND queue = 'default' AND kind = 'a' AND trace = 't'"
                    " AND unique_key = 'k' AND payload = '{\"n\": 1}' AND start_time IS NOT NULL"
                    " AND worker_id IS NOT NULL AND finished_at > start_time"));
-        assert_false(claim_finish(fx, both[i], &c, "{}"));
-        claim_new(fx, &c);
-        assert_true(claim_finish(fx, both[i], &c, "{}"));
+        assert_false(held_finish(fx, both[i], &c, "{}"));
+        held_new(fx, &c);
+        assert_true(held_finish(fx, both[i], &c, "{}"));
         assert_true(row_is(fx, &c, "finished", "result IS NULL"));
     }
 }
@@ -320,10 +320,10 @@ static void test_finish_statement(void **state)
 static void test_finish_in_a_transaction(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    char text[CLAIM_TEXT_BYTES];
-    claim_new(fx, &c);
-    claim_text(&c, text);
+    struct held c;
+    char text[HELD_TEXT_BYTES];
+    held_new(fx, &c);
+    held_text(&c, text);
     test_sql(fx, "CREATE TABLE public.effect (task bigint)");
     test_sql(fx,
              "BEGIN; INSERT INTO public.effect VALUES (%lld); SELECT tenon.finish('%s',"
@@ -346,10 +346,10 @@ static void test_finish_in_a_transaction(void **state)
 static void test_finish_raced(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    char text[CLAIM_TEXT_BYTES];
-    claim_new(fx, &c);
-    claim_text(&c, text);
+    struct held c;
+    char text[HELD_TEXT_BYTES];
+    held_new(fx, &c);
+    held_text(&c, text);
     test_sql(fx, "CREATE TABLE public.effect (task bigint)");
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; INSERT INTO public.effect VALUES (1); SELECT tenon.finish('%s')", text);
@@ -404,17 +404,17 @@ static void test_garbage_claims(void **state)
 static void test_cancel_and_view(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
+    struct held c;
     long long ready = test_sql_int(fx, "SELECT tenon.enqueue('a')");
     long long scheduled = test_sql_int(fx, "SELECT tenon.enqueue('a', delay => '1 h')");
-    claim_new(fx, &c);
+    held_new(fx, &c);
     long long running = c.id;
-    struct claim retrying, done, dead;
-    claim_new(fx, &retrying);
+    struct held retrying, done, dead;
+    held_new(fx, &retrying);
     put_back_is(fx, &retrying, "failed", "x", NULL, "retrying");
-    claim_new(fx, &done);
-    assert_true(claim_finish(fx, &sql_finish, &done, "{}"));
-    claim_new(fx, &dead);
+    held_new(fx, &done);
+    assert_true(held_finish(fx, &sql_finish, &done, "{}"));
+    held_new(fx, &dead);
     put_back_is(fx, &dead, "dead", "x", NULL, "dead");
     const struct {
         long long id;
@@ -433,8 +433,8 @@ static void test_cancel_and_view(void **state)
     assert_false(test_sql_bool(fx, "SELECT tenon.cancel(999999999)"));
     assert_false(test_sql_bool(fx, "SELECT tenon.cancel(NULL)"));
     /* the worker that ran it has lost its claim */
-    char text[CLAIM_TEXT_BYTES];
-    claim_text(&c, text);
+    char text[HELD_TEXT_BYTES];
+    held_text(&c, text);
     test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", text);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
     assert_int_equal(
@@ -448,15 +448,15 @@ static void test_cancel_and_view(void **state)
 static void test_cancel_against_a_claim(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
+    struct held c;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; SELECT tenon.cancel(%lld)", (long long)id);
-    assert_false(claim_take(fx, worker, id, &c));
+    assert_false(held_take(fx, worker, id, &c));
     sql_run(other, "ROLLBACK");
-    assert_true(claim_take(fx, worker, id, &c));
+    assert_true(held_take(fx, worker, id, &c));
     PQfinish(other);
 }
 
@@ -546,12 +546,12 @@ static void test_finishing_at_day_boundaries(void **state)
 static void test_making_partitions_stops_no_finish(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c;
-    claim_new(fx, &c);
+    struct held c;
+    held_new(fx, &c);
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; SELECT tenon.make_partitions(20)");
     test_sql(fx, "SET lock_timeout = 1000");
-    assert_true(claim_finish(fx, &sql_finish, &c, "{}"));
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     sql_run(other, "COMMIT");
     PQfinish(other);
 }

@@ -1,7 +1,7 @@
 /* label: sql */
 /* Every embedded statement on a fresh database: it can be prepared, hot ones are planned without a
  * scan even when the table looks empty, and claims stay HOT updates. */
-#include "tests/support/claim.h"
+#include "tests/support/held.h"
 
 #include "cleaner/statements.h"
 #include "cli/statements.h"
@@ -81,11 +81,11 @@ static void test_every_statement_prepares(void **state)
 /* A table through which rows have gone, and that statistics call empty. */
 static void make_empty_and_analyzed(struct fixture *fx)
 {
-    struct claim c;
+    struct held c;
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000])), "
                  "tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000]), delay => '1 h')");
-    claim_new(fx, &c);
-    assert_true(claim_finish(fx, &sql_finish, &c, "{}"));
+    held_new(fx, &c);
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.finished");
     /* autovacuum's own transactions may keep the rows, or the lock that cutting the file needs */
     int64_t deadline_ms = now_ms() + 30000;
@@ -207,14 +207,14 @@ static void keep_notice(void *arg, const PGresult *result)
 static void test_plans_inside_of_functions(void **state)
 {
     struct fixture *fx = *state;
-    struct claim c[4];
+    struct held c[4];
     static const char *const calls[] = {
         "SELECT tenon.enqueue('a', unique_key => 'k')",
         "SELECT tenon.enqueue('a', unique_key => 'k')", "SELECT tenon.enqueue_many('a', '{1,2,3}')",
         "SELECT tenon.enqueue_many('a', '{1,2}', unique_keys => '{k,l}')"};
     make_empty_and_analyzed(fx);
     for (size_t i = 0; i < 4; i++) {
-        claim_new(fx, &c[i]);
+        held_new(fx, &c[i]);
     }
     fx->conn = (PQfinish(fx->conn), connect_as(fx, DB_HOT));
     struct buf nested;
@@ -227,10 +227,10 @@ static void test_plans_inside_of_functions(void **state)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         test_sql(fx, "%s", calls[i]);
     }
-    free(claim_put_back(fx, &c[0], "failed", "x", NULL));
-    free(claim_put_back(fx, &c[1], "dead", "x", NULL));
-    char text[CLAIM_TEXT_BYTES];
-    claim_text(&c[2], text);
+    free(held_put_back(fx, &c[0], "failed", "x", NULL));
+    free(held_put_back(fx, &c[1], "dead", "x", NULL));
+    char text[HELD_TEXT_BYTES];
+    held_text(&c[2], text);
     test_sql(fx, "SELECT tenon.finish('%s')", text);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c[3].id);
     assert_false(nested.failed);

@@ -1,7 +1,7 @@
 /* label: sql */
 /* The table of a task's life (core/task.c) against every statement that changes a task: each is run
  * from each state, and what happened must be what the table says, no more and no less. */
-#include "tests/support/claim.h"
+#include "tests/support/held.h"
 
 #include "cleaner/statements.h"
 #include "core/task.h"
@@ -14,7 +14,7 @@ struct doing {
     const char *act;    /* in the table; NULL = it must never change a state */
     const char *was;    /* what a task that runs is made to be before, SET's words */
     enum task_state to; /* of the table's rows for `act`, the one that this doing takes */
-    void (*run)(struct fixture *fx, const struct claim *c);
+    void (*run)(struct fixture *fx, const struct held *c);
     const char *reason, *delay_ms; /* for do_put_back */
 };
 
@@ -26,12 +26,12 @@ static void array_of(char *text, size_t size, int64_t n)
 }
 
 /* A new worker, as a worker that finds the task; its claim, if it gets one, does not matter. */
-static void do_claim(struct fixture *fx, const struct claim *c)
+static void do_claim(struct fixture *fx, const struct held *c)
 {
-    struct claim mine;
+    struct held mine;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    (void)claim_take(fx, worker, c->id, &mine);
+    (void)held_take(fx, worker, c->id, &mine);
 }
 
 static void look(struct fixture *fx, const struct statement *st)
@@ -42,51 +42,51 @@ static void look(struct fixture *fx, const struct statement *st)
     PQclear(statement_run(fx->conn, st, params, 4));
 }
 
-static void do_look(struct fixture *fx, const struct claim *c)
+static void do_look(struct fixture *fx, const struct held *c)
 {
     (void)c;
     look(fx, &sql_look);
 }
 
-static void do_look_oldest(struct fixture *fx, const struct claim *c)
+static void do_look_oldest(struct fixture *fx, const struct held *c)
 {
     (void)c;
     look(fx, &sql_look_oldest);
 }
 
-static void do_finish(struct fixture *fx, const struct claim *c)
+static void do_finish(struct fixture *fx, const struct held *c)
 {
-    (void)claim_finish(fx, &sql_finish, c, "{}");
+    (void)held_finish(fx, &sql_finish, c, "{}");
 }
 
-static void do_finish_unlocked(struct fixture *fx, const struct claim *c)
+static void do_finish_unlocked(struct fixture *fx, const struct held *c)
 {
-    (void)claim_finish(fx, &sql_finish_unlocked, c, "{}");
+    (void)held_finish(fx, &sql_finish_unlocked, c, "{}");
 }
 
 /* It raises where the claim is not valid; that is for other tests. */
-static void do_finish_function(struct fixture *fx, const struct claim *c)
+static void do_finish_function(struct fixture *fx, const struct held *c)
 {
-    char text[CLAIM_TEXT_BYTES];
-    claim_text(c, text);
+    char text[HELD_TEXT_BYTES];
+    held_text(c, text);
     test_sql(fx,
              "DO $$ BEGIN PERFORM tenon.finish('%s');"
              " EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL; END $$",
              text);
 }
 
-static void do_put_back(struct fixture *fx, const struct claim *c)
+static void do_put_back(struct fixture *fx, const struct held *c)
 {
-    free(claim_put_back(fx, c, doing->reason, "x", doing->delay_ms));
+    free(held_put_back(fx, c, doing->reason, "x", doing->delay_ms));
 }
 
-static void do_cancel(struct fixture *fx, const struct claim *c)
+static void do_cancel(struct fixture *fx, const struct held *c)
 {
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
 }
 
 /* Time goes by: for the task, everything is two hours ago. */
-static void do_time(struct fixture *fx, const struct claim *c)
+static void do_time(struct fixture *fx, const struct held *c)
 {
     test_sql(fx,
              "UPDATE tenon.task SET run_at = run_at - interval '2 h',"
@@ -95,14 +95,14 @@ static void do_time(struct fixture *fx, const struct claim *c)
              (long long)c->id);
 }
 
-static void do_due(struct fixture *fx, const struct claim *c)
+static void do_due(struct fixture *fx, const struct held *c)
 {
     (void)c;
     const char *const params[] = {"10 years", "1000"};
     PQclear(statement_run(fx->conn, &sql_due, params, 2));
 }
 
-static void do_recover(struct fixture *fx, const struct claim *c)
+static void do_recover(struct fixture *fx, const struct held *c)
 {
     const char *const params[] = {c->worker, "worker is dead", "1000"};
     test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE id = '%s'",
@@ -110,7 +110,7 @@ static void do_recover(struct fixture *fx, const struct claim *c)
     PQclear(statement_run(fx->conn, &sql_workers_recover, params, 3));
 }
 
-static void do_orphans(struct fixture *fx, const struct claim *c)
+static void do_orphans(struct fixture *fx, const struct held *c)
 {
     const char *const params[] = {"1000"};
     test_sql(fx, "UPDATE tenon.worker SET state = 'left', ended_at = now() WHERE id = '%s'",
@@ -119,14 +119,14 @@ static void do_orphans(struct fixture *fx, const struct claim *c)
 }
 
 /* For everything but a task that runs too long: its timeout lies in the past. */
-static void do_expired(struct fixture *fx, const struct claim *c)
+static void do_expired(struct fixture *fx, const struct held *c)
 {
     (void)c;
     const char *const params[] = {"10 s", "1000"};
     PQclear(statement_run(fx->conn, &sql_deadlines_expired, params, 2));
 }
 
-static void do_overrun(struct fixture *fx, const struct claim *c)
+static void do_overrun(struct fixture *fx, const struct held *c)
 {
     test_sql(fx, "INSERT INTO tenon.kind (name, on_expired) VALUES ('a', 'dead')");
     do_expired(fx, c);
@@ -134,7 +134,7 @@ static void do_overrun(struct fixture *fx, const struct claim *c)
 }
 
 /* The history of today goes. The partition is made again, for the states that come after. */
-static void do_forget(struct fixture *fx, const struct claim *c)
+static void do_forget(struct fixture *fx, const struct held *c)
 {
     (void)c;
     test_sql(
@@ -146,7 +146,7 @@ static void do_forget(struct fixture *fx, const struct claim *c)
         "SELECT tenon.make_partitions()");
 }
 
-static void do_verify(struct fixture *fx, const struct claim *c)
+static void do_verify(struct fixture *fx, const struct held *c)
 {
     char ids[32], attempts[32];
     array_of(ids, sizeof ids, c->id);
@@ -200,21 +200,21 @@ enum { DOINGS = sizeof doings / sizeof *doings };
 static bool happened[100]; /* by the rows of task_acts */
 
 /* A task that is claimed (and put back, unless it shall run), with the claim it had or has. */
-static void make_claimed(struct fixture *fx, enum task_state state, struct claim *c)
+static void make_claimed(struct fixture *fx, enum task_state state, struct held *c)
 {
-    claim_new(fx, c);
+    held_new(fx, c);
     if (state == TASK_RETRYING) {
-        free(claim_put_back(fx, c, "failed", "x", NULL));
+        free(held_put_back(fx, c, "failed", "x", NULL));
     } else if (state == TASK_DEAD) {
-        free(claim_put_back(fx, c, "dead", "x", NULL));
+        free(held_put_back(fx, c, "dead", "x", NULL));
     } else if (state == TASK_DONE) {
-        assert_true(claim_finish(fx, &sql_finish, c, "{}"));
+        assert_true(held_finish(fx, &sql_finish, c, "{}"));
     }
 }
 
-static void make(struct fixture *fx, enum task_state state, struct claim *c)
+static void make(struct fixture *fx, enum task_state state, struct held *c)
 {
-    *c = (struct claim){.id = 999999999, .attempt = 1, .start_us = 1};
+    *c = (struct held){.id = 999999999, .attempt = 1, .start_us = 1};
     worker_make(fx, c->worker);
     switch (state) {
     case TASK_RUNNING:
@@ -267,7 +267,7 @@ static enum task_state expected(enum task_state from)
 
 static void check(struct fixture *fx, enum task_state from)
 {
-    struct claim c;
+    struct held c;
     make(fx, from, &c);
     assert_state(fx, c.id, task_state_word(from));
     doing->run(fx, &c);

@@ -553,6 +553,53 @@ static void test_a_second_sigterm_stops_at_once(void **state)
     assert_true(test_sql_bool(fx, "SELECT start_time IS NULL AND failures = 0 FROM tenon.task"));
 }
 
+/* --- memory --- */
+
+static int64_t heap_now(struct process *p, size_t statistics)
+{
+    process_signal(p, SIGUSR1);
+    char text[64];
+    for (size_t n = 0; n <= statistics; n = process_lines(p, "event=statistics")) {
+        process_await_line(p, "event=statistics", LIMIT_MS);
+    }
+    char *log = file_text(p->log), *last = NULL;
+    for (char *at = log; (at = strstr(at, "heap_bytes=")); at++) {
+        last = at;
+    }
+    assert_non_null(last);
+    (void)snprintf(text, sizeof text, "%.20s", last + strlen("heap_bytes="));
+    free(log);
+    return strtoll(text, NULL, 10);
+}
+
+static void run_tasks(struct fixture *fx, int from, int to)
+{
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue_many('a', array_fill('{\"pad\": \"0123456789\"}'::jsonb, ARRAY[%d]))",
+        to - from);
+    test_await(fx, 120000, "SELECT count(*) = %d, count(*) FROM tenon.finished", to);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task");
+}
+
+static void test_memory_does_not_grow_with_tasks(void **state)
+{
+    struct fixture *fx = *state;
+    char h[256];
+    struct process *p = TENON(fx, "worker", "--slots", "2", "--handler",
+                              handler(h, "a=pool:exec %s 64", "pool"));
+    run_tasks(fx, 0, 10000);
+    int64_t early = heap_now(p, 0);
+    run_tasks(fx, 10000, 50000);
+    int64_t late = heap_now(p, 1);
+    end_well(p); /* and LeakSanitizer has nothing to say */
+    if (late > early + early / 10) {
+        fail_msg("%lld bytes were allocated after 10,000 tasks, %lld after 50,000",
+                 (long long)early, (long long)late);
+    }
+    assert_each_ran_once(fx, 50000);
+}
+
 /* --- what it refuses --- */
 
 static void test_bad_input_is_refused(void **state)
@@ -697,6 +744,7 @@ int main(void)
         WITH_SERVERS(test_sigterm_drains),
         WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
         WITH_SERVERS(test_a_second_sigterm_stops_at_once),
+        WITH_SERVERS(test_memory_does_not_grow_with_tasks),
         WITH_SERVERS(test_bad_input_is_refused),
         WITH_DATABASE(test_no_schema_says_run_tenon_setup),
         WITH_SERVERS(test_handlers_file),

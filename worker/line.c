@@ -202,7 +202,7 @@ static bool parse_delay(const json_t *delay, struct event *event)
     }
     double ms = json_number_value(delay);
     event->delay_ms = (int64_t)ms;
-    return json_is_number(delay) && ms >= 0 && ms <= DELAY_MS_MAX;
+    return json_is_number(delay) && ms >= 1 && ms <= (double)DELAY_MS_MAX;
 }
 
 static char *copy_bytes(const char *text, size_t bytes)
@@ -229,7 +229,7 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     }
     if (!parse_delay(json_object_get(reply, "delay_ms"), event)) {
         return fault_set(f, FAULT_REFUSED,
-                         "\"delay_ms\" is not a number of milliseconds up to 30 days");
+                         "\"delay_ms\" is not 1 ms to 30 days");
     }
     if (json_is_string(error)) {
         size_t n = json_string_length(error);

@@ -1,5 +1,6 @@
 #include "worker/loop.h"
 
+#include "core/heap.h"
 #include "core/log.h"
 #include "core/now.h"
 #include "worker/note.h"
@@ -144,10 +145,24 @@ static void take_mail(struct loop *l)
     }
 }
 
+static void log_statistics(const struct decider *d)
+{
+    log_event(LOG_INFO, LOG_EVENT("statistics"), LOG_NUM("done", d->count_done),
+              LOG_NUM("failed", d->count_failed), LOG_NUM("dead", d->count_dead),
+              LOG_NUM("released", d->count_released), LOG_NUM("lost", d->count_lost),
+              LOG_NUM("held", d->n_held), LOG_NUM("running", d->n_given),
+              LOG_NUM("heap_bytes", heap_bytes()));
+}
+
+/* SIGUSR1 asks for statistics; every other signal asks to stop. */
 static void take_signals(struct loop *l)
 {
     struct signalfd_siginfo info;
     while (read(l->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGUSR1) {
+            log_statistics(l->decider);
+            continue;
+        }
         log_event(LOG_INFO, LOG_EVENT("signal"),
                   LOG_TEXT("signal", strsignal((int)info.ssi_signo)));
         decider_event(l->decider, &(struct event){.type = EVENT_STOP}, now_ms());
@@ -164,10 +179,7 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
     if (now >= t->statistics_ms) {
         int64_t ended = d->count_done + d->count_failed + d->count_released + d->count_dead;
         if (ended != t->done_before) {
-            log_event(LOG_INFO, LOG_EVENT("statistics"), LOG_NUM("done", d->count_done),
-                      LOG_NUM("failed", d->count_failed), LOG_NUM("dead", d->count_dead),
-                      LOG_NUM("released", d->count_released), LOG_NUM("lost", d->count_lost),
-                      LOG_NUM("held", d->n_held), LOG_NUM("running", d->n_given));
+            log_statistics(d);
         }
         t->done_before = ended;
         t->statistics_ms = now + STATISTICS_EVERY_MS;

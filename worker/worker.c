@@ -69,6 +69,7 @@ static bool catch_signals(struct worker *w, struct fault *f)
     (void)sigemptyset(&w->signals);
     (void)sigaddset(&w->signals, SIGTERM);
     (void)sigaddset(&w->signals, SIGINT);
+    (void)sigaddset(&w->signals, SIGUSR1);
     (void)pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     w->loop.signal_fd = signalfd(-1, &w->signals, SFD_CLOEXEC | SFD_NONBLOCK);

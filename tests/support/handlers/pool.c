@@ -1,7 +1,7 @@
 /* A pool handler that does what the payload says, and writes the journal of tests/support/journal.h.
  *
  *   {}                   done                     {"do": "sleep", "ms": 100}   done after a while
- *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 0}  failed "asked to"
+ *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"
  *   {"do": "later", "delay_ms": 10}               {"do": "dead"}
  *   {"do": "crash"}      abort before an answer   {"do": "exit"}   exit 0 before an answer
  *   {"do": "garbage"} {"do": "wrong"} {"do": "twice"} {"do": "silent"}   bad answers

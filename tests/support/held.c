@@ -1,4 +1,4 @@
-#include "tests/support/claim.h"
+#include "tests/support/held.h"
 
 #include "core/array.h"
 #include "worker/statements.h"
@@ -23,14 +23,14 @@ void worker_make(struct fixture *fx, char worker[UUID_BYTES])
     PQclear(result);
 }
 
-bool claim_take(struct fixture *fx, const char *worker, int64_t id, struct claim *ret)
+bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *ret)
 {
     char ids[32];
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)id);
     const char *const params[] = {worker, ids, "{default}", "{a,b,mail}"};
     PGresult *result = statement_run(fx->conn, &sql_claim, params, 4);
     bool taken = PQntuples(result) == 1;
-    struct claim c = {.id = id};
+    struct held c = {.id = id};
     (void)snprintf(c.worker, sizeof c.worker, "%s", worker); /* `worker` may be that of `ret` */
     if (taken) {
         c.attempt = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
@@ -41,12 +41,12 @@ bool claim_take(struct fixture *fx, const char *worker, int64_t id, struct claim
     return taken;
 }
 
-void claim_new(struct fixture *fx, struct claim *ret)
+void held_new(struct fixture *fx, struct held *ret)
 {
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"n\": 1}')");
-    assert_true(claim_take(fx, worker, id, ret));
+    assert_true(held_take(fx, worker, id, ret));
 }
 
 /* The fence of one claim as three arrays of one element. */
@@ -54,7 +54,7 @@ struct fence {
     char ids[32], attempts[32], starts_us[32];
 };
 
-static struct fence fence_of(const struct claim *c)
+static struct fence fence_of(const struct held *c)
 {
     struct fence f;
     (void)snprintf(f.ids, sizeof f.ids, "{%lld}", (long long)c->id);
@@ -63,7 +63,7 @@ static struct fence fence_of(const struct claim *c)
     return f;
 }
 
-char *claim_put_back(struct fixture *fx, const struct claim *c, const char *reason,
+char *held_put_back(struct fixture *fx, const struct held *c, const char *reason,
                      const char *error, const char *delay_ms)
 {
     struct fence f = fence_of(c);
@@ -79,7 +79,7 @@ char *claim_put_back(struct fixture *fx, const struct claim *c, const char *reas
     return state;
 }
 
-bool claim_finish(struct fixture *fx, const struct statement *st, const struct claim *c,
+bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,
                   const char *reply)
 {
     struct fence f = fence_of(c);
@@ -95,9 +95,9 @@ bool claim_finish(struct fixture *fx, const struct statement *st, const struct c
     return finished;
 }
 
-void claim_text(const struct claim *c, char text[CLAIM_TEXT_BYTES])
+void held_text(const struct held *c, char text[HELD_TEXT_BYTES])
 {
-    (void)snprintf(text, CLAIM_TEXT_BYTES, "%lld/%d/%lld/%s", (long long)c->id, c->attempt,
+    (void)snprintf(text, HELD_TEXT_BYTES, "%lld/%d/%lld/%s", (long long)c->id, c->attempt,
                    (long long)c->start_us, c->worker);
 }
 

@@ -1,13 +1,13 @@
 /* Tasks put into any state by tenon's own statements, for tests of SQL. */
-#ifndef TENON_TESTS_SUPPORT_CLAIM_H
-#define TENON_TESTS_SUPPORT_CLAIM_H
+#ifndef TENON_TESTS_SUPPORT_HELD_H
+#define TENON_TESTS_SUPPORT_HELD_H
 
 #include "core/statement.h"
 #include "tests/support/fixture.h"
 
-enum { UUID_BYTES = 37, CLAIM_TEXT_BYTES = 96 };
+enum { UUID_BYTES = 37, HELD_TEXT_BYTES = 96 };
 
-struct claim {
+struct held {
     int64_t id;
     int attempt;
     int64_t start_us;
@@ -21,22 +21,22 @@ PGresult *statement_run(PGconn *conn, const struct statement *st, const char *co
 void worker_make(struct fixture *fx, char worker[UUID_BYTES]);
 
 /* Claim one ready task with worker/claim.sql. False: it was not claimed. */
-bool claim_take(struct fixture *fx, const char *worker, int64_t id, struct claim *ret);
+bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *ret);
 
 /* Enqueue a task of kind a and claim it for a new worker. */
-void claim_new(struct fixture *fx, struct claim *ret);
+void held_new(struct fixture *fx, struct held *ret);
 
 /* worker/put_back.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when
  * nothing was changed; free(). */
-char *claim_put_back(struct fixture *fx, const struct claim *c, const char *reason,
+char *held_put_back(struct fixture *fx, const struct held *c, const char *reason,
                      const char *error, const char *delay_ms);
 
 /* worker/finish.sql, or finish_unlocked.sql, for one task; was it finished? */
-bool claim_finish(struct fixture *fx, const struct statement *st, const struct claim *c,
+bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,
                   const char *reply);
 
 /* What a handler gets as TENON_TASK_CLAIM. */
-void claim_text(const struct claim *c, char text[CLAIM_TEXT_BYTES]);
+void held_text(const struct held *c, char text[HELD_TEXT_BYTES]);
 
 /* The task's state in tenon.tasks, "" when there is none; free(). */
 char *task_state_of(struct fixture *fx, int64_t id);

@@ -1,0 +1,60 @@
+/* One producer on an idle system: a task every 20 ms, each in a transaction of its own, enqueued through
+ * libtenon. Writes "<task id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the
+ * enqueue call and just after COMMIT returned.
+ *
+ *     latency TASKS      DATABASE_URL and AMQP_URL from the environment */
+#include <tenon/tenon.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { EVERY_NS = 20000000 };
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int fail(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "latency: %s: %s\n", what, why);
+    return 1;
+}
+
+static int enqueue_one(tenon *t, PGconn *conn)
+{
+    tenon_task task = TENON_TASK_INIT;
+    int64_t id, before = now_ns();
+    task.kind = "noop";
+    PQclear(PQexec(conn, "BEGIN"));
+    if (tenon_enqueue(t, conn, &task, &id) != TENON_OK || tenon_commit(t, conn) != TENON_OK) {
+        return fail("could not enqueue", tenon_errmsg());
+    }
+    (void)printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", id, before, now_ns());
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    int tasks = argc == 2 ? atoi(argv[1]) : 0;
+    PGconn *conn = PQconnectdb(getenv("DATABASE_URL"));
+    tenon *t = tenon_new(NULL);
+    int failed = tasks < 1 ? fail("usage", "latency TASKS") : 0;
+    if (PQstatus(conn) != CONNECTION_OK) {
+        failed = fail("could not connect", PQerrorMessage(conn));
+    } else if (!t) {
+        failed = fail("could not start", tenon_errmsg());
+    }
+    for (int i = 0; i < tasks && !failed; i++) {
+        struct timespec pause = {.tv_nsec = EVERY_NS};
+        failed = enqueue_one(t, conn);
+        (void)nanosleep(&pause, NULL);
+    }
+    tenon_free(t);
+    PQfinish(conn);
+    return failed;
+}

@@ -1,0 +1,61 @@
+/* What a consumer tells, for tests; and waiting for it, and for the depth of a queue. */
+#ifndef TENON_TESTS_SUPPORT_SEEN_H
+#define TENON_TESTS_SUPPORT_SEEN_H
+
+#include "tests/support/broker.h"
+#include "tests/support/fixture.h"
+
+#include "core/amqp_consumer.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { LIMIT_MS = 15000, IDS_MAX = 4096 };
+
+struct seen {
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    struct consumer *c;
+    bool acks; /* ack everything at once */
+    int ups, downs;
+    int64_t epoch, hostile;
+    uint64_t last_tag;
+    size_t n;
+    int64_t ids[IDS_MAX];
+    char down[512];
+};
+
+/* Wait until `condition`, which may use s, holds. */
+#define AWAIT(s, condition)                                                                        \
+    do {                                                                                           \
+        struct timespec until;                                                                     \
+        (void)clock_gettime(CLOCK_REALTIME, &until);                                               \
+        until.tv_sec += LIMIT_MS / 1000;                                                           \
+        int late = 0;                                                                              \
+        (void)pthread_mutex_lock(&(s)->lock);                                                      \
+        while (!(condition) && late == 0) {                                                        \
+            late = pthread_cond_timedwait(&(s)->news, &(s)->lock, &until);                         \
+        }                                                                                          \
+        bool held = (condition);                                                                   \
+        (void)pthread_mutex_unlock(&(s)->lock);                                                    \
+        if (!held) {                                                                               \
+            fail_msg("not so: %s (n %zu, ups %d, downs %d, %s)", #condition, (s)->n, (s)->ups,     \
+                     (s)->downs, (s)->down);                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* Start a consumer that tells `s`, which acks at once if it `acks`. */
+void seen_listen(struct seen *s, const char *url, const char *const *queues, size_t n, bool acks);
+
+void await_depth(struct broker *b, const char *queue, int64_t depth);
+
+/* A broker with the queue "default". */
+struct broker *declared(struct fixture *fx);
+
+/* A queue "other", not there yet; named in the database, so that it is removed at the end. */
+void use_other(struct fixture *fx, struct broker *b);
+
+/* Publish the ids from, from + 1 ... */
+void publish_ids(struct broker *b, const char *queue, int from, int n);
+
+#endif
