@@ -281,6 +281,10 @@ static bool apply_prefetch(struct consumer *c, struct fault *f)
         c->prefetch = wanted;
         return ok;
     }
+    /* an ack that was given before the order must not be lost with the channel */
+    if (!send_ack(c, f)) {
+        return false;
+    }
     amqp_rpc_reply_t reply = amqp_channel_close(link_conn(c->link), DELIVERIES, AMQP_REPLY_SUCCESS);
     return reply.reply_type == AMQP_RESPONSE_NORMAL
                ? begin_epoch(c, 0, f)
