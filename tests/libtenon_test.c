@@ -192,9 +192,9 @@ static void test_every_field(void **state)
     task.trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     assert_code(tenon_enqueue(t, fx->conn, &task, &id), TENON_OK);
     assert_true(test_sql_bool(
-        fx,
-        "SELECT payload = '{\"a\": \"\\\\ \\\" ''\"}' AND queue = 'other' AND priority = 0"
-        " AND max_attempts = 3 AND timeout_ms = 1500 AND unique_key = 'key' AND trace LIKE '00-0af%%' FROM tenon.task"));
+        fx, "SELECT payload = '{\"a\": \"\\\\ \\\" ''\"}' AND queue = 'other' AND priority = 0"
+            " AND max_attempts = 3 AND timeout_ms = 1500 AND unique_key = 'key' AND trace LIKE "
+            "'00-0af%%' FROM tenon.task"));
     assert_code(tenon_enqueue(t, fx->conn, &task, &again), TENON_OK);
     assert_int_equal(again, id); /* who holds the key */
     assert_arrived(t, b, 0);

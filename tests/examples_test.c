@@ -1,0 +1,136 @@
+/* label: e2e */
+/* The examples do what they say. (The one in JavaScript is not run: its package is not installed.)
+ * */
+#include "tests/support/process.h"
+#include "tests/support/producer.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* Run a shell's words with $EXAMPLES (the sources) and $BUILT (the programs); its stdout, free().
+ * */
+static char *shell(struct fixture *fx, int code, const char *script)
+{
+    char source[400], built[400], self[300], maildir[400];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(n > 0);
+    self[n] = '\0';
+    for (int up = 0; up < 2; up++) {
+        *strrchr(self, '/') = '\0';
+    }
+    (void)snprintf(source, sizeof source, "EXAMPLES=%.*s../examples",
+                   (int)(strrchr(__FILE__, '/') - __FILE__ + 1), __FILE__);
+    (void)snprintf(built, sizeof built, "BUILT=%s/examples", self);
+    (void)snprintf(maildir, sizeof maildir, "MAILDIR=%s/mail", fx->dir);
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    const char *const env[] = {source, built, maildir, NULL};
+    struct process *p = process_spawn(fx, argv, env);
+    int status = process_wait(p, LIMIT_MS);
+    if (status != code) {
+        char *log = file_text(p->log);
+        fail_msg("%s: exit code %d: %s", script, status, log);
+    }
+    return file_text(p->out);
+}
+
+static void test_producers(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b = broker_open(fx->amqp_url);
+    broker_declare(b, "default");
+    free(shell(fx, 0, "$BUILT/producer ann@example.org"));
+    free(shell(fx, 1, "$BUILT/producer ann@example.org")); /* is there already: no second task */
+    assert_int_equal(broker_depth(b, "default"), 1);
+    free(shell(fx, 0, "$EXAMPLES/producer.py bob@example.org"));
+    assert_int_equal(broker_depth(b, "default"), 1); /* left to the cleaner */
+    free(shell(fx, 0, "$EXAMPLES/producer_publish.py eve@example.org joe@example.org"));
+    assert_int_equal(broker_depth(b, "default"), 3);
+    free(
+        shell(fx, 0, "AMQP_URL=amqp://127.0.0.1:1/ $EXAMPLES/producer_publish.py zoe@example.org"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM users"), 5);
+    assert_int_equal(tasks(fx), 5);
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM tenon.task t JOIN users u"
+                                  " ON t.payload->>'to' = u.mail WHERE t.kind = 'welcome_mail'"),
+                     5);
+    broker_close(b);
+}
+
+static void test_psql(void **state)
+{
+    struct fixture *fx = *state;
+    free(shell(fx, 0, "psql -X -v ON_ERROR_STOP=1 -f $EXAMPLES/psql.sql \"$DATABASE_URL\""));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE kind = 'thumbnail'"),
+                     100);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE kind = 'report'"), 1);
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM tenon.task WHERE kind = 'welcome_mail'"),
+                     1);
+}
+
+static void test_exec_handler(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = shell(fx, 0,
+                      "printf '%s' '{\"to\": \"ann@example.org\"}' | TENON_TASK_ID=7 "
+                      "$EXAMPLES/handler.sh");
+    assert_contains(out, "{\"sent\": \"task-7\"}");
+    free(out);
+    out = shell(fx, 0, "cat $MAILDIR/new/task-7");
+    assert_contains(out, "To: ann@example.org");
+    free(out);
+    free(shell(fx, 65, "echo '{}' | TENON_TASK_ID=8 $EXAMPLES/handler.sh"));
+}
+
+static void test_pool_handler_in_python(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = shell(fx, 0,
+                      "printf '%s\\n' "
+                      "'{\"id\":7,\"kind\":\"welcome_mail\",\"payload\":{\"to\": \"a@b\"}}' "
+                      "'{\"id\":8,\"kind\":\"welcome_mail\",\"payload\":{}}' "
+                      "'{\"id\":9,\"kind\":\"other\",\"payload\":{}}' | $EXAMPLES/handler.py");
+    assert_contains(out, "{\"hello\": \"tenon\", \"in_flight\": 8}\n");
+    assert_contains(out,
+                    "{\"id\": 7, \"outcome\": \"done\", \"result\": {\"sent\": \"task-7\"}}\n");
+    assert_contains(out, "{\"id\": 8, \"outcome\": \"dead\"");
+    assert_contains(out, "{\"id\": 9, \"outcome\": \"failed\"");
+    free(out);
+    free(shell(fx, 0, "test -f $MAILDIR/new/task-7"));
+}
+
+static void test_pool_handler_in_c(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = shell(fx, 0,
+                      "printf '%s\\n' "
+                      "'{\"id\":7,\"kind\":\"echo\",\"payload\":{\"n\": 12345678901234567890.5}}' "
+                      "'{\"id\":8,\"kind\":\"sum\",\"payload\":{\"numbers\": [1, 2, 39]}}' "
+                      "'{\"id\":9,\"kind\":\"sum\",\"payload\":{}}' "
+                      "'{\"id\":10,\"kind\":\"other\",\"payload\":{}}' "
+                      "'{\"id\":11,\"kind\":\"noop\",\"payload\":{}}' | $BUILT/handler");
+    assert_contains(out, "{\"hello\":\"tenon\",\"in_flight\":256}\n{\"id\":7,\"outcome\":\"done\"");
+    assert_contains(out, "{\"id\":8,\"outcome\":\"done\",\"result\":42}\n");
+    assert_contains(out, "{\"id\":9,\"outcome\":\"dead\",\"error\":");
+    assert_contains(out, "{\"id\":10,\"outcome\":\"failed\",\"error\":");
+    assert_contains(out, "{\"id\":11,\"outcome\":\"done\"}\n");
+    free(out);
+    free(shell(fx, 1, "echo 'no task' | $BUILT/handler"));
+    /* a line that is longer than what is read at once */
+    out = shell(fx, 0,
+                "{ printf '{\"id\":12,\"kind\":\"echo\",\"payload\":\"'; head -c 900000 /dev/zero |"
+                " tr '\\0' x; echo '\"}'; } | $BUILT/handler | tail -1 | wc -c");
+    assert_int_equal(strtol(out, NULL, 10),
+                     900000 + strlen("{\"id\":12,\"outcome\":\"done\",\"result\":\"\"}\n"));
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_producers),          WITH_DATABASE(test_psql),
+        WITH_DATABASE(test_exec_handler),      WITH_DATABASE(test_pool_handler_in_python),
+        WITH_DATABASE(test_pool_handler_in_c),
+    };
+    return RUN_GROUP(tests);
+}
