@@ -3,12 +3,12 @@
  *
  *     signup FIRST LAST PER_SECOND LOG
  *
- * Every tenth person thinks better of it, and the transaction is rolled back with user and task. LOG
- * gets one line per sign-up, written right after the transaction ended; the demo counts by it:
+ * Every tenth person thinks better of it: the transaction is rolled back, with user and task.
+ * LOG gets one line per sign-up, right after its transaction ended; the demo counts by it:
  *     committed|rolled_back NUMBER TASK CLOCK_REALTIME_IN_NANOSECONDS
  *
- * For the demo: after SIGUSR1 the program stops itself between the next commit and its publishing, the
- * worst moment to be killed. */
+ * For the demo: after SIGUSR1 the program stops itself between the next commit and its publishing,
+ * the worst moment to be killed. */
 #include <tenon/tenon.h>
 
 #include <errno.h>
