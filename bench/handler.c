@@ -1,7 +1,7 @@
 /* A pool handler that does nothing, as fast as it can: what is left is tenon's own cost.
  *
- * With BENCH_STARTS in the environment it writes "<task id> <CLOCK_REALTIME, nanoseconds>" to that file
- * when it has read a task, before it answers. */
+ * With BENCH_STARTS in the environment it writes "<task id> <CLOCK_REALTIME, nanoseconds>" to
+ * that file when it has read a task, before it answers. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* One producer on an idle system: a task every 20 ms, each in a transaction of its own, enqueued through
- * libtenon. Writes "<task id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the
- * enqueue call and just after COMMIT returned.
+/* One producer on an idle system: a task every 20 ms, each in a transaction of its own, enqueued
+ * through libtenon. Writes "<task id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds
+ * just before the enqueue call and just after COMMIT returned.
  *
  *     latency TASKS      DATABASE_URL and AMQP_URL from the environment */
 #include <tenon/tenon.h>
@@ -40,7 +40,7 @@ static int enqueue_one(tenon *t, PGconn *conn)
 
 int main(int argc, char **argv)
 {
-    int tasks = argc == 2 ? atoi(argv[1]) : 0;
+    int tasks = argc == 2 ? (int)strtol(argv[1], NULL, 10) : 0;
     PGconn *conn = PQconnectdb(getenv("DATABASE_URL"));
     tenon *t = tenon_new(NULL);
     int failed = tasks < 1 ? fail("usage", "latency TASKS") : 0;

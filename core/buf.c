@@ -126,7 +126,7 @@ const char *buf_text(const struct buf *b)
 static size_t utf8_sequence(const unsigned char *s, size_t len)
 {
     unsigned char c = s[0];
-    size_t n = c < 0x80 ? 1 : c >= 0xC2 && c <= 0xDF ? 2 : c >= 0xE0 && c <= 0xEF ? 3 : c >= 0xF0 && c <= 0xF4 ? 4 : 0;
+    size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
     if (n == 0 || n > len) {
         return 0;
     }

@@ -25,8 +25,8 @@ void buf_put_char(struct buf *b, char c);
 void buf_put_int(struct buf *b, int64_t n);
 void buf_printf(struct buf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* Make room for `len` more bytes and return where they go, or NULL (and `failed`). The caller writes
- * there and adds to `len` with buf_added(). */
+/* Make room for `len` more bytes and return where they go, or NULL (and `failed`). The caller
+ * writes there and adds to `len` with buf_added(). */
 char *buf_room(struct buf *b, size_t len);
 void buf_added(struct buf *b, size_t len);
 
@@ -36,7 +36,8 @@ void buf_drop(struct buf *b, size_t len);
 /* The content as a string, "" when nothing was put. Borrowed until the next change. */
 const char *buf_text(const struct buf *b);
 
-/* A JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD, NUL too, controls \u00XX. */
+/* A JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD, NUL too, controls
+ * \u00XX. */
 void buf_put_json(struct buf *b, const char *text, size_t len);
 
 #endif

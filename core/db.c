@@ -38,7 +38,8 @@ static const char session_hot[] =
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
     "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
 static const char session_presence[] = "SET idle_session_timeout = 30000;";
-_Static_assert(DB_STATEMENT_LIMIT_MS == 15000 && DB_LOCK_LIMIT_MS == 100 && DB_IDLE_LIMIT_MS == 30000,
+_Static_assert(DB_STATEMENT_LIMIT_MS == 15000 && DB_LOCK_LIMIT_MS == 100 &&
+                   DB_IDLE_LIMIT_MS == 30000,
                "the session texts above say the same limits");
 
 static bool state_is(const char *state, const char *prefixes)
@@ -123,7 +124,10 @@ static bool db_wait(struct db *db, bool want_write, int64_t deadline_ms, struct 
     int n = left_ms > 0 ? poll(&pfd, 1, (int)left_ms) : 0;
     if (n == 0) {
         db->broken = true;
-        return fault_set(f, FAULT_RETRY, "no answer from PostgreSQL (%s) within the time limit", db->where);
+        return fault_set(f, FAULT_RETRY,
+                         "no answer from PostgreSQL (%s) within the time "
+                         "limit",
+                         db->where);
     }
     if (n < 0 && errno != EINTR) {
         db->broken = true;
@@ -335,7 +339,8 @@ bool db_script(struct db *db, const char *text, struct fault *f)
 {
     PGresult *result = PQexec(db->conn, text);
     ExecStatusType status = PQresultStatus(result);
-    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || fault_of_result(db, result, f);
+    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ||
+              fault_of_result(db, result, f);
     PQclear(result);
     return ok;
 }
@@ -403,7 +408,11 @@ void db_url_mask(const char *url, char *text, size_t size)
     for (PQconninfoOption *o = options; o && o->keyword; o++) {
         for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
             if (o->val && strcmp(o->keyword, shown[i]) == 0 && len < size) {
-                int n = snprintf(text + len, size - len, "%s%s=%s", len ? " " : "", o->keyword, o->val);
+                int n = snprintf(text + len, size - len, "%s%s=%s",
+                                 len ? " "
+                                       ""
+                                     : "",
+                                 o->keyword, o->val);
                 len += n > 0 ? (size_t)n : 0;
             }
         }
@@ -429,10 +438,11 @@ static enum fault_code code_of_login(const char *text)
 static PGconn *connect_to(const char *url, const char *name)
 {
     /* what stands before dbname is a default, which the URL may override */
-    const char *const keywords[] = {"application_name", "connect_timeout", "keepalives_idle",
-                                    "keepalives_interval", "keepalives_count", "tcp_user_timeout",
-                                    "target_session_attrs", "dbname", NULL};
-    const char *const values[] = {name, "5", "10", "5", "3", "20000", "read-write", url ? url : "", NULL};
+    const char *const keywords[] = {"application_name",     "connect_timeout",  "keepalives_idle",
+                                    "keepalives_interval",  "keepalives_count", "tcp_user_timeout",
+                                    "target_session_attrs", "dbname",           NULL};
+    const char *const values[] = {name,    "5",          "10",           "5", "3",
+                                  "20000", "read-write", url ? url : "", NULL};
     _Static_assert(DB_CONNECT_LIMIT_S == 5, "connect_timeout above says the same");
     return PQconnectdbParams(keywords, values, 1);
 }
@@ -449,7 +459,10 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     char *wrong = NULL;
     PQconninfoOption *options = PQconninfoParse(url ? url : "", &wrong);
     if (!options) {
-        (void)fault_set(f, FAULT_CONFIG, "the database URL cannot be read: %s", wrong ? wrong : "out of memory");
+        (void)fault_set(f, FAULT_CONFIG,
+                        "the database URL cannot be read: "
+                        "%s",
+                        wrong ? wrong : "out of memory");
         text_line(f->text);
         PQfreemem(wrong);
         return false;

@@ -1,9 +1,9 @@
 /* One PostgreSQL session. The only place that knows libpq.
  *
- * Every statement goes through db_batch(): a pipeline and one commit, with a time limit of our own, so
- * that no thread hangs on a server that stopped answering. After a fault RETRY the session is broken
- * and the outcome of what was sent is unknown; close it and open another.
- * One thread at a time. */
+ * Every statement goes through db_batch(): a pipeline and one commit, with a time limit of our
+ * own, so that no thread hangs on a server that stopped answering. After a fault RETRY the
+ * session is broken and the outcome of what was sent is unknown; close it and open another. One
+ * thread at a time. */
 #ifndef TENON_CORE_DB_H
 #define TENON_CORE_DB_H
 
@@ -40,7 +40,7 @@ struct db_call {
 /* Connect and set the session up: UTC, READ COMMITTED, time limits, keepalives.
  *   url     a libpq URL or keyword string; NULL or "" = libpq's PG* variables
  *   name    application_name, shown in pg_stat_activity
- *   false   CONFIG: the URL cannot be parsed, login refused, no such database; RETRY: anything else */
+ *   false   CONFIG: the URL cannot be parsed, login refused, no such database; RETRY: all else */
 MUST_CHECK bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret,
                         struct fault *f);
 void db_close(struct db *db); /* NULL is fine */
@@ -82,7 +82,7 @@ int db_library_version(void);
 
 size_t rows_count(const struct rows *rows);
 bool rows_is_null(const struct rows *rows, size_t row, int column);
-const char *rows_text(const struct rows *rows, size_t row, int column); /* NULL for SQL's NULL; borrowed */
+const char *rows_text(const struct rows *rows, size_t row, int column); /* NULL = SQL's NULL */
 size_t rows_bytes(const struct rows *rows, size_t row, int column);
 int64_t rows_int(const struct rows *rows, size_t row, int column); /* 0 for NULL */
 bool rows_bool(const struct rows *rows, size_t row, int column);   /* false for NULL */

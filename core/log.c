@@ -119,5 +119,6 @@ void log_fields(enum log_level level, const struct log_field *fields)
 void log_fault(enum log_level level, const char *event, const struct fault *f)
 {
     log_event(level, LOG_EVENT(event), LOG_TEXT("fault", fault_word(f->code)),
-              LOG_TEXT("sqlstate", f->sqlstate[0] ? f->sqlstate : NULL), LOG_TEXT("error", f->text));
+              LOG_TEXT("sqlstate", f->sqlstate[0] ? f->sqlstate : NULL),
+              LOG_TEXT("error", f->text));
 }

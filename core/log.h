@@ -3,8 +3,8 @@
  *   log_event(LOG_INFO, LOG_EVENT("task_done"), LOG_NUM("task", id), LOG_TEXT("kind", kind));
  *   ts=2026-01-31T12:34:56.789Z level=info prog=worker pid=17 event=task_done task=5 kind=mail
  *
- * Text is escaped so that a line stays a line; a NULL text is left out. The event names are listed in
- * docs/operations.md. Threads may log at once: a line is one write(2). */
+ * Text is escaped so that a line stays a line; a NULL text is left out. The event names are
+ * listed in docs/operations.md. Threads may log at once: a line is one write(2). */
 #ifndef TENON_CORE_LOG_H
 #define TENON_CORE_LOG_H
 

@@ -11,7 +11,9 @@ bool schema_check(struct db *db, struct fault *f)
     if (!db_exec(db, &sql_schema_version, NULL, 0, &rows, f)) {
         if (strcmp(f->sqlstate, "42P01") == 0 || strcmp(f->sqlstate, "3F000") == 0) {
             fault_clear(f);
-            return fault_set(f, FAULT_CONFIG, "there is no schema tenon in this database (%s): run tenon setup",
+            return fault_set(f, FAULT_CONFIG,
+                             "there is no schema tenon in this database (%s): "
+                             "run tenon setup",
                              db_where(db));
         }
         return fault_add(f, "could not read the schema's version");
@@ -20,12 +22,15 @@ bool schema_check(struct db *db, struct fault *f)
     int breaking = (int)rows_int(rows, 0, 1);
     rows_free(rows);
     if (newest < ours) {
-        return fault_set(f, FAULT_CONFIG, "the schema tenon has version %d and this program needs %d: run tenon setup",
+        return fault_set(f, FAULT_CONFIG,
+                         "the schema tenon has version %d and this program "
+                         "needs %d: run tenon setup",
                          newest, ours);
     }
     if (breaking > ours) {
         return fault_set(f, FAULT_SCHEMA,
-                         "the schema tenon has version %d, which programs of version %d cannot use: "
+                         "the schema tenon has version %d, which programs of version %d cannot "
+                         "use: "
                          "install a newer tenon",
                          newest, ours);
     }

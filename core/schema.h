@@ -8,7 +8,7 @@ struct migration {
     int version;      /* 1, 2, 3 ... without a gap; the number in the file's name */
     const char *name; /* the file's name, without its ending */
     const char *text;
-    bool breaking; /* an older program must not go on with it: the file's first line says "-- breaking" */
+    bool breaking; /* older programs must stop: the file begins with "-- breaking" */
 };
 
 extern const struct migration schema_migrations[]; /* generated from sql/migrations, by version */

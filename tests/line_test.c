@@ -35,8 +35,10 @@ static void test_task_line_copies_the_payload(void **state)
     line_put_task(&b, &c, worker_id);
     assert_string_equal(
         buf_text(&b),
-        "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,\"failures\":1,\"max_attempts\":25,"
-        "\"timeout_ms\":3600000,\"claim\":\"7/2/1700000000000001/11111111-2222-3333-4444-555555555555\","
+        "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,"
+        "\"failures\":1,\"max_attempts\":25,"
+        "\"timeout_ms\":3600000,"
+        "\"claim\":\"7/2/1700000000000001/11111111-2222-3333-4444-555555555555\","
         "\"trace\":null,\"payload\":{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}}\n");
     buf_clear(&b);
 }
@@ -154,7 +156,7 @@ static void test_bad_replies(void **state)
                                         "{\"id\":7,\"outcome\":\"ok\"}",
                                         "{\"id\":7,\"outcome\":null}",
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":-1}",
-        "{\"id\":7,\"outcome\":\"failed\",\"delay_ms\":0}",
+                                        "{\"id\":7,\"outcome\":\"failed\",\"delay_ms\":0}",
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":\"5\"}",
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":99999999999}",
                                         "{\"id\":7,\"id\":8,\"outcome\":\"done\"}",

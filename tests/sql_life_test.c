@@ -301,7 +301,7 @@ static void test_finish_statement(void **state)
                  "UPDATE tenon.task SET trace = 't', unique_key = 'k', failures = 2, crashes = 1,"
                  " last_error = 'e', priority = 7");
         assert_true(held_finish(fx, both[i], &c,
-                                 "{\"result\": {\"big\": 12345678901234567890.10}, \"x\": 1}"));
+                                "{\"result\": {\"big\": 12345678901234567890.10}, \"x\": 1}"));
         assert_true(
             row_is(fx, &c, "finished",
                    "outcome = 'done' AND result::text = '{\"big\": 12345678901234567890.10}'"

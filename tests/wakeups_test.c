@@ -1,5 +1,6 @@
 /* label: unit */
-/* The ids RabbitMQ delivered: asked once, acked when a committed exchange has asked, asked again later. */
+/* The ids RabbitMQ delivered: asked once, acked when a committed exchange has asked, asked again
+ * later. */
 #include "worker/decide/wakeups.h"
 
 #include "tests/support/test.h"

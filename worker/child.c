@@ -218,7 +218,8 @@ void child_signal(const struct child *c, int signal)
     }
 }
 
-/* A process that it left behind may hold the pipes open: take what is there, do not wait for more. */
+/* A process that it left behind may hold the pipes open: take what is there, do not wait for
+ * more. */
 static void drain_pipes(struct child *c)
 {
     for (int i = 0; i < 64 && c->out >= 0; i++) {

@@ -1,5 +1,6 @@
-/* One child process and its three pipes. It leads its own process group, and dies with the worker
- * (PR_SET_PDEATHSIG, which the kernel ties to the thread that forked: only the main thread forks). */
+/* One child process and its three pipes. It leads its own process group, and dies with the
+ * worker (PR_SET_PDEATHSIG, which the kernel ties to the thread that forked: only the main
+ * thread forks). */
 #ifndef TENON_WORKER_CHILD_H
 #define TENON_WORKER_CHILD_H
 
@@ -30,7 +31,7 @@ struct child {
 
 /* Start `h`. `env` ends with NULL and is borrowed for the call.
  *   output_max   bytes of stdout kept at once
- *   false        RETRY: no process, no descriptor (a program that cannot be executed shows at its end) */
+ *   false        RETRY: no process, no descriptor (one that cannot be executed shows at its end) */
 MUST_CHECK bool child_start(struct child *c, const struct handler *h, char *const *env,
                             size_t output_max, struct fault *f);
 
@@ -44,9 +45,9 @@ void child_read_error(struct child *c);
 /* To the whole process group. */
 void child_signal(const struct child *c, int signal);
 
-/* After the pidfd told its end: take what is left in the pipes, kill what it left behind in its group
- * if `kill_group`, and say how it ended.
- *   text       "exit status 3", "killed by signal 11 (Segmentation fault)", "could not be started: ..."
+/* After the pidfd told its end: take what is left in the pipes, kill what it left behind in its
+ * group if `kill_group`, and say how it ended.
+ *   text       "exit status 3", "killed by signal 11 (Aborted)", "could not be started: ..."
  *   ret        the exit status, or -1 for a signal, or -2 when it could not be executed */
 int child_reap(struct child *c, bool kill_group, char *text, size_t size);
 

@@ -1,8 +1,9 @@
-/* The children of all slots: starts them, feeds them, reads them, and tells what happened as events.
+/* The children of all slots: starts them, feeds them, reads them, and tells what happened as
+ * events.
  *
- * Two kinds of handler, one way to run: exec is one process per task (payload on stdin, TENON_TASK_*
- * variables, exit status); pool is a long-lived process that speaks JSON lines. docs/handlers.md has
- * the contract to the letter. */
+ * Two kinds of handler, one way to run: exec is one process per task (payload on stdin,
+ * TENON_TASK_* variables, exit status); pool is a long-lived process that speaks JSON lines.
+ * docs/handlers.md has the contract to the letter. */
 #ifndef TENON_WORKER_CHILDREN_H
 #define TENON_WORKER_CHILDREN_H
 
@@ -30,8 +31,8 @@ MUST_CHECK bool children_init(struct children *cs, int n_slots, const struct han
                               struct fault *f);
 void children_clear(struct children *cs);
 
-/* Start a child; `task` is the one task of an exec handler, NULL for a pool child. When it cannot be
- * started, the event CHILD_GONE says so. */
+/* Start a child; `task` is the one task of an exec handler, NULL for a pool child. When it
+ * cannot be started, the event CHILD_GONE says so. */
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
                     const char *worker_id);
 void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id);

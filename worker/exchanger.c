@@ -196,7 +196,8 @@ static void add_calls(struct run *r, const char *worker)
 
 /* --- the answers --- */
 
-/* The index of `id` among `n` claims, looked for from `*at` on, because the rows come nearly in order. */
+/* The index of `id` among `n` claims, looked for from `*at` on, because the rows come nearly in
+ * order. */
 static size_t index_of(struct claim *const *claims, size_t n, int64_t id, size_t *at)
 {
     for (size_t i = 0; i < n; i++) {

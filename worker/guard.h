@@ -1,8 +1,9 @@
-/* The guard: a small process that outlives the worker by a moment and kills what it leaves behind.
+/* The guard: a small process that outlives the worker by a moment and kills what it leaves
+ * behind.
  *
- * PR_SET_PDEATHSIG ends a handler when the worker dies, but not the processes that the handler started
- * itself. The guard knows every handler's process group, reads from a pipe whose other end only the
- * worker has, and at its end kills the groups. */
+ * PR_SET_PDEATHSIG ends a handler when the worker dies, but not the processes that the handler
+ * started itself. The guard knows every handler's process group, reads from a pipe whose other
+ * end only the worker has, and at its end kills the groups. */
 #ifndef TENON_WORKER_GUARD_H
 #define TENON_WORKER_GUARD_H
 

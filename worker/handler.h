@@ -18,7 +18,7 @@ struct handler {
     bool pool;       /* a long-lived child that speaks JSON lines; else one process per task */
     char **argv;     /* ends with NULL */
     char *directory; /* where it runs; NULL = where the worker does */
-    int in_flight; /* tasks a pool child may have at once, whatever its hello says; 0 = as it says */
+    int in_flight;   /* tasks a pool child may have at once; 0 = as its hello says */
 };
 
 struct handlers {

@@ -228,8 +228,7 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
         return fault_set(f, FAULT_REFUSED, "\"outcome\" is not done, failed, later or dead");
     }
     if (!parse_delay(json_object_get(reply, "delay_ms"), event)) {
-        return fault_set(f, FAULT_REFUSED,
-                         "\"delay_ms\" is not 1 ms to 30 days");
+        return fault_set(f, FAULT_REFUSED, "\"delay_ms\" is not 1 ms to 30 days");
     }
     if (json_is_string(error)) {
         size_t n = json_string_length(error);

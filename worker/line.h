@@ -23,8 +23,8 @@ void line_put_claim(struct buf *b, const struct claim *task, const char *worker_
 /* One task line, with its newline. The payload is copied as PostgreSQL printed it. */
 void line_put_task(struct buf *b, const struct claim *task, const char *worker_id);
 
-/* A copy of text from a handler as PostgreSQL can store it: what is not UTF-8, and NUL, becomes U+FFFD.
- * NULL when there is no memory. */
+/* A copy of text from a handler as PostgreSQL can store it: what is not UTF-8, and NUL, becomes
+ * U+FFFD. NULL when there is no memory. */
 char *line_clean_text(const char *text, size_t bytes);
 
 /* The environment of a child: the worker's own, without the worker's secrets, and for an exec child
@@ -36,7 +36,8 @@ void line_environment_free(char **env);
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight,
                                  struct fault *f);
 
-/* A reply of a pool child: sets id, outcome, delay_ms, and reply and error, which the caller frees. */
+/* A reply of a pool child: sets id, outcome, delay_ms, and reply and error, which the caller
+ * frees. */
 MUST_CHECK bool line_parse_reply(const char *line, size_t bytes, struct event *event,
                                  struct fault *f);
 

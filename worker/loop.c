@@ -98,8 +98,8 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
     }
 }
 
-/* An action may make an event at once (a child that could not be started), and so more actions: they
- * are taken one by one, and the decider is asked again until it has none. */
+/* An action may make an event at once (a child that could not be started), and so more actions:
+ * they are taken one by one, and the decider is asked again until it has none. */
 static int64_t decide_and_act(struct loop *l, struct turn *t)
 {
     struct decider *d = l->decider;

@@ -120,7 +120,8 @@ static bool take_lock(struct presence *p, struct fault *f)
         if (pid != db_backend_pid(p->db)) {
             return fault_set(
                 f, FAULT_CONFIG,
-                "the worker's presence needs a direct connection, and %s is behind a pooler: give a "
+                "the worker's presence needs a direct connection, and %s is behind a pooler: "
+                "give a "
                 "direct one with --presence-url",
                 db_where(p->db));
         }

@@ -1,7 +1,7 @@
-/* The session that says this worker is alive: it holds one session advisory lock, and the cleaner
- * takes the worker for dead when the lock is free. A thread of its own; the main loop must call
- * presence_ping() every PRESENCE_PING_MS, so that a worker whose main loop hangs, or that is frozen,
- * loses its session (idle_session_timeout) and with it the lock. */
+/* The session that says this worker is alive: it holds one session advisory lock, and the
+ * cleaner takes the worker for dead when the lock is free. A thread of its own; the main loop
+ * must call presence_ping() every PRESENCE_PING_MS, so that a worker whose main loop hangs, or
+ * that is frozen, loses its session (idle_session_timeout) and with it the lock. */
 #ifndef TENON_WORKER_PRESENCE_H
 #define TENON_WORKER_PRESENCE_H
 

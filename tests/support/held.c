@@ -63,8 +63,8 @@ static struct fence fence_of(const struct held *c)
     return f;
 }
 
-char *held_put_back(struct fixture *fx, const struct held *c, const char *reason,
-                     const char *error, const char *delay_ms)
+char *held_put_back(struct fixture *fx, const struct held *c, const char *reason, const char *error,
+                    const char *delay_ms)
 {
     struct fence f = fence_of(c);
     char reasons[64], errors[1024], delays[64];
@@ -80,7 +80,7 @@ char *held_put_back(struct fixture *fx, const struct held *c, const char *reason
 }
 
 bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,
-                  const char *reply)
+                 const char *reply)
 {
     struct fence f = fence_of(c);
     struct buf replies;

@@ -28,12 +28,12 @@ void held_new(struct fixture *fx, struct held *ret);
 
 /* worker/put_back.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when
  * nothing was changed; free(). */
-char *held_put_back(struct fixture *fx, const struct held *c, const char *reason,
-                     const char *error, const char *delay_ms);
+char *held_put_back(struct fixture *fx, const struct held *c, const char *reason, const char *error,
+                    const char *delay_ms);
 
 /* worker/finish.sql, or finish_unlocked.sql, for one task; was it finished? */
 bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,
-                  const char *reply);
+                 const char *reply);
 
 /* What a handler gets as TENON_TASK_CLAIM. */
 void held_text(const struct held *c, char text[HELD_TEXT_BYTES]);

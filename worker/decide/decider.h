@@ -230,7 +230,8 @@ void decider_note(struct decider *d, enum note note, int64_t task, const char *f
     __attribute__((format(printf, 4, 5)));
 int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
 
-/* The claim has this outcome now; it leaves its slot or waiting list and waits for the next exchange. */
+/* The claim has this outcome now; it leaves its slot or waiting list and waits for the next
+ * exchange. */
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);

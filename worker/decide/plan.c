@@ -143,7 +143,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
 
 static void doubt(struct decider *d, struct claim *c)
 {
-    if (!c->hashed) { /* verdicts find claims by the hash; asking for all that is ours finds it too */
+    if (!c->hashed) { /* verdicts find claims by the hash; asking for all of ours finds it */
         d->need_own = true;
         decider_drop_claim(d, c);
         return;
@@ -208,7 +208,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
                      c->attempt);
         d->count_lost++;
     } else {
-        d->count_done++; /* the handler finished it in its own transaction, or our answer was lost */
+        d->count_done++; /* by the handler itself, or our answer was lost */
     }
     decider_drop_claim(d, c);
 }
@@ -251,7 +251,7 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
     struct claim *older = find_held(d, c->id);
     c->hashed = !older;
     if (older) {
-        /* somebody took it from us, and put it back: first the older claim must be seen to be lost */
+        /* somebody took it from us and put it back: see first that the older claim is lost */
         older->verify_ms = d->attention_ms = now_ms;
         c->outcome = OUTCOME_RELEASED;
         c->delay_ms = VERIFY_EVERY_MS;
@@ -321,7 +321,8 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-/* What is ours in the database and unknown here was claimed by an exchange whose answer was lost. */
+/* What is ours in the database and unknown here was claimed by an exchange whose answer was
+ * lost. */
 static void take_owned(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
@@ -375,8 +376,8 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
     }
 }
 
-/* The one outcome that the database cannot store, a result with \u0000 for instance, becomes a failure
- * that says so; the texts in it are then our own. */
+/* The one outcome that the database cannot store, a result with \u0000 for instance, becomes a
+ * failure that says so; the texts in it are then our own. */
 static void refuse_outcome(struct claim *c, const char *text)
 {
     char error[512];

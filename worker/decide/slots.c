@@ -1,4 +1,5 @@
-/* Slots: each may hold one child process. Which task goes to which child, and when a child must go. */
+/* Slots: each may hold one child process. Which task goes to which child, and when a child must
+ * go. */
 #include "worker/decide/decider.h"
 
 #include <signal.h>
@@ -176,7 +177,7 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
     } else if (s->reason != STOP_NONE || !oldest) {
         decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
     } else {
-        /* with several in flight the oldest is charged: a child that works in order was at that one */
+        /* of several the oldest is charged: a child that works in order was at that one */
         decider_end_claim(d, c, OUTCOME_FAILED,
                           error_text("the handler ended without an answer", text));
     }

@@ -1,9 +1,9 @@
 /* The ids RabbitMQ delivered: which to ask the database for, which to ack, which to ask again.
  *
- * A delivery is a batch of ids with one tag; it is acked once an exchange that asked for its last id
- * has committed. An id that was asked for and not claimed may have overtaken its commit, or be locked
- * for a moment: it is asked again after 50 ms, 0.5 s and 3 s, from a bounded ring for each delay, so
- * that each ring is in the order of time. */
+ * A delivery is a batch of ids with one tag; it is acked once an exchange that asked for its
+ * last id has committed. An id that was asked for and not claimed may have overtaken its commit,
+ * or be locked for a moment: it is asked again after 50 ms, 0.5 s and 3 s, from a bounded ring
+ * for each delay, so that each ring is in the order of time. */
 #ifndef TENON_WORKER_DECIDE_WAKEUPS_H
 #define TENON_WORKER_DECIDE_WAKEUPS_H
 
@@ -51,8 +51,8 @@ bool wakeups_add(struct wakeups *w, int64_t epoch, const int64_t *ids, size_t n,
 /* The channel is gone: whatever was not asked for will be delivered again. */
 void wakeups_forget(struct wakeups *w);
 
-/* Write up to `max` ids that are to be asked for now into `ids`, those of the ring that are due first.
- * `tries[i]` says how often ids[i] was asked before. */
+/* Write up to `max` ids that are to be asked for now into `ids`, those of the ring that are due
+ * first. `tries[i]` says how often ids[i] was asked before. */
 size_t wakeups_take(struct wakeups *w, int64_t now_ms, int64_t *ids, int *tries, size_t max);
 
 /* An exchange that asked for these ids has committed, and this one was claimed, or it was not. */
@@ -62,8 +62,8 @@ void wakeups_unclaimed(struct wakeups *w,
 bool wakeups_was_claimed(const struct wakeups *w, int64_t id);
 void wakeups_missed(struct wakeups *w, int64_t id, int tries, int64_t now_ms);
 
-/* The exchange committed: all that was asked for is settled. Returns true and the tag to ack, if any
- * delivery is whole; call until it returns false. */
+/* The exchange committed: all that was asked for is settled. Returns true and the tag to ack, if
+ * any delivery is whole; call until it returns false. */
 void wakeups_settle(struct wakeups *w);
 bool wakeups_next_ack(struct wakeups *w, int64_t *ret_epoch, uint64_t *ret_tag);
 

@@ -1,4 +1,4 @@
-/* A pool handler that does what the payload says, and writes the journal of tests/support/journal.h.
+/* A pool handler that does what the payload says, and writes the journal (support/journal.h).
  *
  *   {}                   done                     {"do": "sleep", "ms": 100}   done after a while
  *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"

@@ -1,0 +1,213 @@
+/* label: unit */
+/* Which child gets which task, and when a child must go. */
+#include "tests/support/deciding.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+static void test_timeout_terms_then_kills_then_charges(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    int64_t due = decide(d, 9000);
+    settle(d, 9000);
+    assert_true(due <= 10001);
+    (void)decide(d, 10002);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    settle(d, 10002);
+    (void)decide(d, 10002 + TERM_GRACE_MS);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    settle(d, 10002 + TERM_GRACE_MS);
+    reply(d, 15003, 5, OUTCOME_DONE); /* too late */
+    assert_int_equal(d->n_given, 1);
+    gone(d, 15004, 0, "killed by signal 9 (Killed)");
+    (void)decide(d, 15004);
+    assert_non_null(note_find(d, NOTE_TASK_TIMED_OUT));
+    assert_int_equal(d->exchange.n_put_back, 1);
+    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_FAILED);
+    assert_contains(d->exchange.put_back[0]->error, "timed out after 10000 ms");
+    decider_free(d);
+}
+
+static void test_a_dead_pool_child_charges_the_oldest_only(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, pool_mode);
+    present(d, 0);
+    d->handlers[0].room = 3;
+    (void)decide(d, 0);
+    struct claim *all[] = {claimed(1, "a"), claimed(2, "a"), claimed(3, "a")};
+    commit(d, 1, all, 3);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 3});
+    (void)decide(d, 2);
+    assert_int_equal(action_count(d, ACTION_GIVE), 3);
+    settle(d, 3);
+    gone(d, 4, 0, "killed by signal 11");
+    (void)decide(d, 4);
+    assert_int_equal(d->exchange.n_put_back, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct claim *c = d->exchange.put_back[i];
+        assert_int_equal(c->outcome, c->id == 1 ? OUTCOME_FAILED : OUTCOME_RELEASED);
+    }
+    decider_free(d);
+}
+
+static void test_a_handler_that_cannot_start_rests(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 2, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *c = claimed(1, "a");
+    commit(d, 1, &c, 1);
+    (void)decide(d, 1);
+    assert_non_null(action_find(d, ACTION_SPAWN));
+    settle(d, 2);
+    feed(d, 3,
+         (struct event){
+             .type = EVENT_CHILD_GONE, .slot = 0, .failed_start = true, .text = "no such file"});
+    (void)decide(d, 3);
+    assert_non_null(note_find(d, NOTE_HANDLER_RESTS));
+    assert_int_equal(d->exchange.n_put_back, 1);
+    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED); /* nobody is charged */
+    commit(d, 4, NULL, 0);
+    d->next_look_ms = 5;
+    (void)decide(d, 5);
+    assert_true(d->exchange.rests[0]);
+    assert_false(d->exchange.rests[1]);
+    decider_free(d);
+}
+
+static void test_drain_lets_run_and_gives_back_the_rest(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    feed(d, 10, (struct event){.type = EVENT_STOP});
+    (void)decide(d, 10);
+    assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 0);
+    assert_null(action_find(d, ACTION_SIGNAL));
+    for (int64_t now = 11; now < 25000; now += 1000) {
+        (void)decide(d, now);
+        assert_null(action_find(d, ACTION_SIGNAL));
+        assert_null(action_find(d, ACTION_EXIT));
+        if (d->in_flight) {
+            assert_int_equal(d->exchange.n_look, 0);
+            commit(d, now, NULL, 0);
+        }
+    }
+    (void)decide(d, 25011);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    gone(d, 25012, 0, "killed by signal 15");
+    (void)decide(d, 25012);
+    settle(d, 25012);
+    if (d->n_held > 0) {
+        settle(d, 25013);
+    }
+    assert_int_equal(d->count_released, 1);
+    assert_int_equal(d->count_failed, 0);
+    (void)decide(d, 25014);
+    assert_true(action_find(d, ACTION_EXIT) || d->told_exit);
+    decider_free(d);
+}
+
+static void test_a_second_signal_kills(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    feed(d, 10, (struct event){.type = EVENT_STOP});
+    (void)decide(d, 10);
+    feed(d, 11, (struct event){.type = EVENT_STOP});
+    (void)decide(d, 11);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    decider_free(d);
+}
+
+static void test_without_postgresql_it_stops_its_own_children(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    feed(d, 100, (struct event){.type = EVENT_PRESENCE, .up = false});
+    (void)decide(d, 100);
+    assert_null(action_find(d, ACTION_SIGNAL));
+    int64_t due = decide(d, 101);
+    assert_true(due <= 100 + PRESENCE_GRACE_MS);
+    (void)decide(d, 100 + PRESENCE_GRACE_MS);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    decider_free(d);
+}
+
+static void test_wakeups_are_given_back_when_full(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    int told = -1;
+    for (int64_t now = 10; now < 3000; now += 50) {
+        (void)decide(d, now);
+        if (action_find(d, ACTION_PREFETCH)) {
+            told = action_find(d, ACTION_PREFETCH)->n;
+        }
+        settle(d, now);
+    }
+    assert_int_equal(told, 0);
+    reply(d, 3001, 5, OUTCOME_DONE);
+    gone(d, 3001, 0, "");
+    (void)decide(d, 3001);
+    assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 1);
+    settle(d, 3002);
+    decider_free(d);
+}
+
+static void test_pool_children_of_another_kind_make_way(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 2, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *a = claimed(1, "a");
+    commit(d, 1, &a, 1);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+    (void)decide(d, 2);
+    settle(d, 2);
+    reply(d, 3, 1, OUTCOME_DONE);
+    (void)decide(d, 3);
+    settle(d, 4);
+    struct claim *c = claimed(2, "c");
+    d->next_look_ms = 5;
+    (void)decide(d, 5);
+    commit(d, 6, &c, 1);
+    (void)decide(d, 6);
+    assert_int_equal(action_find(d, ACTION_CLOSE)->slot, 0);
+    settle(d, 6);
+    gone(d, 7, 0, "exit status 0");
+    (void)decide(d, 7);
+    assert_int_equal(action_find(d, ACTION_SPAWN)->handler, 1);
+    decider_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_timeout_terms_then_kills_then_charges),
+        cmocka_unit_test(test_a_dead_pool_child_charges_the_oldest_only),
+        cmocka_unit_test(test_a_handler_that_cannot_start_rests),
+        cmocka_unit_test(test_drain_lets_run_and_gives_back_the_rest),
+        cmocka_unit_test(test_a_second_signal_kills),
+        cmocka_unit_test(test_without_postgresql_it_stops_its_own_children),
+        cmocka_unit_test(test_wakeups_are_given_back_when_full),
+        cmocka_unit_test(test_pool_children_of_another_kind_make_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,306 @@
+/* label: unit */
+/* What goes into an exchange with the database, and what its answers mean. */
+#include "tests/support/deciding.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+static void test_claims_nothing_before_it_is_present(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 1, exec_mode);
+    (void)decide(d, 0);
+    assert_null(action_find(d, ACTION_EXCHANGE));
+    assert_null(action_find(d, ACTION_PREFETCH));
+    present(d, 5);
+    (void)decide(d, 5);
+    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    assert_int_equal(d->exchange.n_look, 2);
+    assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 2);
+    decider_free(d);
+}
+
+static void test_idle_looks_once_a_second(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 1, exec_mode);
+    present(d, 0);
+    int64_t now = 0;
+    int exchanges = 0;
+    while (now < 60000) {
+        int64_t due = decide(d, now);
+        if (action_find(d, ACTION_EXCHANGE)) {
+            exchanges++;
+            commit(d, now, NULL, 0);
+            due = decide(d, now);
+        }
+        assert_true(due > now);
+        now = due;
+    }
+    assert_in_range(exchanges, 45, 122); /* looks and ticks, each at most once a second */
+    decider_free(d);
+}
+
+static void test_one_exchange_at_a_time_and_more_gathers(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(4, 1, exec_mode);
+    present(d, 0);
+    feed(d, 0, (struct event){.type = EVENT_BROKER, .up = true, .epoch = 1});
+    (void)decide(d, 0);
+    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    const int64_t ids[] = {1, 2, 3};
+    feed(d, 1,
+         (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = ids, .n = 3, .last_tag = 3});
+    (void)decide(d, 1);
+    assert_null(action_find(d, ACTION_EXCHANGE));
+    commit(d, 2, NULL, 0);
+    (void)decide(d, 2);
+    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    assert_int_equal(d->exchange.n_ids, 3);
+    assert_null(action_find(d, ACTION_ACK)); /* not before the commit */
+    struct claim *c = claimed(2, "a");
+    d->exchange.claimed[0] = c;
+    d->exchange.n_by_id = 1;
+    feed(d, 3, (struct event){.type = EVENT_EXCHANGED});
+    (void)decide(d, 3);
+    assert_int_equal(action_find(d, ACTION_ACK)->tag, 3);
+    assert_int_equal(action_count(d, ACTION_SPAWN), 1);
+    /* 1 and 3 were missing or locked: they are asked for again */
+    (void)decide(d, 53);
+    assert_int_equal(d->exchange.n_ids, 2);
+    decider_free(d);
+}
+
+static void test_done_is_finished_in_the_next_exchange(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    reply(d, 4, 5, OUTCOME_DONE);
+    gone(d, 4, 0, "exit status 0");
+    (void)decide(d, 4);
+    assert_int_equal(d->exchange.n_finish, 1);
+    assert_int_equal(d->exchange.finish[0]->id, 5);
+    commit(d, 5, NULL, 0);
+    assert_int_equal(d->n_held, 0);
+    assert_int_equal(d->count_done, 1);
+    decider_free(d);
+}
+
+static void test_a_finish_that_was_missed_is_verified(void **state)
+{
+    (void)state;
+    static const enum verdict verdicts[] = {VERDICT_MINE, VERDICT_ENDED, VERDICT_LOST};
+    for (size_t i = 0; i < 3; i++) {
+        struct decider *d = running(exec_mode, claimed(5, "a"));
+        settle(d, 3);
+        reply(d, 4, 5, OUTCOME_DONE);
+        gone(d, 4, 0, "");
+        (void)decide(d, 4);
+        d->exchange.finished[0] = false;
+        feed(d, 5, (struct event){.type = EVENT_EXCHANGED});
+        (void)decide(d, 5);
+        assert_int_equal(d->exchange.n_verify, 1);
+        assert_int_equal(d->exchange.verify[0].id, 5);
+        d->exchange.verdicts[0] = verdicts[i];
+        feed(d, 6, (struct event){.type = EVENT_EXCHANGED});
+        (void)decide(d, 6);
+        if (verdicts[i] == VERDICT_MINE) {
+            assert_int_equal(d->exchange.n_finish, 1); /* told again */
+        } else {
+            assert_int_equal(d->n_held, 0);
+            assert_int_equal(d->count_lost, verdicts[i] == VERDICT_LOST);
+            assert_int_equal(note_find(d, NOTE_CLAIM_LOST) != NULL, verdicts[i] == VERDICT_LOST);
+        }
+        decider_free(d);
+    }
+}
+
+static void test_an_unknown_outcome_asks_first_what_is_ours(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    reply(d, 4, 5, OUTCOME_DONE);
+    gone(d, 4, 0, "");
+    (void)decide(d, 4);
+    feed(d, 5,
+         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+    int64_t due = decide(d, 5);
+    assert_null(action_find(d, ACTION_EXCHANGE)); /* a pause first */
+    assert_true(due > 5 && due < 5 + 2 * RETRY_MIN_MS);
+    (void)decide(d, due);
+    assert_true(d->exchange.own);
+    assert_int_equal(d->exchange.n_verify, 1);
+    assert_int_equal(d->exchange.n_finish, 0);
+    assert_int_equal(d->exchange.n_look, 0);
+    /* it had committed, and claimed task 6, of which we never heard */
+    d->exchange.verdicts[0] = VERDICT_ENDED;
+    d->exchange.owned = calloc(1, sizeof *d->exchange.owned);
+    d->exchange.owned[0] = claimed(6, "");
+    d->exchange.n_owned = 1;
+    feed(d, due + 1, (struct event){.type = EVENT_EXCHANGED});
+    (void)decide(d, due + 1);
+    assert_int_equal(d->exchange.n_put_back, 1);
+    assert_int_equal(d->exchange.put_back[0]->id, 6);
+    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED);
+    decider_free(d);
+}
+
+static void test_a_bad_value_is_found_by_halving(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(8, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *all[8];
+    for (int i = 0; i < 8; i++) {
+        all[i] = claimed(i + 1, "a");
+    }
+    commit(d, 1, all, 8);
+    (void)decide(d, 1);
+    settle(d, 2);
+    for (int i = 0; i < 8; i++) {
+        feed(d, 3,
+             (struct event){.type = EVENT_REPLY,
+                            .slot = all[i]->slot,
+                            .id = i + 1,
+                            .outcome = OUTCOME_DONE,
+                            .delay_ms = -1});
+    }
+    int done = 0, failed = 0;
+    int64_t now = 3;
+    for (int turn = 0; turn < 40 && done + failed < 8; turn++) {
+        now += 100;
+        (void)decide(d, now);
+        struct exchange *x = &d->exchange;
+        bool bad = false;
+        for (size_t i = 0; i < x->n_finish; i++) {
+            bad = bad || x->finish[i]->id == 6;
+        }
+        if (bad) {
+            feed(d, now,
+                 (struct event){.type = EVENT_EXCHANGE_FAILED,
+                                .failure = FAILURE_ROW,
+                                .text = "bad jsonb"});
+            continue;
+        }
+        done += (int)x->n_finish;
+        for (size_t i = 0; i < x->n_put_back; i++) {
+            assert_int_equal(x->put_back[i]->id, 6);
+            assert_contains(x->put_back[i]->error, "bad jsonb");
+            failed++;
+        }
+        commit(d, now, NULL, 0);
+    }
+    assert_int_equal(done, 7);
+    assert_int_equal(failed, 1);
+    decider_free(d);
+}
+
+static void test_claimed_tasks_without_a_child_go_back_after_a_second(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(1, "a"));
+    struct claim *c = claimed(2, "a");
+    c->timeout_ms = 1000000;
+    settle(d, 3);
+    (void)decide(d, 2000); /* a look is due, but no slot is free: force one more claim through */
+    settle(d, 2000);
+    d->in_flight = true;
+    d->exchange.n_ids = d->exchange.n_by_id = d->exchange.n_finish = d->exchange.n_put_back =
+        d->exchange.n_verify = 0;
+    commit(d, 2001, &c, 1);
+    (void)decide(d, 2001);
+    assert_int_equal(d->n_waiting, 1);
+    (void)decide(d, 2001 + WAITING_MAX_MS);
+    settle(d, 2001 + WAITING_MAX_MS);
+    (void)decide(d, 2002 + WAITING_MAX_MS);
+    assert_int_equal(d->n_waiting, 0);
+    assert_int_equal(d->count_released, 1);
+    decider_free(d);
+}
+
+static void test_declared_dead_it_drops_all_and_goes_on(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    feed(d, 100, (struct event){.type = EVENT_PRESENCE, .up = false});
+    feed(d, 200, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
+    (void)decide(d, 200);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    settle(d, 200);
+    gone(d, 201, 0, "killed by signal 9");
+    (void)decide(d, 201);
+    assert_non_null(note_find(d, NOTE_CLAIM_LOST));
+    assert_int_equal(d->n_held, 0);
+    assert_int_equal(d->exchange.n_put_back, 0); /* it is not ours to put back */
+    decider_free(d);
+}
+
+static void test_a_running_task_that_was_taken_is_stopped(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    (void)decide(d, 1 + VERIFY_EVERY_MS + 1);
+    assert_int_equal(d->exchange.n_verify, 1);
+    verdict = VERDICT_LOST;
+    commit(d, 6000, NULL, 0);
+    verdict = VERDICT_MINE;
+    (void)decide(d, 6000);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    decider_free(d);
+}
+
+static void test_the_same_task_claimed_twice_is_given_back(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    struct decider *d = decider_make(2, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 1, &c, 1);
+    (void)decide(d, 1);
+    settle(d, 2);
+    struct claim *again = claimed(5, "a");
+    again->attempt = 2;
+    d->next_look_ms = 3;
+    (void)decide(d, 3);
+    commit(d, 4, &again, 1);
+    (void)decide(d, 4);
+    assert_int_equal(d->n_given, 1);
+    assert_int_equal(d->exchange.n_put_back, 1);
+    assert_int_equal(d->exchange.put_back[0]->attempt, 2);
+    assert_int_equal(d->exchange.n_verify, 1); /* the older claim is lost; find out at once */
+    verdict = VERDICT_LOST;
+    commit(d, 5, NULL, 0);
+    verdict = VERDICT_MINE;
+    (void)decide(d, 5);
+    gone(d, 6, 0, "killed");
+    (void)decide(d, 6);
+    assert_int_equal(d->n_held, 0);
+    decider_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_claims_nothing_before_it_is_present),
+        cmocka_unit_test(test_idle_looks_once_a_second),
+        cmocka_unit_test(test_one_exchange_at_a_time_and_more_gathers),
+        cmocka_unit_test(test_done_is_finished_in_the_next_exchange),
+        cmocka_unit_test(test_a_finish_that_was_missed_is_verified),
+        cmocka_unit_test(test_an_unknown_outcome_asks_first_what_is_ours),
+        cmocka_unit_test(test_a_bad_value_is_found_by_halving),
+        cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),
+        cmocka_unit_test(test_declared_dead_it_drops_all_and_goes_on),
+        cmocka_unit_test(test_a_running_task_that_was_taken_is_stopped),
+        cmocka_unit_test(test_the_same_task_claimed_twice_is_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

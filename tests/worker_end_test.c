@@ -1,0 +1,113 @@
+/* label: e2e */
+/* timeout: 120 */
+/* How a worker ends, and what it refuses to start with. */
+#include "tests/support/working.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void test_sigterm_drains(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(
+        fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 700}') FROM generate_series(1, "
+            "10)");
+    struct process *p = pool_worker(fx, "2", "1");
+    journal_await_started(fx, 2, LIMIT_MS);
+    end_well(p);
+    struct journal j;
+    journal_read(fx, &j);
+    for (size_t i = 0; i < j.n; i++) {
+        assert_true(j.runs[i].end_ns > 0); /* what ran, ended */
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), (int64_t)j.n);
+    journal_clear(&j);
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT bool_and(start_time IS NULL AND failures = 0 AND crashes = 0) FROM tenon.task"));
+    assert_true(test_sql_bool(
+        fx, "SELECT bool_and(state = 'left' AND ended_at IS NOT NULL) FROM tenon.worker"));
+}
+
+static void test_what_outlasts_the_drain_is_given_back(void **state)
+{
+    struct fixture *fx = *state;
+    char h[256];
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 60000}')");
+    struct process *p = TENON(fx, "worker", "--slots", "1", "--drain-limit", "200ms", "--handler",
+                              handler(h, "a=pool:exec %s 1", "pool"));
+    journal_await_started(fx, 1, LIMIT_MS);
+    end_well(p);
+    assert_true(test_sql_bool(
+        fx, "SELECT start_time IS NULL AND failures = 0 AND crashes = 0 AND run_at <= now() FROM "
+            "tenon.task"));
+}
+
+static void test_a_second_sigterm_stops_at_once(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 60000}')");
+    struct process *p = pool_worker(fx, "1", "1");
+    journal_await_started(fx, 1, LIMIT_MS);
+    process_signal(p, SIGTERM);
+    process_await_line(p, "event=draining", LIMIT_MS);
+    end_well(p);
+    assert_true(test_sql_bool(fx, "SELECT start_time IS NULL AND failures = 0 FROM tenon.task"));
+}
+
+static void test_bad_input_is_refused(void **state)
+{
+    struct fixture *fx = *state;
+    static const struct {
+        const char *args[8];
+        const char *says;
+    } cases[] = {
+        {{"worker"}, "no handler is given"},
+        {{"worker", "--handler", "a"}, "KIND=COMMAND"},
+        {{"worker", "--handler", "a b=true"}, "is not allowed"},
+        {{"worker", "--handler", "a=true", "--handler", "a=true"}, "two handlers"},
+        {{"worker", "--handler", "a=true", "--slots", "0"}, "slots"},
+        {{"worker", "--handler", "a=true", "--slots", "1001"}, "slots"},
+        {{"worker", "--handler", "a=true", "--amqp-url", "http://x"}, "amqp"},
+        {{"worker", "--handlers", "/nonexistent"}, "/nonexistent"},
+        {{"worker", "--handler", "a=true", "--database-url", "postgresql://%zz"}, "URL"},
+        {{"worker", "--handler", "a=true", "--run-one", "b", "/dev/null"}, "kind"},
+        {{"worker", "--handler", "a=true", "--run-one", "a", "/dev/null"}, "JSON"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = tenon_spawn(fx, cases[i].args, NULL);
+        assert_int_equal(process_wait(p, LIMIT_MS), 2);
+        char *log = file_text(p->log);
+        assert_contains(log, cases[i].says);
+        free(log);
+    }
+}
+
+static void test_no_schema_says_run_tenon_setup(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SET client_min_messages = warning; DROP SCHEMA tenon CASCADE");
+    struct process *p = TENON(fx, "worker", "--handler", "a=true");
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    char *log = file_text(p->log);
+    assert_contains(log, "run tenon setup");
+    free(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_sigterm_drains),
+        WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
+        WITH_SERVERS(test_a_second_sigterm_stops_at_once),
+        WITH_SERVERS(test_bad_input_is_refused),
+        WITH_DATABASE(test_no_schema_says_run_tenon_setup),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,282 @@
+/* label: e2e */
+/* timeout: 300 */
+/* How handlers end, and what a bad one costs. */
+#include "tests/support/working.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void test_exec_outcomes(void **state)
+{
+    struct fixture *fx = *state;
+    char h[256];
+    const char *command = handler(h, "a=exec %s $(tr -d '\"')", "journal.sh");
+    test_sql(fx, "SELECT tenon.enqueue('a', '\"exit 0\"')"); /* 1 */
+    test_sql(fx, "SELECT tenon.enqueue('a', '\"exit 3\"')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '\"exit 65\"')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '\"exit 75\"')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '\"die KILL\"')"); /* 5 */
+    test_sql(fx, "SELECT tenon.enqueue('a', '\"say hello\"')");
+    free(TENON_RUN(fx, 0, "worker", "--handler", command, "--slots", "3", "--until-empty"));
+    static const char *const states[] = {"done",      "retrying", "dead",
+                                         "scheduled", "retrying", "done"};
+    for (int i = 0; i < 6; i++) {
+        char *now = test_sql_text(fx, "SELECT state FROM tenon.tasks WHERE id = %d", i + 1);
+        assert_string_equal(now, states[i]);
+        free(now);
+    }
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT last_error LIKE 'exit status 3%%' AND failures = 1 FROM tenon.task WHERE id = 2"));
+    assert_true(test_sql_bool(fx, "SELECT reason = 'handler' FROM tenon.dead WHERE id = 3"));
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT failures = 0 AND run_at > now() + interval '30 s' FROM tenon.task WHERE id = 4"));
+    assert_true(test_sql_bool(
+        fx, "SELECT last_error LIKE 'killed by signal 9%%' FROM tenon.task WHERE id = 5"));
+    assert_true(test_sql_bool(fx, "SELECT result = '\"hello\"' FROM tenon.finished WHERE id = 6"));
+    assert_each_ran_once(fx, 6);
+}
+
+static void test_pool_outcomes(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', '{}')"); /* 1 */
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"fail\"}')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"dead\"}')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"later\", \"delay_ms\": 3600000}')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"result\", \"x\": \"\\u00e4 "
+                 "\\\\\\\"\\n\"}')"); /* 5 */
+    test_sql(fx, "SELECT tenon.enqueue('a', '{}', max_attempts => 1)");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"fail\"}', max_attempts => 1)");
+    struct process *p = pool_worker(fx, "2", "4");
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 0 FROM tenon.tasks WHERE state IN ('ready', 'running')");
+    static const char *const states[] = {"done", "retrying", "dead", "scheduled",
+                                         "done", "done",     "dead"};
+    for (int i = 0; i < 7; i++) {
+        char *now = test_sql_text(fx, "SELECT state FROM tenon.tasks WHERE id = %d", i + 1);
+        assert_string_equal(now, states[i]);
+        free(now);
+    }
+    assert_true(test_sql_bool(fx, "SELECT last_error = 'asked to' FROM tenon.dead WHERE id = 7"));
+    assert_true(test_sql_bool(fx, "SELECT result = payload FROM tenon.finished WHERE id = 5"));
+    end_well(p);
+    assert_each_ran_once(fx, 7);
+}
+
+/* A bad answer costs the child and charges the task, and nothing else. */
+static void bad_answer(struct fixture *fx, const char *what, const char *error)
+{
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"do\": \"%s\"}')", what);
+    test_await(fx, LIMIT_MS,
+               "SELECT state = 'retrying', state, last_error FROM tenon.tasks WHERE id = %lld",
+               (long long)id);
+    char *last = test_sql_text(fx, "SELECT last_error FROM tenon.task WHERE id = %lld",
+                               (long long)id);
+    assert_contains(last, error);
+    free(last);
+    int64_t good = test_sql_int(fx, "SELECT tenon.enqueue('a', '{}')");
+    test_await(fx, LIMIT_MS, "SELECT state = 'done', state FROM tenon.tasks WHERE id = %lld",
+               (long long)good);
+}
+
+static void test_pool_children_that_break_the_protocol(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = pool_worker(fx, "1", "1");
+    bad_answer(fx, "crash", "about to crash");
+    bad_answer(fx, "exit", "exit status 0");
+    bad_answer(fx, "garbage", "no JSON object");
+    bad_answer(fx, "wrong", "a task it does not have");
+    int64_t twice = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"do\": \"twice\"}')");
+    test_await(fx, LIMIT_MS, "SELECT state = 'done', state FROM tenon.tasks WHERE id = %lld",
+               (long long)twice);
+    int64_t good = test_sql_int(fx, "SELECT tenon.enqueue('a', '{}')");
+    test_await(fx, LIMIT_MS, "SELECT state = 'done', state FROM tenon.tasks WHERE id = %lld",
+               (long long)good);
+    end_well(p);
+}
+
+static void test_a_handler_that_cannot_start_burns_no_task(void **state)
+{
+    struct fixture *fx = *state;
+    char h[256];
+    test_sql(fx, "SELECT tenon.enqueue('a'), tenon.enqueue('b')");
+    struct process *p = TENON(fx, "worker", "--handler", "a=pool:exec /nonexistent/program",
+                              "--handler", handler(h, "b=exec %s", "journal.sh"));
+    process_await_line(p, "event=handler_rests", LIMIT_MS);
+    test_await(fx, LIMIT_MS, "SELECT state = 'done' FROM tenon.tasks WHERE kind = 'b'");
+    end_well(p);
+    assert_true(test_sql_bool(
+        fx, "SELECT failures = 0 AND crashes = 0 AND start_time IS NULL FROM tenon.task WHERE kind "
+            "= 'a'"));
+}
+
+static void test_an_effect_and_its_task_end_in_one_transaction(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "CREATE TABLE public.effect (id bigint)");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"finish\"}') FROM generate_series(1, 20)");
+    struct process *p = pool_worker(fx, "2", "1");
+    await_done(fx, 20);
+    end_well(p);
+    assert_int_equal(process_lines(p, "event=claim_lost"), 0);
+    assert_true(
+        test_sql_bool(fx, "SELECT count(*) = 20 AND count(DISTINCT id) = 20 FROM public.effect"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(result = '\"inside\"') FROM tenon.finished"));
+    assert_each_ran_once(fx, 20);
+}
+
+/* Wait until a process that is not our child has ended. */
+static void await_pid_end(int pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0) {
+        assert_int_equal(errno, ESRCH);
+        return;
+    }
+    struct pollfd pfd = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&pfd, 1, LIMIT_MS), 1);
+    (void)close(fd);
+}
+
+/* A handler that starts a process of its own, whose number it writes to `path`, and waits. */
+static const char *parent_handler(const struct fixture *fx, char h[1024], char path[256])
+{
+    (void)snprintf(path, 256, "%s/pid", fx->dir);
+    (void)snprintf(h, 512,
+                   "a=trap '' TERM; sleep 300 & echo $! >%s; echo \"$TENON_TASK_ID 1 $$ start 1\" "
+                   ">>$TEST_JOURNAL; wait; sleep 300",
+                   path);
+    return h;
+}
+
+static int pid_in(const char *path)
+{
+    char *text = file_text(path);
+    int pid = (int)strtol(text, NULL, 10);
+    free(text);
+    assert_true(pid > 1);
+    return pid;
+}
+
+static void test_timeout_ends_the_whole_process_group(void **state)
+{
+    struct fixture *fx = *state;
+    char h[1024], path[256];
+    test_sql(fx, "SELECT tenon.enqueue('a', timeout => '300 ms')");
+    /* TERM is ignored by both, so that only KILL to the group ends the one in the background */
+    struct process *p = TENON(fx, "worker", "--slots", "1", "--handler",
+                              parent_handler(fx, h, path));
+    test_await(fx, LIMIT_MS, "SELECT state = 'retrying', state FROM tenon.tasks");
+    assert_true(test_sql_bool(
+        fx, "SELECT last_error LIKE 'timed out after 300 ms%%' AND failures = 1 FROM tenon.task"));
+    await_pid_end(pid_in(path));
+    end_well(p);
+}
+
+static void test_handlers_and_what_they_started_die_with_the_worker(void **state)
+{
+    struct fixture *fx = *state;
+    char h[1024], path[256];
+    struct journal j;
+    test_sql(fx, "SELECT tenon.enqueue('a')");
+    struct process *p = TENON(fx, "worker", "--slots", "1", "--handler",
+                              parent_handler(fx, h, path));
+    journal_await_started(fx, 1, LIMIT_MS);
+    journal_read(fx, &j);
+    process_kill(p);
+    await_pid_end(j.runs[0].pid);
+    await_pid_end(pid_in(path));
+    journal_clear(&j);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void test_handlers_file(void **state)
+{
+    struct fixture *fx = *state;
+    char path[256], text[1024], pool[192], log_path[192];
+    handler_path("pool", pool, sizeof pool);
+    handler_path("journal.sh", log_path, sizeof log_path);
+    (void)snprintf(path, sizeof path, "%s/handlers.conf", fx->dir);
+    (void)snprintf(
+        text, sizeof text,
+        "handler \"a,b\" {\n  mode = pool\n  command = {\"%s\", \"64\"}\n  in_flight = 2\n}\n"
+        "handler c {\n  command = {\"%s\", \"say\", \"from c\"}\n  directory = \"/\"\n}\n",
+        pool, log_path);
+    write_text(path, text);
+    test_sql(fx, "SELECT tenon.enqueue(k) FROM unnest('{a,b,c}'::text[]) k, generate_series(1, 5)");
+    free(TENON_RUN(fx, 0, "worker", "--handlers", path, "--slots", "2", "--until-empty"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 15);
+    assert_each_ran_once(fx, 15);
+    static const struct {
+        const char *text, *says;
+    } bad[] = {{"handler a {", "handlers.conf:"},
+               {"handler a { mode = pool }", "command"},
+               {"handler a { command = {\"x\"} mode = \"both\" }", "exec or pool"},
+               {"handler a { command = {\"x\"} in_flight = 5000 }", "0 to 1024"},
+               {"handler a { command = {\"x\"} } handler a { command = {\"y\"} }", "handlers.conf"},
+               {"handler \"a,b\" { command = {\"x\"} } handler b { command = {\"y\"} }",
+                "two handlers"},
+               {"colour = red", "colour"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        write_text(path, bad[i].text);
+        struct process *p = TENON(fx, "worker", "--handlers", path);
+        assert_int_equal(process_wait(p, LIMIT_MS), 2);
+        char *log = file_text(p->log);
+        assert_contains(log, bad[i].says);
+        free(log);
+    }
+}
+
+static void test_run_one(void **state)
+{
+    struct fixture *fx = *state;
+    char path[256], h[256];
+    const char *const env[] = {"DATABASE_URL=postgresql://127.0.0.1:1/none", "AMQP_URL=none", NULL};
+    (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
+    write_text(path, "{\n \"n\": 1\n}\n");
+    const char *const cat[] = {"worker", "--handler", "a=cat", "--run-one", "a", path, NULL};
+    struct process *p = tenon_spawn(fx, cat, env);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    char *out = file_text(p->out);
+    assert_contains(out, "\"n\": 1");
+    free(out);
+    const char *const later[] = {"worker", "--handler", "a=exit 75", "--run-one", "a", path, NULL};
+    assert_int_equal(process_wait(tenon_spawn(fx, later, env), LIMIT_MS), 75);
+    write_text(path, "{\"do\": \"dead\"}");
+    const char *const dead[] = {"worker",    "--handler", handler(h, "a=pool:exec %s 1", "pool"),
+                                "--run-one", "a",         path,
+                                NULL};
+    assert_int_equal(process_wait(tenon_spawn(fx, dead, env), LIMIT_MS), 65);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_exec_outcomes),
+        WITH_SERVERS(test_pool_outcomes),
+        WITH_SERVERS(test_pool_children_that_break_the_protocol),
+        WITH_SERVERS(test_a_handler_that_cannot_start_burns_no_task),
+        WITH_SERVERS(test_an_effect_and_its_task_end_in_one_transaction),
+        WITH_SERVERS(test_timeout_ends_the_whole_process_group),
+        WITH_SERVERS(test_handlers_and_what_they_started_die_with_the_worker),
+        WITH_SERVERS(test_handlers_file),
+        WITH_SERVERS(test_run_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
