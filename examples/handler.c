@@ -9,7 +9,7 @@
  *     out:  {"hello":"tenon","in_flight":256}     once, first
  *           {"id":7,"outcome":"done","result":{"a":1}}
  *
- * When stdin ends, it ends. stderr goes to the worker's log. */
+ * When stdin ends, it ends. The end of stderr is kept in case it dies. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
     tenon worker --handlers examples/handlers.conf
 
 After its first line, which says hello, it reads a task per line on stdin and answers each with a
-line on stdout, in any order. Nothing else may be written to stdout; stderr goes to the worker's
-log. When stdin ends, it ends.
+line on stdout, in any order. Nothing else may be written to stdout; the end of stderr is kept in
+case it dies. When stdin ends, it ends.
 """
 import json
 import os

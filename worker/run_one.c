@@ -101,7 +101,7 @@ static void run(struct run_one *r, bool pool)
         (void)poll(fds, n, 1000);
         size_t told = r->children.slots[0].tail_bytes;
         children_dispatch(&r->children, fds, slot_of, n);
-        if (!r->over && r->children.slots[0].tail_bytes > told) {
+        if (r->children.slots[0].tail_bytes > told) {
             (void)fputs(r->children.slots[0].tail + told, stderr);
         }
     }
