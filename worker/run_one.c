@@ -46,7 +46,7 @@ static bool read_payload(const char *path, struct buf *payload, struct fault *f)
                                           path, PAYLOAD_BYTES_MAX));
 }
 
-/* Valid JSON on one line, and otherwise as it stands: a line feed in JSON is nothing but white space. */
+/* Valid JSON on one line, otherwise as it stands: a line feed in JSON is only white space. */
 static bool one_line(struct buf *payload, struct fault *f)
 {
     json_error_t error;
