@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#define HASH_NONFATAL_OOM 1 /* else uthash ends the process */
 #include <uthash.h>
 
 /* WAITING -> GIVEN -> ENDED -> SENT -> (gone); DOUBTFUL when an exchange's outcome is not known. */
@@ -45,10 +47,12 @@ struct claim {
     enum claim_state state;
     enum claim_outcome outcome;
     bool out_of_time;    /* its child is being stopped because of it */
+    bool lost;           /* while GIVEN: not ours any more, its child is being stopped */
     bool hashed;         /* false: an older claim of the same task stands in the hash */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
     int64_t deadline_ms; /* while GIVEN */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
+    bool refused;        /* the database took its outcome for bad; the texts are our own now */
     char *reply;         /* JSON object whose key "result" is kept; NULL = no result; owned */
     char *error;         /* owned; NULL = none */
     int64_t delay_ms;    /* -1 = the usual */

@@ -192,7 +192,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
         return;
     }
     /* under the old id the cleaner has given our tasks to others: whatever we hold is not ours */
-    slots_stop_all(d, STOP_LOST, SIGKILL, now_ms);
+    slots_lose_all(d, now_ms);
     for (int i = 0; i < d->n_handlers; i++) {
         while (d->handlers[i].waiting) {
             decider_drop_claim(d, d->handlers[i].waiting);
@@ -304,7 +304,7 @@ static void decide_stop(struct decider *d, int64_t now_ms)
     if (now_ms >= d->stop_ms) {
         slots_stop_all(d, STOP_RELEASE, d->stop_level > 1 ? SIGKILL : SIGTERM, now_ms);
     }
-    bool told_all = d->n_held == 0 && !d->in_flight;
+    bool told_all = d->n_held == 0 && !d->in_flight && !d->need_own;
     /* without the database nobody can be told; the cleaner recovers what we leave */
     bool given_up = now_ms >= d->stop_ms && now_ms - d->stop_ms >= 2 * TERM_GRACE_MS;
     if (!d->told_exit && ((told_all && slots_all_empty(d)) || given_up)) {
@@ -316,15 +316,25 @@ static void decide_stop(struct decider *d, int64_t now_ms)
 static void decide_absence(struct decider *d, int64_t now_ms)
 {
     if (!d->present && d->n_given > 0 && now_ms - d->absent_since_ms >= PRESENCE_GRACE_MS) {
-        decider_note(d, NOTE_STOPPING_CHILDREN, 0,
-                     "without PostgreSQL for %d ms, others may start our tasks", PRESENCE_GRACE_MS);
+        size_t before = d->n_actions;
         slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
+        if (d->n_actions > before) { /* told once: while there are actions, we are asked again */
+            decider_note(d, NOTE_STOPPING_CHILDREN, 0,
+                         "without PostgreSQL for %d ms, others may start our tasks",
+                         PRESENCE_GRACE_MS);
+        }
     }
 }
 
 static int64_t sooner(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+/* When to look at something again that may be overdue, and for whose end we only wait. */
+static int64_t then_or_soon(int64_t then_ms, int64_t now_ms)
+{
+    return then_ms > now_ms ? then_ms : now_ms + 100;
 }
 
 int64_t decider_decide(struct decider *d, int64_t now_ms)
@@ -336,12 +346,12 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
     decide_prefetch(d, now_ms);
     decide_stop(d, now_ms);
 
-    int64_t due = sooner(plan_due(d), slots_due(d, now_ms));
+    int64_t due = sooner(plan_due(d, now_ms), slots_due(d, now_ms));
     if (d->stop_level > 0) {
-        due = sooner(due, d->stop_ms > now_ms ? d->stop_ms : now_ms + 100);
+        due = sooner(due, then_or_soon(d->stop_ms, now_ms));
     }
     if (!d->present && d->n_given > 0) {
-        due = sooner(due, d->absent_since_ms + PRESENCE_GRACE_MS);
+        due = sooner(due, then_or_soon(d->absent_since_ms + PRESENCE_GRACE_MS, now_ms));
     }
     if (d->full_since_ms >= 0 && d->prefetch > 0) {
         due = sooner(due, d->full_since_ms + FULL_FOR_MS);

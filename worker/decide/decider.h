@@ -188,6 +188,7 @@ struct decider {
     bool in_flight, need_own, unlocked_next, failing;
     size_t outcomes_max; /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
+    int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_look_ms, next_partitions_ms;
     unsigned looks;
 
@@ -242,6 +243,8 @@ void slots_reply(struct decider *d, const struct event *event, int64_t now_ms);
 void slots_child_gone(struct decider *d, const struct event *event, int64_t now_ms);
 void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms);
 void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int64_t now_ms);
+void slots_lose(struct decider *d, struct claim *c, int64_t now_ms); /* GIVEN, and not ours */
+void slots_lose_all(struct decider *d, int64_t now_ms);
 void slots_decide(struct decider *d, int64_t now_ms); /* timeouts, giving, spawning */
 int64_t slots_due(const struct decider *d, int64_t now_ms);
 int slots_room(const struct decider *d); /* tasks that could be given to children now */
@@ -253,7 +256,7 @@ void plan_exchange(struct decider *d, int64_t now_ms);
 void plan_exchanged(struct decider *d, int64_t now_ms);
 void plan_failed(struct decider *d, enum exchange_failure failure, const char *text,
                  int64_t now_ms);
-int64_t plan_due(const struct decider *d);
+int64_t plan_due(const struct decider *d, int64_t now_ms);
 int plan_capacity(const struct decider *d); /* tasks that may be claimed now */
 bool plan_may_claim(const struct decider *d);
 

@@ -50,7 +50,7 @@ static void plan_outcomes(struct decider *d, struct exchange *x)
 
 static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
 {
-    while (d->doubtful && x->n_verify < EXCHANGE_VERIFY_MAX) {
+    while (d->doubtful && now_ms >= d->doubtful_ms && x->n_verify < EXCHANGE_VERIFY_MAX) {
         add_verify(x, send_first(&d->doubtful));
     }
     if (now_ms < d->attention_ms) {
@@ -68,10 +68,21 @@ static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-/* --until-empty: nothing is left here, so look whether anything is left at all. */
-static bool wants_last_look(const struct decider *d)
+static bool any_rests(const struct decider *d, int64_t now_ms)
 {
-    return d->until_empty && d->n_held == 0;
+    for (int i = 0; i < d->n_handlers; i++) {
+        if (now_ms < d->handlers[i].rest_until_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --until-empty: nothing is left here, so look whether anything is left at all. A look that must
+ * leave out a resting handler's kinds could not tell. */
+static bool wants_last_look(const struct decider *d, int64_t now_ms)
+{
+    return d->until_empty && d->n_held == 0 && !any_rests(d, now_ms);
 }
 
 /* Which tasks to claim: those whose wake-ups came, and by the ordered claim where slots stay free.
@@ -79,7 +90,7 @@ static bool wants_last_look(const struct decider *d)
 static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     int room = plan_capacity(d);
-    bool look = now_ms >= d->next_look_ms || wants_last_look(d);
+    bool look = now_ms >= d->next_look_ms || wants_last_look(d, now_ms);
     int kept = look ? (room + 7) / 8 : 0;
     if (room == 0) {
         return;
@@ -165,8 +176,13 @@ static void note_put_back(struct decider *d, const struct claim *c, enum put_bac
                  c->error ? c->error : "");
 }
 
-static void take_outcomes(struct decider *d, struct exchange *x)
+/* What was missed is another's, or locked by somebody who may take his time: it is asked for after
+ * a pause, or outcomes and questions would chase each other as fast as the database can. */
+static void take_outcomes(struct decider *d, struct exchange *x, int64_t now_ms)
 {
+    if (!d->doubtful) {
+        d->doubtful_ms = now_ms + RETRY_MIN_MS;
+    }
     for (size_t i = 0; i < x->n_finish; i++) {
         struct claim *c = x->finish[i];
         if (x->finished[i]) {
@@ -192,7 +208,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
 {
     if (c->state == CLAIM_GIVEN) {
         if (verdict == VERDICT_LOST) {
-            slots_stop(d, c->slot, STOP_LOST, SIGTERM, now_ms);
+            slots_lose(d, c, now_ms);
         }
         return;
     }
@@ -257,6 +273,8 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
         c->delay_ms = VERIFY_EVERY_MS;
     } else {
         HASH_ADD(hh, d->held, id, sizeof c->id, c);
+        c->hashed = c->hh.tbl != NULL;
+        d->no_memory = d->no_memory || !c->hashed; /* ends the worker; the cleaner takes over */
         wakeups_claimed(&d->wakeups, c->id);
     }
     d->n_held++;
@@ -294,7 +312,7 @@ static void take_missed(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-static bool any_rests(const struct exchange *x, int n_handlers)
+static bool left_kinds_out(const struct exchange *x, int n_handlers)
 {
     for (int i = 0; i < n_handlers; i++) {
         if (x->rests[i]) {
@@ -314,7 +332,7 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
         d->next_look_ms = now_ms; /* there is more where these came from */
     }
     bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 &&
-                 !any_rests(x, d->n_handlers);
+                 !left_kinds_out(x, d->n_handlers);
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
         d->stop_ms = now_ms + d->drain_limit_ms;
@@ -353,7 +371,7 @@ void plan_exchanged(struct decider *d, int64_t now_ms)
         d->outcomes_max *= 2;
     }
     take_verdicts(d, x, now_ms);
-    take_outcomes(d, x);
+    take_outcomes(d, x, now_ms);
     if (x->own) {
         take_owned(d, x, now_ms);
     }
@@ -387,16 +405,23 @@ static void refuse_outcome(struct claim *c, const char *text)
     c->reply = NULL;
     c->error = strdup(error);
     c->outcome = c->outcome == OUTCOME_DONE ? OUTCOME_FAILED : c->outcome;
+    c->refused = true;
 }
 
-static void halve(struct decider *d, struct exchange *x, const char *text)
+/* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. */
+static bool halve(struct decider *d, struct exchange *x, const char *text)
 {
     size_t n = x->n_finish + x->n_put_back;
     if (n > 1) {
         d->outcomes_max = n / 2;
-    } else if (n == 1) {
-        refuse_outcome(x->n_finish == 1 ? x->finish[0] : x->put_back[0], text);
+        return true;
     }
+    struct claim *c = n == 0 ? NULL : x->n_finish == 1 ? x->finish[0] : x->put_back[0];
+    if (!c || c->refused) {
+        return false;
+    }
+    refuse_outcome(c, text);
+    return true;
 }
 
 void plan_failed(struct decider *d, enum exchange_failure failure, const char *text, int64_t now_ms)
@@ -404,15 +429,14 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
     struct exchange *x = &d->exchange;
     bool unknown = failure == FAILURE_UNKNOWN;
     d->in_flight = false;
-    if (failure == FAILURE_ROW) {
-        halve(d, x, text);
-    } else {
+    bool halved = failure == FAILURE_ROW && halve(d, x, text);
+    if (!halved) {
         d->retry_ms = now_ms + d->retry_pause_ms / 2 + decider_jitter(d, d->retry_pause_ms);
         d->retry_pause_ms = 2 * d->retry_pause_ms < RETRY_MAX_MS ? 2 * d->retry_pause_ms
                                                                  : RETRY_MAX_MS;
         d->unlocked_next = true;
     }
-    if (!d->failing && failure != FAILURE_ROW) {
+    if (!d->failing && !halved) {
         d->failing = true;
         decider_note(d, NOTE_EXCHANGE_FAILED, 0, "%s", text);
     }
@@ -435,19 +459,22 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
     d->next_partitions_ms = x->partitions ? now_ms : d->next_partitions_ms;
 }
 
-int64_t plan_due(const struct decider *d)
+int64_t plan_due(const struct decider *d, int64_t now_ms)
 {
     if (d->in_flight || !d->present) {
         return INT64_MAX;
     }
     int64_t due = INT64_MAX;
-    if (d->need_own || d->ended || d->doubtful) {
+    if (d->need_own || d->ended) {
         due = 0;
     } else if (plan_may_claim(d)) {
         int64_t again = wakeups_due(&d->wakeups);
         due = again < d->next_look_ms ? again : d->next_look_ms;
+        due = wants_last_look(d, now_ms) ? 0 : due;
         due = plan_capacity(d) == 0 ? d->next_partitions_ms : due;
-        due = wants_last_look(d) ? 0 : due;
+    }
+    if (d->doubtful && d->doubtful_ms < due) {
+        due = d->doubtful_ms;
     }
     return due > d->retry_ms ? due : d->retry_ms;
 }

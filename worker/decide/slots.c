@@ -85,11 +85,27 @@ void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int6
         if (s->state == SLOT_STOPPING && s->limit_ms == INT64_MAX) {
             continue; /* killed already */
         }
-        if (reason == STOP_LOST && s->state == SLOT_STOPPING) {
-            s->reason = STOP_LOST;
-        }
         slots_stop(d, i, reason, signal, now_ms);
     }
+}
+
+/* What else its child runs is still ours, and is given back. */
+void slots_lose(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    c->lost = true;
+    slots_stop(d, c->slot, STOP_LOST, SIGTERM, now_ms);
+}
+
+void slots_lose_all(struct decider *d, int64_t now_ms)
+{
+    for (int i = 0; i < d->n_slots; i++) {
+        struct claim *c;
+        DL_FOREACH(d->slots[i].given, c)
+        {
+            c->lost = true;
+        }
+    }
+    slots_stop_all(d, STOP_LOST, SIGKILL, now_ms);
 }
 
 void slots_child_ready(struct decider *d, int slot, int room)
@@ -137,25 +153,28 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
     struct claim *c = find_given(s, e->id);
-    if (!c || s->state == SLOT_STOPPING) {
-        /* a reply that comes too late, or twice, changes nothing */
+    bool late = s->state == SLOT_STOPPING && (e->outcome != OUTCOME_DONE || (c && c->out_of_time));
+    if (!c || c->lost || late) {
+        /* a reply that comes twice or too late changes nothing; but what was done while its child
+         * was asked to end is done, and must not run again */
         free(e->reply);
         free(e->error);
         return;
     }
     count_ended(d, c, now_ms);
+    d->handlers[s->handler].strikes = 0;
     c->reply = e->reply;
     c->delay_ms = e->delay_ms;
     decider_end_claim(d, c, e->outcome, e->error);
 }
 
+/* Not cut, so that no character is: the text is bounded, and tenon.put_back() keeps what fits. */
 static char *error_text(const char *what, const char *text)
 {
     size_t bytes = strlen(what) + strlen(text) + 3;
-    char *error = malloc(bytes < ERROR_BYTES_MAX ? bytes : ERROR_BYTES_MAX);
+    char *error = malloc(bytes);
     if (error) {
-        (void)snprintf(error, bytes < ERROR_BYTES_MAX ? bytes : ERROR_BYTES_MAX, "%s%s%s", what,
-                       *what && *text ? ": " : "", text);
+        (void)snprintf(error, bytes, "%s%s%s", what, *what && *text ? ": " : "", text);
     }
     return error;
 }
@@ -165,15 +184,16 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
                        const char *text)
 {
     char what[64] = "";
-    if (c->out_of_time) {
+    if (c->lost) {
+        decider_note(d, NOTE_CLAIM_LOST, c->id, "its child was stopped");
+        d->count_lost++;
+        wakeups_unclaimed(&d->wakeups, c->id);
+        decider_drop_claim(d, c);
+    } else if (c->out_of_time) {
         (void)snprintf(what, sizeof what, "timed out after %lld ms", (long long)c->timeout_ms);
         decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
                      (long long)c->timeout_ms);
         decider_end_claim(d, c, OUTCOME_FAILED, error_text(what, text));
-    } else if (s->reason == STOP_LOST) {
-        decider_note(d, NOTE_CLAIM_LOST, c->id, "its child was stopped");
-        d->count_lost++;
-        decider_drop_claim(d, c);
     } else if (s->reason != STOP_NONE || !oldest) {
         decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
     } else {
@@ -290,9 +310,21 @@ static void close_child(struct decider *d, int slot, int64_t now_ms)
     decider_act(d, ACTION_CLOSE)->slot = slot;
 }
 
-/* A pool child of another handler that has nothing to do makes way. */
+static int closing_children(const struct decider *d)
+{
+    int n = 0;
+    for (int i = 0; i < d->n_slots; i++) {
+        n += d->slots[i].closing;
+    }
+    return n;
+}
+
+/* A pool child of another handler that has nothing to do makes way; one for each task at most. */
 static void evict_idle(struct decider *d, int handler, int64_t now_ms)
 {
+    if (closing_children(d) >= d->handlers[handler].n_waiting) {
+        return;
+    }
     for (int i = 0; i < d->n_slots; i++) {
         struct slot *s = &d->slots[i];
         if (s->state == SLOT_READY && s->handler != handler && s->n_given == 0 && !s->closing &&
