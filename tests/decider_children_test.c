@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void test_timeout_terms_then_kills_then_charges(void **state)
 {
@@ -197,6 +198,189 @@ static void test_pool_children_of_another_kind_make_way(void **state)
     decider_free(d);
 }
 
+/* While there are actions, the loop asks again before it waits: the same note again and again
+ * would keep it from ever seeing that its children are gone. */
+static void test_without_postgresql_it_says_so_once(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    feed(d, 100, (struct event){.type = EVENT_PRESENCE, .up = false});
+    int64_t now = 100 + PRESENCE_GRACE_MS;
+    (void)decide(d, now);
+    assert_non_null(note_find(d, NOTE_STOPPING_CHILDREN));
+    int64_t due = decide(d, now);
+    assert_int_equal(d->n_actions, 0);
+    assert_true(due > now);
+    decider_free(d);
+}
+
+/* A pool child with room for several, and tasks 1 to 3 in it. */
+static struct decider *three_in_one_child(void)
+{
+    struct decider *d = decider_make(1, 1, pool_mode);
+    present(d, 0);
+    d->handlers[0].room = 3;
+    (void)decide(d, 0);
+    struct claim *all[] = {claimed(1, "a"), claimed(2, "a"), claimed(3, "a")};
+    commit(d, 1, all, 3);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 3});
+    (void)decide(d, 2);
+    assert_int_equal(d->n_given, 3);
+    settle(d, 3);
+    return d;
+}
+
+static void test_a_lost_claim_takes_no_other_along(void **state)
+{
+    (void)state;
+    struct decider *d = three_in_one_child();
+    (void)decide(d, 2 + VERIFY_EVERY_MS);
+    struct exchange *x = &d->exchange;
+    assert_int_equal(x->n_verify, 3);
+    for (size_t i = 0; i < 3; i++) {
+        x->verdicts[i] = x->verify[i].id == 2 ? VERDICT_LOST : VERDICT_MINE;
+    }
+    feed(d, 5010, (struct event){.type = EVENT_EXCHANGED});
+    (void)decide(d, 5010);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    settle(d, 5011);
+    reply(d, 5012, 1, OUTCOME_DONE); /* still ours, and done */
+    gone(d, 5013, 0, "killed by signal 15");
+    assert_non_null(note_find(d, NOTE_CLAIM_LOST));
+    (void)decide(d, 5013);
+    assert_int_equal(x->n_finish, 1);
+    assert_int_equal(x->finish[0]->id, 1);
+    assert_int_equal(x->n_put_back, 1);
+    assert_int_equal(x->put_back[0]->id, 3);
+    assert_int_equal(x->put_back[0]->outcome, OUTCOME_RELEASED);
+    assert_int_equal(d->n_held, 2);
+    decider_free(d);
+}
+
+static void test_what_a_drain_interrupted_and_is_done_is_done(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    feed(d, 10, (struct event){.type = EVENT_STOP});
+    (void)decide(d, 10);
+    settle(d, 10);
+    (void)decide(d, 25010);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    settle(d, 25010);
+    reply(d, 25011, 5, OUTCOME_DONE);
+    gone(d, 25011, 0, "exit status 0");
+    (void)decide(d, 25011);
+    assert_int_equal(d->exchange.n_finish, 1);
+    assert_int_equal(d->exchange.n_put_back, 0);
+    decider_free(d);
+}
+
+static void test_one_task_evicts_one_idle_child(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 2, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *a[] = {claimed(1, "a"), claimed(2, "a")};
+    commit(d, 1, a, 2);
+    (void)decide(d, 1);
+    for (int slot = 0; slot < 2; slot++) {
+        feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = slot, .room = 1});
+    }
+    (void)decide(d, 2);
+    settle(d, 2);
+    for (int slot = 0; slot < 2; slot++) {
+        int64_t id = d->slots[slot].given->id;
+        feed(d, 3,
+             (struct event){.type = EVENT_REPLY, .slot = slot, .id = id, .outcome = OUTCOME_DONE});
+    }
+    (void)decide(d, 3);
+    settle(d, 4);
+    d->next_look_ms = 5;
+    (void)decide(d, 5);
+    struct claim *b = claimed(3, "b");
+    commit(d, 6, &b, 1);
+    int closed = 0;
+    for (int i = 0; i < 4; i++) {
+        (void)decide(d, 6 + i);
+        closed += (int)action_count(d, ACTION_CLOSE);
+    }
+    assert_int_equal(closed, 1);
+    decider_free(d);
+}
+
+/* One slot, and a handler whose tasks never run out: the other's task must get its turn. */
+static void starve(const bool *mode, int room)
+{
+    struct decider *d = decider_make(1, 2, mode);
+    present(d, 0);
+    d->handlers[0].room = room;
+    (void)decide(d, 0);
+    int64_t id = 1;
+    bool turn = false, asked = false;
+    for (int64_t now = 1; now < 5000 && !turn; now += 20) {
+        for (; d->in_flight; id += 2) { /* two tasks more whenever it asks */
+            struct claim *found[] = {claimed(id, "a"), claimed(id + 1, asked ? "a" : "b")};
+            asked = true;
+            commit(d, now, found, 2);
+            (void)decide(d, now);
+            if (d->in_flight && d->handlers[0].n_waiting > 8) {
+                commit(d, now, NULL, 0);
+                break;
+            }
+        }
+        (void)decide(d, now);
+        const struct slot *s = &d->slots[0];
+        if (s->state == SLOT_STARTING) {
+            feed(d, now, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = room});
+        } else if (s->closing && s->n_given == 0) {
+            gone(d, now, 0, "exit status 0");
+        } else if (s->given) {
+            turn = s->handler == 1;
+            reply(d, now, s->given->id, OUTCOME_DONE);
+            if (!*mode) {
+                gone(d, now, 0, "exit status 0");
+            }
+        }
+        (void)decide(d, now);
+        turn = turn || (d->slots[0].state != SLOT_EMPTY && d->slots[0].handler == 1);
+    }
+    assert_true(turn);
+    decider_free(d);
+}
+
+static void test_no_handler_starves_another(void **state)
+{
+    (void)state;
+    starve(exec_mode, 1);
+    starve(pool_mode, 1);
+    starve(pool_mode, 4);
+}
+
+static void test_a_cut_error_keeps_its_characters_whole(void **state)
+{
+    (void)state;
+    char words[ERROR_BYTES_MAX + 4096];
+    for (size_t i = 0; i < sizeof words; i++) {
+        words[i] = "\xEF\xBF\xBD"[i % 3];
+    }
+    words[(sizeof words - 1) / 3 * 3] = '\0';
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    gone(d, 4, 0, words);
+    (void)decide(d, 4);
+    const char *error = d->exchange.put_back[0]->error;
+    assert_string_equal(error + strlen(error) - 3, "\xEF\xBF\xBD");
+    decider_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +392,12 @@ int main(void)
         cmocka_unit_test(test_without_postgresql_it_stops_its_own_children),
         cmocka_unit_test(test_wakeups_are_given_back_when_full),
         cmocka_unit_test(test_pool_children_of_another_kind_make_way),
+        cmocka_unit_test(test_without_postgresql_it_says_so_once),
+        cmocka_unit_test(test_a_lost_claim_takes_no_other_along),
+        cmocka_unit_test(test_what_a_drain_interrupted_and_is_done_is_done),
+        cmocka_unit_test(test_one_task_evicts_one_idle_child),
+        cmocka_unit_test(test_no_handler_starves_another),
+        cmocka_unit_test(test_a_cut_error_keeps_its_characters_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,12 +100,12 @@ static void test_a_finish_that_was_missed_is_verified(void **state)
         (void)decide(d, 4);
         d->exchange.finished[0] = false;
         feed(d, 5, (struct event){.type = EVENT_EXCHANGED});
-        (void)decide(d, 5);
+        (void)decide(d, 5 + RETRY_MIN_MS);
         assert_int_equal(d->exchange.n_verify, 1);
         assert_int_equal(d->exchange.verify[0].id, 5);
         d->exchange.verdicts[0] = verdicts[i];
-        feed(d, 6, (struct event){.type = EVENT_EXCHANGED});
-        (void)decide(d, 6);
+        feed(d, 60, (struct event){.type = EVENT_EXCHANGED});
+        (void)decide(d, 60);
         if (verdicts[i] == VERDICT_MINE) {
             assert_int_equal(d->exchange.n_finish, 1); /* told again */
         } else {
@@ -287,6 +287,129 @@ static void test_the_same_task_claimed_twice_is_given_back(void **state)
     decider_free(d);
 }
 
+/* A row that somebody keeps locked is asked for and told about in turns, but not without a pause. */
+static void test_a_locked_row_does_not_make_it_spin(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    reply(d, 4, 5, OUTCOME_FAILED);
+    gone(d, 4, 0, "exit status 1");
+    int exchanges = 0;
+    for (int64_t now = 4; now < 1004;) {
+        int64_t due = decide(d, now);
+        for (; d->in_flight; due = decide(d, now)) {
+            exchanges++;
+            d->exchange.put_back_state[0] = PUT_BACK_MISSED;
+            d->exchange.verdicts[0] = VERDICT_MINE;
+            feed(d, now, (struct event){.type = EVENT_EXCHANGED});
+            assert_true(exchanges < 100);
+        }
+        assert_true(due > now);
+        now = due;
+    }
+    assert_in_range(exchanges, 10, 60);
+    assert_int_equal(d->n_held, 1);
+    decider_free(d);
+}
+
+/* The database takes something for bad that is none of the outcomes. */
+static void test_a_row_fault_without_an_outcome_pauses(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    assert_true(d->in_flight);
+    feed(d, 1,
+         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_ROW, .text = "bad"});
+    int64_t due = decide(d, 1);
+    assert_false(d->in_flight);
+    assert_true(due > 1);
+    assert_non_null(note_find(d, NOTE_EXCHANGE_FAILED));
+    decider_free(d);
+}
+
+static void test_an_outcome_refused_twice_pauses(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    reply(d, 4, 5, OUTCOME_DONE);
+    const struct event failed = {.type = EVENT_EXCHANGE_FAILED,
+                                 .failure = FAILURE_ROW,
+                                 .text = "bad"};
+    for (int i = 0; i < 2; i++) {
+        (void)decide(d, 4);
+        assert_true(d->in_flight);
+        feed(d, 4, failed);
+    }
+    assert_true(decide(d, 4) > 4);
+    assert_false(d->in_flight);
+    decider_free(d);
+}
+
+static void test_until_empty_does_not_spin_while_a_handler_rests(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, pool_mode);
+    d->until_empty = true;
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *c = claimed(1, "a");
+    commit(d, 1, &c, 1);
+    (void)decide(d, 1);
+    feed(d, 2,
+         (struct event){
+             .type = EVENT_CHILD_GONE, .slot = 0, .failed_start = true, .text = "no such file"});
+    d->handlers[0].rest_until_ms = 10000;
+    int exchanges = 0;
+    for (int64_t now = 2; now < 10000 && d->stop_level == 0;) {
+        int64_t due = decide(d, now);
+        for (; d->in_flight; due = decide(d, now)) {
+            exchanges++;
+            assert_true(exchanges < 20);
+            commit(d, now, NULL, 0);
+        }
+        assert_true(due > now);
+        now = due;
+    }
+    assert_int_equal(d->stop_level, 0); /* nobody looked at the kind that rests */
+    (void)decide(d, 11300);
+    assert_true(d->in_flight);
+    commit(d, 11300, NULL, 0);
+    assert_int_equal(d->stop_level, 1);
+    decider_free(d);
+}
+
+/* What an exchange may have claimed whose answer was lost is given back before the worker ends. */
+static void test_a_drain_asks_for_what_it_may_own(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    feed(d, 1, (struct event){.type = EVENT_STOP});
+    feed(d, 2,
+         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "cut"});
+    (void)decide(d, 2);
+    assert_null(action_find(d, ACTION_EXIT));
+    (void)decide(d, 200);
+    assert_true(d->in_flight && d->exchange.own);
+    struct claim **owned = calloc(1, sizeof *owned);
+    assert_non_null(owned);
+    owned[0] = claimed(7, "a");
+    d->exchange.owned = owned;
+    d->exchange.n_owned = 1;
+    feed(d, 201, (struct event){.type = EVENT_EXCHANGED});
+    (void)decide(d, 201);
+    assert_int_equal(d->exchange.n_put_back, 1);
+    commit(d, 202, NULL, 0);
+    (void)decide(d, 202);
+    assert_non_null(action_find(d, ACTION_EXIT));
+    decider_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -301,6 +424,11 @@ int main(void)
         cmocka_unit_test(test_declared_dead_it_drops_all_and_goes_on),
         cmocka_unit_test(test_a_running_task_that_was_taken_is_stopped),
         cmocka_unit_test(test_the_same_task_claimed_twice_is_given_back),
+        cmocka_unit_test(test_a_locked_row_does_not_make_it_spin),
+        cmocka_unit_test(test_a_row_fault_without_an_outcome_pauses),
+        cmocka_unit_test(test_an_outcome_refused_twice_pauses),
+        cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_rests),
+        cmocka_unit_test(test_a_drain_asks_for_what_it_may_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,7 @@ enum {
     LOOK_JITTER_MS = 250,
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
+    WAY_AFTER_MS = 500,        /* no child for a task for so long: another kind's must make way */
     WAITING_MAX_MS = 1000,     /* claimed, and no slot for so long: give the task back */
     VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
     HELLO_LIMIT_MS = 10000,    /* how long a pool child may take to say hello */
@@ -153,10 +154,10 @@ struct slot {
     enum slot_state state;
     enum stop_reason reason;
     int handler;
-    int room;    /* tasks it takes at once */
-    int n_given; /* tasks it has */
-    bool closing;
-    int64_t limit_ms;    /* STARTING: when hello is overdue; STOPPING: when KILL is due */
+    int room;            /* tasks it takes at once */
+    int n_given;         /* tasks it has */
+    bool closing;        /* it is given nothing more */
+    int64_t limit_ms;    /* STARTING: when hello is overdue; closing: TERM; STOPPING: KILL */
     struct claim *given; /* oldest first */
 };
 

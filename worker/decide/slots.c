@@ -233,6 +233,18 @@ void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
 
 /* --- what is due --- */
 
+/* A child that still works is given nothing more, and its input is closed when it is idle. */
+static void close_child(struct decider *d, int slot, int64_t now_ms)
+{
+    struct slot *s = &d->slots[slot];
+    s->closing = true;
+    s->limit_ms = INT64_MAX;
+    if (s->n_given == 0) {
+        s->limit_ms = now_ms + TERM_GRACE_MS;
+        decider_act(d, ACTION_CLOSE)->slot = slot;
+    }
+}
+
 static void check_child(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
@@ -240,6 +252,8 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
     } else if (s->state == SLOT_READY && s->closing && now_ms >= s->limit_ms) {
         slots_stop(d, slot, STOP_RELEASE, SIGTERM, now_ms);
+    } else if (s->state == SLOT_READY && s->closing && s->limit_ms == INT64_MAX) {
+        close_child(d, slot, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {
         s->limit_ms = INT64_MAX;
         struct action *a = decider_act(d, ACTION_SIGNAL);
@@ -303,13 +317,6 @@ static int empty_slot(const struct decider *d)
     return -1;
 }
 
-static void close_child(struct decider *d, int slot, int64_t now_ms)
-{
-    d->slots[slot].closing = true;
-    d->slots[slot].limit_ms = now_ms + TERM_GRACE_MS;
-    decider_act(d, ACTION_CLOSE)->slot = slot;
-}
-
 static int closing_children(const struct decider *d)
 {
     int n = 0;
@@ -319,19 +326,39 @@ static int closing_children(const struct decider *d)
     return n;
 }
 
-/* A pool child of another handler that has nothing to do makes way; one for each task at most. */
-static void evict_idle(struct decider *d, int handler, int64_t now_ms)
+static bool has_child(const struct decider *d, int handler)
 {
-    if (closing_children(d) >= d->handlers[handler].n_waiting) {
+    for (int i = 0; i < d->n_slots; i++) {
+        if (d->slots[i].state != SLOT_EMPTY && d->slots[i].handler == handler) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A pool child of another handler makes way, one for each task at most: one that has nothing to do,
+ * or, so that no busy handler keeps all the slots for ever, the least busy one. */
+static void make_way(struct decider *d, int handler, int64_t now_ms)
+{
+    const struct decider_handler *h = &d->handlers[handler];
+    bool late = now_ms - h->waiting->since_ms >= WAY_AFTER_MS && !has_child(d, handler);
+    int best = -1;
+    if (closing_children(d) >= h->n_waiting) {
         return;
     }
     for (int i = 0; i < d->n_slots; i++) {
-        struct slot *s = &d->slots[i];
-        if (s->state == SLOT_READY && s->handler != handler && s->n_given == 0 && !s->closing &&
-            !d->handlers[s->handler].waiting) {
-            close_child(d, i, now_ms);
-            return;
+        const struct slot *s = &d->slots[i];
+        const struct decider_handler *other = &d->handlers[s->state == SLOT_EMPTY ? 0 : s->handler];
+        if (s->state != SLOT_READY || s->closing || !other->pool || other == h) {
+            continue;
         }
+        bool idle = s->n_given == 0 && !other->waiting;
+        if ((idle || late) && (best < 0 || s->n_given < d->slots[best].n_given)) {
+            best = i;
+        }
+    }
+    if (best >= 0) {
+        close_child(d, best, now_ms);
     }
 }
 
@@ -368,7 +395,7 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
     while (h->waiting && now_ms >= h->rest_until_ms && h->n_waiting > starting_room(d, handler)) {
         slot = empty_slot(d);
         if (slot < 0) {
-            evict_idle(d, handler, now_ms);
+            make_way(d, handler, now_ms);
             break;
         }
         spawn(d, slot, handler, now_ms);
@@ -396,6 +423,21 @@ static void close_idle(struct decider *d, int64_t now_ms)
     }
 }
 
+/* The handler whose first task has waited longest is served first. */
+static int longest_waiting(const struct decider *d)
+{
+    int first = 0;
+    int64_t since_ms = INT64_MAX;
+    for (int i = 0; i < d->n_handlers; i++) {
+        const struct claim *c = d->handlers[i].waiting;
+        if (c && c->since_ms < since_ms) {
+            first = i;
+            since_ms = c->since_ms;
+        }
+    }
+    return first;
+}
+
 void slots_decide(struct decider *d, int64_t now_ms)
 {
     for (int i = 0; i < d->n_slots; i++) {
@@ -404,10 +446,12 @@ void slots_decide(struct decider *d, int64_t now_ms)
     if (now_ms >= d->attention_ms) {
         check_given(d, now_ms);
     }
+    int first = longest_waiting(d);
     for (int i = 0; i < d->n_handlers; i++) {
-        if (d->handlers[i].waiting) {
-            give_waiting(d, i, now_ms);
-            release_late(d, i, now_ms);
+        int handler = (first + i) % d->n_handlers;
+        if (d->handlers[handler].waiting) {
+            give_waiting(d, handler, now_ms);
+            release_late(d, handler, now_ms);
         }
     }
     if (d->stop_level > 0) {
