@@ -196,6 +196,8 @@ static bool take_frames(struct publisher *p, struct fault *f)
     (void)pthread_mutex_lock(&p->lock);
     p->blocked = link_is_blocked(p->link);
     if (p->blocked) {
+        /* nothing is answered during an alarm: the limits begin anew when it is over */
+        p->confirm_progress_ms = p->asked_ms = now_ms();
         publisher_drop_pending(p);
         publisher_signal(p);
     }
@@ -216,11 +218,12 @@ static struct route *next_to_declare(struct publisher *p)
     return found;
 }
 
-/* Wait for every answer: it is rare, and what follows wants the queue. */
+/* Wait for every answer: it is rare, and what follows wants the queue. Not during an alarm, which
+ * lets no answer through. */
 static bool declare_queues(struct publisher *p, struct fault *f)
 {
     struct route *r;
-    while ((r = next_to_declare(p))) {
+    while (!link_is_blocked(p->link) && (r = next_to_declare(p))) {
         bool ok = topology_declare_queue(p->link, DECLARATIONS, r->queue, f);
         if (!ok && link_is_broken(p->link)) {
             return false;
@@ -255,7 +258,7 @@ static struct route *next_to_ask(struct publisher *p)
 static bool ask(struct publisher *p, struct fault *f)
 {
     if (p->asking) {
-        return now_ms() - p->asked_ms < LINK_ANSWER_LIMIT_S * 1000 || link_is_blocked(p->link) ||
+        return now_ms() - p->asked_ms < LINK_ANSWER_LIMIT_S * 1000 ||
                fault_set(f, FAULT_RETRY, "RabbitMQ did not answer within %d s",
                          LINK_ANSWER_LIMIT_S);
     }
@@ -349,8 +352,7 @@ static bool publish_burst(struct publisher *p, struct fault *f)
 
 static bool check_confirms(struct publisher *p, struct fault *f)
 {
-    return p->confirms.open == 0 || link_is_blocked(p->link) ||
-           now_ms() - p->confirm_progress_ms < CONFIRM_LIMIT_MS ||
+    return p->confirms.open == 0 || now_ms() - p->confirm_progress_ms < CONFIRM_LIMIT_MS ||
            fault_set(f, FAULT_RETRY, "RabbitMQ confirmed nothing for %d ms", CONFIRM_LIMIT_MS);
 }
 
