@@ -13,11 +13,13 @@ enum {
     DELIVERIES = 1, /* the channel that consumes */
     QUESTIONS = 2,  /* the channel that asks, and is closed when a queue does not exist */
     ASK_PAUSE_MS = 3000,
+    REFUSED_PAUSE_MS = 30000,
     SOON_MS = 200,     /* after a cancel: perhaps the queue is just being made again */
     STEADY_MS = 10000, /* a link that lasted so long was good */
     WATCH_PAUSE_MS = 30000,
     PREFETCH_MAX = 65535, /* AMQP's field has 16 bits */
     TAG_BYTES = 32,
+    CODE_MISSING = 404,
 };
 
 struct feed {
@@ -183,6 +185,18 @@ static void tag_of(const struct consumer *c, size_t i, char tag[TAG_BYTES])
     (void)snprintf(tag, TAG_BYTES, "%zu.%u", i, c->feeds[i].generation);
 }
 
+/* The server will not let us have this queue. One that is missing may come soon; for anything else
+ * a person must be told. */
+static void refused(struct consumer *c, struct feed *feed, const struct fault *f)
+{
+    bool missing = link_code(c->link) == CODE_MISSING;
+    feed->due_ms = now_ms() + (missing ? ASK_PAUSE_MS / 2 + (int64_t)now_jitter(ASK_PAUSE_MS)
+                                       : REFUSED_PAUSE_MS);
+    if (!missing) {
+        tell_down(c, f->text);
+    }
+}
+
 /* Ask on the other channel first: a queue that does not exist closes the channel that asked. */
 static bool is_there(struct consumer *c, struct feed *feed, struct fault *f)
 {
@@ -190,7 +204,7 @@ static bool is_there(struct consumer *c, struct feed *feed, struct fault *f)
     feed->known = feed->known ||
                   topology_look(c->link, QUESTIONS, feed->queue, &ready, &consumers, f);
     if (!feed->known && !link_is_broken(c->link)) {
-        feed->due_ms = now_ms() + ASK_PAUSE_MS / 2 + (int64_t)now_jitter(ASK_PAUSE_MS);
+        refused(c, feed, f);
         fault_clear(f);
     }
     return feed->known;
@@ -215,7 +229,7 @@ static bool consume(struct consumer *c, size_t i, struct fault *f)
     }
     feed->consuming = ok;
     if (!ok && !link_is_broken(c->link)) {
-        feed->due_ms = now_ms() + ASK_PAUSE_MS;
+        refused(c, feed, f);
         return begin_epoch_again(c, f);
     }
     return ok;

@@ -169,6 +169,35 @@ static void test_a_missing_queue_is_waited_for(void **state)
     broker_close(b);
 }
 
+/* One queue that may not be read is named, and the other one is served all the same. */
+static void test_a_queue_that_may_not_be_read(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b = declared(fx);
+    struct seen s;
+    char url[600];
+    use_other(fx, b);
+    broker_declare(b, "other");
+    publish_ids(b, "default", 1, 3);
+    publish_ids(b, "other", 4, 3);
+    broker_ctl("delete_user reader-%s || true", fx->vhost); /* of a run that failed */
+    broker_ctl("add_user reader-%s word", fx->vhost);
+    broker_ctl("set_permissions --vhost %s reader-%s '^$' '^$' '^tenon.other$'", fx->vhost,
+               fx->vhost);
+    (void)snprintf(url, sizeof url, "amqp://reader-%s:word@%s", fx->vhost,
+                   strchr(fx->amqp_url, '@') + 1);
+    seen_listen(&s, url, two, 2, true);
+    consumer_prefetch(s.c, 2);
+    AWAIT(&s, s.n == 3);
+    assert_int_equal(s.ids[2], 6);
+    assert_int_equal(s.downs, 1);
+    assert_contains(s.down, "403");
+    assert_contains(s.down, "tenon.default");
+    consumer_close(s.c, 2000);
+    broker_ctl("delete_user reader-%s", fx->vhost);
+    broker_close(b);
+}
+
 static void test_a_deleted_queue_is_found_again(void **state)
 {
     struct fixture *fx = *state;
@@ -265,6 +294,7 @@ int main(void)
         WITH_SERVERS(test_a_wrong_ack_is_not_sent),
         WITH_SERVERS(test_hostile_bodies),
         WITH_SERVERS(test_a_missing_queue_is_waited_for),
+        WITH_SERVERS(test_a_queue_that_may_not_be_read),
         WITH_SERVERS(test_a_deleted_queue_is_found_again),
         WITH_SERVERS(test_a_lost_connection_comes_back),
         WITH_SERVERS(test_says_why_it_is_down),
