@@ -454,15 +454,23 @@ static bool session_set_up(struct db *db, enum db_kind kind, struct fault *f)
            (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f));
 }
 
+/* libpq quotes what it cannot read, password and all; only an option's name may be repeated. */
+static const char *harmless(const char *wrong)
+{
+    bool names_option = strncmp(wrong, "invalid connection option", 25) == 0 ||
+                        strncmp(wrong, "invalid URI query parameter", 27) == 0;
+    return names_option ? wrong
+                        : "it has the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or is a "
+                          "list of KEY=VALUE";
+}
+
 bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret, struct fault *f)
 {
     char *wrong = NULL;
     PQconninfoOption *options = PQconninfoParse(url ? url : "", &wrong);
     if (!options) {
-        (void)fault_set(f, FAULT_CONFIG,
-                        "the database URL cannot be read: "
-                        "%s",
-                        wrong ? wrong : "out of memory");
+        (void)fault_set(f, FAULT_CONFIG, "the database URL cannot be read: %s",
+                        wrong ? harmless(wrong) : "out of memory");
         text_line(f->text);
         PQfreemem(wrong);
         return false;

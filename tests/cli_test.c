@@ -66,6 +66,23 @@ static void test_wrong_words(void **state)
     tenon_says(fx, 2, "cleaner", "--window=0", "", "--window \"0\" is not allowed");
 }
 
+/* libpq quotes what it cannot read, password and all. */
+static void test_no_password_in_a_complaint(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const urls[] = {"postgresql://ann:secret-word@[::1/app",
+                                       "postgresql://ann:secret-word%zz@db.example/app",
+                                       "host=db.example password=no secret-word"};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        struct process *p = TENON(fx, "status", "--database-url", urls[i]);
+        assert_int_equal(process_wait(p, LIMIT_MS), 2);
+        char *log = file_text(p->log);
+        assert_contains(log, "the database URL cannot be read");
+        assert_null(strstr(log, "secret-word"));
+        free(log);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -73,6 +90,7 @@ int main(void)
         WITH_DATABASE(test_every_command_has_help),
         WITH_DATABASE(test_unknown_commands),
         WITH_DATABASE(test_wrong_words),
+        WITH_DATABASE(test_no_password_in_a_complaint),
     };
     return RUN_GROUP(tests);
 }
