@@ -8,6 +8,13 @@ static const char *number(char text[24], int64_t value, int64_t none)
     return value == none ? NULL : text;
 }
 
+/* An interval can hold this much; what is longer is refused by the database all the same. */
+static int64_t span(int64_t ms)
+{
+    const int64_t most = INT64_C(1000000000000000);
+    return ms > most ? most : ms < -most ? -most : ms;
+}
+
 bool params_fill(struct params *p, const tenon_task *task, bool announced)
 {
     bool now = announced && !task->run_at && task->delay_ms == 0;
@@ -17,10 +24,10 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         task->queue,
         number(p->numbers[0], task->priority, -1),
         task->run_at,
-        number(p->numbers[1], task->delay_ms, 0),
+        number(p->numbers[1], span(task->delay_ms), 0),
         task->unique_key,
         number(p->numbers[2], task->max_attempts, 0),
-        number(p->numbers[3], task->timeout_ms, 0),
+        number(p->numbers[3], span(task->timeout_ms), 0),
         task->trace,
         task->prepared ? "false" : "true",
         now ? "true" : "false",

@@ -425,6 +425,9 @@ int tenon_commit(tenon *t, PGconn *conn)
 {
     bool in_transaction = false;
     int code = look_at(t, conn, &in_transaction);
+    if (code == TENON_RETRY) {
+        tenon_forget(t, conn); /* the connection broke before COMMIT was sent */
+    }
     if (code != TENON_OK) {
         return code;
     }

@@ -154,6 +154,25 @@ static void test_a_lost_session(void **state)
     broker_close(b);
 }
 
+/* Known to be lost before the commit was sent: rolled back, so there is nothing to publish. */
+static void test_a_session_lost_before_the_commit(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b;
+    tenon *t = make(fx, &b);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "BEGIN");
+    (void)enqueue(t, conn);
+    test_sql(fx, "SELECT pg_terminate_backend(%d, 5000)", PQbackendPID(conn));
+    PQclear(PQexec(conn, "SELECT 1"));
+    assert_code(tenon_commit(t, conn), TENON_RETRY);
+    tenon_committed(t, conn); /* as if the next connection had this address */
+    assert_arrived(t, b, 0);
+    PQfinish(conn);
+    tenon_free(t);
+    broker_close(b);
+}
+
 /* --- what is published ------------------------------------------------------------------------ */
 
 static void test_future_tasks_are_left_to_the_cleaner(void **state)
@@ -298,6 +317,12 @@ static void test_bad_tasks(void **state)
     task.payload = NULL;
     task.delay_ms = -5;
     refused(t, fx->conn, &task, "delay");
+    task.delay_ms = INT64_MAX;
+    refused(t, fx->conn, &task, "delay is 0 to 10 years");
+    task.delay_ms = 0;
+    task.timeout_ms = INT64_MIN;
+    refused(t, fx->conn, &task, "timeout is 1 millisecond to 30 days");
+    task.timeout_ms = 0;
     task.delay_ms = 5;
     task.run_at = "2030-01-01";
     refused(t, fx->conn, &task, "given alone");
@@ -413,6 +438,7 @@ int main(void)
         WITH_SERVERS(test_savepoints),
         WITH_SERVERS(test_callers_that_commit_themselves),
         WITH_SERVERS(test_a_lost_session),
+        WITH_SERVERS(test_a_session_lost_before_the_commit),
         WITH_SERVERS(test_future_tasks_are_left_to_the_cleaner),
         WITH_SERVERS(test_every_field),
         WITH_SERVERS(test_the_queue_of_the_kind),
