@@ -217,6 +217,20 @@ static void test_without_postgresql_it_says_so_once(void **state)
     decider_free(d);
 }
 
+/* The answer to the last ping may be waited for long; the lock may be gone since the one before. */
+static void test_the_grace_counts_from_when_presence_was_last_known(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(5, "a");
+    c->timeout_ms = 1000000;
+    struct decider *d = running(exec_mode, c);
+    settle(d, 3);
+    feed(d, 25000, (struct event){.type = EVENT_PRESENCE, .up = false, .since_ms = 4000});
+    (void)decide(d, 25000);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    decider_free(d);
+}
+
 /* A pool child with room for several, and tasks 1 to 3 in it. */
 static struct decider *three_in_one_child(void)
 {
@@ -393,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_wakeups_are_given_back_when_full),
         cmocka_unit_test(test_pool_children_of_another_kind_make_way),
         cmocka_unit_test(test_without_postgresql_it_says_so_once),
+        cmocka_unit_test(test_the_grace_counts_from_when_presence_was_last_known),
         cmocka_unit_test(test_a_lost_claim_takes_no_other_along),
         cmocka_unit_test(test_what_a_drain_interrupted_and_is_done_is_done),
         cmocka_unit_test(test_one_task_evicts_one_idle_child),

@@ -61,6 +61,17 @@ static void test_a_second_sigterm_stops_at_once(void **state)
     assert_true(test_sql_bool(fx, "SELECT start_time IS NULL AND failures = 0 FROM tenon.task"));
 }
 
+static void test_sigterm_while_the_database_is_away_is_no_failure(void **state)
+{
+    struct fixture *fx = *state;
+    const char *const args[] = {"worker", "--handler", "a=true", NULL};
+    const char *const env[] = {"TENON_DATABASE_URL=postgresql://127.0.0.1:1/none", NULL};
+    struct process *p = tenon_spawn(fx, args, env);
+    process_await_line(p, "event=waiting_for_database", LIMIT_MS);
+    end_well(p);
+    assert_int_equal(process_lines(p, "event=worker_failed"), 0);
+}
+
 static void test_bad_input_is_refused(void **state)
 {
     struct fixture *fx = *state;
@@ -106,6 +117,7 @@ int main(void)
         WITH_SERVERS(test_sigterm_drains),
         WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
         WITH_SERVERS(test_a_second_sigterm_stops_at_once),
+        WITH_DATABASE(test_sigterm_while_the_database_is_away_is_no_failure),
         WITH_SERVERS(test_bad_input_is_refused),
         WITH_DATABASE(test_no_schema_says_run_tenon_setup),
     };

@@ -182,6 +182,33 @@ static void test_timeout_ends_the_whole_process_group(void **state)
     end_well(p);
 }
 
+/* The handler itself obeys TERM at once, what it started does not. */
+static void test_what_outlives_a_stopped_handler_is_killed(void **state)
+{
+    struct fixture *fx = *state;
+    char h[1024], path[256];
+    (void)snprintf(path, sizeof path, "%s/pid", fx->dir);
+    (void)snprintf(h, sizeof h,
+                   "a=(trap '' TERM; sleep 300; sleep 300) >/dev/null 2>&1 & echo $! >%s; wait",
+                   path);
+    test_sql(fx, "SELECT tenon.enqueue('a', timeout => '300 ms')");
+    struct process *p = TENON(fx, "worker", "--slots", "1", "--handler", h);
+    test_await(fx, LIMIT_MS, "SELECT state = 'retrying', state FROM tenon.tasks");
+    await_pid_end(pid_in(path));
+    end_well(p);
+}
+
+static void test_many_large_payloads_in_flight(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_agg(jsonb_build_object('do', 'x', 'text', "
+                 "repeat('x', 1000000)))) FROM generate_series(1, 80)");
+    struct process *p = pool_worker(fx, "1", "100");
+    await_done(fx, 80);
+    end_well(p);
+    assert_each_ran_once(fx, 80);
+}
+
 static void test_handlers_and_what_they_started_die_with_the_worker(void **state)
 {
     struct fixture *fx = *state;
@@ -274,6 +301,8 @@ int main(void)
         WITH_SERVERS(test_a_handler_that_cannot_start_burns_no_task),
         WITH_SERVERS(test_an_effect_and_its_task_end_in_one_transaction),
         WITH_SERVERS(test_timeout_ends_the_whole_process_group),
+        WITH_SERVERS(test_what_outlives_a_stopped_handler_is_killed),
+        WITH_SERVERS(test_many_large_payloads_in_flight),
         WITH_SERVERS(test_handlers_and_what_they_started_die_with_the_worker),
         WITH_SERVERS(test_handlers_file),
         WITH_SERVERS(test_run_one),

@@ -135,20 +135,37 @@ bool child_start(struct child *c, const struct handler *h, char *const *env, siz
     return true;
 }
 
+size_t child_unwritten(const struct child *c)
+{
+    return c->input.len - c->input_sent;
+}
+
+/* What was sent is dropped half by half, because each drop moves the rest: input may be large, and
+ * a pipe takes little at once. */
+static void input_sent(struct child *c, size_t n)
+{
+    c->input_sent += n;
+    if (c->input_sent >= child_unwritten(c)) {
+        buf_drop(&c->input, c->input_sent);
+        c->input_sent = 0;
+    }
+}
+
 void child_write(struct child *c)
 {
-    while (c->in >= 0 && c->input.len > 0) {
-        ssize_t n = write(c->in, c->input.data, c->input.len);
+    while (c->in >= 0 && child_unwritten(c) > 0) {
+        ssize_t n = write(c->in, c->input.data + c->input_sent, child_unwritten(c));
         if (n > 0) {
-            buf_drop(&c->input, (size_t)n);
+            input_sent(c, (size_t)n);
         } else if (errno == EAGAIN) {
             return;
         } else if (errno != EINTR) {
             close_fd(&c->in); /* it does not want to read; its end will tell why */
             buf_clear(&c->input);
+            c->input_sent = 0;
         }
     }
-    if (c->close_input && c->input.len == 0) {
+    if (c->close_input && child_unwritten(c) == 0) {
         close_fd(&c->in);
     }
 }
@@ -211,9 +228,10 @@ void child_read_error(struct child *c)
     }
 }
 
-void child_signal(const struct child *c, int signal)
+void child_signal(struct child *c, int signal)
 {
     if (c->pid > 0) {
+        c->stopped = true;
         (void)kill(-c->pid, signal);
     }
 }
@@ -238,12 +256,12 @@ static void drain_pipes(struct child *c)
     }
 }
 
-int child_reap(struct child *c, bool kill_group, char *text, size_t size)
+int child_reap(struct child *c, char *text, size_t size)
 {
     siginfo_t info = {0};
     int error = 0;
     drain_pipes(c);
-    if (kill_group) {
+    if (c->stopped) {
         child_signal(c, SIGKILL); /* before the wait: until then nobody else can have its number */
     }
     guard_forget(c->pid);

@@ -10,22 +10,24 @@
 #include <sys/types.h>
 
 enum {
-    CHILD_TAIL_BYTES = 4096,          /* of stderr, the last of which are kept */
-    CHILD_INPUT_BYTES_MAX = 64 << 20, /* waiting to be written to its stdin */
+    CHILD_TAIL_BYTES = 4096,         /* of stderr, the last of which are kept */
+    CHILD_INPUT_BYTES_MAX = 1 << 30, /* waiting to be written to its stdin */
 };
 
 struct child {
-    pid_t pid;         /* 0 = none */
-    int pidfd;         /* readable when it has ended */
-    int in;            /* its stdin, -1 = closed */
-    int out;           /* its stdout */
-    int err;           /* its stderr */
-    int failed;        /* tells the errno of an exec that failed */
-    struct buf input;  /* not yet written */
+    pid_t pid;        /* 0 = none */
+    int pidfd;        /* readable when it has ended */
+    int in;           /* its stdin, -1 = closed */
+    int out;          /* its stdout */
+    int err;          /* its stderr */
+    int failed;       /* tells the errno of an exec that failed */
+    struct buf input; /* what is to be written; `input_sent` bytes of it are */
+    size_t input_sent;
     struct buf output; /* not yet used */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
     bool close_input; /* once `input` is written */
+    bool stopped;     /* it got a signal, so nothing of its group may outlive it */
     bool output_cut;  /* more than output's limit came; the rest is dropped */
 };
 
@@ -35,6 +37,9 @@ struct child {
 MUST_CHECK bool child_start(struct child *c, const struct handler *h, char *const *env,
                             size_t output_max, struct fault *f);
 
+/* Bytes of `input` that wait to be written. */
+size_t child_unwritten(const struct child *c);
+
 /* Write what can be written; close when all is written and `close_input` says so. */
 void child_write(struct child *c);
 
@@ -43,13 +48,13 @@ bool child_read_output(struct child *c);
 void child_read_error(struct child *c);
 
 /* To the whole process group. */
-void child_signal(const struct child *c, int signal);
+void child_signal(struct child *c, int signal);
 
 /* After the pidfd told its end: take what is left in the pipes, kill what it left behind in its
- * group if `kill_group`, and say how it ended.
+ * group if it was `stopped`, and say how it ended.
  *   text       "exit status 3", "killed by signal 11 (Aborted)", "could not be started: ..."
  *   ret        the exit status, or -1 for a signal, or -2 when it could not be executed */
-int child_reap(struct child *c, bool kill_group, char *text, size_t size);
+int child_reap(struct child *c, char *text, size_t size);
 
 /* Close and free everything; the process must have been reaped. */
 void child_clear(struct child *c);

@@ -36,7 +36,7 @@ void children_clear(struct children *cs)
         if (cs->handler_of[i] >= 0) {
             char text[128];
             child_signal(&cs->slots[i], SIGKILL);
-            (void)child_reap(&cs->slots[i], false, text, sizeof text);
+            (void)child_reap(&cs->slots[i], text, sizeof text);
             child_clear(&cs->slots[i]);
         }
     }
@@ -61,6 +61,17 @@ static void tell_gone(struct children *cs, int slot, bool failed_start, const ch
                                         .text = text});
 }
 
+static void end_start(struct children *cs, int slot, const char *why)
+{
+    struct child *c = &cs->slots[slot];
+    char text[128];
+    child_signal(c, SIGKILL);
+    (void)child_reap(c, text, sizeof text);
+    child_clear(c);
+    cs->handler_of[slot] = -1;
+    tell_gone(cs, slot, true, why);
+}
+
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
                     const char *worker_id)
 {
@@ -80,6 +91,10 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     cs->said_hello[slot] = cs->broke[slot] = false;
     if (task) {
         buf_put(&c->input, task->payload, task->payload_bytes);
+        if (c->input.failed) { /* half a payload must not run */
+            end_start(cs, slot, "no memory for the payload");
+            return;
+        }
         c->close_input = true;
         child_write(c);
     }
@@ -112,7 +127,8 @@ void children_signal(struct children *cs, int slot, int signal)
 void children_flush(struct children *cs)
 {
     for (int i = 0; i < cs->n; i++) {
-        if (cs->handler_of[i] >= 0 && (cs->slots[i].input.len > 0 || cs->slots[i].close_input)) {
+        if (cs->handler_of[i] >= 0 &&
+            (child_unwritten(&cs->slots[i]) > 0 || cs->slots[i].close_input)) {
             child_write(&cs->slots[i]);
         }
     }
@@ -212,7 +228,7 @@ static void reap(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
     char text[128];
-    int status = child_reap(c, false, text, sizeof text);
+    int status = child_reap(c, text, sizeof text);
     if (is_pool(cs, slot)) {
         take_lines(cs, slot);
     } else if (status != -2) {
@@ -238,7 +254,8 @@ size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of
         const struct pollfd wanted[] = {{.fd = c->pidfd, .events = POLLIN},
                                         {.fd = c->out, .events = POLLIN},
                                         {.fd = c->err, .events = POLLIN},
-                                        {.fd = c->input.len > 0 ? c->in : -1, .events = POLLOUT}};
+                                        {.fd = child_unwritten(c) > 0 ? c->in : -1,
+                                         .events = POLLOUT}};
         for (size_t j = 0; j < CHILDREN_FDS_PER_SLOT; j++) {
             fds[n] = wanted[j];
             slot_of[n++] = i;

@@ -1,6 +1,6 @@
 -- Finish many tasks: they leave the hot table for the history in one statement.
 --   $1 uuid       worker             $4 bigint[]  start_time in microseconds since 1970
---   $2 bigint[]   ids, ascending     $5 jsonb[]   replies; the key "result" of each is kept
+--   $2 bigint[]   ids                $5 jsonb[]   replies; the key "result" of each is kept
 --   $3 integer[]  attempts
 -- Returns the ids that were finished. One that is missing is not this claim's any more (see verify.sql).
 WITH gone AS (

@@ -19,6 +19,7 @@ struct presence {
     pthread_cond_t wake;
     bool ping, drain, quit; /* under the mutex: word left for the thread */
     bool drained;
+    int64_t held_ms; /* the last moment when the lock is known to have been ours */
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
     char lock_key[12];
@@ -73,11 +74,13 @@ static bool read_state(struct presence *p, char state[16], struct fault *f)
 {
     struct rows *rows = NULL;
     const char *params[] = {p->worker_id};
+    int64_t asked_ms = now_ms();
     if (!db_exec(p->db, &sql_presence_ping, params, 1, &rows, f)) {
         return fault_add(f, "could not read the worker's state");
     }
     (void)snprintf(state, 16, "%s", rows_count(rows) > 0 ? rows_text(rows, 0, 0) : "");
     rows_free(rows);
+    p->held_ms = asked_ms;
     return true;
 }
 
@@ -153,6 +156,7 @@ static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
         return true;
     }
     *ret_renewed = true;
+    p->held_ms = now_ms();
     return register_worker(p, f) && take_lock(p, f);
 }
 
@@ -161,13 +165,17 @@ static void report(struct presence *p, bool up, bool renewed, const char *text)
     mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_PRESENCE,
                                                       .up = up,
                                                       .renewed = renewed,
+                                                      .since_ms = p->held_ms,
                                                       .text = text});
 }
 
-static bool set_state(struct presence *p, const char *state, struct fault *f)
+static bool set_state(struct presence *p, const char *state, int64_t limit_ms, struct fault *f)
 {
     const char *params[] = {p->worker_id, state};
-    return db_exec(p->db, &sql_set_state, params, 2, NULL, f);
+    struct db_call call = {.statement = &sql_set_state, .params = params, .n_params = 2};
+    bool ok = db_batch(p->db, &call, 1, limit_ms, NULL, f);
+    rows_free(call.rows);
+    return ok;
 }
 
 /* One ping: the session lives and the row still says alive. */
@@ -175,7 +183,7 @@ static bool keep_up(struct presence *p, bool drain, struct fault *f)
 {
     char state[16];
     if (drain && !p->drained) {
-        if (!set_state(p, "draining", f)) {
+        if (!set_state(p, "draining", DB_ANSWER_LIMIT_MS, f)) {
             return false;
         }
         p->drained = true;
@@ -290,7 +298,7 @@ void presence_close(struct presence *p)
     (void)pthread_join(p->thread, NULL);
     struct fault ignored = {0}; /* the cleaner sees the free lock anyway */
     if (p->db && db_is_open(p->db)) {
-        (void)set_state(p, "left", &ignored);
+        (void)set_state(p, "left", PRESENCE_LEAVE_LIMIT_MS, &ignored);
     }
     presence_free(p);
 }

@@ -81,7 +81,8 @@ static bool catch_signals(struct worker *w, struct fault *f)
 static bool pause_or_stop(struct worker *w, int64_t ms)
 {
     struct timespec limit = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    return sigtimedwait(&w->signals, NULL, &limit) > 0;
+    int signal = sigtimedwait(&w->signals, NULL, &limit);
+    return signal > 0 && signal != SIGUSR1;
 }
 
 /* Be registered, however long PostgreSQL takes to be there. */
@@ -103,10 +104,10 @@ static bool become_present(struct worker *w, struct fault *f)
             log_fault(LOG_WARNING, "waiting_for_database", f);
             told = true;
         }
+        fault_clear(f); /* to be stopped while waiting is no failure */
         if (pause_or_stop(w, pause / 2 + (int64_t)now_jitter((uint64_t)pause))) {
             return false;
         }
-        fault_clear(f);
         pause = 2 * pause < START_PAUSE_MAX_MS ? 2 * pause : START_PAUSE_MAX_MS;
     }
     return true;
@@ -187,8 +188,8 @@ static void close_all(struct worker *w)
 {
     consumer_close(w->loop.consumer, CLOSE_LIMIT_MS);
     exchanger_close(w->loop.exchanger);
+    children_clear(&w->children); /* before the presence: then others may start what they ran */
     presence_close(w->loop.presence);
-    children_clear(&w->children);
     guard_stop();
     decider_free(w->loop.decider);
     if (w->mailbox.fd > 0) {

@@ -185,7 +185,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
 {
     d->present = e->up;
     if (!e->up) {
-        d->absent_since_ms = now_ms;
+        d->absent_since_ms = e->since_ms;
         return;
     }
     if (!e->renewed) {

@@ -78,7 +78,8 @@ struct exchange {
 enum event_type {
     EVENT_WAKEUPS,         /* epoch, ids, n, last_tag */
     EVENT_BROKER,          /* up, epoch */
-    EVENT_PRESENCE,        /* up, renewed: under a new worker id, so that all claims are lost */
+    EVENT_PRESENCE,        /* up, renewed: under a new worker id, so that all claims are lost;
+                              down: since_ms */
     EVENT_EXCHANGED,       /* the exchange in flight has committed */
     EVENT_EXCHANGE_FAILED, /* failure, text */
     EVENT_CHILD_READY,     /* slot, room */
@@ -106,6 +107,7 @@ struct event {
     enum claim_outcome outcome;
     char *reply, *error; /* owned: taken over by the decider */
     int64_t delay_ms;
+    int64_t since_ms; /* when presence was last known to be held */
     const char *text; /* borrowed for the call */
 };
 
