@@ -163,23 +163,10 @@ static void cleaner_close(struct cleaner *c)
     free(c);
 }
 
-static void log_open(const struct options *o)
-{
-    enum log_level level = LOG_INFO;
-    const char *word = option_text(o, OPTION_LOG_LEVEL),
-               *format = option_text(o, OPTION_LOG_FORMAT);
-    if (word && !log_level_parse(word, &level)) {
-        level = LOG_INFO; /* cannot be: the option table allows only the words there are */
-    }
-    log_setup("cleaner", level,
-              format && strcmp(format, "json") == 0 ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT);
-}
-
 int cleaner_main(const struct options *o)
 {
     struct fault f = {.code = FAULT_NONE};
     struct cleaner *c = calloc(1, sizeof *c);
-    log_open(o);
     if (!c) {
         (void)fault_memory(&f);
     }

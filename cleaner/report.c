@@ -2,7 +2,9 @@
 
 #include "core/log.h"
 
-/* A line when the broker comes or goes; never one per try. */
+#include <string.h>
+
+/* A line when the broker comes, goes, or refuses something; never one per try. */
 static void report_broker(struct cleaner *c)
 {
     struct publisher_stats now;
@@ -12,6 +14,9 @@ static void report_broker(struct cleaner *c)
         log_event(LOG_INFO, LOG_EVENT("broker_up"));
     } else if (!now.connected && is_down && (c->broker.connected || !was_down)) {
         log_event(LOG_WARNING, LOG_EVENT("broker_down"), LOG_TEXT("error", now.last_error));
+    }
+    if (now.connected && is_down && strcmp(now.last_error, c->broker.last_error) != 0) {
+        log_event(LOG_WARNING, LOG_EVENT("broker_refuses"), LOG_TEXT("error", now.last_error));
     }
     c->broker = now;
 }
