@@ -382,6 +382,74 @@ static void test_until_empty_does_not_spin_while_a_handler_rests(void **state)
     decider_free(d);
 }
 
+/* The exchange in flight may commit claims for a worker that has been declared dead since. */
+static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    feed(d, 1, (struct event){.type = EVENT_PRESENCE, .up = false});
+    feed(d, 2, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
+    struct claim *c = claimed(7, "a");
+    commit(d, 3, &c, 1);
+    (void)decide(d, 3);
+    assert_null(action_find(d, ACTION_SPAWN));
+    assert_int_equal(d->n_held, 0);
+    c = claimed(8, "a"); /* under the new id */
+    d->next_look_ms = 4;
+    settle(d, 3);
+    (void)decide(d, 4);
+    commit(d, 4, &c, 1);
+    (void)decide(d, 4);
+    assert_non_null(action_find(d, ACTION_SPAWN));
+    decider_free(d);
+}
+
+/* A session that was lost may still be at work when we ask what is ours, and commit after it. */
+static void test_what_is_ours_is_asked_again_later(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    feed(d, 1,
+         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "cut"});
+    int asked = 0;
+    int64_t last = 0;
+    for (int64_t now = 1; now < 120000;) {
+        int64_t due = decide(d, now);
+        for (; d->in_flight; due = decide(d, now)) {
+            asked += d->exchange.own;
+            last = d->exchange.own ? now : last;
+            commit(d, now, NULL, 0);
+        }
+        now = due;
+    }
+    assert_int_equal(asked, 2);
+    assert_in_range(last, OWN_AGAIN_MS, OWN_AGAIN_MS + 2000);
+    decider_free(d);
+}
+
+static void test_tasks_near_the_border_do_not_flip_the_prefetch(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    int changes = 0;
+    for (int i = 1; i < 20; i++) {
+        d->ewma_us = FAST_US + (i % 2 ? -100 : 100);
+        (void)decide(d, i);
+        changes += (int)action_count(d, ACTION_PREFETCH);
+    }
+    assert_int_equal(changes, 1);
+    d->ewma_us = 3 * FAST_US;
+    (void)decide(d, 20);
+    assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 2);
+    decider_free(d);
+}
+
 /* What an exchange may have claimed whose answer was lost is given back before the worker ends. */
 static void test_a_drain_asks_for_what_it_may_own(void **state)
 {
@@ -429,6 +497,9 @@ int main(void)
         cmocka_unit_test(test_an_outcome_refused_twice_pauses),
         cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_rests),
         cmocka_unit_test(test_a_drain_asks_for_what_it_may_own),
+        cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
+        cmocka_unit_test(test_what_is_ours_is_asked_again_later),
+        cmocka_unit_test(test_tasks_near_the_border_do_not_flip_the_prefetch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

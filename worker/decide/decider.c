@@ -25,7 +25,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->random = seed | 1;
     d->outcomes_max = EXCHANGE_OUTCOMES_MAX;
     d->retry_pause_ms = RETRY_MIN_MS;
-    d->attention_ms = d->stop_ms = INT64_MAX;
+    d->attention_ms = d->stop_ms = d->own_again_ms = INT64_MAX;
     d->full_since_ms = -1;
     d->absent_since_ms = now_ms;
     d->rate_from_ms = now_ms;
@@ -204,6 +204,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
         decider_drop_claim(d, d->ended);
     }
     d->need_own = false;
+    d->stale = d->in_flight;
 }
 
 static void broker(struct decider *d, const struct event *e, int64_t now_ms)
@@ -267,7 +268,9 @@ static int wanted_prefetch(struct decider *d, int64_t now_ms)
     } else if (now_ms - d->full_since_ms >= FULL_FOR_MS) {
         return 0;
     }
-    return d->ewma_us < FAST_US         ? PREFETCH_FAST
+    /* a change makes the consumers begin again: tasks near the border must not flip it each time */
+    int64_t fast_us = d->prefetch == PREFETCH_FAST ? 2 * FAST_US : FAST_US;
+    return d->ewma_us < fast_us         ? PREFETCH_FAST
            : d->n_slots < PREFETCH_FAST ? d->n_slots
                                         : PREFETCH_FAST;
 }

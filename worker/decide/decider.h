@@ -37,7 +37,8 @@ enum {
     FAST_US = 10000,
     REST_MIN_MS = 100, /* a handler that cannot start rests, twice as long each time */
     REST_MAX_MS = 30000,
-    RETRY_MIN_MS = 50, /* after an exchange that failed, twice as long each time, with jitter */
+    OWN_AGAIN_MS = 30000, /* a session we lost may still commit: its statement_timeout is 15 s */
+    RETRY_MIN_MS = 50,    /* after an exchange that failed, twice as long each time, with jitter */
     RETRY_MAX_MS = 5000,
     ERROR_BYTES_MAX = 8192,
 };
@@ -189,7 +190,9 @@ struct decider {
 
     struct exchange exchange;
     bool in_flight, need_own, unlocked_next, failing;
-    size_t outcomes_max; /* halved while one value is bad */
+    bool stale;           /* the one in flight runs under a worker id that is given up */
+    int64_t own_again_ms; /* when to ask once more what is ours: see plan_failed() */
+    size_t outcomes_max;  /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_look_ms, next_partitions_ms;

@@ -127,7 +127,9 @@ void plan_exchange(struct decider *d, int64_t now_ms)
         return;
     }
     struct exchange *x = &d->exchange;
-    x->own = d->need_own;
+    x->own = d->need_own || now_ms >= d->own_again_ms;
+    d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
+    d->stale = false;
     x->unlocked = d->unlocked_next;
     x->oldest = x->partitions = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
@@ -324,6 +326,12 @@ static bool left_kinds_out(const struct exchange *x, int n_handlers)
 
 static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 {
+    for (size_t i = 0; d->stale && i < x->n_by_id + x->n_by_look; i++) {
+        claim_free(x->claimed[i]); /* claimed by a worker that is declared dead */
+    }
+    if (d->stale) {
+        return;
+    }
     take_missed(d, x, now_ms);
     for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
         take_claim(d, x->claimed[i], now_ms);
@@ -345,7 +353,7 @@ static void take_owned(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
         struct claim *c = x->owned[i], *held = find_held(d, c->id);
-        if (held && held->attempt == c->attempt) {
+        if (d->stale || (held && held->attempt == c->attempt)) {
             claim_free(c);
         } else {
             c->outcome = OUTCOME_RELEASED;
@@ -440,7 +448,11 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
         d->failing = true;
         decider_note(d, NOTE_EXCHANGE_FAILED, 0, "%s", text);
     }
-    d->need_own = d->need_own || unknown || x->own;
+    d->need_own = !d->stale && (d->need_own || unknown || x->own);
+    if (d->need_own) {
+        /* the old session may be at work yet, and commit claims after the first answer */
+        d->own_again_ms = now_ms + OWN_AGAIN_MS;
+    }
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->put_back, x->n_put_back, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {
@@ -476,5 +488,6 @@ int64_t plan_due(const struct decider *d, int64_t now_ms)
     if (d->doubtful && d->doubtful_ms < due) {
         due = d->doubtful_ms;
     }
+    due = d->own_again_ms < due ? d->own_again_ms : due;
     return due > d->retry_ms ? due : d->retry_ms;
 }
