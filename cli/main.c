@@ -11,9 +11,11 @@
 
 #include <confuse.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, WORD_BYTES_MAX = 32 };
 
@@ -207,8 +209,23 @@ static int dispatch(int argc, char **argv)
     return run(row, argc - 1, argv + 1);
 }
 
+/* Whoever starts us with a standard descriptor closed must not have a pipe or a session's socket
+ * take its number: log lines would go there, and handlers would lose their stdin. Not writable, so
+ * that output to a closed stdout still fails. */
+static void hold_standard_descriptors(void)
+{
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDONLY);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_descriptors();
     /* a peer that went away is a fault of the write, never the end of the program */
     (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     int code = dispatch(argc, argv);

@@ -270,6 +270,22 @@ static void test_handlers_file(void **state)
     }
 }
 
+static void test_a_closed_stdin_takes_nothing_from_handlers(void **state)
+{
+    struct fixture *fx = *state;
+    char path[256], command[600];
+    (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
+    write_text(path, "{\"n\": 1}");
+    (void)snprintf(command, sizeof command,
+                   "exec %s worker --handler a=cat --run-one a %s <&- 2>&-", tenon_program, path);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    struct process *p = process_spawn(fx, argv, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    char *out = file_text(p->out);
+    assert_contains(out, "\"n\": 1");
+    free(out);
+}
+
 static void test_run_one(void **state)
 {
     struct fixture *fx = *state;
@@ -306,6 +322,7 @@ int main(void)
         WITH_SERVERS(test_handlers_and_what_they_started_die_with_the_worker),
         WITH_SERVERS(test_handlers_file),
         WITH_SERVERS(test_run_one),
+        WITH_SERVERS(test_a_closed_stdin_takes_nothing_from_handlers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

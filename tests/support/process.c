@@ -77,9 +77,11 @@ struct process *process_spawn(struct fixture *fx, const char *const *argv, const
     return p;
 }
 
+const char tenon_program[] = TENON_PROGRAM;
+
 struct process *tenon_spawn(struct fixture *fx, const char *const *args, const char *const *env)
 {
-    const char *argv[64] = {TENON_PROGRAM};
+    const char *argv[64] = {tenon_program};
     size_t n = 1;
     for (; *args; args++) {
         assert_true(n < sizeof argv / sizeof *argv - 1);

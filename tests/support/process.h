@@ -25,6 +25,8 @@ struct process *process_spawn(struct fixture *fx, const char *const *argv, const
 #define TENON(fx, ...) tenon_spawn((fx), (const char *const[]){__VA_ARGS__, NULL}, NULL)
 struct process *tenon_spawn(struct fixture *fx, const char *const *args, const char *const *env);
 
+extern const char tenon_program[]; /* its path, for a shell command */
+
 /* Start tenon, wait for its end, compare its exit code; returns its stdout, free(). */
 #define TENON_RUN(fx, code, ...) tenon_run((fx), (code), (const char *const[]){__VA_ARGS__, NULL})
 char *tenon_run(struct fixture *fx, int code, const char *const *args);
