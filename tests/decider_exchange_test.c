@@ -287,7 +287,7 @@ static void test_the_same_task_claimed_twice_is_given_back(void **state)
     decider_free(d);
 }
 
-/* A row that somebody keeps locked is asked for and told about in turns, but not without a pause. */
+/* A row that somebody keeps locked is asked for and told about in turns, but with a pause. */
 static void test_a_locked_row_does_not_make_it_spin(void **state)
 {
     (void)state;

@@ -21,7 +21,6 @@ struct exchanger {
     char worker_id[WORKER_ID_BYTES];
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
-    char where[256];
 
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
@@ -326,7 +325,6 @@ static bool connect_session(struct exchanger *e, struct fault *f)
     (void)pthread_mutex_lock(&e->mutex);
     db_close(e->db);
     e->db = db;
-    (void)snprintf(e->where, sizeof e->where, "%s", ok ? db_where(db) : "");
     (void)pthread_mutex_unlock(&e->mutex);
     return ok;
 }
@@ -441,13 +439,6 @@ void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_i
     e->asked = x;
     (void)snprintf(e->worker_id, sizeof e->worker_id, "%s", worker_id);
     (void)pthread_cond_signal(&e->wake);
-    (void)pthread_mutex_unlock(&e->mutex);
-}
-
-void exchanger_where(struct exchanger *e, char *text, size_t size)
-{
-    (void)pthread_mutex_lock(&e->mutex);
-    (void)snprintf(text, size, "%s", e->where);
     (void)pthread_mutex_unlock(&e->mutex);
 }
 

@@ -28,9 +28,6 @@ MUST_CHECK bool exchanger_open(const struct exchanger_settings *settings, struct
 /* Run `x` for this worker id; `x` belongs to the thread until it answers by mail. */
 void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_id);
 
-/* What the session is connected to; "" before the first exchange. Any thread. */
-void exchanger_where(struct exchanger *e, char *text, size_t size);
-
 /* End the thread; a statement that hangs is cut off. NULL is fine. */
 void exchanger_close(struct exchanger *e);
 

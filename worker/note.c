@@ -6,7 +6,6 @@ static const struct {
     enum log_level level;
     const char *event;
 } notes[] = {
-    [NOTE_TASK_DONE] = {LOG_DEBUG, "task_done"},
     [NOTE_TASK_FAILED] = {LOG_WARNING, "task_failed"},
     [NOTE_TASK_LATER] = {LOG_INFO, "task_later"},
     [NOTE_TASK_RELEASED] = {LOG_INFO, "task_released"},

@@ -125,7 +125,6 @@ enum action_type {
 };
 
 enum note {
-    NOTE_TASK_DONE,
     NOTE_TASK_FAILED,
     NOTE_TASK_LATER,
     NOTE_TASK_RELEASED,
