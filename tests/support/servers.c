@@ -1,0 +1,177 @@
+#include "tests/support/servers.h"
+
+#include "core/now.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+enum { END_LIMIT_MS = 20000, UP_LIMIT_MS = 30000, POLL_MS = 5, COMMAND_BYTES = 2048 };
+
+static char base[256], state[300], service_name[16], postmaster_file[512];
+static int alive = -1; /* its other end sees our death */
+
+/* A server that we start must not become our child: processes_end() ends all of those. */
+static void run(const char *command)
+{
+    int subreaper = 0;
+    (void)prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 0);
+    int status = system(command);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, subreaper);
+    if (status != 0) {
+        fail_msg("%s: status %d", command, status);
+    }
+}
+
+/* A shell that waits for our end and then wipes; in a session of its own, so that what ends us does
+ * not end it. */
+static void leave_guard(void)
+{
+    char command[COMMAND_BYTES];
+    int ends[2];
+    if (pipe(ends) != 0) {
+        fail_msg("could not make a pipe: %s", strerror(errno));
+    }
+    (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    (void)snprintf(command, sizeof command,
+                   "setsid sh -c 'cat <&%d; %s --dir %s wipe; rm -rf %s' >/dev/null 2>&1 &",
+                   ends[0], SERVICES_SCRIPT, state, base);
+    run(command);
+    (void)close(ends[0]);
+    alive = ends[1];
+}
+
+static void make_base(void)
+{
+    char keep[300];
+    const char *tmp = getenv("TMPDIR");
+    (void)snprintf(base, sizeof base, "%s/tenon-server.XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(base)) {
+        fail_msg("could not make %s: %s", base, strerror(errno));
+    }
+    (void)snprintf(state, sizeof state, "%s/state", base);
+    /* wiping removes the directories above that are empty */
+    (void)snprintf(keep, sizeof keep, "%s/keep", base);
+    (void)close(open(keep, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
+void server_do(const char *verb)
+{
+    char command[COMMAND_BYTES];
+    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", SERVICES_SCRIPT, state, verb,
+                   service_name);
+    run(command);
+}
+
+/* Take some of the variables that script/services names into our environment. */
+static void take_environment(const char *names)
+{
+    char command[COMMAND_BYTES], line[COMMAND_BYTES];
+    (void)snprintf(
+        command, sizeof command,
+        "eval \"$(%s --dir %s env)\"; for n in %s; do eval \"echo \\\"$n=\\$$n\\\"\"; done",
+        SERVICES_SCRIPT, state, names);
+    FILE *out = popen(command, "re");
+    while (out && fgets(line, sizeof line, out)) {
+        char *value = strchr(line, '=');
+        if (value) {
+            line[strcspn(line, "\n")] = '\0';
+            *value = '\0';
+            (void)setenv(line, value + 1, 1);
+        }
+    }
+    if (!out || pclose(out) != 0) {
+        fail_msg("%s failed", command);
+    }
+}
+
+void server_open(const char *service)
+{
+    (void)snprintf(service_name, sizeof service_name, "%s", service);
+    make_base();
+    leave_guard();
+    server_do("start");
+    if (strcmp(service, "postgres") == 0) {
+        take_environment("DATABASE_URL TENON_PGDATA");
+        (void)snprintf(postmaster_file, sizeof postmaster_file, "%s/postmaster.pid",
+                       test_env("TENON_PGDATA"));
+    } else {
+        take_environment("AMQP_URL TENON_SERVICES TENON_RABBITMQCTL");
+    }
+}
+
+/* The guard wipes. */
+void server_close(void)
+{
+    if (alive >= 0) {
+        (void)close(alive);
+        alive = -1;
+    }
+}
+
+pid_t server_postmaster(void)
+{
+    int pid = 0;
+    FILE *file = fopen(postmaster_file, "re");
+    if (!file || fscanf(file, "%d", &pid) != 1) {
+        fail_msg("%s names no process", postmaster_file);
+    }
+    (void)fclose(file);
+    return pid;
+}
+
+/* A zombie is gone as well: its parent may never ask for it. */
+static bool is_gone(pid_t pid)
+{
+    char path[64], what = 'X';
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        (void)!fscanf(file, "%*d (%*[^)]) %c", &what);
+        (void)fclose(file);
+    }
+    return what == 'X' || what == 'Z';
+}
+
+void server_signal(pid_t pid, int signal)
+{
+    int64_t deadline_ms = now_ms() + END_LIMIT_MS;
+    if (kill(pid, signal) != 0) {
+        fail_msg("could not signal %d: %s", (int)pid, strerror(errno));
+    }
+    while (!is_gone(pid)) {
+        if (now_ms() > deadline_ms) {
+            fail_msg("process %d still runs after %d ms", (int)pid, END_LIMIT_MS);
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+}
+
+void server_vhost(struct fixture *fx, const char *name)
+{
+    char command[COMMAND_BYTES];
+    (void)snprintf(command, sizeof command, "%s vhosts %s >&2", test_env("TENON_SERVICES"), name);
+    run(command);
+    (void)snprintf(fx->vhost, sizeof fx->vhost, "%s", name);
+    url_with_path(test_env("AMQP_URL"), name, fx->amqp_url, sizeof fx->amqp_url);
+}
+
+void server_reconnect(struct fixture *fx)
+{
+    int64_t deadline_ms = now_ms() + UP_LIMIT_MS;
+    while (PQping(fx->database_url) != PQPING_OK) {
+        if (now_ms() > deadline_ms) {
+            fail_msg("PostgreSQL takes no connections within %d ms", UP_LIMIT_MS);
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+    PQfinish(fx->conn);
+    PQfinish(fx->maintenance);
+    fx->conn = sql_connect(fx->database_url);
+    fx->maintenance = sql_connect(test_env("DATABASE_URL"));
+}
