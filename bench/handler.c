@@ -1,15 +1,17 @@
 /* A pool handler that does nothing, as fast as it can: what is left is tenon's own cost.
  *
  * With BENCH_STARTS in the environment it writes "<task id> <CLOCK_REALTIME, nanoseconds>" to
- * that file when it has read a task, before it answers. */
+ * that file when it has read a task, before it answers. With BENCH_FAIL_ONCE it answers the first
+ * attempt of every task with a failure that wants another run after so many milliseconds. */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { IN_BYTES = 4 << 20, OUT_BYTES = 256 << 10, ANSWER_BYTES_MAX = 64 };
+enum { IN_BYTES = 4 << 20, OUT_BYTES = 256 << 10, ANSWER_BYTES_MAX = 128 };
 
 static char in[IN_BYTES];
 static char out[OUT_BYTES];
@@ -36,8 +38,14 @@ static void note_start(int fd, long long id)
     (void)!write(fd, line, (size_t)n);
 }
 
+static bool is_first_attempt(const char *line, size_t len)
+{
+    static const char first[] = "\"attempt\":1,";
+    return memmem(line, len, first, sizeof first - 1) != NULL;
+}
+
 /* Answer every whole line in `in`; returns how many bytes they took. */
-static size_t answer_all(size_t bytes, int starts)
+static size_t answer_all(size_t bytes, int starts, const char *fail_ms)
 {
     size_t used = 0, answered = 0;
     char *end;
@@ -46,8 +54,12 @@ static size_t answer_all(size_t bytes, int starts)
         if (starts >= 0) {
             note_start(starts, id);
         }
-        answered += (size_t)snprintf(out + answered, sizeof out - answered,
-                                     "{\"id\":%lld,\"outcome\":\"done\"}\n", id);
+        bool fails = fail_ms && is_first_attempt(in + used, (size_t)(end - in) - used);
+        answered += (size_t)snprintf(
+            out + answered, sizeof out - answered,
+            fails ? "{\"id\":%lld,\"outcome\":\"failed\",\"error\":\"first\",\"delay_ms\":%s}\n"
+                  : "{\"id\":%lld,\"outcome\":\"done\"}\n",
+            id, fail_ms);
         if (answered + ANSWER_BYTES_MAX > sizeof out) {
             if (!put(1, out, answered)) {
                 exit(1);
@@ -65,7 +77,7 @@ static size_t answer_all(size_t bytes, int starts)
 int main(void)
 {
     static const char hello[] = "{\"hello\":\"tenon\",\"in_flight\":512}\n";
-    const char *path = getenv("BENCH_STARTS");
+    const char *path = getenv("BENCH_STARTS"), *fail_ms = getenv("BENCH_FAIL_ONCE");
     int starts = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0666) : -1;
     size_t bytes = 0;
     if (!put(1, hello, sizeof hello - 1)) {
@@ -77,7 +89,7 @@ int main(void)
             return n < 0;
         }
         bytes += (size_t)n;
-        size_t used = answer_all(bytes, starts);
+        size_t used = answer_all(bytes, starts, fail_ms);
         memmove(in, in + used, bytes - used);
         bytes -= used;
     }

@@ -1,13 +1,15 @@
 /* One producer on an idle system: a task every 20 ms, each in a transaction of its own, enqueued
- * through libtenon. Writes "<task id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds
- * just before the enqueue call and just after COMMIT returned.
+ * through libtenon, or from SQL alone by tenon.enqueue() in a statement of its own. Writes "<task
+ * id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the enqueue call and
+ * just after COMMIT returned.
  *
- *     latency TASKS      DATABASE_URL and AMQP_URL from the environment */
+ *     latency TASKS [sql]      DATABASE_URL and AMQP_URL from the environment */
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 enum { EVERY_NS = 20000000 };
@@ -25,6 +27,19 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
+static int enqueue_sql(PGconn *conn)
+{
+    int64_t before = now_ns();
+    PGresult *r = PQexec(conn, "SELECT tenon.enqueue('noop')");
+    int64_t after = now_ns();
+    int failed = PQntuples(r) == 1 ? 0 : fail("could not enqueue", PQerrorMessage(conn));
+    if (!failed) {
+        (void)printf("%s %" PRId64 " %" PRId64 "\n", PQgetvalue(r, 0, 0), before, after);
+    }
+    PQclear(r);
+    return failed;
+}
+
 static int enqueue_one(tenon *t, PGconn *conn)
 {
     tenon_task task = TENON_TASK_INIT;
@@ -40,10 +55,11 @@ static int enqueue_one(tenon *t, PGconn *conn)
 
 int main(int argc, char **argv)
 {
-    int tasks = argc == 2 ? (int)strtol(argv[1], NULL, 10) : 0;
+    int tasks = argc >= 2 ? (int)strtol(argv[1], NULL, 10) : 0;
+    int sql = argc == 3 && strcmp(argv[2], "sql") == 0;
     PGconn *conn = PQconnectdb(getenv("DATABASE_URL"));
     tenon *t = tenon_new(NULL);
-    int failed = tasks < 1 ? fail("usage", "latency TASKS") : 0;
+    int failed = tasks < 1 ? fail("usage", "latency TASKS [sql]") : 0;
     if (PQstatus(conn) != CONNECTION_OK) {
         failed = fail("could not connect", PQerrorMessage(conn));
     } else if (!t) {
@@ -51,7 +67,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < tasks && !failed; i++) {
         struct timespec pause = {.tv_nsec = EVERY_NS};
-        failed = enqueue_one(t, conn);
+        failed = sql ? enqueue_sql(conn) : enqueue_one(t, conn);
         (void)nanosleep(&pause, NULL);
     }
     tenon_free(t);

@@ -1,0 +1,139 @@
+/* What RabbitMQ itself can do with such small messages: publish them with confirms, or consume them
+ * with acks, through librabbitmq, with nothing of tenon between.
+ *
+ *     limit_amqp publish|consume MESSAGES WINDOW
+ *
+ * One connection, a durable classic queue, persistent messages with an 8-digit body. At most WINDOW
+ * publishes are unconfirmed, or WINDOW deliveries unacked, at once; acks cover many. `publish`
+ * begins with an empty queue and leaves it full, `consume` deletes it at its end. Writes seconds to
+ * stdout. */
+#include <amqp.h>
+#include <amqp_tcp_socket.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char queue_name[] = "bench.limit";
+
+static void check(int ok, const char *what)
+{
+    if (!ok) {
+        (void)fprintf(stderr, "limit_amqp: could not %s\n", what);
+        exit(1);
+    }
+}
+
+static double now_s(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void check_reply(amqp_connection_state_t conn, const char *what)
+{
+    check(amqp_get_rpc_reply(conn).reply_type == AMQP_RESPONSE_NORMAL, what);
+}
+
+static amqp_connection_state_t open_connection(void)
+{
+    struct amqp_connection_info info;
+    const char *text = getenv("AMQP_URL");
+    char *url = strdup(text ? text : "");
+    check(url && amqp_parse_url(url, &info) == AMQP_STATUS_OK, "read AMQP_URL");
+    amqp_connection_state_t conn = amqp_new_connection();
+    amqp_socket_t *socket = amqp_tcp_socket_new(conn);
+    check(socket && amqp_socket_open(socket, info.host, info.port) == AMQP_STATUS_OK, "connect");
+    amqp_rpc_reply_t reply = amqp_login(conn, info.vhost, 0, AMQP_DEFAULT_FRAME_SIZE, 0,
+                                        AMQP_SASL_METHOD_PLAIN, info.user, info.password);
+    check(reply.reply_type == AMQP_RESPONSE_NORMAL, "log in");
+    (void)amqp_channel_open(conn, 1);
+    check_reply(conn, "open a channel");
+    free(url);
+    return conn;
+}
+
+/* Read frames until at least one confirm has come; returns up to which tag all is confirmed. */
+static uint64_t wait_for_confirm(amqp_connection_state_t conn)
+{
+    amqp_frame_t frame;
+    for (;;) {
+        check(amqp_simple_wait_frame(conn, &frame) == AMQP_STATUS_OK, "read a confirm");
+        if (frame.frame_type == AMQP_FRAME_METHOD &&
+            frame.payload.method.id == AMQP_BASIC_ACK_METHOD) {
+            amqp_basic_ack_t *ack = frame.payload.method.decoded;
+            uint64_t tag = ack->delivery_tag;
+            amqp_maybe_release_buffers(conn);
+            return tag;
+        }
+    }
+}
+
+static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    amqp_basic_properties_t persistent = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+                                          .delivery_mode = 2};
+    uint64_t confirmed = 0;
+    (void)amqp_confirm_select(conn, 1);
+    check_reply(conn, "ask for confirms");
+    for (uint64_t i = 0; i < n; i++) {
+        char body[32];
+        (void)snprintf(body, sizeof body, "%" PRIu64, 10000000 + i);
+        check(amqp_basic_publish(conn, 1, amqp_empty_bytes, amqp_cstring_bytes(queue_name), 1, 0,
+                                 &persistent, amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
+              "publish");
+        while (i + 1 - confirmed >= window) {
+            confirmed = wait_for_confirm(conn);
+        }
+    }
+    while (confirmed < n) {
+        confirmed = wait_for_confirm(conn);
+    }
+}
+
+static void consume_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    (void)amqp_basic_qos(conn, 1, 0, (uint16_t)window, 0);
+    check_reply(conn, "set the prefetch");
+    (void)amqp_basic_consume(conn, 1, amqp_cstring_bytes(queue_name), amqp_empty_bytes, 0, 0, 0,
+                             amqp_empty_table);
+    check_reply(conn, "consume");
+    for (uint64_t i = 1; i <= n; i++) {
+        amqp_envelope_t envelope;
+        amqp_maybe_release_buffers(conn);
+        check(amqp_consume_message(conn, &envelope, NULL, 0).reply_type == AMQP_RESPONSE_NORMAL,
+              "read a message");
+        if (i % (window / 4) == 0 || i == n) {
+            check(amqp_basic_ack(conn, 1, envelope.delivery_tag, 1) == AMQP_STATUS_OK, "ack");
+        }
+        amqp_destroy_envelope(&envelope);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int publishes = argc == 4 && strcmp(argv[1], "publish") == 0;
+    check(argc == 4, "understand: publish|consume MESSAGES WINDOW");
+    uint64_t n = strtoull(argv[2], NULL, 10), window = strtoull(argv[3], NULL, 10);
+    check(n > 0 && window >= 4 && window <= 65535, "use MESSAGES or WINDOW (4 to 65535)");
+    amqp_connection_state_t conn = open_connection();
+    if (publishes) {
+        (void)amqp_queue_declare(conn, 1, amqp_cstring_bytes(queue_name), 0, 1, 0, 0,
+                                 amqp_empty_table);
+        check_reply(conn, "declare the queue");
+        (void)amqp_queue_purge(conn, 1, amqp_cstring_bytes(queue_name));
+        check_reply(conn, "purge the queue");
+    }
+    double start = now_s();
+    (publishes ? publish_all : consume_all)(conn, n, window);
+    (void)printf("%.6f\n", now_s() - start);
+    if (!publishes) {
+        (void)amqp_queue_delete(conn, 1, amqp_cstring_bytes(queue_name), 0, 0);
+    }
+    (void)amqp_connection_close(conn, AMQP_REPLY_SUCCESS);
+    (void)amqp_destroy_connection(conn);
+    return 0;
+}

@@ -1,0 +1,56 @@
+"""What a process costs, from /proc."""
+import os
+import subprocess
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def stat_fields(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def cpu_s(pid):
+    """CPU seconds of all threads of a process, to the nanosecond; not of its children."""
+    total = 0
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/schedstat", encoding="ascii") as file:
+            total += int(file.read().split()[0])
+    return total / 1e9
+
+
+def rss_mb(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def family_cpu_s(pid):
+    """CPU seconds of a process, of its children, and of those that it has reaped; in ticks."""
+    fields = stat_fields(pid)
+    total = sum(int(x) for x in fields[11:15]) / TICK
+    for child in children(pid):
+        fields = stat_fields(child)
+        total += sum(int(x) for x in fields[11:13]) / TICK
+    return total
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(x) for x in file.read().split()]
+
+
+def wait_cpu_s(process, timeout_s):
+    """Wait for a child; (its exit status, CPU seconds of it and of all that it has reaped)."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return process.returncode, usage.ru_utime + usage.ru_stime
+        time.sleep(0.002)
+    process.kill()
+    raise subprocess.TimeoutExpired(process.args, timeout_s)

@@ -1,0 +1,128 @@
+/* Producers that enqueue as fast as they can through libtenon: one process with one handle, a
+ * thread and a connection per producer. A transaction is BEGIN, one call, COMMIT.
+ *
+ *     produce PRODUCERS SECONDS TASKS_MAX BATCH
+ *
+ *   SECONDS    how long; 0 = until each producer has enqueued TASKS_MAX / PRODUCERS tasks
+ *   BATCH      tasks per transaction: 1 = tenon_enqueue(), more = tenon_enqueue_many()
+ *
+ * Writes "<tasks> <seconds>" to stdout. DATABASE_URL and AMQP_URL come from the environment. */
+#include <tenon/tenon.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PRODUCERS_MAX = 256 };
+
+struct producer {
+    pthread_t thread;
+    PGconn *conn;
+    tenon *t;
+    int64_t until_ns, tasks_max, tasks;
+    size_t batch;
+    const char **payloads;
+    int failed;
+};
+
+static int64_t now_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int fail(const char *what, const char *why)
+{
+    (void)fprintf(stderr, "produce: %s: %s\n", what, why);
+    return 1;
+}
+
+static int enqueue_once(struct producer *p)
+{
+    tenon_task task = TENON_TASK_INIT;
+    int64_t id;
+    task.kind = "noop";
+    PQclear(PQexec(p->conn, "BEGIN"));
+    int code = p->batch == 1
+                   ? tenon_enqueue(p->t, p->conn, &task, &id)
+                   : tenon_enqueue_many(p->t, p->conn, &task, p->payloads, NULL, p->batch, NULL);
+    if (code != TENON_OK || tenon_commit(p->t, p->conn) != TENON_OK) {
+        return fail("could not enqueue", tenon_errmsg());
+    }
+    p->tasks += (int64_t)p->batch;
+    return 0;
+}
+
+static void *produce(void *arg)
+{
+    struct producer *p = arg;
+    while (!p->failed && p->tasks < p->tasks_max && (!p->until_ns || now_ns() < p->until_ns)) {
+        p->failed = enqueue_once(p);
+    }
+    return NULL;
+}
+
+static int connect_all(struct producer *producers, int n)
+{
+    for (int i = 0; i < n; i++) {
+        producers[i].conn = PQconnectdb(getenv("DATABASE_URL"));
+        if (PQstatus(producers[i].conn) != CONNECTION_OK) {
+            return fail("could not connect", PQerrorMessage(producers[i].conn));
+        }
+    }
+    return 0;
+}
+
+static int run_all(struct producer *producers, int n, int64_t start_ns)
+{
+    int64_t tasks = 0;
+    int failed = 0;
+    for (int i = 0; i < n; i++) {
+        if (pthread_create(&producers[i].thread, NULL, produce, &producers[i]) != 0) {
+            return fail("could not start", "no thread");
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        (void)pthread_join(producers[i].thread, NULL);
+        tasks += producers[i].tasks;
+        failed |= producers[i].failed;
+    }
+    (void)printf("%" PRId64 " %.3f\n", tasks, (double)(now_ns() - start_ns) / 1e9);
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    static struct producer producers[PRODUCERS_MAX];
+    int n = argc == 5 ? (int)strtol(argv[1], NULL, 10) : 0;
+    if (n < 1 || n > PRODUCERS_MAX) {
+        return fail("usage", "produce PRODUCERS SECONDS TASKS_MAX BATCH");
+    }
+    double seconds = strtod(argv[2], NULL);
+    int64_t tasks_max = strtoll(argv[3], NULL, 10) / n;
+    size_t batch = (size_t)strtoll(argv[4], NULL, 10);
+    tenon *t = tenon_new(NULL);
+    const char **payloads = calloc(batch, sizeof *payloads);
+    if (!t || !payloads || connect_all(producers, n) != 0) {
+        return t ? 1 : fail("could not start", tenon_errmsg());
+    }
+    int64_t start_ns = now_ns();
+    for (int i = 0; i < n; i++) {
+        producers[i].t = t;
+        producers[i].until_ns = seconds > 0 ? start_ns + (int64_t)(seconds * 1e9) : 0;
+        producers[i].tasks_max = seconds > 0 ? INT64_MAX : tasks_max;
+        producers[i].batch = batch;
+        producers[i].payloads = payloads;
+    }
+    int failed = run_all(producers, n, start_ns);
+    tenon_free(t);
+    for (int i = 0; i < n; i++) {
+        PQfinish(producers[i].conn);
+    }
+    free(payloads);
+    return failed;
+}
