@@ -169,11 +169,27 @@ static void put_json_ascii(struct buf *b, unsigned char c)
     }
 }
 
+/* How many bytes from `s` on stand for themselves in JSON. */
+static size_t plain_bytes(const unsigned char *s, size_t len)
+{
+    size_t n = 0;
+    while (n < len && s[n] >= 0x20 && s[n] < 0x7F && s[n] != '"' && s[n] != '\\') {
+        n++;
+    }
+    return n;
+}
+
 void buf_put_json(struct buf *b, const char *text, size_t len)
 {
     const unsigned char *s = (const unsigned char *)text;
     buf_put_char(b, '"');
     for (size_t i = 0; i < len;) {
+        size_t plain = plain_bytes(s + i, len - i);
+        buf_put(b, s + i, plain);
+        i += plain;
+        if (i == len) {
+            break;
+        }
         size_t n = utf8_sequence(s + i, len - i);
         if (n == 1) {
             put_json_ascii(b, s[i]);

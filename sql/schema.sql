@@ -465,7 +465,7 @@ CREATE TABLE tenon.setting (
     payload_bytes_max integer DEFAULT 1048576 NOT NULL,
     history_keep interval DEFAULT '24:00:00'::interval NOT NULL,
     history_rows_max bigint DEFAULT 10000000 NOT NULL,
-    CONSTRAINT setting_history_keep_check CHECK ((history_keep >= '01:00:00'::interval)),
+    CONSTRAINT setting_history_keep_check CHECK (((history_keep = '00:00:00'::interval) OR (history_keep >= '01:00:00'::interval))),
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
     CONSTRAINT setting_one_check CHECK (one),
     CONSTRAINT setting_payload_bytes_max_check CHECK ((payload_bytes_max > 0))

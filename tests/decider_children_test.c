@@ -395,6 +395,68 @@ static void test_a_cut_error_keeps_its_characters_whole(void **state)
     decider_free(d);
 }
 
+static void test_pool_children_start_with_the_worker(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(5, 2, pool_mode);
+    d->warm = false;
+    (void)decide(d, 0);
+    assert_int_equal(action_count(d, ACTION_SPAWN), 0);
+    present(d, 1);
+    (void)decide(d, 1);
+    assert_int_equal(action_count(d, ACTION_SPAWN), 5);
+    int of_first = 0;
+    for (int i = 0; i < 5; i++) {
+        of_first += d->slots[i].handler == 0;
+    }
+    assert_int_equal(of_first, 3);
+    for (int i = 0; i < 5; i++) {
+        gone(d, 2, i, "exit status 1"); /* all fail together: one strike each */
+    }
+    assert_int_equal(d->handlers[0].strikes, 1);
+    decider_free(d);
+    d = decider_make(5, 2, exec_mode);
+    d->warm = false;
+    present(d, 1);
+    (void)decide(d, 1);
+    assert_int_equal(action_count(d, ACTION_SPAWN), 0);
+    decider_free(d);
+}
+
+static void test_at_a_high_rate_outcomes_gather(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 1, pool_mode);
+    present(d, 0);
+    d->handlers[0].room = 100;
+    (void)decide(d, 0);
+    struct claim *all[100];
+    for (int i = 0; i < 100; i++) {
+        all[i] = claimed(i + 1, "a");
+    }
+    commit(d, 1, all, 100);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 100});
+    (void)decide(d, 2);
+    settle(d, 2);
+    settle(d, 2);
+    d->rate_per_ms = 50;
+    d->next_look_ms = 1000;
+    reply(d, 3, 1, OUTCOME_DONE);
+    int64_t due = decide(d, 3);
+    assert_null(action_find(d, ACTION_EXCHANGE));
+    assert_int_equal(due, 4);
+    (void)decide(d, 4);
+    assert_non_null(action_find(d, ACTION_EXCHANGE)); /* a millisecond is all it waits */
+    commit(d, 5, NULL, 0);
+    for (int id = 2; id <= 60; id++) {
+        reply(d, 5, id, OUTCOME_DONE);
+    }
+    (void)decide(d, 5);
+    assert_non_null(action_find(d, ACTION_EXCHANGE)); /* enough came at once */
+    decider_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +473,8 @@ int main(void)
         cmocka_unit_test(test_a_lost_claim_takes_no_other_along),
         cmocka_unit_test(test_what_a_drain_interrupted_and_is_done_is_done),
         cmocka_unit_test(test_one_task_evicts_one_idle_child),
+        cmocka_unit_test(test_pool_children_start_with_the_worker),
+        cmocka_unit_test(test_at_a_high_rate_outcomes_gather),
         cmocka_unit_test(test_no_handler_starves_another),
         cmocka_unit_test(test_a_cut_error_keeps_its_characters_whole),
     };

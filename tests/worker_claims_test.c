@@ -310,6 +310,22 @@ static void test_a_paused_queue_rests(void **state)
     end_well(p);
 }
 
+static void test_without_a_history_done_tasks_leave_no_trace(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "UPDATE tenon.setting SET history_keep = '0'");
+    struct process *p = pool_worker(fx, "2", "16");
+    process_await_line(p, "event=worker_ready", LIMIT_MS);
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"fail\"}')");
+    test_await(fx, LIMIT_MS, "SELECT failures = 1 FROM tenon.task WHERE kind = 'a'");
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 200)");
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.task WHERE kind = 'a'");
+    end_well(p);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 0);
+    assert_int_equal(process_lines(p, "event=claim_lost"), 0);
+    assert_each_ran_once(fx, 201);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +339,7 @@ int main(void)
         WITH_SERVERS(test_priority_goes_first),
         WITH_SERVERS(test_memory_does_not_grow_with_tasks),
         WITH_SERVERS(test_a_paused_queue_rests),
+        WITH_SERVERS(test_without_a_history_done_tasks_leave_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,5 +19,5 @@ UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
 FROM c
 WHERE t.id = c.id
-RETURNING t.id, t.attempt, (extract(epoch FROM t.start_time) * 1000000)::bigint, t.timeout_ms,
+RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS_MAX = 10, PARAMS_MAX = 7, TEXTS = 20 };
+enum { CALLS_MAX = 12, PARAMS_MAX = 7, TEXTS = 20 };
 
 struct exchanger {
     struct exchanger_settings settings;
@@ -22,6 +22,7 @@ struct exchanger {
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
 
+    bool forgets_history; /* done tasks are not kept */
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
 
@@ -32,8 +33,9 @@ struct run {
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    int own, verify, finish, put_back, claim, look; /* index of the call, -1 = not asked */
-    bool failed;                                    /* a text did not fit */
+    int settings, own, verify, finish, put_back, claim,
+        look;    /* index of the call, -1 = not asked */
+    bool failed; /* a text did not fit */
 };
 
 static const char *end_array(struct run *r, struct buf *b)
@@ -88,7 +90,11 @@ static void add_finish(struct run *r, const char *worker)
                             fence_array(r, x->finish, x->n_finish, FIELD_ATTEMPT),
                             fence_array(r, x->finish, x->n_finish, FIELD_START),
                             end_array(r, replies)};
-    r->finish = add_call(r, x->unlocked ? &sql_finish_unlocked : &sql_finish, 5, params);
+    r->finish = add_call(r,
+                         x->unlocked             ? &sql_finish_unlocked
+                         : r->e->forgets_history ? &sql_finish_forget
+                                                 : &sql_finish,
+                         5, params);
 }
 
 static void add_put_back(struct run *r, const char *worker)
@@ -173,8 +179,9 @@ static void add_claims(struct run *r, const char *worker)
 static void add_calls(struct run *r, const char *worker)
 {
     struct exchange *x = r->x;
-    if (x->partitions) {
+    if (x->chores) {
         (void)add_call(r, &sql_partitions, 0, &worker);
+        r->settings = add_call(r, &sql_keeps_history, 0, &worker);
     }
     if (x->own) {
         r->own = add_call(r, &sql_own, 1, &worker);
@@ -300,6 +307,9 @@ static bool read_answers(struct run *r)
     if (r->own >= 0 && !read_owned(x, r->calls[r->own].rows)) {
         return false;
     }
+    if (r->settings >= 0) {
+        r->e->forgets_history = !rows_bool(r->calls[r->settings].rows, 0, 0);
+    }
     if (r->verify >= 0) {
         read_verdicts(x, r->calls[r->verify].rows);
     }
@@ -356,6 +366,7 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
     struct fault f = {0};
     struct run r = {.e = e,
                     .x = x,
+                    .settings = -1,
                     .own = -1,
                     .verify = -1,
                     .finish = -1,

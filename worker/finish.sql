@@ -10,7 +10,8 @@ WITH gone AS (
       AND t.attempt = f.attempt
       AND t.worker_id = $1::uuid
       AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
-    RETURNING t.*, f.reply
+    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.attempt, t.failures, t.crashes,
+              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, f.reply
 )
 INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
                             crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,

@@ -13,7 +13,8 @@ WITH mine AS MATERIALIZED (
     DELETE FROM tenon.task t
     USING mine m
     WHERE t.id = m.id
-    RETURNING t.*, m.reply
+    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.attempt, t.failures, t.crashes,
+              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, m.reply
 )
 INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
                             crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,

@@ -8,13 +8,19 @@
 
 void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id)
 {
-    buf_printf(b, "%lld/%d/%lld/%s", (long long)task->id, (int)task->attempt,
-               (long long)task->start_us, worker_id);
+    buf_put_int(b, task->id);
+    buf_put_char(b, '/');
+    buf_put_int(b, task->attempt);
+    buf_put_char(b, '/');
+    buf_put_int(b, task->start_us);
+    buf_put_char(b, '/');
+    buf_put_text(b, worker_id);
 }
 
+/* `key` stands with its comma, quotes and colon. */
 static void put_text_key(struct buf *b, const char *key, const char *text)
 {
-    buf_printf(b, ",\"%s\":", key);
+    buf_put_text(b, key);
     if (text) {
         buf_put_json(b, text, strlen(text));
     } else {
@@ -22,19 +28,26 @@ static void put_text_key(struct buf *b, const char *key, const char *text)
     }
 }
 
+static void put_int_key(struct buf *b, const char *key, int64_t n)
+{
+    buf_put_text(b, key);
+    buf_put_int(b, n);
+}
+
+/* A line per task, at 100,000 a second: put together by hand, without printf. */
 void line_put_task(struct buf *b, const struct claim *task, const char *worker_id)
 {
-    buf_put_text(b, "{\"id\":");
-    buf_put_int(b, task->id);
-    put_text_key(b, "kind", task->kind);
-    put_text_key(b, "queue", task->queue);
-    buf_printf(b, ",\"attempt\":%d,\"failures\":%d,\"max_attempts\":%d,\"timeout_ms\":%lld",
-               (int)task->attempt, (int)task->failures, (int)task->max_attempts,
-               (long long)task->timeout_ms);
+    put_int_key(b, "{\"id\":", task->id);
+    put_text_key(b, ",\"kind\":", task->kind);
+    put_text_key(b, ",\"queue\":", task->queue);
+    put_int_key(b, ",\"attempt\":", task->attempt);
+    put_int_key(b, ",\"failures\":", task->failures);
+    put_int_key(b, ",\"max_attempts\":", task->max_attempts);
+    put_int_key(b, ",\"timeout_ms\":", task->timeout_ms);
     buf_put_text(b, ",\"claim\":\"");
     line_put_claim(b, task, worker_id);
     buf_put_char(b, '"');
-    put_text_key(b, "trace", task->trace);
+    put_text_key(b, ",\"trace\":", task->trace);
     buf_put_text(b, ",\"payload\":");
     buf_put(b, task->payload, task->payload_bytes);
     buf_put_text(b, "}\n");

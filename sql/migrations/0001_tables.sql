@@ -3,7 +3,8 @@
 CREATE TABLE tenon.setting (
     one               boolean  PRIMARY KEY DEFAULT true CHECK (one),
     payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
-    history_keep      interval NOT NULL DEFAULT '24 hours' CHECK (history_keep >= '1 hour'),
+    history_keep      interval NOT NULL DEFAULT '24 hours'  -- 0 = done tasks leave no trace
+                               CHECK (history_keep = '0' OR history_keep >= '1 hour'),
     history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0)
 );
 INSERT INTO tenon.setting DEFAULT VALUES;

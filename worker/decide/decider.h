@@ -25,6 +25,8 @@ enum {
     AHEAD_MAX = 2048,     /* tasks claimed ahead at most */
     LOOK_EVERY_MS = 1000, /* the ordered claim, when nothing else calls for it */
     LOOK_JITTER_MS = 250,
+    CHORES_EVERY_MS = 60000,
+    GATHER_PER_MS = 10,        /* tasks ended per ms from which on an exchange waits for a few */
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
     WAY_AFTER_MS = 500,        /* no child for a task for so long: another kind's must make way */
@@ -52,7 +54,7 @@ struct exchange {
     bool own;      /* first ask what is ours: the outcome of the last exchange is not known */
     bool unlocked; /* use the form of finish that leaves locked rows out */
     bool oldest;   /* look by age instead of priority */
-    bool partitions;
+    bool chores;   /* make partitions, read the settings */
     size_t n_finish, n_put_back, n_verify, n_ids;
     int n_look;
     unsigned turn; /* rotates the queues, so that each comes first in its turn */
@@ -194,7 +196,7 @@ struct decider {
     size_t outcomes_max;  /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
-    int64_t next_look_ms, next_partitions_ms;
+    int64_t next_look_ms, next_chores_ms;
     unsigned looks;
 
     bool present;
@@ -208,7 +210,9 @@ struct decider {
     int64_t stop_ms; /* when what still runs is given back */
     bool told_exit;
 
-    int64_t ewma_us; /* how long a task takes */
+    int64_t gather_ms; /* until then ended tasks gather; 0 = they do not */
+    bool warm;         /* the pool children were started */
+    int64_t ewma_us;   /* how long a task takes */
     int64_t rate_from_ms, rate_count;
     double rate_per_ms; /* tasks ended */
     uint64_t random;

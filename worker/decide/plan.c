@@ -109,29 +109,45 @@ static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 
 static void plan_chores(struct decider *d, struct exchange *x, int64_t now_ms)
 {
-    if (now_ms >= d->next_partitions_ms) {
-        x->partitions = true;
-        d->next_partitions_ms = now_ms + 3600000;
+    if (now_ms >= d->next_chores_ms) {
+        x->chores = true;
+        d->next_chores_ms = now_ms + CHORES_EVERY_MS;
     }
 }
 
 static bool is_worth_it(const struct exchange *x)
 {
     bool busy = x->n_finish + x->n_put_back + x->n_verify + x->n_ids > 0 || x->n_look > 0;
-    return busy || x->own || x->partitions;
+    return busy || x->own || x->chores;
+}
+
+/* At a high rate the first answers come a moment before hundreds more: they gather for a millisecond,
+ * so that an exchange is worth its commit. */
+static bool should_gather(struct decider *d, int64_t now_ms)
+{
+    int n_ended = d->n_held - d->n_waiting - d->n_given;
+    if (d->rate_per_ms < GATHER_PER_MS || d->n_given == 0 || n_ended >= (int)d->rate_per_ms) {
+        d->gather_ms = 0;
+        return false;
+    }
+    if (d->gather_ms == 0) {
+        d->gather_ms = now_ms + 1;
+    }
+    return now_ms < d->gather_ms;
 }
 
 void plan_exchange(struct decider *d, int64_t now_ms)
 {
-    if (d->in_flight || !d->present || now_ms < d->retry_ms) {
+    if (d->in_flight || !d->present || now_ms < d->retry_ms || should_gather(d, now_ms)) {
         return;
     }
+    d->gather_ms = 0;
     struct exchange *x = &d->exchange;
     x->own = d->need_own || now_ms >= d->own_again_ms;
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
     x->unlocked = d->unlocked_next;
-    x->oldest = x->partitions = false;
+    x->oldest = x->chores = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
     x->n_by_id = x->n_by_look = x->n_owned = 0;
     x->n_look = 0;
@@ -468,7 +484,7 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
         }
     }
     d->next_look_ms = x->n_look > 0 ? now_ms : d->next_look_ms;
-    d->next_partitions_ms = x->partitions ? now_ms : d->next_partitions_ms;
+    d->next_chores_ms = x->chores ? now_ms : d->next_chores_ms;
 }
 
 int64_t plan_due(const struct decider *d, int64_t now_ms)
@@ -483,11 +499,12 @@ int64_t plan_due(const struct decider *d, int64_t now_ms)
         int64_t again = wakeups_due(&d->wakeups);
         due = again < d->next_look_ms ? again : d->next_look_ms;
         due = wants_last_look(d, now_ms) ? 0 : due;
-        due = plan_capacity(d) == 0 ? d->next_partitions_ms : due;
+        due = plan_capacity(d) == 0 ? d->next_chores_ms : due;
     }
     if (d->doubtful && d->doubtful_ms < due) {
         due = d->doubtful_ms;
     }
     due = d->own_again_ms < due ? d->own_again_ms : due;
+    due = d->gather_ms > due ? d->gather_ms : due;
     return due > d->retry_ms ? due : d->retry_ms;
 }

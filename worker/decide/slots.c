@@ -207,6 +207,9 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
 static void strike(struct decider *d, int handler, const char *text, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
+    if (now_ms < h->rest_until_ms) {
+        return; /* several children that failed together are one strike */
+    }
     int64_t rest = (int64_t)REST_MIN_MS << (h->strikes < 10 ? h->strikes : 10);
     rest = rest < REST_MAX_MS ? rest : REST_MAX_MS;
     h->strikes++;
@@ -438,8 +441,25 @@ static int longest_waiting(const struct decider *d)
     return first;
 }
 
+/* Pool children take a while to start; so they start with the worker, evenly over the handlers, and not
+ * with the first tasks. */
+static void warm_up(struct decider *d, int64_t now_ms)
+{
+    bool all_pool = d->n_slots >= d->n_handlers;
+    for (int i = 0; i < d->n_handlers; i++) {
+        all_pool = all_pool && d->handlers[i].pool;
+    }
+    for (int i = 0; all_pool && i < d->n_slots; i++) {
+        spawn(d, i, i % d->n_handlers, now_ms);
+    }
+    d->warm = true;
+}
+
 void slots_decide(struct decider *d, int64_t now_ms)
 {
+    if (!d->warm && d->present && d->stop_level == 0) {
+        warm_up(d, now_ms);
+    }
     for (int i = 0; i < d->n_slots; i++) {
         check_child(d, i, now_ms);
     }
