@@ -1,0 +1,432 @@
+/* What must hold at each step. check_end.c has what must hold over time. */
+#include "tests/sim/check.h"
+
+#include "tests/sim/sim.h"
+
+#include <utlist.h>
+
+enum {
+    BURY_AFTER_US = 850000, /* a lock was free on two looks about a second apart */
+    SERVER_PATIENCE_US = 14900000,
+    IDLE_TURNS_MAX = 150, /* in a second */
+    EXCHANGES_MAX = 150,  /* in a second in which nothing was claimed or told */
+    PROMISE_SLACK_US = 400000,
+};
+
+/* --- PostgreSQL's side --- */
+
+void check_commit(struct sim *s, struct row *r)
+{
+    const struct version *a = &r->now, *b = &r->next;
+    long long id = (long long)r->id;
+    check_that(s, a->state == ROW_NONE || a->state == ROW_TASK, "task %lld changed after its end",
+               id);
+    check_that(s, b->attempt >= a->attempt, "the attempt of task %lld went down", id);
+    check_that(s, r->change != CHANGE_CLAIM || b->attempt > a->attempt,
+               "a claim of task %lld counts for nothing", id);
+    r->taken += r->by_cleaner || r->change == CHANGE_CANCEL;
+}
+
+void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f)
+{
+    const struct version *v = row_see(r, session);
+    check_that(s, v->attempt == f.attempt && v->worker == worker && v->start_us == f.start_us,
+               "the lost claim of attempt %d changed task %lld, at attempt %d now", f.attempt,
+               (long long)r->id, v->attempt);
+}
+
+void check_outcome(struct sim *s, int node, struct fence f)
+{
+    const struct run_entry *e = journal_find(s, f.id, f.attempt);
+    check_that(s, !e || e->node != node || e->end != RUN_GOES_ON || !s->nodes[node].up,
+               "the outcome of task %lld attempt %d is told while it runs", (long long)f.id,
+               f.attempt);
+}
+
+void check_bury(struct sim *s, const struct cleaner *c, int worker)
+{
+    const struct worker_row *w = &s->server.workers[worker];
+    check_that(s, s->now_us - w->unlocked_us >= BURY_AFTER_US,
+               "cleaner %d declared worker row %d dead %lld ms after its lock was free", c->index,
+               worker, (long long)((s->now_us - w->unlocked_us) / 1000));
+    check_that(s, s->now_us - s->server.up_since_us >= SERVER_PATIENCE_US,
+               "cleaner %d declared worker row %d dead %lld ms after the server came up", c->index,
+               worker, (long long)((s->now_us - s->server.up_since_us) / 1000));
+}
+
+/* By now the leader has seen it, if nothing happened meanwhile that excuses it. */
+static void check_fresh(struct sim *s, int cleaner, int64_t id)
+{
+    const struct cleaner *c = &s->cleaners[cleaner];
+    const struct row *r = row_find(s, id);
+    bool excused = !c->up || c->frozen || !c->leader || !session_is_open(s, c->session) || c->leads_since_us >= r->inserted_us ||
+                   s->calm_since_us >= r->inserted_us || r->changed_us != r->committed_us;
+    check_that(s, excused || c->seen[id],
+               "the leader has not seen task %lld %lld ms after its commit", (long long)id,
+               (long long)((s->now_us - r->committed_us) / 1000));
+}
+
+void check_fresh_later(struct sim *s, const struct row *r)
+{
+    int64_t open_us = s->now_us - r->inserted_us;
+    if (!r->now.announced && open_us < 2300000) { /* of a gap that is older, the leader asks too seldom */
+        for (int i = 0; i < s->plan.n_cleaners; i++) {
+            sim_after(s, open_us + 200000 + 10 * s->plan.hop_us, check_fresh, i, r->id);
+        }
+    }
+}
+
+/* --- a run --- */
+
+static bool is_faulted_since(const struct sim *s, int node, int64_t us)
+{
+    return s->nodes[node].calm_since_us >= us || s->calm_since_us >= us;
+}
+
+void check_run(struct sim *s, const struct run_entry *e)
+{
+    const struct row *r = row_find(s, e->fence.id);
+    long long id = (long long)e->fence.id;
+    if (!r || r->committed_us == 0) {
+        sim_broken(s, "task %lld runs, and was never committed", id);
+        return;
+    }
+    check_that(s, !journal_find(s, e->fence.id, e->fence.attempt),
+               "attempt %d of task %lld runs twice", e->fence.attempt, id);
+    const struct run_entry *p = e->before >= 0 ? &s->journal.entries[e->before] : NULL;
+    if (!p || p->bad || (p->end != RUN_GOES_ON && p->end != RUN_DONE)) {
+        return;
+    }
+    s->journal.doubled++;
+    check_that(s,
+               is_faulted_since(s, p->node, p->start_us) ||
+                   is_faulted_since(s, e->node, p->start_us),
+               "task %lld runs again, attempt %d after %d, and no fault explains it", id,
+               e->fence.attempt, p->fence.attempt);
+}
+
+void check_give(struct sim *s, const struct node *n, const struct claim *c)
+{
+    const struct row *r = row_find(s, c->id);
+    bool same = r && r->now.attempt == c->attempt && r->now.worker > 0;
+    check_that(s, !same || r->now.worker == n->worker,
+               "worker %d starts task %lld, which it claimed under another id", n->index,
+               (long long)c->id);
+}
+
+/* --- exchanges --- */
+
+static bool serves(const struct node *n, int kind, int64_t now_ms)
+{
+    for (int i = 0; i < n->n_handlers; i++) {
+        if ((n->handler_kinds[i] >> kind & 1) && n->decider->handlers[i].rest_until_ms <= now_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void check_exchange(struct sim *s, struct node *n)
+{
+    const struct exchange *x = &n->decider->exchange;
+    int kept = 0;
+    for (int i = 0; i < n->n_promises; i++) {
+        bool asked = false;
+        for (size_t j = 0; j < x->n_ids && !asked; j++) {
+            asked = x->ids[j] == n->promises[i].id;
+        }
+        if (!asked) {
+            n->promises[kept++] = n->promises[i];
+        }
+    }
+    n->n_promises = kept;
+    n->exchanges++;
+    check_that(s, n->exchanges - n->progress < EXCHANGES_MAX,
+               "worker %d made %d exchanges within a second, and had nothing to do", n->index,
+               n->exchanges);
+}
+
+static bool was_claimed(const struct request *r, int64_t id)
+{
+    for (size_t i = 0; i < r->n_by_id; i++) {
+        if (r->claimed_ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Its wake-ups were asked for in a commit: they may be acked, and must be asked again if missed. */
+void check_answer(struct sim *s, struct node *n, const struct request *r)
+{
+    static const int64_t again_us[] = {50000, 500000, 3000000};
+    struct channel *c = &s->broker.channels[n->index];
+    const struct exchange *x = &n->decider->exchange;
+    n->progress += (int)(r->n_by_id + r->n_by_look);
+    for (size_t i = 0; i < r->n_ids; i++) {
+        for (int j = 0; j < c->n_unacked; j++) {
+            struct message *m = &c->unacked[j];
+            m->asked = m->asked || (m->id == r->ids[i] && m->arrived && m->at_us <= r->sent_us);
+        }
+        int tries = x->tries[i];
+        if (!was_claimed(r, r->ids[i]) && tries < 3 && n->n_promises < PROMISES_MAX) {
+            n->promises[n->n_promises++] = (struct promise){r->ids[i], s->now_us + again_us[tries] +
+                                                                           PROMISE_SLACK_US +
+                                                                           10 * s->plan.hop_us};
+        }
+    }
+    for (size_t i = 0; i < r->n_finish; i++) {
+        n->progress += r->finish[i].finished;
+    }
+    for (size_t i = 0; i < r->n_put_back; i++) {
+        n->progress += r->put_back[i].state != PUT_BACK_MISSED;
+    }
+}
+
+static void check_promises(struct sim *s, struct node *n)
+{
+    int64_t now_ms = node_ms(s, n);
+    bool may_wait = !node_is_well(s, n, 4000000) || plan_capacity(n->decider) == 0;
+    for (int i = 0; i < n->n_promises; i++) {
+        struct promise *p = &n->promises[i];
+        if (may_wait) {
+            int64_t by_us = s->now_us + PROMISE_SLACK_US;
+            p->by_us = by_us > p->by_us ? by_us : p->by_us;
+        } else if (s->now_us > p->by_us) {
+            const struct row *r = row_find(s, p->id);
+            bool wanted = r && row_is_ready(s, r) && row_is_free(r, 0) &&
+                          serves(n, r->now.kind, now_ms);
+            check_that(s, !wanted, "worker %d has not asked again for task %lld", n->index,
+                       (long long)p->id);
+            n->promises[i--] = n->promises[--n->n_promises];
+        }
+    }
+}
+
+/* --- wake-ups --- */
+
+void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
+{
+    const struct channel *c = &s->broker.channels[n->index];
+    for (int i = 0; epoch == n->consumer.epoch && i < c->n_unacked; i++) {
+        const struct message *m = &c->unacked[i];
+        if (m->tag > tag || m->asked || m->excused) {
+            continue;
+        }
+        const struct row *r = row_find(s, m->id);
+        /* a task that is claimed here already need not be asked for */
+        bool known = r && r->now.state != ROW_NONE &&
+                     (!row_is_ready(s, r) || r->taken > 0 || r->changed_us >= m->at_us);
+        check_that(s, m->arrived && known,
+                   "worker %d acks the wake-up of task %lld, and has not asked for it", n->index,
+                   (long long)m->id);
+    }
+}
+
+/* A batch that the decider has no room for stays unacked, until a later ack covers it. */
+static void excuse_all(struct sim *s, const struct node *n)
+{
+    struct channel *c = &s->broker.channels[n->index];
+    for (int i = 0; i < c->n_unacked; i++) {
+        c->unacked[i].excused = c->unacked[i].excused || c->unacked[i].arrived;
+    }
+}
+
+void check_event(struct sim *s, struct node *n, const struct event *e)
+{
+    if (e->type == EVENT_WAKEUPS && n->decider->wakeups.n_batches == WAKEUPS_BATCHES_MAX) {
+        excuse_all(s, n);
+    }
+    if (e->type == EVENT_EXCHANGE_FAILED || e->type == EVENT_PRESENCE || e->type == EVENT_STOP) {
+        n->n_promises = 0;
+    }
+}
+
+void check_taken(struct sim *s, struct node *n, const struct event *e)
+{
+    const struct decider *d = n->decider;
+    if (e->type != EVENT_PRESENCE || !e->up || !e->renewed) {
+        return;
+    }
+    bool stopped = d->n_waiting == 0 && !d->ended;
+    for (int i = 0; i < d->n_slots; i++) {
+        stopped = stopped && (d->slots[i].n_given == 0 || d->slots[i].state == SLOT_STOPPING);
+    }
+    check_that(s, stopped, "worker %d keeps its claims under its new id", n->index);
+}
+
+/* --- the decider's own books --- */
+
+static int count(const struct claim *list, enum claim_state state, bool *ok)
+{
+    const struct claim *c;
+    int n = 0;
+    DL_FOREACH(list, c)
+    {
+        *ok = *ok && c->state == state;
+        n++;
+    }
+    return n;
+}
+
+static int count_sent(const struct decider *d)
+{
+    const struct exchange *x = &d->exchange;
+    const struct claim *c, *next;
+    int n = 0;
+    HASH_ITER(hh, d->held, c, next)
+    {
+        n += c->state == CLAIM_SENT;
+    }
+    for (size_t i = 0; d->in_flight && i < x->n_finish; i++) {
+        n += !x->finish[i]->hashed;
+    }
+    for (size_t i = 0; d->in_flight && i < x->n_put_back; i++) {
+        n += !x->put_back[i]->hashed;
+    }
+    return n;
+}
+
+void check_decider(struct sim *s, const struct node *n)
+{
+    const struct decider *d = n->decider;
+    bool ok = true;
+    int waiting = 0, given = 0;
+    for (int i = 0; i < d->n_handlers; i++) {
+        int here = count(d->handlers[i].waiting, CLAIM_WAITING, &ok);
+        ok = ok && here == d->handlers[i].n_waiting;
+        waiting += here;
+    }
+    for (int i = 0; i < d->n_slots; i++) {
+        const struct slot *slot = &d->slots[i];
+        int here = count(slot->given, CLAIM_GIVEN, &ok);
+        ok = ok && here == slot->n_given && (here == 0 || slot->state >= SLOT_READY);
+        given += here;
+    }
+    int ended = count(d->ended, CLAIM_ENDED, &ok),
+        doubtful = count(d->doubtful, CLAIM_DOUBTFUL, &ok);
+    int sent = count_sent(d);
+    check_that(s,
+               ok && waiting == d->n_waiting && given == d->n_given &&
+                   waiting + given + ended + doubtful + sent == d->n_held,
+               "the books of worker %d: held %d is not waiting %d, given %d, ended %d, doubtful %d "
+               "and sent %d",
+               n->index, d->n_held, waiting, given, ended, doubtful, sent);
+    check_that(s, d->in_flight || sent == 0, "worker %d: %d claims are sent, and nothing is",
+               n->index, sent);
+}
+
+void check_turn(struct sim *s, struct node *n, bool idle)
+{
+    if (s->now_us - n->second_us >= 1000000) {
+        n->second_us = s->now_us;
+        n->idle_turns = n->exchanges = n->progress = 0;
+    }
+    n->idle_turns += idle;
+    check_that(s, n->idle_turns < IDLE_TURNS_MAX, "worker %d turned %d times for nothing", n->index,
+               n->idle_turns);
+    check_promises(s, n);
+}
+
+void check_exit(struct sim *s, const struct node *n)
+{
+    bool calm = n->calm_since_us <= n->stopped_us && s->calm_since_us <= n->stopped_us;
+    for (int i = 0; i < s->server.n_rows && calm; i++) {
+        const struct row *r = &s->server.rows[i];
+        check_that(s,
+                   r->now.state != ROW_TASK || r->now.start_us == 0 || r->locker != 0 ||
+                       r->now.worker != n->worker,
+                   "worker %d exits, and task %lld is still claimed by it", n->index,
+                   (long long)r->id);
+    }
+}
+
+/* --- the whole, now and then --- */
+
+enum { FORGOTTEN_US = (OWN_AGAIN_MS + 3000) * 1000, ZOMBIE_US = 8000000, STARVING_US = 4000000 };
+
+static bool is_held(const struct decider *d, int64_t id, int attempt)
+{
+    const struct claim *c;
+    HASH_FIND(hh, d->held, &id, sizeof id, c);
+    if (c && c->attempt == attempt) {
+        return true;
+    }
+    DL_FOREACH(d->ended, c)
+    {
+        if (c->id == id && c->attempt == attempt) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A claim is known to its worker. */
+static void check_known(struct sim *s, const struct row *r)
+{
+    const struct node *n = &s->nodes[s->server.workers[r->now.worker].node];
+    if (s->now_us - r->changed_us >= FORGOTTEN_US && node_is_well(s, n, FORGOTTEN_US) &&
+        n->worker == r->now.worker) {
+        check_that(s,
+                   is_held(n->decider, r->id, r->now.attempt) ||
+                       exchange_carries(s, n->index, r->id, r->now.attempt),
+                   "task %lld is claimed by worker %d, which knows nothing of it", (long long)r->id,
+                   n->index);
+    }
+}
+
+static bool is_free_for(const struct sim *s, const struct node *n, const struct row *r)
+{
+    return node_is_well(s, n, STARVING_US) && serves(n, r->now.kind, node_ms(s, n)) &&
+           plan_capacity(n->decider) > 0 && worker_is(s, n->worker, WORKER_ALIVE, 0);
+}
+
+/* A task does not wait while a worker that could run it has nothing to do. */
+static void check_starving(struct sim *s, struct row *r)
+{
+    bool any = false;
+    for (int i = 0; i < s->plan.n_nodes && row_is_ready(s, r) && r->locker == 0; i++) {
+        any = any || is_free_for(s, &s->nodes[i], r);
+    }
+    r->idle_us = !any ? 0 : r->idle_us ? r->idle_us : s->now_us;
+    check_that(s, !any || s->now_us - r->idle_us < STARVING_US,
+               "task %lld waits although a worker is free", (long long)r->id);
+}
+
+/* A worker notices that a claim is lost. */
+static void check_zombies(struct sim *s, const struct node *n)
+{
+    for (int i = 0; i < n->decider->n_slots; i++) {
+        const struct slot *slot = &n->decider->slots[i];
+        const struct claim *c;
+        DL_FOREACH(slot->given, c)
+        {
+            const struct row *r = row_find(s, c->id);
+            bool ours = r->now.attempt == c->attempt && r->now.worker == n->worker &&
+                        r->now.state != ROW_CANCELLED;
+            check_that(s,
+                       ours || slot->state == SLOT_STOPPING ||
+                           s->now_us - r->changed_us < ZOMBIE_US,
+                       "worker %d goes on with task %lld, whose claim it lost", n->index,
+                       (long long)c->id);
+        }
+    }
+}
+
+void check_world(struct sim *s)
+{
+    for (int i = 0; i < s->server.n_rows; i++) {
+        struct row *r = &s->server.rows[i];
+        if (r->now.state == ROW_TASK && r->now.start_us) {
+            check_known(s, r);
+            r->idle_us = 0;
+        } else if (r->now.state == ROW_TASK) {
+            check_starving(s, r);
+        }
+    }
+    for (int i = 0; i < s->plan.n_nodes; i++) {
+        if (node_is_well(s, &s->nodes[i], ZOMBIE_US)) {
+            check_zombies(s, &s->nodes[i]);
+        }
+    }
+}

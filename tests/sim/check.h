@@ -1,0 +1,38 @@
+/* The invariants: what must hold after every step, and at the end. */
+#ifndef TENON_TESTS_SIM_CHECK_H
+#define TENON_TESTS_SIM_CHECK_H
+
+#include "tests/sim/journal.h"
+#include "tests/sim/node.h"
+
+struct cleaner;
+
+#define check_that(s, holds, ...) ((holds) ? (void)0 : sim_broken((s), __VA_ARGS__))
+
+/* PostgreSQL's side */
+void check_commit(struct sim *s, struct row *r); /* r->next is about to become r->now */
+void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f);
+void check_outcome(struct sim *s, int node, struct fence f); /* an exchange tells an outcome */
+void check_bury(struct sim *s, const struct cleaner *c, int worker);
+void check_fresh_later(struct sim *s, const struct row *r); /* it was committed just now */
+
+/* a worker's side */
+void check_run(struct sim *s, const struct run_entry *e);
+void check_give(struct sim *s, const struct node *n, const struct claim *c);
+void check_exchange(struct sim *s, struct node *n); /* it is asked */
+void check_answer(struct sim *s, struct node *n, const struct request *r);
+void check_event(struct sim *s, struct node *n, const struct event *e); /* before the decider */
+void check_taken(struct sim *s, struct node *n, const struct event *e); /* and after it */
+void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag);
+void check_decider(struct sim *s, const struct node *n);
+void check_turn(struct sim *s, struct node *n, bool idle);
+void check_exit(struct sim *s, const struct node *n);
+
+/* the whole */
+void check_world(struct sim *s);
+bool check_is_quiet(struct sim *s);
+bool check_all_left(struct sim *s);
+void check_end(struct sim *s);
+void check_stuck(struct sim *s); /* it did not become quiet: why? */
+
+#endif

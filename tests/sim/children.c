@@ -1,0 +1,349 @@
+#include "tests/sim/children.h"
+
+#include "tests/sim/sim.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void begin_runs(struct sim *s, struct node *n, struct child *c);
+
+static struct child *child_find(struct sim *s, int node, int64_t id)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        if (s->nodes[node].children[i].id == id) {
+            return &s->nodes[node].children[i];
+        }
+    }
+    return NULL;
+}
+
+static int slot_of(const struct node *n, const struct child *c)
+{
+    return (int)(c - n->children);
+}
+
+static void end_run(struct sim *s, struct child *c, struct run *r, enum run_end end, bool bad)
+{
+    if (r->entry >= 0) {
+        journal_end(s, r->entry, end, bad);
+    }
+    session_end(s, r->session);
+    int i = (int)(r - c->runs);
+    memmove(r, r + 1, (size_t)(--c->n_runs - i) * sizeof *r);
+}
+
+/* --- the end of a child --- */
+
+static void mail_reply(struct sim *s, struct node *n, struct child *c, int64_t id,
+                       enum claim_outcome outcome, bool bad)
+{
+    int64_t delay_ms = outcome == OUTCOME_LATER ? random_log(&s->random, 1, 4000) : -1;
+    node_mail(s, n,
+              &(struct event){.type = EVENT_REPLY,
+                              .slot = slot_of(n, c),
+                              .id = id,
+                              .outcome = outcome,
+                              .reply = bad ? strdup("bad") : NULL,
+                              .delay_ms = delay_ms});
+}
+
+static void gone(struct sim *s, struct node *n, struct child *c, enum run_end end)
+{
+    if (!c->pool && c->n_runs > 0) {
+        mail_reply(s, n, c, c->runs[0].fence.id, OUTCOME_FAILED, false);
+    }
+    while (c->n_runs > 0) {
+        end_run(s, c, &c->runs[0], end, false);
+    }
+    node_mail(s, n,
+              &(struct event){.type = EVENT_CHILD_GONE,
+                              .slot = slot_of(n, c),
+                              .text = end == RUN_KILLED ? "killed" : "exited"});
+    c->id = 0;
+}
+
+static void die(struct sim *s, int node, int64_t id)
+{
+    struct child *c = child_find(s, node, id);
+    if (c) {
+        gone(s, &s->nodes[node], c, RUN_KILLED);
+    }
+}
+
+/* What it breaks of the protocol ends it. */
+static void break_off(struct sim *s, struct node *n, struct child *c)
+{
+    c->dying = true;
+    sim_after(s, random_below(&s->random, 3000), die, n->index, c->id);
+}
+
+void children_abandon(struct sim *s, struct node *n)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        struct child *c = &n->children[i];
+        while (c->id && c->n_runs > 0) {
+            struct run *r = &c->runs[0];
+            if (r->session && session_is_open(s, r->session) && random_chance(&s->random, 3000)) {
+                session_commit(s, r->session); /* it was on its way */
+            }
+            end_run(s, c, r, RUN_DIED, false);
+        }
+        *c = (struct child){0};
+    }
+}
+
+/* --- runs --- */
+
+static struct run *run_find(struct child *c, int64_t entry)
+{
+    for (int i = 0; c && i < c->n_runs; i++) {
+        if (c->runs[i].entry == entry) {
+            return &c->runs[i];
+        }
+    }
+    return NULL;
+}
+
+static struct child *child_of_entry(struct sim *s, int node, int64_t entry)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        struct child *c = &s->nodes[node].children[i];
+        if (c->id && run_find(c, entry)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void answer(struct sim *s, struct node *n, struct child *c, struct run *r)
+{
+    struct run was = *r;
+    bool bad = was.outcome == OUTCOME_DONE && random_chance(&s->random, s->plan.rate_bad) &&
+               !s->healed;
+    end_run(s, c, r, was.outcome == OUTCOME_DONE ? RUN_DONE : RUN_FAILED, bad);
+    mail_reply(s, n, c, was.fence.id, was.outcome, bad);
+    if (was.mood == MOOD_TWICE && c->pool) {
+        mail_reply(s, n, c, was.fence.id, was.outcome, false);
+        node_child_faulted(s, n);
+        break_off(s, n, c);
+    }
+    if (!c->pool || (c->closing && c->n_runs == 0)) {
+        gone(s, n, c, RUN_CRASHED);
+    } else {
+        begin_runs(s, n, c);
+    }
+}
+
+static void run_ends(struct sim *s, int node, int64_t entry)
+{
+    struct node *n = &s->nodes[node];
+    struct child *c = child_of_entry(s, node, entry);
+    struct run *r = run_find(c, entry);
+    if (!r || c->dying) {
+        return;
+    }
+    if (r->mood == MOOD_CRASH) {
+        node_child_faulted(s, n);
+        gone(s, n, c, RUN_CRASHED);
+        return;
+    }
+    if (r->session) {
+        bool ok = session_is_open(s, r->session);
+        if (ok) {
+            session_commit(s, r->session);
+        }
+        /* it may not hear of its own commit */
+        r->outcome = ok && !random_chance(&s->random, s->plan.rate_cut) ? OUTCOME_DONE
+                                                                        : OUTCOME_FAILED;
+    }
+    answer(s, n, c, r);
+}
+
+/* tenon.finish(), inside the handler's own transaction. */
+static void run_finishes(struct sim *s, int node, int64_t entry)
+{
+    struct child *c = child_of_entry(s, node, entry);
+    struct run *r = run_find(c, entry);
+    if (!r || c->dying) {
+        return;
+    }
+    if (!s->server.up) {
+        r->outcome = OUTCOME_FAILED;
+        run_ends(s, node, entry);
+        return;
+    }
+    r->session = session_is_open(s, r->session) ? r->session : session_open(s);
+    enum answer done = task_finish(s, r->session, r->worker, r->fence, false);
+    if (done == ANSWER_BLOCKED) {
+        server_wait(s, run_finishes, node, entry);
+        return;
+    }
+    if (done == ANSWER_NONE) { /* the claim is not valid any more */
+        session_end(s, r->session);
+        r->session = 0;
+        r->outcome = OUTCOME_FAILED;
+    }
+    sim_after(s, random_log(&s->random, 100, s->plan.hold_us), run_ends, node, entry);
+}
+
+static enum mood draw_mood(struct sim *s)
+{
+    const struct plan *p = &s->plan;
+    return s->healed                                  ? MOOD_ANSWER
+           : random_chance(&s->random, p->rate_crash) ? MOOD_CRASH
+           : random_chance(&s->random, p->rate_hang)  ? MOOD_HANG
+           : random_chance(&s->random, p->rate_twice) ? MOOD_TWICE
+                                                      : MOOD_ANSWER;
+}
+
+static enum claim_outcome draw_outcome(struct sim *s)
+{
+    const struct plan *p = &s->plan;
+    return random_chance(&s->random, p->rate_failed)  ? OUTCOME_FAILED
+           : random_chance(&s->random, p->rate_later) ? OUTCOME_LATER
+           : random_chance(&s->random, p->rate_dead)  ? OUTCOME_DEAD
+                                                      : OUTCOME_DONE;
+}
+
+static void begin_run(struct sim *s, struct node *n, struct run *r)
+{
+    r->entry = journal_start(s, n, r->worker, r->fence);
+    r->mood = draw_mood(s);
+    r->outcome = draw_outcome(s);
+    int64_t us = random_log(&s->random, 100, s->plan.run_us);
+    if (r->mood == MOOD_HANG) {
+        node_child_faulted(s, n);
+        return;
+    }
+    bool own = r->mood == MOOD_ANSWER && random_chance(&s->random, s->plan.rate_own_finish);
+    sim_after(s, us, own ? run_finishes : run_ends, n->index, r->entry);
+}
+
+static void begin_runs(struct sim *s, struct node *n, struct child *c)
+{
+    int running = 0;
+    for (int i = 0; i < c->n_runs && running < c->width && !c->dying; i++, running++) {
+        if (c->runs[i].entry < 0) {
+            begin_run(s, n, &c->runs[i]);
+        }
+    }
+}
+
+static void child_works(struct sim *s, int node, int64_t id)
+{
+    struct child *c = child_find(s, node, id);
+    if (c && !c->dying) {
+        begin_runs(s, &s->nodes[node], c);
+    }
+}
+
+/* --- its life --- */
+
+static void says_hello(struct sim *s, int node, int64_t id)
+{
+    struct node *n = &s->nodes[node];
+    struct child *c = child_find(s, node, id);
+    if (!c || c->dying) {
+        return;
+    }
+    if (random_chance(&s->random, s->plan.rate_no_hello) && !s->healed) {
+        node_child_faulted(s, n);
+        if (random_chance(&s->random, 5000)) {
+            gone(s, n, c, RUN_CRASHED);
+        }
+        return;
+    }
+    int room = (int)random_between(&s->random, 1, s->plan.room_max);
+    c->ready = true;
+    c->width = (int)random_between(&s->random, 1, room);
+    node_mail(s, n,
+              &(struct event){.type = EVENT_CHILD_READY, .slot = slot_of(n, c), .room = room});
+}
+
+static void add_run(struct sim *s, struct node *n, struct child *c, const struct claim *task)
+{
+    check_give(s, n, task);
+    check_that(s, c->n_runs < RUNS_MAX, "a child of worker %d got more than its room", n->index);
+    if (c->n_runs < RUNS_MAX) {
+        c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->start_us, task->attempt},
+                                            .worker = n->worker,
+                                            .entry = -1};
+    }
+    sim_after(s, random_below(&s->random, 300), child_works, n->index, c->id);
+}
+
+void child_spawn(struct sim *s, struct node *n, int slot, int handler, const struct claim *task)
+{
+    struct child *c = &n->children[slot];
+    check_that(s, c->id == 0, "worker %d spawns into slot %d, which has a child", n->index, slot);
+    if (random_chance(&s->random, s->plan.rate_no_start) && !s->healed) {
+        node_child_faulted(s, n);
+        decider_event(n->decider,
+                      &(struct event){.type = EVENT_CHILD_GONE,
+                                      .slot = slot,
+                                      .failed_start = true,
+                                      .text = "no such file"},
+                      node_ms(s, n));
+        return;
+    }
+    *c = (struct child){.id = ++s->last_child,
+                        .pool = n->pool[handler],
+                        .handler = handler,
+                        .width = 1,
+                        .deaf = random_chance(&s->random, s->plan.rate_deaf) && !s->healed};
+    if (task) {
+        add_run(s, n, c, task);
+    } else {
+        sim_after(s, random_log(&s->random, 500, 50000), says_hello, n->index, c->id);
+    }
+}
+
+void child_give(struct sim *s, struct node *n, int slot, const struct claim *task)
+{
+    struct child *c = &n->children[slot];
+    if (c->id && !c->dying) { /* else its end is on the way to the loop */
+        add_run(s, n, c, task);
+    }
+}
+
+void child_close(struct sim *s, struct node *n, int slot)
+{
+    struct child *c = &n->children[slot];
+    c->closing = true;
+    if (c->id && c->n_runs == 0 && !c->dying) {
+        c->dying = true;
+        sim_after(s, random_log(&s->random, 100, 20000), die, n->index, c->id);
+    }
+}
+
+/* Asked to end, it may still answer what it has. */
+static void obey(struct sim *s, struct node *n, struct child *c)
+{
+    if (random_chance(&s->random, 3000)) {
+        for (int i = c->n_runs; i-- > 0;) {
+            struct run was = c->runs[i];
+            if (was.entry >= 0 && was.mood == MOOD_ANSWER && !was.session) {
+                end_run(s, c, &c->runs[i], RUN_KILLED, false); /* it comes too late */
+                mail_reply(s, n, c, was.fence.id, OUTCOME_DONE, false);
+            }
+        }
+    }
+    c->dying = true;
+    sim_after(s, random_log(&s->random, 100, 100000), die, n->index, c->id);
+}
+
+void child_signal(struct sim *s, struct node *n, int slot, int signal)
+{
+    struct child *c = &n->children[slot];
+    TRACE(s, "worker %d: signal %d to slot %d", n->index, signal, slot);
+    if (!c->id) {
+        return;
+    }
+    if (signal == SIGKILL) {
+        c->dying = true;
+        sim_after(s, random_log(&s->random, 50, 5000), die, n->index, c->id);
+    } else if (!c->deaf && !c->dying) {
+        obey(s, n, c);
+    }
+}

@@ -1,0 +1,43 @@
+/* The model of a worker's child processes (worker/children.c) and of the handlers in them, good
+ * and bad. */
+#ifndef TENON_TESTS_SIM_CHILDREN_H
+#define TENON_TESTS_SIM_CHILDREN_H
+
+#include "tests/sim/statements.h"
+
+struct node;
+
+enum { SLOTS = 4, RUNS_MAX = 8 };
+
+enum mood {
+    MOOD_ANSWER,
+    MOOD_CRASH, /* ends without an answer */
+    MOOD_HANG,  /* never ends */
+    MOOD_TWICE, /* answers twice */
+};
+
+/* A task that a child has. */
+struct run {
+    struct fence fence;
+    int worker;
+    int entry; /* in the journal, -1 = not begun */
+    enum mood mood;
+    enum claim_outcome outcome;
+    int64_t session; /* of its own transaction that finishes it, 0 = none */
+    int64_t ends_us; /* with such a transaction: when it commits */
+};
+
+struct child {
+    int64_t id; /* 0 = there is none */
+    bool pool, ready, closing, deaf, dying;
+    int handler, width, n_runs;
+    struct run runs[RUNS_MAX];
+};
+
+void child_spawn(struct sim *s, struct node *n, int slot, int handler, const struct claim *c);
+void child_give(struct sim *s, struct node *n, int slot, const struct claim *c);
+void child_close(struct sim *s, struct node *n, int slot);
+void child_signal(struct sim *s, struct node *n, int slot, int signal);
+void children_abandon(struct sim *s, struct node *n); /* they die with their worker */
+
+#endif

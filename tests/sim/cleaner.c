@@ -1,0 +1,564 @@
+#include "tests/sim/cleaner.h"
+
+#include "tests/sim/sim.h"
+
+#include <string.h>
+
+enum {
+    BATCH = 500,
+    GRACE_US = 60000000,
+    READY_US = 2000000,
+    WINDOW = 64,
+    DUE_SOON_MS = 20,
+    DUE_WHOLE_MS = 60000,
+    IDLE_LIMIT_US = 30000000,
+};
+
+static const int64_t period_ms[CHORES] = {1000, PACE_TICK_MS, 1000, 1000, 60000, 1000};
+
+static void cleaner_turn(struct sim *s, int cleaner, int64_t turn);
+
+/* One turn is planned at a time. */
+static void plan_turn(struct sim *s, struct cleaner *c, int64_t at_us)
+{
+    c->turn = ++s->last_turn;
+    sim_at(s, at_us, cleaner_turn, c->index, c->turn);
+}
+
+static int64_t cleaner_ms(const struct sim *s, const struct cleaner *c)
+{
+    return s->now_us / 1000 + c->clock_ms;
+}
+
+static void hurry(struct sim *s, struct cleaner *c, enum chore chore)
+{
+    int64_t now_ms = cleaner_ms(s, c);
+    c->next_ms[chore] = c->next_ms[chore] < now_ms ? c->next_ms[chore] : now_ms;
+}
+
+static void publish(struct sim *s, const struct row *r)
+{
+    broker_publish(s, r->now.queue, r->id);
+}
+
+static void keep_row(struct cleaner *c, const struct row *r)
+{
+    if (c->n_rows < OFFERS_MAX) {
+        c->rows[c->n_rows++] = r->id;
+    }
+}
+
+/* --- the leader, and fresh rows --- */
+
+static void try_to_lead(struct sim *s, struct cleaner *c)
+{
+    if (c->leader || s->server.leader) {
+        return;
+    }
+    int64_t last = 0;
+    for (int i = 0; i < s->server.n_rows; i++) {
+        last = s->server.rows[i].now.state == ROW_TASK ? i + 1 : last;
+    }
+    s->server.leader = c->session;
+    c->leader = true;
+    c->leads_since_us = s->now_us;
+    c->due_whole_ms = cleaner_ms(s, c);
+    c->notified = false;
+    memset(c->seen, 0, sizeof c->seen);
+    watermark_start(&c->watermark, last ? last : s->server.n_rows);
+    pace_start(&c->pace, cleaner_ms(s, c));
+    TRACE(s, "cleaner %d: leads from id %lld on", c->index, (long long)c->watermark.id);
+}
+
+static bool someone_enqueues(const struct sim *s)
+{
+    for (int i = 0; i < SESSIONS_MAX; i++) {
+        if (s->server.sessions[i].id && s->server.sessions[i].shared) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* fresh_lock.sql, fresh_unlock.sql */
+static bool sleeper_lock(struct sim *s, struct cleaner *c)
+{
+    if (c->act == PACE_UNLOCK && s->server.sleeper == c->session) {
+        s->server.sleeper = 0;
+    }
+    if (c->act != PACE_LOCK || s->server.sleeper || someone_enqueues(s)) {
+        return false;
+    }
+    s->server.sleeper = c->session;
+    return true;
+}
+
+static void look_for_fresh(struct sim *s, struct cleaner *c)
+{
+    int64_t gaps[WATERMARK_GAPS_MAX];
+    int64_t now_ms = cleaner_ms(s, c);
+    c->act = pace_plan(&c->pace, c->notified, now_ms);
+    c->notified = false;
+    size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_LOOK, gaps);
+    c->granted = sleeper_lock(s, c);
+    for (size_t i = 0; i < n; i++) {
+        const struct row *r = row_find(s, gaps[i]);
+        if (r && r->now.state == ROW_TASK) {
+            keep_row(c, r);
+        }
+    }
+    for (int64_t id = c->watermark.id + 1; id <= s->server.n_rows; id++) {
+        if (s->server.rows[id - 1].now.state == ROW_TASK) {
+            keep_row(c, &s->server.rows[id - 1]);
+        }
+    }
+}
+
+static void take_fresh(struct sim *s, struct cleaner *c)
+{
+    bool found = false, delayed = false;
+    int64_t now_ms = cleaner_ms(s, c);
+    for (size_t i = 0; i < c->n_rows; i++) {
+        const struct row *r = row_find(s, c->rows[i]);
+        if (!watermark_see(&c->watermark, r->id, now_ms)) {
+            continue;
+        }
+        found = c->seen[r->id] = true;
+        delayed = delayed || r->now.delayed;
+        if (!r->now.announced && !r->now.delayed && row_is_ready(s, r)) {
+            publish(s, r);
+        }
+    }
+    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, found, false, now_ms);
+    if (delayed) {
+        hurry(s, c, CHORE_DUE);
+    }
+}
+
+/* --- due.sql, due_next.sql --- */
+
+static void take_due(struct sim *s, struct cleaner *c)
+{
+    int64_t now = server_now(s), now_ms = cleaner_ms(s, c);
+    bool whole = now_ms >= c->due_whole_ms;
+    for (int i = 0; i < s->server.n_rows; i++) {
+        struct row *r = &s->server.rows[i];
+        const struct version *v = row_see(r, c->session);
+        if (v->state != ROW_TASK || !v->delayed || v->run_at > now || !row_is_free(r, c->session) ||
+            (!whole && v->run_at < now - GRACE_US)) {
+            continue;
+        }
+        struct version *next = row_change(s, r, c->session, CHANGE_DUE);
+        next->delayed = false;
+        next->run_at = next->start_us ? next->run_at : now;
+        keep_row(c, r);
+    }
+    c->due_whole_ms = whole ? now_ms + DUE_WHOLE_MS : c->due_whole_ms;
+}
+
+static int64_t next_due_ms(struct sim *s, const struct cleaner *c)
+{
+    int64_t wait_ms = period_ms[CHORE_DUE];
+    for (int i = 0; i < s->server.n_rows; i++) {
+        const struct version *v = &s->server.rows[i].now;
+        if (v->state == ROW_TASK && v->delayed && v->run_at >= server_now(s) - GRACE_US) {
+            int64_t ms = (v->run_at - server_now(s)) / 1000 + 1;
+            wait_ms = ms < wait_ms ? ms : wait_ms;
+        }
+    }
+    return cleaner_ms(s, c) + (wait_ms < DUE_SOON_MS ? DUE_SOON_MS : wait_ms);
+}
+
+static void tell_due(struct sim *s, struct cleaner *c)
+{
+    for (size_t i = 0; i < c->n_rows; i++) {
+        const struct row *r = row_find(s, c->rows[i]);
+        if (row_is_ready(s, r)) {
+            publish(s, r);
+        }
+    }
+    c->next_ms[CHORE_DUE] = next_due_ms(s, c);
+}
+
+/* --- the dead --- */
+
+/* Put back what `worker` has; 0: what nobody has that lives. */
+static void recover(struct sim *s, struct cleaner *c, int worker)
+{
+    for (int i = 0; i < s->server.n_rows; i++) {
+        struct row *r = &s->server.rows[i];
+        const struct version *v = row_see(r, c->session);
+        if (v->state != ROW_TASK || !v->start_us) {
+            continue;
+        }
+        enum worker_state state = s->server.workers[v->worker].now;
+        bool orphan = state != WORKER_ALIVE && state != WORKER_DRAINING;
+        struct fence f = {r->id, v->start_us, v->attempt};
+        if (worker ? v->worker != worker : !orphan) {
+            continue;
+        }
+        if (task_put_back(s, c->session, v->worker, f, "crashed", -1) != PUT_BACK_MISSED) {
+            TRACE(s, "cleaner %d: recovers task %lld", c->index, (long long)r->id);
+            r->by_cleaner = true;
+            keep_row(c, r);
+        }
+    }
+}
+
+static void tell_recovered(struct sim *s, struct cleaner *c)
+{
+    for (size_t i = 0; i < c->n_rows; i++) {
+        const struct row *r = row_find(s, c->rows[i]);
+        if (!c->leader && row_is_ready(s, r)) {
+            publish(s, r);
+        }
+    }
+    if (c->leader && c->n_rows > 0) {
+        hurry(s, c, CHORE_DUE);
+    }
+}
+
+static void look_for_dead(struct sim *s, struct cleaner *c)
+{
+    int64_t now_ms = cleaner_ms(s, c);
+    judge_begin(c->judge);
+    for (int i = 1; i <= s->server.n_workers; i++) {
+        enum worker_state state = s->server.workers[i].now;
+        if (state == WORKER_ALIVE || state == WORKER_DRAINING) {
+            judge_worker(c->judge, i, worker_lock_is_free(s, i), now_ms);
+        }
+    }
+    c->n_condemned = judge_end(c->judge, now_ms, c->condemned);
+}
+
+/* workers_bury.sql and workers_recover.sql: one transaction, statement by statement. */
+static bool bury_next(struct sim *s, struct cleaner *c)
+{
+    int worker = c->condemned[--c->n_condemned];
+    if (!worker_bury(s, c->session, worker)) {
+        return false;
+    }
+    TRACE(s, "cleaner %d: worker row %d is dead", c->index, worker);
+    check_bury(s, c, worker);
+    recover(s, c, worker);
+    return true;
+}
+
+static void expire(struct sim *s, struct cleaner *c)
+{
+    for (int i = 0; i < s->server.n_rows; i++) {
+        struct row *r = &s->server.rows[i];
+        const struct version *v = row_see(r, c->session);
+        struct fence f = {r->id, v->start_us, v->attempt};
+        bool late = v->state == ROW_TASK && v->start_us &&
+                    v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
+        if (late && task_put_back(s, c->session, v->worker, f, "expired", -1) != PUT_BACK_MISSED) {
+            TRACE(s, "cleaner %d: task %lld is expired", c->index, (long long)r->id);
+            r->by_cleaner = true;
+            keep_row(c, r);
+        }
+    }
+}
+
+/* --- overlooked.sql --- */
+
+static bool lies_after(const struct version *v, int64_t id, const struct sweep *w)
+{
+    return v->run_at > w->after_us || (v->run_at == w->after_us && id > w->after_id);
+}
+
+static const struct row *next_overlooked(struct sim *s, int queue, const struct sweep *after)
+{
+    const struct row *best = NULL;
+    for (int i = 0; i < s->server.n_rows; i++) {
+        const struct row *r = &s->server.rows[i];
+        const struct version *v = &r->now;
+        if (row_is_ready(s, r) && v->queue == queue && v->run_at <= server_now(s) - READY_US &&
+            lies_after(v, r->id, after) && (!best || v->run_at < best->now.run_at)) {
+            best = r;
+        }
+    }
+    return best;
+}
+
+static void sweep_queue(struct sim *s, struct cleaner *c, int queue)
+{
+    int64_t now_ms = cleaner_ms(s, c);
+    int64_t room = s->broker.up ? WINDOW - broker_depth(s, queue) : -1;
+    struct sweep *w = &c->sweeps[queue], at = *w;
+    struct sweep_plan plan = sweep_plan(w, room, WINDOW, now_ms);
+    size_t n = 0, skip = plan.skip;
+    if (plan.limit == 0) {
+        return;
+    }
+    for (const struct row *r; n < plan.limit && (r = next_overlooked(s, queue, &at));) {
+        at.after_us = r->now.run_at;
+        at.after_id = r->id;
+        if (skip > 0) {
+            skip--;
+            continue;
+        }
+        publish(s, r);
+        n++;
+    }
+    sweep_done(w, plan, n, at.after_us, at.after_id, now_ms);
+}
+
+/* --- turns --- */
+
+static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
+{
+    c->chore = chore;
+    c->n_rows = 0;
+    c->asked_us = s->now_us;
+    switch (chore) {
+    case CHORE_LEADER:
+        try_to_lead(s, c);
+        break;
+    case CHORE_FRESH:
+        look_for_fresh(s, c);
+        break;
+    case CHORE_DUE:
+        take_due(s, c);
+        break;
+    case CHORE_WORKERS:
+        if (c->n_condemned > 0) {
+            (void)bury_next(s, c);
+        } else {
+            look_for_dead(s, c);
+        }
+        break;
+    case CHORE_DEADLINES:
+        expire(s, c);
+        recover(s, c, 0);
+        break;
+    case CHORE_OVERLOOKED:
+        for (int i = 0; i < QUEUES; i++) {
+            sweep_queue(s, c, i);
+        }
+        break;
+    case CHORES:
+        break;
+    }
+}
+
+static void end_chore(struct sim *s, struct cleaner *c)
+{
+    c->next_ms[c->chore] = cleaner_ms(s, c) + period_ms[c->chore];
+    switch (c->chore) {
+    case CHORE_FRESH:
+        take_fresh(s, c);
+        break;
+    case CHORE_DUE:
+        tell_due(s, c);
+        break;
+    case CHORE_WORKERS:
+        tell_recovered(s, c);
+        if (c->n_condemned > 0) {
+            c->next_ms[CHORE_WORKERS] = cleaner_ms(s, c);
+        }
+        break;
+    case CHORE_DEADLINES:
+        tell_recovered(s, c);
+        break;
+    case CHORE_LEADER:
+    case CHORE_OVERLOOKED:
+    case CHORES:
+        break;
+    }
+}
+
+static bool is_void(const struct sim *s, int cleaner, int64_t life)
+{
+    return !s->cleaners[cleaner].up || s->cleaners[cleaner].life != life;
+}
+
+static void connect_again(struct sim *s, struct cleaner *c, int64_t after_us)
+{
+    c->life++;
+    c->leader = false;
+    c->n_condemned = 0;
+    c->session = 0;
+    c->busy = false;
+    plan_turn(s, c, s->now_us + after_us);
+}
+
+static void chore_answered(struct sim *s, int cleaner, int64_t life)
+{
+    struct cleaner *c = &s->cleaners[cleaner];
+    if (is_void(s, cleaner, life)) {
+        return;
+    }
+    if (c->frozen) {
+        sim_after(s, 50000, chore_answered, cleaner, life);
+        return;
+    }
+    c->busy = false;
+    end_chore(s, c);
+    if (c->notified) { /* it came meanwhile */
+        hurry(s, c, CHORE_FRESH);
+    }
+    plan_turn(s, c, s->now_us);
+}
+
+static void chore_commits(struct sim *s, int cleaner, int64_t life)
+{
+    struct cleaner *c = &s->cleaners[cleaner];
+    if (c->life == life && session_is_open(s, c->session)) {
+        session_commit(s, c->session);
+        sim_after(s, sim_hop(s), chore_answered, cleaner, life);
+    } else if (!is_void(s, cleaner, life)) {
+        connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
+    }
+}
+
+static void connect_now(struct sim *s, struct cleaner *c)
+{
+    if (!s->server.up) {
+        connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
+        return;
+    }
+    c->session = session_open(s);
+    judge_start(c->judge, cleaner_ms(s, c));
+    for (int i = 0; i < CHORES; i++) {
+        c->next_ms[i] = cleaner_ms(s, c);
+    }
+}
+
+static int due_chore(const struct sim *s, const struct cleaner *c, int64_t *ret_next_ms)
+{
+    *ret_next_ms = INT64_MAX;
+    for (int i = 0; i < CHORES; i++) {
+        bool leads = i == CHORE_FRESH || i == CHORE_DUE || i == CHORE_OVERLOOKED;
+        if (leads && !c->leader) {
+            continue;
+        }
+        if (c->next_ms[i] <= cleaner_ms(s, c)) {
+            return i;
+        }
+        *ret_next_ms = c->next_ms[i] < *ret_next_ms ? c->next_ms[i] : *ret_next_ms;
+    }
+    return -1;
+}
+
+/* ret: there is a session */
+static bool has_session(struct sim *s, struct cleaner *c)
+{
+    if (c->session && !session_is_open(s, c->session)) {
+        connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
+        return false;
+    }
+    if (!c->session) {
+        connect_now(s, c);
+    }
+    return c->session != 0;
+}
+
+static void cleaner_turn(struct sim *s, int cleaner, int64_t turn)
+{
+    struct cleaner *c = &s->cleaners[cleaner];
+    int64_t next_ms;
+    if (!c->up || c->turn != turn || c->busy) {
+        return;
+    }
+    if (c->frozen) {
+        plan_turn(s, c, s->now_us + 50000);
+        return;
+    }
+    if (!has_session(s, c)) {
+        return;
+    }
+    int chore = due_chore(s, c, &next_ms);
+    if (chore < 0) {
+        plan_turn(s, c, (next_ms - c->clock_ms) * 1000);
+        return;
+    }
+    int64_t stall_us = s->server.stalled_until_us - s->now_us;
+    c->busy = true;
+    begin_chore(s, c, (enum chore)chore);
+    sim_after(s, random_below(&s->random, 500) + (stall_us > 0 ? stall_us : 0), chore_commits,
+              cleaner, c->life);
+}
+
+void cleaner_notify(struct sim *s)
+{
+    for (int i = 0; i < s->plan.n_cleaners; i++) {
+        struct cleaner *c = &s->cleaners[i];
+        if (c->up && c->leader) {
+            c->notified = true;
+            hurry(s, c, CHORE_FRESH);
+            if (!c->busy) {
+                plan_turn(s, c, s->now_us + sim_hop(s));
+            }
+        }
+    }
+}
+
+/* --- its life --- */
+
+void cleaner_start(struct sim *s, struct cleaner *c)
+{
+    int64_t life = c->life;
+    struct judge *judge = c->judge ? c->judge : judge_new();
+    memset(c, 0, offsetof(struct cleaner, watermark));
+    c->judge = judge;
+    c->index = (int)(c - s->cleaners);
+    c->up = true;
+    c->n_condemned = 0;
+    c->clock_ms = random_below(&s->random, 1000000);
+    c->life = life;
+    connect_again(s, c, random_below(&s->random, 10000));
+}
+
+static void start_again(struct sim *s, int cleaner, int64_t arg)
+{
+    (void)arg;
+    if (!s->cleaners[cleaner].up) {
+        cleaner_start(s, &s->cleaners[cleaner]);
+    }
+}
+
+void cleaner_kill(struct sim *s, struct cleaner *c, int64_t down_us)
+{
+    if (c->up) {
+        TRACE(s, "cleaner %d: killed", c->index);
+        c->up = false;
+        session_end(s, c->session);
+        sim_after(s, down_us, start_again, c->index, 0);
+    }
+}
+
+void cleaner_cut(struct sim *s, struct cleaner *c)
+{
+    TRACE(s, "cleaner %d: its session breaks", c->index);
+    session_end(s, c->session);
+    if (c->up && !c->busy) {
+        plan_turn(s, c, s->now_us + sim_hop(s));
+    }
+}
+
+static void thaw(struct sim *s, int cleaner, int64_t life)
+{
+    (void)life;
+    s->cleaners[cleaner].frozen = false;
+    s->cleaners[cleaner].leads_since_us = s->now_us;
+}
+
+/* The server ends a session that is idle for too long. */
+static void idle_check(struct sim *s, int cleaner, int64_t session)
+{
+    struct cleaner *c = &s->cleaners[cleaner];
+    if (c->frozen && c->session == session && s->now_us - c->asked_us >= IDLE_LIMIT_US) {
+        session_end(s, session);
+    }
+}
+
+void cleaner_freeze(struct sim *s, struct cleaner *c, int64_t us)
+{
+    if (c->up && !c->frozen) {
+        TRACE(s, "cleaner %d: frozen for %lld ms", c->index, (long long)(us / 1000));
+        c->frozen = true;
+        sim_after(s, us, thaw, c->index, c->life);
+        sim_after(s, IDLE_LIMIT_US + 1, idle_check, c->index, c->session);
+    }
+}

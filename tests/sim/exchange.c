@@ -1,0 +1,532 @@
+#include "tests/sim/exchange.h"
+
+#include "tests/sim/sim.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+enum { EXCHANGE_LIMIT_US = 20000000, LOCK_LIMIT_US = 100000, CONNECT_LIMIT_US = 5000000 };
+
+static void exchange_step(struct sim *s, int node, int64_t id);
+
+static struct request *request_of(const struct sim *s, int64_t id)
+{
+    struct request *r;
+    DL_FOREACH(s->requests, r)
+    {
+        if (r->id == id) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+static void step_after(struct sim *s, struct request *r, int64_t us)
+{
+    int64_t stall_us = s->server.stalled_until_us - s->now_us;
+    sim_after(s, us + (stall_us > 0 ? stall_us : 0), exchange_step, r->node, r->id);
+}
+
+/* Free it if neither side needs it any more. */
+static void let_go(struct sim *s, struct request *r)
+{
+    if (r->served && s->nodes[r->node].exchanger.waiting != r->id) {
+        DL_DELETE(s->requests, r);
+        free(r);
+    }
+}
+
+static void served(struct sim *s, struct request *r)
+{
+    r->served = true;
+    let_go(s, r);
+}
+
+void exchange_free_all(struct sim *s)
+{
+    struct request *r, *next;
+    DL_FOREACH_SAFE(s->requests, r, next)
+    {
+        free(r);
+    }
+    s->requests = NULL;
+}
+
+bool exchange_carries(const struct sim *s, int node, int64_t id, int attempt)
+{
+    const struct request *r = request_of(s, s->nodes[node].exchanger.waiting);
+    for (size_t i = 0; r && i < r->n_by_id + r->n_by_look; i++) {
+        if (r->claimed_ids[i] == id && r->claimed[i].attempt == attempt) {
+            return true;
+        }
+    }
+    return r != NULL && r->own;
+}
+
+/* --- the client's side --- */
+
+static void tell_failure(struct sim *s, struct node *n, enum exchange_failure failure,
+                         const char *text)
+{
+    TRACE(s, "worker %d: its exchange failed: %s", n->index, text);
+    node_mail(s, n,
+              &(struct event){.type = EVENT_EXCHANGE_FAILED, .failure = failure, .text = text});
+}
+
+/* The client hears that its session is broken. */
+static void told_broken(struct sim *s, int node, int64_t id)
+{
+    struct node *n = &s->nodes[node];
+    struct request *r = request_of(s, id);
+    if (!r || n->exchanger.waiting != id) {
+        return;
+    }
+    r->alone = true;
+    if (r->served) {
+        session_end(s, r->session);
+    }
+    n->exchanger = (struct exchanger){0};
+    node_faulted(s, n, 0);
+    tell_failure(s, n, FAILURE_UNKNOWN, "the session broke");
+    let_go(s, r);
+}
+
+/* No answer for so long: the client gives up. A frozen one does when it is awake again. */
+static void gave_up(struct sim *s, int node, int64_t id)
+{
+    if (s->nodes[node].exchanger.waiting == id && s->nodes[node].frozen) {
+        sim_after(s, 100000, gave_up, node, id);
+    } else {
+        told_broken(s, node, id);
+    }
+}
+
+static void told_again(struct sim *s, int node, int64_t incarnation)
+{
+    struct node *n = &s->nodes[node];
+    if (n->up && n->incarnation == incarnation) {
+        tell_failure(s, n, FAILURE_AGAIN, "there is no connection");
+    }
+}
+
+static void copy_outcomes(struct outcome *to, struct claim *const *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct claim *c = from[i];
+        to[i] = (struct outcome){.fence = {c->id, c->start_us, c->attempt},
+                                 .reason = claim_reason(c->outcome),
+                                 .delay_ms = c->delay_ms,
+                                 .bad = c->reply && strcmp(c->reply, "bad") == 0};
+    }
+}
+
+static unsigned kinds_of(const struct node *n, const struct exchange *x)
+{
+    unsigned kinds = 0;
+    for (int i = 0; i < n->n_handlers; i++) {
+        kinds |= x->rests[i] ? 0 : n->handler_kinds[i];
+    }
+    return kinds;
+}
+
+static struct request *request_new(struct sim *s, struct node *n)
+{
+    const struct exchange *x = &n->decider->exchange;
+    struct request *r = malloc(sizeof *r);
+    if (!r || x->n_finish > FENCES_MAX || x->n_put_back > FENCES_MAX || x->n_verify > FENCES_MAX) {
+        abort();
+    }
+    memset(r, 0, offsetof(struct request, finish));
+    r->id = ++s->last_request;
+    r->node = n->index;
+    r->worker = n->worker;
+    r->incarnation = n->incarnation;
+    r->sent_us = s->now_us;
+    r->own = x->own;
+    r->unlocked = x->unlocked;
+    r->oldest = x->oldest;
+    r->n_look = x->n_look;
+    r->turn = x->turn;
+    r->kinds = kinds_of(n, x);
+    r->n_finish = x->n_finish;
+    r->n_put_back = x->n_put_back;
+    r->n_verify = x->n_verify;
+    r->n_ids = x->n_ids;
+    copy_outcomes(r->finish, x->finish, x->n_finish);
+    copy_outcomes(r->put_back, x->put_back, x->n_put_back);
+    for (size_t i = 0; i < x->n_verify; i++) {
+        r->verify[i] = (struct fence){.id = x->verify[i].id, .attempt = x->verify[i].attempt};
+    }
+    memcpy(r->ids, x->ids, x->n_ids * sizeof *x->ids);
+    DL_APPEND(s->requests, r);
+    return r;
+}
+
+static void draw_fate(struct sim *s, struct request *r)
+{
+    r->fatal_step = (enum step)random_between(&s->random, STEP_BEGIN, STEP_COMMIT);
+    if (random_chance(&s->random, s->plan.rate_cut) && !s->healed) {
+        r->fate = (enum fate)random_between(&s->random, FATE_LOST, FATE_UNHEARD);
+    } else if (random_chance(&s->random, s->plan.rate_again) && !s->healed) {
+        r->fate = FATE_REFUSED;
+    }
+}
+
+void exchange_begin(struct sim *s, struct node *n)
+{
+    struct exchanger *e = &n->exchanger;
+    if (!e->session && (!s->server.up || s->now_us < n->cut_until_us)) {
+        int64_t us = s->server.up ? CONNECT_LIMIT_US : sim_hop(s);
+        sim_after(s, us, told_again, n->index, n->incarnation);
+        return;
+    }
+    if (!e->session) {
+        e->session = session_open(s);
+    }
+    struct request *r = request_new(s, n);
+    r->session = e->session;
+    e->waiting = r->id;
+    draw_fate(s, r);
+    sim_after(s, EXCHANGE_LIMIT_US, gave_up, n->index, r->id);
+    if (r->fate == FATE_LOST) {
+        session_end(s, r->session);
+    }
+    if (!session_is_open(s, r->session)) {
+        sim_after(s, sim_hop(s), told_broken, n->index, r->id);
+        r->served = true;
+        return;
+    }
+    step_after(s, r, sim_hop(s));
+}
+
+void exchange_cut(struct sim *s, struct node *n, int64_t told_us)
+{
+    if (n->exchanger.waiting) {
+        sim_after(s, told_us, told_broken, n->index, n->exchanger.waiting);
+    }
+}
+
+void exchange_abandon(struct sim *s, struct node *n)
+{
+    struct request *r = request_of(s, n->exchanger.waiting);
+    int64_t session = n->exchanger.session;
+    n->exchanger = (struct exchanger){0};
+    if (r) {
+        r->alone = true; /* the backend goes on with what it got */
+        let_go(s, r);
+    } else {
+        session_end(s, session);
+    }
+}
+
+/* --- the answer --- */
+
+static struct claim *make_claim(struct sim *s, int64_t id, const struct version *v)
+{
+    static const char *const kinds[] = {"a", "b"};
+    struct claim *c = claim_new(id, "q", kinds[v->kind], NULL, "{}", 2);
+    (void)s;
+    c->attempt = v->attempt;
+    c->start_us = v->start_us;
+    c->timeout_ms = v->timeout_ms;
+    c->failures = v->failures;
+    c->max_attempts = v->max_attempts;
+    c->priority = v->priority;
+    return c;
+}
+
+static struct claim *make_owned(const struct fence *f)
+{
+    struct claim *c = claim_new(f->id, "", "", NULL, NULL, 0);
+    c->attempt = f->attempt;
+    c->start_us = f->start_us;
+    return c;
+}
+
+static void fill_answer(struct sim *s, struct exchange *x, const struct request *r)
+{
+    for (size_t i = 0; i < r->n_finish; i++) {
+        x->finished[i] = r->finish[i].finished;
+    }
+    for (size_t i = 0; i < r->n_put_back; i++) {
+        x->put_back_state[i] = r->put_back[i].state;
+    }
+    memcpy(x->verdicts, r->verdicts, r->n_verify * sizeof *r->verdicts);
+    x->n_by_id = r->n_by_id;
+    x->n_by_look = r->n_by_look;
+    for (size_t i = 0; i < r->n_by_id + r->n_by_look; i++) {
+        x->claimed[i] = make_claim(s, r->claimed_ids[i], &r->claimed[i]);
+    }
+    if (r->own) {
+        x->n_owned = r->n_owned;
+        x->owned = calloc(r->n_owned + 1, sizeof *x->owned);
+        for (size_t i = 0; i < r->n_owned; i++) {
+            x->owned[i] = make_owned(&r->owned[i]);
+        }
+    }
+}
+
+static void answered(struct sim *s, int node, int64_t id)
+{
+    struct node *n = &s->nodes[node];
+    struct request *r = request_of(s, id);
+    if (!r || n->exchanger.waiting != id || s->now_us < n->cut_until_us) {
+        return; /* nobody hears it; if somebody waits, the limit ends that */
+    }
+    if (n->frozen) {
+        sim_after(s, 50000, answered, node, id);
+        return;
+    }
+    if (s->now_us - r->sent_us > EXCHANGE_LIMIT_US) {
+        told_broken(s, node, id);
+        return;
+    }
+    n->exchanger.waiting = 0;
+    fill_answer(s, &n->decider->exchange, r);
+    node_exchanged(s, n, r);
+    let_go(s, r);
+}
+
+/* --- the server's side --- */
+
+/* The transaction is over without a commit: tell the client, if it still listens. */
+static void refuse(struct sim *s, struct request *r, enum exchange_failure failure,
+                   const char *text)
+{
+    struct node *n = &s->nodes[r->node];
+    session_rollback(s, r->session);
+    if (r->alone) {
+        session_end(s, r->session);
+    } else {
+        n->exchanger.waiting = 0;
+        tell_failure(s, n, failure, text);
+    }
+    served(s, r);
+}
+
+static bool meets_fate(struct sim *s, struct request *r)
+{
+    if (!session_is_open(s, r->session)) {
+        served(s, r); /* the server restarted, and says so */
+        return true;
+    }
+    if (r->step != r->fatal_step) {
+        return false;
+    }
+    if (r->fate == FATE_KILLED) {
+        session_end(s, r->session);
+        sim_after(s, sim_hop(s), told_broken, r->node, r->id);
+        served(s, r);
+        return true;
+    }
+    if (r->fate == FATE_ORPHANED) {
+        r->fate = FATE_NONE;
+        told_broken(s, r->node, r->id);
+        step_after(s, r, random_log(&s->random, 100, 14000000));
+        return true;
+    }
+    if (r->fate == FATE_REFUSED) {
+        refuse(s, r, FAILURE_AGAIN, "a deadlock was detected");
+        return true;
+    }
+    return false;
+}
+
+/* ret: it waits for a lock */
+static bool do_finish(struct sim *s, struct request *r)
+{
+    for (size_t i = 0; i < r->n_finish; i++) {
+        struct outcome *o = &r->finish[i];
+        check_outcome(s, r->node, o->fence);
+        enum answer answer = o->finished
+                                 ? ANSWER_YES
+                                 : task_finish(s, r->session, r->worker, o->fence, r->unlocked);
+        if (answer == ANSWER_BLOCKED) {
+            return true;
+        }
+        o->finished = answer == ANSWER_YES;
+    }
+    return false;
+}
+
+static bool any_bad(const struct request *r)
+{
+    for (size_t i = 0; i < r->n_finish; i++) {
+        if (r->finish[i].bad) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void keep_claimed(struct request *r, const struct row *row, size_t *n)
+{
+    r->claimed_ids[r->n_by_id + r->n_by_look] = row->id;
+    r->claimed[r->n_by_id + r->n_by_look] = row->next;
+    (*n)++;
+}
+
+static void do_claim(struct sim *s, struct request *r)
+{
+    for (size_t i = 0; i < r->n_ids; i++) {
+        const struct row *row = task_claim(s, r->session, r->worker, r->ids[i], r->kinds);
+        if (row) {
+            keep_claimed(r, row, &r->n_by_id);
+        }
+    }
+}
+
+static void do_look(struct sim *s, struct request *r)
+{
+    for (int i = 0; i < r->n_look; i++) {
+        const struct row *row = task_look(s, r->session, r->worker, r->kinds, r->turn, r->oldest);
+        if (!row) {
+            return;
+        }
+        keep_claimed(r, row, &r->n_by_look);
+    }
+}
+
+static void do_own(struct sim *s, struct request *r)
+{
+    for (int i = 0; r->own && i < s->server.n_rows; i++) {
+        const struct version *v = row_see(&s->server.rows[i], r->session);
+        if (v->state == ROW_TASK && v->start_us && v->worker == r->worker) {
+            r->owned[r->n_owned++] = (struct fence){s->server.rows[i].id, v->start_us, v->attempt};
+        }
+    }
+}
+
+static void do_verify(struct sim *s, struct request *r)
+{
+    for (size_t i = 0; i < r->n_verify; i++) {
+        r->verdicts[i] = task_verify(s, r->session, r->worker, r->verify[i].id,
+                                     r->verify[i].attempt);
+    }
+}
+
+static void do_put_back(struct sim *s, struct request *r)
+{
+    for (size_t i = 0; i < r->n_put_back; i++) {
+        struct outcome *o = &r->put_back[i];
+        check_outcome(s, r->node, o->fence);
+        o->state = task_put_back(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
+    }
+}
+
+static void commit(struct sim *s, struct request *r)
+{
+    session_commit(s, r->session);
+    if (r->alone || r->fate == FATE_UNHEARD) {
+        session_end(s, r->session);
+    }
+    if (r->fate == FATE_UNHEARD) {
+        sim_after(s, sim_hop(s), told_broken, r->node, r->id);
+    } else {
+        sim_after(s, sim_hop(s), answered, r->node, r->id);
+    }
+    served(s, r);
+}
+
+/* ret: the statement waits for a lock */
+static bool do_step(struct sim *s, struct request *r)
+{
+    switch (r->step) {
+    case STEP_OWN:
+        do_own(s, r);
+        break;
+    case STEP_VERIFY:
+        do_verify(s, r);
+        break;
+    case STEP_FINISH:
+        return do_finish(s, r);
+    case STEP_BACK:
+        do_put_back(s, r);
+        break;
+    case STEP_CLAIM:
+        do_claim(s, r);
+        break;
+    case STEP_LOOK:
+        do_look(s, r);
+        break;
+    case STEP_BEGIN:
+    case STEP_COMMIT:
+        break;
+    }
+    return false;
+}
+
+static void lock_freed(struct sim *s, int node, int64_t id)
+{
+    struct request *r = request_of(s, id);
+    if (r && r->blocked) {
+        r->blocked = false;
+        exchange_step(s, node, id);
+    }
+}
+
+static void lock_timed_out(struct sim *s, int node, int64_t id)
+{
+    struct request *r = request_of(s, id);
+    (void)node;
+    if (!r || !r->blocked) {
+        return;
+    }
+    if (session_is_open(s, r->session)) {
+        refuse(s, r, FAILURE_AGAIN, "canceling statement due to lock timeout");
+    } else {
+        served(s, r);
+    }
+}
+
+static void wait_for_lock(struct sim *s, struct request *r)
+{
+    r->blocked = true;
+    if (r->lock_limit_us == 0) {
+        r->lock_limit_us = s->now_us + LOCK_LIMIT_US;
+        sim_at(s, r->lock_limit_us, lock_timed_out, r->node, r->id);
+    }
+    server_wait(s, lock_freed, r->node, r->id);
+}
+
+static int64_t statement_us(struct sim *s)
+{
+    bool slow = random_chance(&s->random, s->plan.rate_slow) && !s->healed;
+    return slow ? random_log(&s->random, 1000, 3000000) : random_below(&s->random, 300);
+}
+
+/* What the network still has is lost if its sender gave up, and late if it did not. */
+static bool is_held_up(struct sim *s, struct request *r)
+{
+    int64_t left_us = s->nodes[r->node].cut_until_us - s->now_us;
+    if (r->step != STEP_BEGIN || left_us <= 0) {
+        return false;
+    }
+    if (r->alone) {
+        session_end(s, r->session);
+        served(s, r);
+    } else {
+        step_after(s, r, left_us);
+    }
+    return true;
+}
+
+static void exchange_step(struct sim *s, int node, int64_t id)
+{
+    struct request *r = request_of(s, id);
+    (void)node;
+    if (!r || is_held_up(s, r) || meets_fate(s, r)) {
+        return;
+    }
+    if (r->step == STEP_FINISH && any_bad(r)) {
+        refuse(s, r, FAILURE_ROW, "a result cannot be stored");
+    } else if (do_step(s, r)) {
+        wait_for_lock(s, r);
+    } else if (r->step == STEP_COMMIT) {
+        commit(s, r);
+    } else {
+        r->step++;
+        step_after(s, r, statement_us(s));
+    }
+}

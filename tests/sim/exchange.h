@@ -1,0 +1,76 @@
+/* The model of a worker's exchange thread (worker/exchanger.c) and of the backend that serves it:
+ * one transaction, statement by statement, which goes on in the server when its client is gone. */
+#ifndef TENON_TESTS_SIM_EXCHANGE_H
+#define TENON_TESTS_SIM_EXCHANGE_H
+
+#include "tests/sim/statements.h"
+
+struct node;
+
+enum { FENCES_MAX = 256, IDS_MAX = 2048 };
+
+enum step {
+    STEP_BEGIN,
+    STEP_OWN,
+    STEP_VERIFY,
+    STEP_FINISH,
+    STEP_BACK,
+    STEP_CLAIM,
+    STEP_LOOK,
+    STEP_COMMIT
+};
+
+/* What becomes of one exchange. */
+enum fate {
+    FATE_NONE,
+    FATE_LOST,     /* the session broke before the server got it */
+    FATE_KILLED,   /* the backend dies in the middle of it */
+    FATE_ORPHANED, /* the client's side breaks, and the backend goes on, and commits */
+    FATE_UNHEARD,  /* committed, and the answer is lost */
+    FATE_REFUSED,  /* an error that rolls it back: a deadlock, a time limit */
+};
+
+struct outcome {
+    struct fence fence;
+    const char *reason;
+    int64_t delay_ms;
+    bool bad; /* its result cannot be stored */
+    bool finished;
+    enum put_back_state state;
+};
+
+struct request {
+    struct request *prev, *next; /* all that the client awaits or the server works on */
+    int64_t id;
+    int node, worker;
+    int64_t incarnation, session, sent_us, lock_limit_us;
+    bool alone;   /* the client has given up */
+    bool served;  /* the server has done with it */
+    bool blocked; /* it waits for a lock */
+    enum fate fate;
+    enum step step, fatal_step;
+    bool own, unlocked, oldest;
+    int n_look;
+    unsigned turn, kinds;
+    size_t n_finish, n_put_back, n_verify, n_ids, n_by_id, n_by_look, n_owned;
+    struct outcome finish[FENCES_MAX], put_back[FENCES_MAX];
+    struct fence verify[FENCES_MAX];
+    enum verdict verdicts[FENCES_MAX];
+    int64_t ids[IDS_MAX];
+    struct version claimed[ROWS_MAX + 1];
+    int64_t claimed_ids[ROWS_MAX + 1];
+    struct fence owned[ROWS_MAX];
+};
+
+struct exchanger {
+    int64_t session;
+    int64_t waiting; /* the request whose answer is awaited */
+};
+
+void exchange_begin(struct sim *s, struct node *n);                /* ACTION_EXCHANGE */
+void exchange_cut(struct sim *s, struct node *n, int64_t told_us); /* its session broke */
+void exchange_abandon(struct sim *s, struct node *n);              /* the worker is dead */
+bool exchange_carries(const struct sim *s, int node, int64_t id, int attempt);
+void exchange_free_all(struct sim *s);
+
+#endif

@@ -1,0 +1,19 @@
+/* The cleaner's verdict on workers, behind a name of its own: the worker's decider has another
+ * verdict. */
+#ifndef TENON_TESTS_SIM_JUDGE_H
+#define TENON_TESTS_SIM_JUDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct judge;
+
+struct judge *judge_new(void);
+void judge_free(struct judge *j);
+void judge_start(struct judge *j, int64_t now_ms);
+void judge_begin(struct judge *j);
+void judge_worker(struct judge *j, int worker, bool lock_is_free, int64_t now_ms);
+/* ret: how many are condemned; their numbers go to `workers` */
+int judge_end(struct judge *j, int64_t now_ms, int *workers);
+
+#endif

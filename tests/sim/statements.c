@@ -1,0 +1,223 @@
+#include "tests/sim/statements.h"
+
+#include "tests/sim/sim.h"
+
+#include <string.h>
+
+/* --- tenon.worker --- */
+
+int worker_register(struct sim *s, int node)
+{
+    int id = ++s->server.n_workers;
+    s->server.workers[id] =
+        (struct worker_row){.now = WORKER_ALIVE, .node = node, .unlocked_us = s->now_us};
+    return id;
+}
+
+bool worker_is(const struct sim *s, int worker, enum worker_state state, int64_t session)
+{
+    const struct worker_row *w = &s->server.workers[worker];
+    return (w->changer && w->changer == session ? w->next : w->now) == state;
+}
+
+bool worker_lock_is_free(const struct sim *s, int worker)
+{
+    return s->server.workers[worker].lock == 0;
+}
+
+/* workers_bury.sql */
+bool worker_bury(struct sim *s, int64_t session, int worker)
+{
+    struct worker_row *w = &s->server.workers[worker];
+    bool buried = (w->now == WORKER_ALIVE || w->now == WORKER_DRAINING) && w->changer == 0 &&
+                  w->lock == 0;
+    if (buried) {
+        w->changer = session;
+        w->next = WORKER_DEAD;
+    }
+    return buried;
+}
+
+/* --- claims --- */
+
+static bool may_claim(const struct sim *s, const struct row *r, int64_t session, unsigned kinds)
+{
+    const struct version *v = row_see(r, session);
+    return v->state == ROW_TASK && v->start_us == 0 && v->run_at <= server_now(s) &&
+           !s->server.paused[v->queue] && (kinds >> v->kind & 1) && row_is_free(r, session);
+}
+
+static struct row *claim(struct sim *s, struct row *r, int64_t session, int worker)
+{
+    check_that(s, row_see(r, session)->start_us == 0, "task %lld is claimed twice",
+               (long long)r->id);
+    struct version *v = row_change(s, r, session, CHANGE_CLAIM);
+    v->start_us = server_now(s);
+    v->worker = worker;
+    v->attempt++;
+    return r;
+}
+
+/* claim.sql */
+struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, unsigned kinds)
+{
+    struct row *r = row_find(s, id);
+    bool ok = r && worker_is(s, worker, WORKER_ALIVE, session) && may_claim(s, r, session, kinds);
+    return ok ? claim(s, r, session, worker) : NULL;
+}
+
+static bool comes_first(const struct version *a, const struct version *b, unsigned turn,
+                        bool oldest)
+{
+    if (!oldest && a->priority != b->priority) {
+        return a->priority > b->priority;
+    }
+    if (!oldest && a->queue != b->queue) {
+        return (unsigned)a->queue == turn % 2;
+    }
+    return a->run_at < b->run_at;
+}
+
+/* look.sql, look_oldest.sql */
+struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
+                      bool oldest)
+{
+    struct row *best = NULL;
+    for (int i = 0; worker_is(s, worker, WORKER_ALIVE, session) && i < s->server.n_rows; i++) {
+        struct row *r = &s->server.rows[i];
+        if (may_claim(s, r, session, kinds) &&
+            (!best || comes_first(row_see(r, session), row_see(best, session), turn, oldest))) {
+            best = r;
+        }
+    }
+    return best ? claim(s, best, session, worker) : NULL;
+}
+
+/* --- what is fenced --- */
+
+static bool fence_holds(const struct sim *s, const struct version *v, int worker, struct fence f)
+{
+    if (s->mutant == MUTANT_NO_FENCE) {
+        return v->state == ROW_TASK;
+    }
+    return v->state == ROW_TASK && v->attempt == f.attempt && v->worker == worker &&
+           v->start_us == f.start_us;
+}
+
+/* finish.sql, finish_unlocked.sql, and tenon.finish() */
+enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked)
+{
+    struct row *r = row_find(s, f.id);
+    if (!r || !fence_holds(s, row_see(r, session), worker, f)) {
+        return ANSWER_NONE;
+    }
+    if (!row_is_free(r, session)) {
+        return unlocked ? ANSWER_NONE : ANSWER_BLOCKED;
+    }
+    check_fence(s, r, session, worker, f);
+    row_change(s, r, session, CHANGE_FINISH)->state = ROW_DONE;
+    return ANSWER_YES;
+}
+
+static int64_t retry_delay_us(struct sim *s, int failures)
+{
+    int64_t f = failures;
+    return (f * f * f * f + 15) * 1000000 + random_below(&s->random, 10 * f * 1000000);
+}
+
+static bool put_back_dead(struct version *v, const char *reason)
+{
+    bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
+    bool crashed = strcmp(reason, "crashed") == 0;
+    v->failures += failed;
+    v->crashes += crashed;
+    return strcmp(reason, "dead") == 0 || strcmp(reason, "over") == 0 ||
+           (crashed && v->crashes >= 3) || (failed && v->failures >= v->max_attempts);
+}
+
+/* tenon.put_back() */
+enum put_back_state task_put_back(struct sim *s, int64_t session, int worker, struct fence f,
+                                  const char *reason, int64_t delay_ms)
+{
+    struct row *r = row_find(s, f.id);
+    if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
+        return PUT_BACK_MISSED;
+    }
+    check_fence(s, r, session, worker, f);
+    struct version *v = row_change(s, r, session, CHANGE_BACK);
+    if (put_back_dead(v, reason)) {
+        v->state = ROW_DEAD;
+        return PUT_BACK_DEAD;
+    }
+    bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
+    v->start_us = 0;
+    v->worker = 0;
+    v->delayed = true;
+    v->run_at = server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
+                                 : failed      ? retry_delay_us(s, v->failures)
+                                               : 0);
+    return v->run_at <= server_now(s) ? PUT_BACK_READY : PUT_BACK_WAITS;
+}
+
+/* verify.sql */
+enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int attempt)
+{
+    const struct row *r = row_find(s, id);
+    const struct version *v = r ? row_see(r, session) : NULL;
+    if (!v || v->attempt != attempt || v->worker != worker) {
+        return VERDICT_LOST;
+    }
+    return v->state == ROW_TASK                           ? VERDICT_MINE
+           : v->state == ROW_DONE || v->state == ROW_DEAD ? VERDICT_ENDED
+                                                          : VERDICT_LOST;
+}
+
+/* --- applications --- */
+
+struct row *task_enqueue(struct sim *s, int64_t session)
+{
+    const struct plan *p = &s->plan;
+    struct random *x = &s->random;
+    if (s->server.n_rows == ROWS_MAX) {
+        return NULL;
+    }
+    struct row *r = &s->server.rows[s->server.n_rows++];
+    *r = (struct row){.id = s->server.n_rows, .last_run = -1, .inserted_us = s->now_us};
+    struct version *v = row_change(s, r, session, CHANGE_INSERT);
+    v->state = ROW_TASK;
+    v->run_at = server_now(s);
+    v->timeout_ms = random_log(x, 500, 20000) + p->run_us / 1000 * (p->faults ? 1 : 20);
+    v->max_attempts = (int)random_between(x, 1, 3);
+    v->priority = (int)random_between(x, 3, 5);
+    v->queue = (int)random_below(x, 2);
+    v->kind = (int)random_below(x, 2);
+    if (random_chance(x, p->rate_delayed)) {
+        v->delayed = true;
+        v->run_at += random_log(x, 1, 5000) * 1000;
+    }
+    v->announced = !v->delayed && random_chance(x, p->rate_announced);
+    return r;
+}
+
+enum answer task_lock(struct sim *s, int64_t session, int64_t id)
+{
+    struct row *r = row_find(s, id);
+    if (!r || row_see(r, session)->state != ROW_TASK) {
+        return ANSWER_NONE;
+    }
+    if (!row_is_free(r, session)) {
+        return ANSWER_BLOCKED;
+    }
+    r->locker = session;
+    return ANSWER_YES;
+}
+
+/* tenon.cancel() */
+enum answer task_cancel(struct sim *s, int64_t session, int64_t id)
+{
+    enum answer answer = task_lock(s, session, id);
+    if (answer == ANSWER_YES) {
+        row_change(s, row_find(s, id), session, CHANGE_CANCEL)->state = ROW_CANCELLED;
+    }
+    return answer;
+}

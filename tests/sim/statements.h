@@ -1,0 +1,38 @@
+/* The statements of tenon, each named after its .sql file. What blocks on a row says so; the caller
+ * waits (server_wait()) and asks again. All times are in microseconds of the server's clock. */
+#ifndef TENON_TESTS_SIM_STATEMENTS_H
+#define TENON_TESTS_SIM_STATEMENTS_H
+
+#include "tests/sim/server.h"
+#include "worker/decide/decider.h"
+
+struct fence {
+    int64_t id, start_us;
+    int attempt;
+};
+
+enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_BLOCKED };
+
+/* worker/ */
+int worker_register(struct sim *s, int node);
+bool worker_is(const struct sim *s, int worker, enum worker_state state, int64_t session);
+/* `kinds`: a bit for each kind; ret: the row, claimed, or NULL */
+struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, unsigned kinds);
+/* `turn` says which queue comes first. ret: the next row in order, claimed, or NULL: no more */
+struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
+                      bool oldest);
+enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
+enum put_back_state task_put_back(struct sim *s, int64_t session, int worker, struct fence f,
+                                  const char *reason, int64_t delay_ms);
+enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int attempt);
+
+/* applications */
+struct row *task_enqueue(struct sim *s, int64_t session);
+enum answer task_cancel(struct sim *s, int64_t session, int64_t id);
+enum answer task_lock(struct sim *s, int64_t session, int64_t id);
+
+/* cleaner/ */
+bool worker_bury(struct sim *s, int64_t session, int worker);
+bool worker_lock_is_free(const struct sim *s, int worker);
+
+#endif
