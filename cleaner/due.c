@@ -1,6 +1,7 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
+#include "core/point.h"
 
 enum {
     DUE_SOON_MS = 20,     /* not more often, as long as looks are not full */
@@ -37,6 +38,11 @@ bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     struct db_call calls[] = {{.statement = &sql_due, .params = params, .n_params = 2},
                               {.statement = &sql_due_next, .params = params, .n_params = 1}};
     if (!db_batch(c->hot, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f)) {
+        return false;
+    }
+    if (rows_count(calls[0].rows) > 0 && POINT_FAILS(due_committed, f)) {
+        rows_free(calls[0].rows);
+        rows_free(calls[1].rows);
         return false;
     }
     /* committed: no row is locked while wake-ups are published */

@@ -3,6 +3,7 @@
 #include "cleaner/chores.h"
 #include "cleaner/statements.h"
 #include "core/array.h"
+#include "core/point.h"
 
 #include <stdio.h>
 
@@ -72,6 +73,7 @@ static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t
         news.delayed = news.delayed || rows_bool(rows, i, 2);
         if (rows_bool(rows, i, 3)) {
             c->counts.fresh += cleaner_publish(c, rows_text(rows, i, 1), id);
+            POINT(fresh_published);
         }
     }
     return news;
@@ -99,6 +101,10 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     const char *text = gaps_text(c, act != PACE_LOOK, turn->now_ms, &gaps);
     bool ok = text ? look(c, act, text, &rows, &granted, f) : fault_memory(f);
     buf_clear(&gaps);
+    if (ok && rows_count(rows) > 0 && POINT_FAILS(fresh_read, f)) {
+        rows_free(rows);
+        ok = false;
+    }
     if (!ok) {
         pace_failed(&c->pace);
         return false;

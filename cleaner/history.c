@@ -3,6 +3,7 @@
 #include "cleaner/session.h"
 #include "cleaner/statements.h"
 #include "core/log.h"
+#include "core/point.h"
 
 #include <string.h>
 
@@ -30,7 +31,7 @@ static bool command_run(struct db *db, const struct rows *rows, size_t row, stru
                   LOG_EVENT(rows_int(rows, row, 0) == STEP_DROP ? "partition_dropped"
                                                                 : "partition_detached"),
                   LOG_TEXT("partition", rows_text(rows, row, 1)));
-        return true;
+        return rows_int(rows, row, 0) != STEP_DETACH || !POINT_FAILS(partition_detached, f);
     }
     if (own.code == FAULT_AGAIN) {
         round->put_off++;

@@ -3,6 +3,7 @@
 #include "cleaner/fresh.h"
 #include "cleaner/statements.h"
 #include "core/log.h"
+#include "core/point.h"
 
 /* Whoever holds the session lock leads, until its session ends. */
 bool leader_turn(struct cleaner *c, struct turn *turn, struct fault *f)
@@ -21,6 +22,9 @@ bool leader_turn(struct cleaner *c, struct turn *turn, struct fault *f)
             log_event(LOG_INFO, LOG_EVENT("leader_is_another"));
         }
         return true;
+    }
+    if (POINT_FAILS(leader_elected, f)) {
+        return false;
     }
     if (c->publisher && !fresh_start(c, turn->now_ms, f)) {
         return false;

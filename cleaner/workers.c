@@ -4,6 +4,7 @@
 #include "cleaner/session.h"
 #include "cleaner/statements.h"
 #include "core/log.h"
+#include "core/point.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,7 @@ static bool bury(struct cleaner *c, struct db *db, const struct dead_worker *w, 
     if (!db_batch(db, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f)) {
         return false;
     }
+    POINT(worker_buried);
     bool ours = rows_count(calls[0].rows) == 1;
     *ret_n = ours ? rows_count(calls[1].rows) : 0;
     recover_rows(c, calls[1].rows, sum);
@@ -48,6 +50,9 @@ static bool recover_rest(struct cleaner *c, struct db *db, const struct dead_wor
                          struct recovered *sum, struct fault *f)
 {
     const char *const params[] = {w->id, w->error, "500"};
+    if (n > 0 && POINT_FAILS(worker_rest, f)) {
+        return false;
+    }
     for (int i = 0; n > 0 && i < WORKERS_BATCHES_MAX; i++) {
         struct rows *rows = NULL;
         if (!db_exec(db, &sql_workers_recover, params, 3, &rows, f)) {
@@ -66,8 +71,9 @@ static bool bury_and_recover(struct cleaner *c, const struct dead_worker *w, int
     struct recovered sum = {0};
     struct db *db = NULL;
     size_t n = 0;
-    bool ok = session_plain(c, &db, f) && bury(c, db, w, &n, &sum, f) &&
-              recover_rest(c, db, w, n, &sum, f);
+    bool ok = !POINT_FAILS(worker_condemned, f) && session_plain(c, &db, f) &&
+              bury(c, db, w, &n, &sum, f) && recover_rest(c, db, w, n, &sum, f);
+    POINT(tasks_recovered);
     recover_end(c, &sum, now_ms);
     if (sum.tasks > 0) {
         log_event(LOG_INFO, LOG_EVENT("tasks_recovered"), LOG_TEXT("worker", w->id),

@@ -3,6 +3,7 @@
 #include "core/amqp_delivery.h"
 #include "core/amqp_topology.h"
 #include "core/now.h"
+#include "core/point.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -277,7 +278,8 @@ static bool send_ack(struct consumer *c, struct fault *f)
     }
     c->acked_tag = tag;
     return link_sent(c->link, amqp_basic_ack(link_conn(c->link), DELIVERIES, tag, 1),
-                     "could not ack", f);
+                     "could not ack", f) &&
+           !POINT_FAILS(ack_sent, f);
 }
 
 /* RabbitMQ reads a consumer's prefetch when it begins, so a change means to begin again; tags go

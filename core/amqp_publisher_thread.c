@@ -1,6 +1,7 @@
 #include "core/amqp_publisher_state.h"
 
 #include "core/now.h"
+#include "core/point.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -333,6 +334,7 @@ static bool publish_burst(struct publisher *p, struct fault *f)
     if (n == 0) {
         return true;
     }
+    POINT(publish_taken);
     if (p->confirms.open == 0) {
         p->confirm_progress_ms = now_ms();
     }
@@ -347,7 +349,7 @@ static bool publish_burst(struct publisher *p, struct fault *f)
     if (n >= CORK_FROM) {
         cork(p, 0);
     }
-    return link_sent(p->link, status, "could not publish", f);
+    return link_sent(p->link, status, "could not publish", f) && !POINT_FAILS(publish_sent, f);
 }
 
 static bool check_confirms(struct publisher *p, struct fault *f)

@@ -1,6 +1,7 @@
 #include "core/db.h"
 
 #include "core/now.h"
+#include "core/point.h"
 
 #include <errno.h>
 #include <libpq-fe.h>
@@ -14,7 +15,7 @@ enum { DB_PREPARED_MAX = 64 };
 
 struct db {
     PGconn *conn;
-    bool broken;
+    bool broken, hot;
     char where[256];
     size_t n_prepared;
     const struct statement *prepared[DB_PREPARED_MAX];
@@ -304,8 +305,11 @@ bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, 
     }
     bool ok = !db->broken || fault_set(f, FAULT_RETRY, "the session is closed");
     ok = ok && (PQenterPipelineMode(db->conn) == 1 || fault_of_conn(db, f));
-    ok = ok && send_all(db, calls, n, prepared, deadline_ms, f) &&
-         take_all(db, calls, n, prepared, deadline_ms, &failed, f) && f->code == FAULT_NONE;
+    ok = ok && send_all(db, calls, n, prepared, deadline_ms, f);
+    if (ok && db->hot) {
+        POINT(hot_sent);
+    }
+    ok = ok && take_all(db, calls, n, prepared, deadline_ms, &failed, f) && f->code == FAULT_NONE;
     if (!db->broken && PQexitPipelineMode(db->conn) != 1) {
         (void)fault_of_conn(db, f);
         ok = false;
@@ -480,6 +484,7 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     if (!db) {
         return fault_memory(f);
     }
+    db->hot = kind == DB_HOT;
     db->conn = connect_to(url, name);
     where_of_conn(db->conn, db->where, sizeof db->where);
     if (PQstatus(db->conn) != CONNECTION_OK) {

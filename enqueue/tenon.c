@@ -2,6 +2,7 @@
 
 #include "core/amqp_publisher.h"
 #include "core/array.h"
+#include "core/point.h"
 #include "enqueue/ledger.h"
 #include "enqueue/params.h"
 #include "enqueue/statements.h"
@@ -338,6 +339,7 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
     if (code != TENON_OK) {
         return code;
     }
+    POINT(producer_inserted);
     int64_t id = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
     if (announced) {
         remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), id);
@@ -434,7 +436,9 @@ int tenon_commit(tenon *t, PGconn *conn)
     if (!in_transaction) {
         return fail(TENON_MISUSE, "there is no transaction to commit");
     }
+    POINT(producer_committing);
     PGresult *result = PQexec(conn, "COMMIT");
+    POINT(producer_committed);
     if (PQresultStatus(result) == PGRES_COMMAND_OK) {
         /* a failed transaction's COMMIT succeeds, and answers ROLLBACK */
         code = strcmp(PQcmdStatus(result), "COMMIT") == 0

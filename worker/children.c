@@ -1,5 +1,6 @@
 #include "worker/children.h"
 
+#include "core/point.h"
 #include "worker/line.h"
 
 #include <signal.h>
@@ -90,6 +91,7 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     cs->task_of[slot] = task ? task->id : 0;
     cs->said_hello[slot] = cs->broke[slot] = false;
     if (task) {
+        POINT(child_spawned);
         buf_put(&c->input, task->payload, task->payload_bytes);
         if (c->input.failed) { /* half a payload must not run */
             end_start(cs, slot, "no memory for the payload");
@@ -130,6 +132,7 @@ void children_flush(struct children *cs)
         if (cs->handler_of[i] >= 0 &&
             (child_unwritten(&cs->slots[i]) > 0 || cs->slots[i].close_input)) {
             child_write(&cs->slots[i]);
+            POINT(task_written);
         }
     }
 }
@@ -161,6 +164,9 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
 {
     struct fault f = {0};
     struct event event = {.type = EVENT_REPLY, .slot = slot};
+    if (cs->said_hello[slot]) {
+        POINT(reply_received);
+    }
     if (!cs->said_hello[slot]) {
         take_hello(cs, slot, line, bytes);
     } else if (!line_parse_reply(line, bytes, &event, &f)) {
@@ -199,6 +205,7 @@ static void take_lines(struct children *cs, int slot)
 
 static void tell_exec_outcome(struct children *cs, int slot, int status, const char *text)
 {
+    POINT(reply_received);
     struct child *c = &cs->slots[slot];
     struct event event = {.type = EVENT_REPLY,
                           .slot = slot,

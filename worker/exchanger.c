@@ -2,6 +2,7 @@
 
 #include "core/array.h"
 #include "core/db.h"
+#include "core/point.h"
 #include "core/statements.h"
 #include "worker/statements.h"
 
@@ -361,6 +362,16 @@ static void report_fault(struct exchanger *e, struct fault *f)
     report(e, EVENT_EXCHANGE_FAILED, failure, f->text);
 }
 
+static void points_committed(const struct exchange *x)
+{
+    if (x->n_finish > 0) {
+        POINT(finish_committed);
+    }
+    if (x->n_put_back > 0) {
+        POINT(put_back_committed);
+    }
+}
+
 static void run_exchange(struct exchanger *e, struct exchange *x, const char *worker)
 {
     struct fault f = {0};
@@ -383,11 +394,13 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
                "the results are too large, or there is no memory");
         return;
     }
-    if (!db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
+    if (POINT_FAILS(exchange_planned, &f) ||
+        !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
         report_fault(e, &f);
         return;
     }
-    bool ok = read_answers(&r);
+    points_committed(x);
+    bool ok = !POINT_FAILS(exchange_committed, &f) && read_answers(&r);
     for (size_t i = 0; i < r.n; i++) {
         rows_free(r.calls[i].rows);
     }

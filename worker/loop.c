@@ -3,6 +3,7 @@
 #include "core/heap.h"
 #include "core/log.h"
 #include "core/now.h"
+#include "core/point.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -66,6 +67,7 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         break;
     case ACTION_ACK:
         if (l->consumer) {
+            POINT(ack_due);
             consumer_ack(l->consumer, a->epoch, a->tag);
         }
         break;
@@ -75,9 +77,13 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         }
         break;
     case ACTION_SPAWN:
+        if (a->claim) {
+            POINT(task_claimed);
+        }
         children_spawn(l->children, a->slot, a->handler, a->claim, l->worker_id);
         break;
     case ACTION_GIVE:
+        POINT(task_claimed);
         children_give(l->children, a->slot, a->claim, l->worker_id);
         break;
     case ACTION_CLOSE:

@@ -2,6 +2,7 @@
 
 #include "core/array.h"
 #include "core/now.h"
+#include "core/point.h"
 #include "core/schema.h"
 #include "worker/statements.h"
 
@@ -157,7 +158,8 @@ static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
     }
     *ret_renewed = true;
     p->held_ms = now_ms();
-    return register_worker(p, f) && take_lock(p, f);
+    return register_worker(p, f) && !POINT_FAILS(worker_registered, f) && take_lock(p, f) &&
+           !POINT_FAILS(worker_locked, f);
 }
 
 static void report(struct presence *p, bool up, bool renewed, const char *text)
@@ -187,6 +189,9 @@ static bool keep_up(struct presence *p, bool drain, struct fault *f)
             return false;
         }
         p->drained = true;
+        if (POINT_FAILS(drain_begun, f)) {
+            return false;
+        }
     }
     if (!read_state(p, state, f)) {
         return false;
@@ -297,7 +302,7 @@ void presence_close(struct presence *p)
     (void)pthread_mutex_unlock(&p->mutex);
     (void)pthread_join(p->thread, NULL);
     struct fault ignored = {0}; /* the cleaner sees the free lock anyway */
-    if (p->db && db_is_open(p->db)) {
+    if (p->db && db_is_open(p->db) && !POINT_FAILS(leave_due, &ignored)) {
         (void)set_state(p, "left", PRESENCE_LEAVE_LIMIT_MS, &ignored);
     }
     presence_free(p);

@@ -3,11 +3,15 @@
  *   {}                   done                     {"do": "sleep", "ms": 100}   done after a while
  *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"
  *   {"do": "later", "delay_ms": 10}               {"do": "dead"}
+ *   {"do": "once later", "delay_ms": 10}   later at the first attempt, else done
  *   {"do": "crash"}      abort before an answer   {"do": "exit"}   exit 0 before an answer
  *   {"do": "garbage"} {"do": "wrong"} {"do": "twice"} {"do": "silent"}   bad answers
- *   {"do": "finish"}     insert into public.effect and tenon.finish() in one transaction, then done
+ *   {"do": "finish"}     after "ms": insert into public.effect and tenon.finish() in one transaction,
+ *                        then done
  *
  * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
+#include "core/point.h"
+
 #include <fcntl.h>
 #include <jansson.h>
 #include <libpq-fe.h>
@@ -86,6 +90,11 @@ static void run(const json_t *task)
     const json_t *payload = json_object_get(task, "payload");
     const char *what = json_string_value(json_object_get(payload, "do"));
     what = what ? what : "done";
+    if (strcmp(what, "once later") == 0) {
+        bool first = json_integer_value(json_object_get(task, "attempt")) == 1;
+        what = first ? "later" : "done";
+    }
+    POINT(handler_begun);
     note(task, "start");
     if (strcmp(what, "sleep") == 0) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "ms")));
@@ -95,7 +104,9 @@ static void run(const json_t *task)
     } else if (strcmp(what, "exit") == 0) {
         exit(0);
     } else if (strcmp(what, "finish") == 0) {
+        sleep_ms((long long)json_integer_value(json_object_get(payload, "ms")));
         finish_inside(task);
+        POINT(handler_effect);
     }
     note(task, "end");
     if (strcmp(what, "fail") == 0) {
@@ -120,6 +131,7 @@ static void run(const json_t *task)
             answer(task, "\"outcome\":\"done\"");
         }
     }
+    POINT(handler_answered);
 }
 
 int main(int argc, char **argv)
