@@ -450,6 +450,32 @@ static void test_tasks_near_the_border_do_not_flip_the_prefetch(void **state)
     decider_free(d);
 }
 
+/* The consumer may see only the second of two words about the prefetch: then its channel lives on,
+ * and what it delivered comes no second time. */
+static void test_what_was_delivered_outlives_a_prefetch_of_0(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    const int64_t id = 7;
+    feed(d, 0, (struct event){.type = EVENT_BROKER, .up = true, .epoch = 1});
+    feed(d, 0, (struct event){.type = EVENT_PRESENCE, .up = true});
+    (void)decide(d, 0);
+    commit(d, 1, NULL, 0);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_PRESENCE});
+    feed(d, 2,
+         (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = &id, .n = 1, .last_tag = 1});
+    (void)decide(d, 2);
+    assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 0);
+    feed(d, 3, (struct event){.type = EVENT_PRESENCE, .up = true});
+    (void)decide(d, 3);
+    assert_int_equal(d->exchange.n_ids, 1);
+    commit(d, 4, NULL, 0);
+    (void)decide(d, 4);
+    assert_int_equal(action_find(d, ACTION_ACK)->tag, 1);
+    decider_free(d);
+}
+
 /* What an exchange may have claimed whose answer was lost is given back before the worker ends. */
 static void test_a_drain_asks_for_what_it_may_own(void **state)
 {
@@ -500,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
         cmocka_unit_test(test_what_is_ours_is_asked_again_later),
         cmocka_unit_test(test_tasks_near_the_border_do_not_flip_the_prefetch),
+        cmocka_unit_test(test_what_was_delivered_outlives_a_prefetch_of_0),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,7 +224,7 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
             wakeups_forget(&d->wakeups);
             d->epoch = e->epoch;
         }
-        if (e->epoch == d->epoch && d->stop_level == 0 && d->prefetch > 0) {
+        if (e->epoch == d->epoch && d->stop_level == 0) {
             (void)wakeups_add(&d->wakeups, e->epoch, e->ids, e->n, e->last_tag);
         }
         break;
@@ -292,9 +292,8 @@ static void decide_prefetch(struct decider *d, int64_t now_ms)
     if (wanted == d->prefetch) {
         return;
     }
-    if (wanted == 0) {
-        wakeups_forget(&d->wakeups);
-    }
+    /* what was delivered stays until a new epoch says that it comes again: the consumer may see
+     * only the last of several words, and then its channel lives on */
     d->prefetch = wanted;
     decider_act(d, ACTION_PREFETCH)->n = wanted;
 }
