@@ -11,6 +11,7 @@ enum {
     IDLE_TURNS_MAX = 150, /* in a second */
     EXCHANGES_MAX = 150,  /* in a second in which nothing was claimed or told */
     PROMISE_SLACK_US = 400000,
+    FORGOTTEN_US = (OWN_AGAIN_MS + 3000) * 1000,
 };
 
 /* --- PostgreSQL's side --- */
@@ -59,8 +60,9 @@ static void check_fresh(struct sim *s, int cleaner, int64_t id)
 {
     const struct cleaner *c = &s->cleaners[cleaner];
     const struct row *r = row_find(s, id);
-    bool excused = !c->up || c->frozen || !c->leader || !session_is_open(s, c->session) || c->leads_since_us >= r->inserted_us ||
-                   s->calm_since_us >= r->inserted_us || r->changed_us != r->committed_us;
+    bool excused = !c->up || c->frozen || !c->leader || !session_is_open(s, c->session) ||
+                   c->leads_since_us >= r->inserted_us || s->calm_since_us >= r->inserted_us ||
+                   r->changed_us != r->committed_us;
     check_that(s, excused || c->seen[id],
                "the leader has not seen task %lld %lld ms after its commit", (long long)id,
                (long long)((s->now_us - r->committed_us) / 1000));
@@ -69,7 +71,8 @@ static void check_fresh(struct sim *s, int cleaner, int64_t id)
 void check_fresh_later(struct sim *s, const struct row *r)
 {
     int64_t open_us = s->now_us - r->inserted_us;
-    if (!r->now.announced && open_us < 2300000) { /* of a gap that is older, the leader asks too seldom */
+    if (!r->now.announced &&
+        open_us < 2300000) { /* of a gap that is older, the leader asks too seldom */
         for (int i = 0; i < s->plan.n_cleaners; i++) {
             sim_after(s, open_us + 200000 + 10 * s->plan.hop_us, check_fresh, i, r->id);
         }
@@ -97,10 +100,10 @@ void check_run(struct sim *s, const struct run_entry *e)
     if (!p || p->bad || (p->end != RUN_GOES_ON && p->end != RUN_DONE)) {
         return;
     }
+    int64_t claimed_us = p->fence.start_us - s->server.clock_us;
     s->journal.doubled++;
     check_that(s,
-               is_faulted_since(s, p->node, p->start_us) ||
-                   is_faulted_since(s, e->node, p->start_us),
+               is_faulted_since(s, p->node, claimed_us) || is_faulted_since(s, e->node, claimed_us),
                "task %lld runs again, attempt %d after %d, and no fault explains it", id,
                e->fence.attempt, p->fence.attempt);
 }
@@ -186,7 +189,8 @@ void check_answer(struct sim *s, struct node *n, const struct request *r)
 static void check_promises(struct sim *s, struct node *n)
 {
     int64_t now_ms = node_ms(s, n);
-    bool may_wait = !node_is_well(s, n, 4000000) || plan_capacity(n->decider) == 0;
+    const struct decider *d = n->decider;
+    bool may_wait = d->in_flight || !node_is_well(s, n, 4000000) || plan_capacity(d) == 0;
     for (int i = 0; i < n->n_promises; i++) {
         struct promise *p = &n->promises[i];
         if (may_wait) {
@@ -330,7 +334,9 @@ void check_turn(struct sim *s, struct node *n, bool idle)
 
 void check_exit(struct sim *s, const struct node *n)
 {
-    bool calm = n->calm_since_us <= n->stopped_us && s->calm_since_us <= n->stopped_us;
+    /* what an exchange claimed whose outcome is unknown may come to light only after the exit */
+    bool calm = n->calm_since_us <= n->stopped_us && s->calm_since_us <= n->stopped_us &&
+                n->stopped_us - n->unknown_us >= FORGOTTEN_US;
     for (int i = 0; i < s->server.n_rows && calm; i++) {
         const struct row *r = &s->server.rows[i];
         check_that(s,
@@ -343,7 +349,7 @@ void check_exit(struct sim *s, const struct node *n)
 
 /* --- the whole, now and then --- */
 
-enum { FORGOTTEN_US = (OWN_AGAIN_MS + 3000) * 1000, ZOMBIE_US = 8000000, STARVING_US = 4000000 };
+enum { ZOMBIE_US = 8000000, STARVING_US = 4000000 };
 
 static bool is_held(const struct decider *d, int64_t id, int attempt)
 {

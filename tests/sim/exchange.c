@@ -88,6 +88,7 @@ static void told_broken(struct sim *s, int node, int64_t id)
     }
     n->exchanger = (struct exchanger){0};
     node_faulted(s, n, 0);
+    n->unknown_us = s->now_us;
     tell_failure(s, n, FAILURE_UNKNOWN, "the session broke");
     let_go(s, r);
 }
