@@ -1,6 +1,5 @@
 /* label: fault */
 /* timeout: 150 */
-/* serial: yes */
 /* What becomes of tasks when PostgreSQL restarts, crashes, refuses or hangs. A private PostgreSQL;
  * two workers, a cleaner and two producers go on through all of it. The verdict comes from the
  * producers' own table and the handlers' journal. With TEST_LONG set the locks last longer. */

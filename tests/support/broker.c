@@ -105,7 +105,7 @@ void broker_close(struct broker *b)
     }
 }
 
-void broker_declare(struct broker *b, const char *queue)
+static void declare_bound(struct broker *b, const char *queue, const char *key)
 {
     char name[128];
     amqp_table_entry_t type = {.key = bytes("x-queue-type"),
@@ -117,9 +117,19 @@ void broker_declare(struct broker *b, const char *queue)
     check_last(b, "declare the exchange");
     (void)amqp_queue_declare(b->conn, CHANNEL, queue_name(queue, name), 0, 1, 0, 0, arguments);
     check_last(b, "declare a queue");
-    (void)amqp_queue_bind(b->conn, CHANNEL, queue_name(queue, name), bytes("tenon"), bytes(queue),
+    (void)amqp_queue_bind(b->conn, CHANNEL, queue_name(queue, name), bytes("tenon"), bytes(key),
                           amqp_empty_table);
     check_last(b, "bind a queue");
+}
+
+void broker_declare(struct broker *b, const char *queue)
+{
+    declare_bound(b, queue, queue);
+}
+
+void broker_spy(struct broker *b, const char *name, const char *queue)
+{
+    declare_bound(b, name, queue);
 }
 
 void broker_publish(struct broker *b, const char *queue, const void *body, size_t len)
