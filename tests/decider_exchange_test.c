@@ -148,6 +148,22 @@ static void test_an_unknown_outcome_asks_first_what_is_ours(void **state)
     decider_free(d);
 }
 
+/* A release whose answer was lost may have committed, and the task's next wake-up come back here. */
+static void test_a_doubtful_task_is_asked_for_again(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    reply(d, 4, 5, OUTCOME_LATER);
+    gone(d, 4, 0, "");
+    (void)decide(d, 4);
+    assert_true(wakeups_was_claimed(&d->wakeups, 5));
+    feed(d, 5,
+         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+    assert_false(wakeups_was_claimed(&d->wakeups, 5));
+    decider_free(d);
+}
+
 static void test_a_bad_value_is_found_by_halving(void **state)
 {
     (void)state;
@@ -513,6 +529,7 @@ int main(void)
         cmocka_unit_test(test_done_is_finished_in_the_next_exchange),
         cmocka_unit_test(test_a_finish_that_was_missed_is_verified),
         cmocka_unit_test(test_an_unknown_outcome_asks_first_what_is_ours),
+        cmocka_unit_test(test_a_doubtful_task_is_asked_for_again),
         cmocka_unit_test(test_a_bad_value_is_found_by_halving),
         cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),
         cmocka_unit_test(test_declared_dead_it_drops_all_and_goes_on),

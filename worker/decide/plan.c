@@ -178,6 +178,7 @@ static void doubt(struct decider *d, struct claim *c)
         return;
     }
     c->state = CLAIM_DOUBTFUL;
+    wakeups_unclaimed(&d->wakeups, c->id); /* it may be ready again: its next wake-up counts */
     DL_APPEND(d->doubtful, c);
 }
 
