@@ -70,6 +70,7 @@ static void tell_failure(struct sim *s, struct node *n, enum exchange_failure fa
                          const char *text)
 {
     TRACE(s, "worker %d: its exchange failed: %s", n->index, text);
+    node_faulted(s, n, 0);
     node_mail(s, n,
               &(struct event){.type = EVENT_EXCHANGE_FAILED, .failure = failure, .text = text});
 }
@@ -491,10 +492,14 @@ static void wait_for_lock(struct sim *s, struct request *r)
     server_wait(s, lock_freed, r->node, r->id);
 }
 
-static int64_t statement_us(struct sim *s)
+static int64_t statement_us(struct sim *s, struct node *n)
 {
-    bool slow = random_chance(&s->random, s->plan.rate_slow) && !s->healed;
-    return slow ? random_log(&s->random, 1000, 3000000) : random_below(&s->random, 300);
+    if (!random_chance(&s->random, s->plan.rate_slow) || s->healed) {
+        return random_below(&s->random, 300);
+    }
+    int64_t us = random_log(&s->random, 1000, 3000000);
+    node_faulted(s, n, us);
+    return us;
 }
 
 /* What the network still has is lost if its sender gave up, and late if it did not. */
@@ -528,6 +533,6 @@ static void exchange_step(struct sim *s, int node, int64_t id)
         commit(s, r);
     } else {
         r->step++;
-        step_after(s, r, statement_us(s));
+        step_after(s, r, statement_us(s, &s->nodes[r->node]));
     }
 }

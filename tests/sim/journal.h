@@ -18,7 +18,7 @@ enum run_end {
 struct run_entry {
     struct fence fence;
     int worker, node, before; /* before: the entry of the task's last run, -1 = none */
-    int64_t start_us, end_us;
+    int64_t claimed_us, start_us, end_us;
     enum run_end end;
     bool bad; /* said done, with a result that cannot be stored */
 };

@@ -63,6 +63,7 @@ static void establish(struct sim *s, struct node *n)
         p->worker = worker_register(s, n->index);
     }
     s->server.workers[p->worker].lock = p->session;
+    s->server.workers[p->worker].locked_us = s->now_us;
     present_again(s, n, renewed && !first);
 }
 

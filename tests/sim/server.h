@@ -33,7 +33,7 @@ struct row {
     bool by_cleaner; /* who put it back */
 
     /* what the checks remember */
-    int64_t inserted_us, committed_us, changed_us;
+    int64_t inserted_us, committed_us, changed_us, claimed_us;
     int last_run;    /* newest entry of the journal, -1 = it never ran */
     int taken;       /* how often a claim was taken away by the cleaner, or the task by a cancel */
     int64_t idle_us; /* since when it waits although a healthy worker is free; 0 = it does not */
@@ -43,9 +43,9 @@ enum worker_state { WORKER_NONE, WORKER_ALIVE, WORKER_DRAINING, WORKER_LEFT, WOR
 
 struct worker_row {
     enum worker_state now, next;
-    int64_t changer; /* the session whose transaction buries it */
-    int64_t lock;    /* the session that holds its advisory lock */
-    int64_t unlocked_us;
+    int64_t changer;                         /* the session whose transaction buries it */
+    int64_t lock;                            /* the session that holds its advisory lock */
+    int64_t locked_us, unlocked_us; /* when it was taken last, and free */
     int node;
 };
 
