@@ -240,6 +240,7 @@ static bool bury_next(struct sim *s, struct cleaner *c)
     }
     TRACE(s, "cleaner %d: worker row %d is dead", c->index, worker);
     check_bury(s, c, worker);
+    node_faulted(s, &s->nodes[s->server.workers[worker].node], 0);
     recover(s, c, worker);
     return true;
 }
