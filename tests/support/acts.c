@@ -1,0 +1,142 @@
+#include "tests/support/acts.h"
+
+#include "cleaner/statements.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+const char *const state_words[] = {"ready", "retrying",  "running", "running",
+                                   "done",  "cancelled", "dead"};
+
+bool state_is_over(enum state state)
+{
+    return state == DONE || state == CANCELLED || state == DEAD;
+}
+
+bool model_allows(const struct model *m, enum effect effect, bool stale)
+{
+    switch (effect) {
+    case CLAIMS:
+        return m->state == READY;
+    case CANCELS:
+        return !state_is_over(m->state);
+    case ENQUEUES:
+        return state_is_over(m->state) && !m->new_task;
+    case FINISHES:
+    case FAILS:
+    case RELEASES:
+    case KILLS:
+    case CRASHES:
+    case EXPIRES:
+        return m->state == HELD && !stale;
+    case NONE:
+        return true;
+    }
+    return false;
+}
+
+void model_apply(struct model *m, enum effect effect)
+{
+    static const enum state next[] = {
+        [CLAIMS] = TAKEN,   [FINISHES] = DONE, [CANCELS] = CANCELLED, [FAILS] = WAITS,
+        [RELEASES] = READY, [KILLS] = DEAD,    [CRASHES] = READY,     [EXPIRES] = WAITS};
+    if (effect == ENQUEUES) {
+        m->new_task = true;
+    } else if (effect != NONE) {
+        m->state = next[effect];
+    }
+    m->attempt += effect == CLAIMS;
+    m->failures += effect == FAILS || effect == EXPIRES;
+    m->crashes += effect == CRASHES;
+}
+
+/* What an application calls. */
+static const struct statement cancel = {"test_cancel", "SELECT 1 WHERE tenon.cancel($1)"};
+static const struct statement inside = {"test_finish", "SELECT tenon.finish($1)"};
+static const struct statement enqueue = {"test_enqueue",
+                                         "SELECT tenon.enqueue('a', unique_key => 'k')"};
+static const struct statement partitions = {"test_partitions", "SELECT tenon.make_partitions()"};
+
+#define LOOK "$claimer", "{default}", "{a}", "10"
+#define FENCE "$holder", "$ids", "$attempts", "$starts_us"
+
+const struct act acts[ACTS] = {
+    {"claim", &sql_claim, CLAIMS, false, true, {"$claimer", "$ids", "{default}", "{a}"}},
+    {"look", &sql_look, CLAIMS, false, true, {LOOK}},
+    {"look_oldest", &sql_look_oldest, CLAIMS, false, true, {LOOK}},
+    {"finish", &sql_finish, FINISHES, false, false, {FENCE, "{NULL}"}},
+    {"finish_unlocked", &sql_finish_unlocked, FINISHES, false, true, {FENCE, "{NULL}"}},
+    {"tenon.finish", &inside, FINISHES, false, false, {"$claim"}},
+    {"put_back failed", &sql_put_back, FAILS, false, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
+    {"put_back released",
+     &sql_put_back,
+     RELEASES,
+     false,
+     true,
+     {FENCE, "{released}", "{x}", "{0}"}},
+    {"put_back dead", &sql_put_back, KILLS, false, true, {FENCE, "{dead}", "{x}", "{NULL}"}},
+    {"recover of the dead", &sql_workers_recover, CRASHES, false, true, {"$holder", "died", "500"}},
+    {"recover of an orphan", &sql_deadlines_orphans, CRASHES, false, true, {"500"}},
+    {"recover after the deadline",
+     &sql_deadlines_expired,
+     EXPIRES,
+     false,
+     true,
+     {"-30 min", "500"}},
+    {"cancel", &cancel, CANCELS, false, false, {"$id"}},
+    {"enqueue", &enqueue, ENQUEUES, false, false, {NULL}},
+    {"due", &sql_due, NONE, false, true, {"1 hour", "500"}},
+    {"make_partitions", &partitions, NONE, false, false, {NULL}},
+    {"drop of a partition", NULL, NONE, false, false, {NULL}},
+    {"stale finish", &sql_finish, FINISHES, true, false, {FENCE, "{NULL}"}},
+    {"stale finish_unlocked", &sql_finish_unlocked, FINISHES, true, true, {FENCE, "{NULL}"}},
+    {"stale tenon.finish", &inside, FINISHES, true, false, {"$claim"}},
+    {"stale put_back", &sql_put_back, FAILS, true, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
+};
+
+void fence_set(struct fence *f, const char *id, int attempt, long long start_us)
+{
+    (void)snprintf(f->attempts, sizeof f->attempts, "{%d}", attempt);
+    (void)snprintf(f->starts_us, sizeof f->starts_us, "{%lld}", start_us);
+    (void)snprintf(f->text, sizeof f->text, "%s/%d/%lld/%s", id, attempt, start_us, f->worker);
+}
+
+int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX])
+{
+    const struct fence *f = a->stale ? &c->lost : &c->held;
+    const char *const words[][2] = {{"$claimer", c->claimer},   {"$id", c->id},
+                                    {"$ids", c->ids},           {"$holder", f->worker},
+                                    {"$attempts", f->attempts}, {"$starts_us", f->starts_us},
+                                    {"$claim", f->text}};
+    int n = 0;
+    for (; n < ACT_PARAMS_MAX && a->params[n]; n++) {
+        params[n] = a->params[n];
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+            if (strcmp(a->params[n], words[i][0]) == 0) {
+                params[n] = words[i][1];
+            }
+        }
+    }
+    return n;
+}
+
+bool act_may_raise(const struct act *a, const char *sqlstate)
+{
+    return a->st == &inside && strcmp(sqlstate, "55000") == 0;
+}
+
+bool act_is_of_partitions(const struct act *a)
+{
+    return a->st == NULL || a->st == &partitions;
+}
+
+bool act_is_fenced(const struct act *a)
+{
+    return a->effect != CLAIMS && a->effect != CANCELS && a->effect != ENQUEUES &&
+           a->effect != NONE;
+}
+
+bool act_writes_history(const struct act *a)
+{
+    return act_is_of_partitions(a) || a->effect == FINISHES || a->effect == CANCELS;
+}

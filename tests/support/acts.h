@@ -1,0 +1,61 @@
+/* What may happen to a task, act by act, with tenon's own statements; and a model with one state
+ * that says what each act may do. */
+#ifndef TENON_TESTS_SUPPORT_ACTS_H
+#define TENON_TESTS_SUPPORT_ACTS_H
+
+#include "tests/support/held.h"
+
+/* HELD: by the claim that the acts know; TAKEN: by a new one. */
+enum state { READY, WAITS, HELD, TAKEN, DONE, CANCELLED, DEAD };
+extern const char *const state_words[]; /* as tenon.tasks has them */
+
+struct model {
+    enum state state;
+    int attempt, failures, crashes;
+    bool new_task; /* another task holds the unique key */
+};
+
+enum effect { CLAIMS, FINISHES, CANCELS, FAILS, RELEASES, KILLS, CRASHES, EXPIRES, ENQUEUES, NONE };
+
+bool state_is_over(enum state state);
+bool model_allows(const struct model *m, enum effect effect, bool stale);
+void model_apply(struct model *m, enum effect effect);
+
+enum { ACTS = 21, ACT_PARAMS_MAX = 7 };
+
+struct act {
+    const char *name;
+    const struct statement *st; /* NULL: the end of a partition, which is no transaction */
+    enum effect effect;
+    bool stale;                         /* with the fence of an older claim */
+    bool skips_locked;                  /* leaves rows out that somebody else has locked */
+    const char *params[ACT_PARAMS_MAX]; /* a word with a $ is one of struct cast */
+};
+
+extern const struct act acts[ACTS];
+
+/* A claim as its fence. */
+struct fence {
+    char worker[UUID_BYTES], attempts[16], starts_us[32], text[HELD_TEXT_BYTES];
+};
+
+/* The task and the workers that the acts are about. */
+struct cast {
+    char id[24], ids[32];
+    char claimer[UUID_BYTES]; /* alive; the holder is dead by its row */
+    struct fence held, lost;  /* the last claim, and an older one */
+};
+
+void fence_set(struct fence *f, const char *id, int attempt, long long start_us);
+
+/* Fill in the parameters of an act; returns how many. */
+int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX]);
+
+/* tenon.finish() raises where the others change nothing. */
+bool act_may_raise(const struct act *a, const char *sqlstate);
+
+bool act_is_of_partitions(const struct act *a);
+bool act_is_fenced(const struct act *a); /* writes only what its claim holds */
+bool act_writes_history(const struct act *a);
+
+#endif
