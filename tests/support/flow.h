@@ -1,0 +1,45 @@
+/* A short flow of tasks for one round of tests/crash_points_test.c: two producers, processes of
+ * their own, one with libtenon and one with plain SQL.
+ *
+ * Each transaction enqueues a task and notes it in the application's own table public.placed; every
+ * eighth is rolled back. Tasks sleep 20 ms; every fifth does its effect and tenon.finish() in one
+ * transaction, every fifth asks once for a later run. */
+#ifndef TENON_TESTS_SUPPORT_FLOW_H
+#define TENON_TESTS_SUPPORT_FLOW_H
+
+#include "tests/support/fixture.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+enum { FLOW_TASKS_MAX = 40, FLOW_PRODUCERS = 2, FLOW_LIBTENON = 0 };
+
+struct flow_settings {
+    const char *kind; /* "a" with the tasks above; any other kind with tasks without payload */
+    int timeout_ms;   /* of each task; 0 = the default */
+    const char *const *env; /* of the producer with libtenon, "NAME=value", ends with NULL */
+};
+
+struct flow {
+    atomic_bool *stop; /* shared with the producers */
+    pid_t pids[FLOW_PRODUCERS];
+    bool gone[FLOW_PRODUCERS];
+    int status[FLOW_PRODUCERS]; /* exit code, or 128 + signal; when gone */
+};
+
+/* Make public.placed (task, finish, later) and public.effect (task). */
+void flow_tables(struct fixture *fx);
+
+/* Start the producers; each places at most FLOW_TASKS_MAX tasks. */
+void flow_start(struct flow *f, struct fixture *fx, const struct flow_settings *settings);
+
+/* Ask them to end after the transaction they are in. */
+void flow_stop(struct flow *f);
+
+/* Wait for the end of one. */
+void flow_await_end(struct flow *f, int producer, int64_t limit_ms);
+
+/* The end of both, by force if need be. */
+void flow_clear(struct flow *f);
+
+#endif

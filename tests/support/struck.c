@@ -1,0 +1,208 @@
+#include "tests/support/struck.h"
+
+#include "core/now.h"
+#include "tests/support/journal.h"
+#include "tests/support/process.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { POLL_MS = 5 };
+
+void struck_init(struct struck *s, struct fixture *fx, const char *point, int nth,
+                 const char *action)
+{
+    static int count;
+    *s = (struct struck){.fx = fx};
+    count++;
+    (void)snprintf(s->point, sizeof s->point, "TENON_POINT=%s:%d:%s", point, nth, action);
+    (void)snprintf(s->log, sizeof s->log, "TENON_POINT_LOG=%s/point-%d", fx->dir, count);
+    (void)snprintf(s->journal, sizeof s->journal, "TEST_JOURNAL=%s/armed-%d", fx->dir, count);
+    s->env[0] = s->point;
+    s->env[1] = s->log;
+    s->env[2] = s->journal;
+    s->base = test_sql_int(fx, "SELECT coalesce(max(task), 0) FROM public.placed");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
+}
+
+static int64_t unended(const struct struck *s)
+{
+    return test_sql_int(s->fx, "SELECT count(*) FROM tenon.task WHERE id > %lld",
+                        (long long)s->base);
+}
+
+void struck_await(struct struck *s, int64_t limit_ms)
+{
+    int64_t deadline_ms = now_ms() + limit_ms;
+    while (access(strchr(s->log, '=') + 1, F_OK) != 0) {
+        if (now_ms() > deadline_ms) {
+            fail_msg("%s: the point was never reached within %lld ms", s->point,
+                     (long long)limit_ms);
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+    s->pending = unended(s);
+    if (s->pending == 0) {
+        fail_msg("%s: nothing was pending when the point was reached", s->point);
+    }
+}
+
+static void armed_journal(const struct struck *s, struct journal *j)
+{
+    struct fixture armed = *s->fx;
+    (void)snprintf(armed.journal, sizeof armed.journal, "%s", strchr(s->journal, '=') + 1);
+    journal_read(&armed, j);
+}
+
+bool struck_has_run(const struct struck *s)
+{
+    struct journal j;
+    armed_journal(s, &j);
+    bool any = j.n > 0;
+    journal_clear(&j);
+    return any;
+}
+
+static char state_of(pid_t pid)
+{
+    char path[64], state = '?';
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        (void)fscanf(file, "%*d (%*[^)]) %c", &state);
+        (void)fclose(file);
+    }
+    return state;
+}
+
+void struck_await_stopped(pid_t pid, int64_t limit_ms)
+{
+    int64_t deadline_ms = now_ms() + limit_ms;
+    while (state_of(pid) != 'T') {
+        if (now_ms() > deadline_ms) {
+            fail_msg("process %d is %c, not stopped", (int)pid, state_of(pid));
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+}
+
+static void hurry_up(const struct struck *s)
+{
+    test_sql(s->fx, "UPDATE tenon.task SET run_at = clock_timestamp() WHERE start_time IS NULL "
+                    "AND failures > 0 AND run_at > clock_timestamp()");
+}
+
+void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms)
+{
+    int64_t deadline_ms = now_ms() + limit_ms;
+    while (unended(s) > 0) {
+        if (hurry) {
+            hurry_up(s);
+        }
+        if (now_ms() > deadline_ms) {
+            char *rows = test_sql_text(
+                s->fx, "SELECT string_agg(concat_ws(' ', id, kind, start_time, worker_id, attempt, "
+                       "failures, run_at, last_error), E'\\n') FROM (SELECT * FROM tenon.task "
+                       "ORDER BY id LIMIT 10) t");
+            fail_msg("%s: %lld tasks have not ended within %lld ms:\n%s", s->point,
+                     (long long)unended(s), (long long)limit_ms, rows);
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+}
+
+char *struck_checksum(const struct struck *s)
+{
+    return test_sql_text(
+        s->fx,
+        "SELECT concat_ws(' ', (SELECT md5(string_agg(f::text, ' ' ORDER BY id)) "
+        "FROM tenon.finished f WHERE id > %lld), (SELECT count(*) FROM tenon.dead), "
+        "(SELECT md5(string_agg(task::text, ' ' ORDER BY task)) FROM "
+        "public.effect))",
+        (long long)s->base);
+}
+
+/* --- the verdict --- */
+
+static void put_runs(const struct struck *s, const struct journal *j, bool armed)
+{
+    char *rows = NULL;
+    size_t bytes = 0;
+    FILE *text = open_memstream(&rows, &bytes);
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->runs[i].id > s->base) {
+            (void)fprintf(text, "%s(%lld,%d,%s,%s)", ftell(text) > 0 ? "," : "",
+                          (long long)j->runs[i].id, j->runs[i].attempt,
+                          j->runs[i].end_ns ? "true" : "false", armed ? "true" : "false");
+        }
+    }
+    (void)fclose(text);
+    if (bytes > 0) {
+        test_sql(s->fx, "INSERT INTO public.run VALUES %s", rows);
+    }
+    free(rows);
+}
+
+static void load_runs(const struct struck *s)
+{
+    struct journal healthy, armed;
+    test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.run (task bigint, attempt int, "
+                    "ended boolean, armed boolean); TRUNCATE public.run");
+    journal_read(s->fx, &healthy);
+    armed_journal(s, &armed);
+    put_runs(s, &healthy, false);
+    put_runs(s, &armed, true);
+    journal_clear(&healthy);
+    journal_clear(&armed);
+}
+
+/* `query` gives the offending tasks; there must be none. */
+static void assert_none(const struct struck *s, const char *what, const char *query)
+{
+    char *tasks = test_sql_text(s->fx, "SELECT string_agg(x::text, ' ') FROM (%s) t (x)", query);
+    if (tasks) {
+        char *runs = test_sql_text(s->fx,
+                                   "SELECT string_agg(concat_ws(' ', 'task', task, 'attempt', "
+                                   "attempt, 'ended', ended, 'armed', armed), E'\\n') FROM "
+                                   "public.run WHERE task IN (%s)",
+                                   query);
+        fail_msg("%s: %s: %s\n%s", s->point, what, tasks, runs ? runs : "");
+    }
+}
+
+void struck_judge(struct struck *s, bool excused)
+{
+    char above[64], query[1024];
+    load_runs(s);
+    (void)snprintf(above, sizeof above, "p.task > %lld", (long long)s->base);
+    (void)snprintf(query, sizeof query,
+                   "SELECT p.task FROM public.placed p WHERE %s AND (SELECT count(*) FROM "
+                   "tenon.finished f WHERE f.id = p.task AND f.outcome = 'done') <> 1",
+                   above);
+    assert_none(s, "lost, or ended twice", query);
+    (void)snprintf(query, sizeof query,
+                   "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task "
+                   "WHERE %s AND NOT EXISTS (SELECT FROM public.run r WHERE r.task = p.task AND "
+                   "r.attempt = f.attempt AND (r.ended OR p.finish))",
+                   above);
+    assert_none(s, "done, but not run to its end", query);
+    assert_none(s, "rolled back, and run",
+                "SELECT task FROM public.run EXCEPT SELECT task FROM public.placed");
+    assert_none(s, "one claim, run twice",
+                "SELECT task FROM public.run GROUP BY task, attempt HAVING count(*) > 1");
+    assert_none(s, "run again after its end",
+                "SELECT r.task FROM public.run r JOIN tenon.finished f ON f.id = r.task WHERE "
+                "r.attempt > f.attempt");
+    (void)snprintf(query, sizeof query,
+                   "SELECT r.task FROM public.run r JOIN tenon.finished f ON f.id = r.task JOIN "
+                   "public.placed p USING (task) WHERE r.attempt < f.attempt AND NOT (p.later AND "
+                   "r.attempt = 1) AND NOT (r.armed AND %s)",
+                   excused ? "true" : "false");
+    assert_none(s, "run in vain, and the fault does not explain it", query);
+    (void)snprintf(query, sizeof query,
+                   "SELECT p.task FROM public.placed p WHERE %s AND (SELECT count(*) FROM "
+                   "public.effect e WHERE e.task = p.task) <> p.finish::int",
+                   above);
+    assert_none(s, "its effect is not there exactly once", query);
+}

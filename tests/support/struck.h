@@ -1,0 +1,46 @@
+/* One round of tests/crash_points_test.c: what an armed process left behind, and the verdict. */
+#ifndef TENON_TESTS_SUPPORT_STRUCK_H
+#define TENON_TESTS_SUPPORT_STRUCK_H
+
+#include "tests/support/fixture.h"
+
+#include <sys/types.h>
+
+/* What a process of the round gets, so that it strikes and can be told from the others. */
+struct struck {
+    struct fixture *fx;
+    char point[128];   /* TENON_POINT=... */
+    char log[300];     /* TENON_POINT_LOG=... */
+    char journal[300]; /* TEST_JOURNAL=..., of its handlers alone */
+    const char *env[4];
+    int64_t base;    /* tasks of this round have ids above */
+    int64_t pending; /* tasks that had not ended when the point was reached */
+};
+
+/* A new round. `nth` is how often the point is reached until it strikes. */
+void struck_init(struct struck *s, struct fixture *fx, const char *point, int nth,
+                 const char *action);
+
+/* Wait until the point was reached, and note what was pending; fails when it never is, or with
+ * nothing pending. */
+void struck_await(struct struck *s, int64_t limit_ms);
+
+/* Has a run by the armed process started? */
+bool struck_has_run(const struct struck *s);
+
+/* Wait until the kernel says that a process is stopped. */
+void struck_await_stopped(pid_t pid, int64_t limit_ms);
+
+/* Wait until every task of the round has ended. Retries of failed tasks need not wait out their
+ * delay when `hurry` says so. */
+void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
+
+/* All that the round wrote, as one text; free(). */
+char *struck_checksum(const struct struck *s);
+
+/* The verdict by the application's tables and the journals: nothing lost, nothing run that was
+ * rolled back, no claim run twice, nothing run after its end, effects once; and every run that was
+ * in vain was one of the armed process, or there was none if `excused` is false. */
+void struck_judge(struct struck *s, bool excused);
+
+#endif
