@@ -423,6 +423,18 @@ static void check_zombies(struct sim *s, const struct node *n)
     }
 }
 
+/* Without PostgreSQL for longer than the grace, others may start its tasks: its children must go. */
+static void check_absent(struct sim *s, const struct node *n)
+{
+    const struct decider *d = n->decider;
+    if (n->up && !n->frozen && !d->present && s->now_us - n->calm_since_us > 25000000) {
+        for (int i = 0; i < d->n_slots; i++) {
+            check_that(s, d->slots[i].n_given == 0 || d->slots[i].state == SLOT_STOPPING,
+                       "worker %d has no presence, and goes on with its tasks", n->index);
+        }
+    }
+}
+
 void check_world(struct sim *s)
 {
     for (int i = 0; i < s->server.n_rows; i++) {
@@ -435,6 +447,7 @@ void check_world(struct sim *s)
         }
     }
     for (int i = 0; i < s->plan.n_nodes; i++) {
+        check_absent(s, &s->nodes[i]);
         if (node_is_well(s, &s->nodes[i], ZOMBIE_US)) {
             check_zombies(s, &s->nodes[i]);
         }

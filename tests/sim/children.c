@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 static void begin_runs(struct sim *s, struct node *n, struct child *c);
 
@@ -116,12 +117,32 @@ static struct child *child_of_entry(struct sim *s, int node, int64_t entry)
     return NULL;
 }
 
+/* Asked to end because of this run, a child that does not obey may still answer: too late. */
+static bool is_out_of_time(const struct node *n, const struct child *c, int64_t id)
+{
+    const struct claim *given;
+    DL_FOREACH(n->decider->slots[slot_of(n, c)].given, given)
+    {
+        if (given->id == id && given->out_of_time) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum run_end end_of(const struct node *n, const struct child *c, const struct run *r)
+{
+    return is_out_of_time(n, c, r->fence.id) ? RUN_KILLED
+           : r->outcome == OUTCOME_DONE       ? RUN_DONE
+                                              : RUN_FAILED;
+}
+
 static void answer(struct sim *s, struct node *n, struct child *c, struct run *r)
 {
     struct run was = *r;
     bool bad = was.outcome == OUTCOME_DONE && random_chance(&s->random, s->plan.rate_bad) &&
                !s->healed;
-    end_run(s, c, r, was.outcome == OUTCOME_DONE ? RUN_DONE : RUN_FAILED, bad);
+    end_run(s, c, r, end_of(n, c, r), bad);
     mail_reply(s, n, c, was.fence.id, was.outcome, bad);
     if (was.mood == MOOD_TWICE && c->pool) {
         mail_reply(s, n, c, was.fence.id, was.outcome, false);
@@ -324,7 +345,8 @@ static void obey(struct sim *s, struct node *n, struct child *c)
         for (int i = c->n_runs; i-- > 0;) {
             struct run was = c->runs[i];
             if (was.entry >= 0 && was.mood == MOOD_ANSWER && !was.session) {
-                end_run(s, c, &c->runs[i], RUN_KILLED, false); /* it comes too late */
+                c->runs[i].outcome = OUTCOME_DONE;
+                end_run(s, c, &c->runs[i], end_of(n, c, &c->runs[i]), false);
                 mail_reply(s, n, c, was.fence.id, OUTCOME_DONE, false);
             }
         }

@@ -78,7 +78,11 @@ void node_mail_presence(struct sim *s, struct node *n, bool up, bool renewed)
     if (!up || renewed) {
         node_faulted(s, n, 0);
     }
-    mail(s, n, &(struct event){.type = EVENT_PRESENCE, .up = up, .renewed = renewed},
+    mail(s, n,
+         &(struct event){.type = EVENT_PRESENCE,
+                         .up = up,
+                         .renewed = renewed,
+                         .since_ms = n->presence.pinged_us / 1000 + n->clock_ms},
          n->presence.worker);
 }
 
