@@ -35,12 +35,13 @@ void struck_await_stopped(pid_t pid, int64_t limit_ms);
  * delay when `hurry` says so. */
 void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
 
-/* All that the round wrote, as one text; free(). */
-char *struck_checksum(const struct struck *s);
+/* Remember what has ended so far: the verdict finds a change of it. */
+void struck_note_ended(struct struck *s);
 
 /* The verdict by the application's tables and the journals: nothing lost, nothing run that was
  * rolled back, no claim run twice, nothing run after its end, effects once; and every run that was
- * in vain was one of the armed process, or there was none if `excused` is false. */
+ * in vain was one of the armed process, or there was none if `excused` is false; and what was noted
+ * as ended is as it was. */
 void struck_judge(struct struck *s, bool excused);
 
 #endif

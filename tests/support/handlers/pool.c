@@ -6,8 +6,8 @@
  *   {"do": "once later", "delay_ms": 10}   later at the first attempt, else done
  *   {"do": "crash"}      abort before an answer   {"do": "exit"}   exit 0 before an answer
  *   {"do": "garbage"} {"do": "wrong"} {"do": "twice"} {"do": "silent"}   bad answers
- *   {"do": "finish"}     after "ms": insert into public.effect and tenon.finish() in one transaction,
- *                        then done
+ *   {"do": "finish"}     after "ms": insert into public.effect and tenon.finish() in one
+ *                        transaction, then done
  *
  * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
 #include "core/point.h"
