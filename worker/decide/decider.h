@@ -26,6 +26,8 @@ enum {
     LOOK_EVERY_MS = 1000, /* the ordered claim, when nothing else calls for it */
     LOOK_JITTER_MS = 250,
     CHORES_EVERY_MS = 60000,
+    CHORES_RETRY_MS = 1000,
+    UNLOCKED_FOR_MS = 10000,   /* after a lock was met: wait for none of the next */
     GATHER_PER_MS = 10,        /* tasks ended per ms from which on an exchange waits for a few */
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
@@ -190,10 +192,11 @@ struct decider {
     struct wakeups wakeups;
 
     struct exchange exchange;
-    bool in_flight, need_own, unlocked_next, failing;
-    bool stale;           /* the one in flight runs under a worker id that is given up */
-    int64_t own_again_ms; /* when to ask once more what is ours: see plan_failed() */
-    size_t outcomes_max;  /* halved while one value is bad */
+    bool in_flight, need_own, failing;
+    bool stale;                /* the one in flight runs under a worker id that is given up */
+    int64_t unlocked_until_ms; /* an application holds locks: leave such rows out */
+    int64_t own_again_ms;      /* when to ask once more what is ours: see plan_failed() */
+    size_t outcomes_max;       /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_look_ms, next_chores_ms;

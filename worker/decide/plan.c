@@ -146,7 +146,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
     x->own = d->need_own || now_ms >= d->own_again_ms;
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
-    x->unlocked = d->unlocked_next;
+    x->unlocked = now_ms < d->unlocked_until_ms;
     x->oldest = x->chores = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
     x->n_by_id = x->n_by_look = x->n_owned = 0;
@@ -233,6 +233,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
     }
     if (verdict == VERDICT_MINE) {
         /* its row was locked, or the exchange did not commit: tell the outcome again */
+        d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
         c->state = CLAIM_ENDED;
         DL_APPEND(d->ended, c);
         return;
@@ -386,7 +387,6 @@ void plan_exchanged(struct decider *d, int64_t now_ms)
 {
     struct exchange *x = &d->exchange;
     d->in_flight = false;
-    d->unlocked_next = false;
     d->retry_pause_ms = RETRY_MIN_MS;
     if (d->failing) {
         d->failing = false;
@@ -455,11 +455,14 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
     bool unknown = failure == FAILURE_UNKNOWN;
     d->in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
-    if (!halved) {
+    if (failure == FAILURE_AGAIN && x->n_finish > 0 && !x->unlocked) {
+        d->retry_ms = now_ms; /* a lock, most likely: the other form does not wait for it */
+        d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+    } else if (!halved) {
         d->retry_ms = now_ms + d->retry_pause_ms / 2 + decider_jitter(d, d->retry_pause_ms);
         d->retry_pause_ms = 2 * d->retry_pause_ms < RETRY_MAX_MS ? 2 * d->retry_pause_ms
                                                                  : RETRY_MAX_MS;
-        d->unlocked_next = true;
+        d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
     }
     if (!d->failing && !halved) {
         d->failing = true;
@@ -485,7 +488,7 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
         }
     }
     d->next_look_ms = x->n_look > 0 ? now_ms : d->next_look_ms;
-    d->next_chores_ms = x->chores ? now_ms : d->next_chores_ms;
+    d->next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->next_chores_ms;
 }
 
 int64_t plan_due(const struct decider *d, int64_t now_ms)

@@ -1,0 +1,296 @@
+/* label: e2e */
+/* timeout: 600 */
+/* Applications that keep a transaction open: what it holds delays nobody else.
+ *
+ * A stream of tasks runs, first alone, then while another session holds locks. How long after its
+ * commit a task started is told by the handlers' journal. Whatever delays everything at a time, as
+ * another program on this machine, shows in the first half, or in the test's own pauses. */
+#include "tests/support/load.h"
+#include "tests/support/working.h"
+
+#include "core/now.h"
+#include "include/tenon/tenon.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+
+enum {
+    PACE_MS = 40,       /* between two tasks of the stream */
+    HELD_EVERY = 10,    /* one in so many turns starts a task that will be held */
+    SHORT_MS = 10000,   /* how long the locks are held */
+    LONG_MS = 60000,    /* the same at night */
+    DELAY_MS = 200,     /* what may be added to a task's start */
+    WAITING_TASKS = 300 /* ready and locked, before all others in the order of claims */
+};
+
+/* What the application does to a task that is held. */
+enum { LOCKS_ROWS = 1, CANCELS = 2, FINISHES = 4, HAS_KEY = 8, DOES_ALL = 15 };
+
+struct sent {
+    int64_t id, commit_ns;
+};
+
+struct stream {
+    struct fixture *fx;
+    tenon *tenon;
+    PGconn *conn;   /* the producer's */
+    PGconn *holder; /* has an open transaction; NULL: nobody holds anything */
+    int holds;
+    int n_held[8]; /* by what was done to them, LOCKS_ROWS, CANCELS or FINISHES */
+    size_t n, cap;
+    struct sent *sent;
+    int64_t noise_ms; /* the worst pause of our own beyond what was asked for */
+};
+
+/* --- the stream ------------------------------------------------------------------------------ */
+
+static void stream_open(struct stream *s, struct fixture *fx)
+{
+    *s = (struct stream){.fx = fx, .tenon = tenon_new(fx->amqp_url)};
+    assert_non_null(s->tenon);
+    s->conn = sql_connect(fx->database_url);
+}
+
+static void stream_close(struct stream *s)
+{
+    tenon_free(s->tenon);
+    PQfinish(s->conn);
+    free(s->sent);
+}
+
+static void stream_send(struct stream *s)
+{
+    tenon_task task = TENON_TASK_INIT;
+    int64_t id = 0;
+    task.kind = "a";
+    sql_run(s->conn, "BEGIN");
+    if (tenon_enqueue(s->tenon, s->conn, &task, &id) || tenon_commit(s->tenon, s->conn)) {
+        fail_msg("%s", tenon_errmsg());
+    }
+    if (s->n == s->cap) {
+        s->cap = s->cap ? 2 * s->cap : 256;
+        s->sent = realloc(s->sent, s->cap * sizeof *s->sent);
+    }
+    s->sent[s->n++] = (struct sent){.id = id, .commit_ns = load_now_ns()};
+}
+
+static void stream_pause(struct stream *s)
+{
+    int64_t begin_ms = now_ms();
+    (void)poll(NULL, 0, PACE_MS);
+    sql_run(s->conn, "SELECT 1");
+    int64_t noise_ms = now_ms() - begin_ms - PACE_MS;
+    s->noise_ms = noise_ms > s->noise_ms ? noise_ms : s->noise_ms;
+}
+
+/* One of the ways that are chosen, another one each turn. */
+static int next_way(const struct stream *s)
+{
+    int least = 0;
+    for (int way = LOCKS_ROWS; way <= FINISHES; way <<= 1) {
+        if ((s->holds & way) && (!least || s->n_held[way] < s->n_held[least])) {
+            least = way;
+        }
+    }
+    return least;
+}
+
+/* Take hold of a held task that has started. */
+static void hold_started(struct stream *s)
+{
+    int way = next_way(s);
+    if (!way) {
+        return;
+    }
+    char *claim = sql_text(s->holder,
+                           "SELECT format('%%s/%%s/%%s/%%s', id, attempt,"
+                           " (extract(epoch FROM start_time) * 1000000)::bigint, worker_id)"
+                           " FROM tenon.task WHERE kind = 'held' AND start_time IS NOT NULL"
+                           " AND NOT id = ANY ((SELECT array_agg(id) FROM ours)::bigint[])"
+                           " LIMIT 1 FOR UPDATE SKIP LOCKED");
+    if (!claim) {
+        return;
+    }
+    if (way == CANCELS) {
+        sql_run(s->holder, "SELECT tenon.cancel(%lld)", strtoll(claim, NULL, 10));
+    } else if (way == FINISHES) {
+        sql_run(s->holder, "SELECT tenon.finish('%s')", claim);
+    }
+    sql_run(s->holder, "INSERT INTO ours VALUES (%lld)", strtoll(claim, NULL, 10));
+    s->n_held[way]++;
+    free(claim);
+}
+
+static void stream_run(struct stream *s, int64_t limit_ms)
+{
+    int64_t until_ms = now_ms() + limit_ms;
+    for (int turn = 0; now_ms() < until_ms; turn++) {
+        stream_pause(s);
+        stream_send(s);
+        if (turn % HELD_EVERY == 0 && (s->holds & ~HAS_KEY)) {
+            test_sql(s->fx, "SELECT tenon.enqueue('held')");
+        }
+        if (s->holder) {
+            hold_started(s);
+        }
+    }
+}
+
+/* The longest time from a commit to the start, of the tasks from `from` on, by the journal. */
+static int64_t worst_start_ms(const struct stream *s, size_t from)
+{
+    struct journal j;
+    int64_t worst_ns = 0;
+    journal_read(s->fx, &j);
+    for (size_t i = from; i < s->n; i++) {
+        int64_t start_ns = 0;
+        for (size_t k = 0; k < j.n && !start_ns; k++) {
+            start_ns = j.runs[k].id == s->sent[i].id ? j.runs[k].start_ns : 0;
+        }
+        if (!start_ns) {
+            fail_msg("task %lld never started", (long long)s->sent[i].id);
+        }
+        int64_t took_ns = start_ns - s->sent[i].commit_ns;
+        worst_ns = took_ns > worst_ns ? took_ns : worst_ns;
+    }
+    journal_clear(&j);
+    return worst_ns / 1000000;
+}
+
+/* --- what the application holds -------------------------------------------------------------- */
+
+/* Tasks that come before all others and can be had by nobody. */
+static void lock_waiting(struct stream *s)
+{
+    test_sql(s->fx,
+             "SELECT tenon.enqueue_many('waiting', array_fill('{}'::jsonb, ARRAY[%d]),"
+             " priority => 9, delay => '1 s')",
+             WAITING_TASKS);
+    assert_int_equal(sql_int(s->holder, "SELECT count(*) FROM (SELECT FROM tenon.task"
+                                        " WHERE kind = 'waiting' FOR UPDATE) AS t"),
+                     WAITING_TASKS);
+}
+
+static void hold_begin(struct stream *s)
+{
+    s->holder = sql_connect(s->fx->database_url);
+    sql_run(s->holder, "CREATE TEMP TABLE ours (id bigint); INSERT INTO ours VALUES (0); BEGIN");
+    if (s->holds & LOCKS_ROWS) {
+        lock_waiting(s);
+    }
+    if (s->holds & HAS_KEY) {
+        sql_run(s->holder, "SELECT tenon.enqueue('a', unique_key => 'k')");
+    }
+}
+
+static void hold_end(struct stream *s)
+{
+    sql_run(s->holder, "COMMIT");
+    PQfinish(s->holder);
+    s->holder = NULL;
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+static struct process *worker(struct fixture *fx)
+{
+    char a[256], waiting[256], held[256];
+    return TENON(fx, "worker", "--slots", "16", "--handler", handler(a, "a=pool:exec %s 8", "pool"),
+                 "--handler", handler(waiting, "waiting=pool:exec %s 8", "pool"), "--handler",
+                 handler(held, "held=%s sleep 2", "journal.sh"));
+}
+
+/* Every task ended as it was to, and ran once. */
+static void check_ends(struct stream *s)
+{
+    test_await(s->fx, LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
+    assert_int_equal(test_sql_int(s->fx, "SELECT count(*) FROM tenon.tasks WHERE state <> 'done'"),
+                     s->n_held[CANCELS]);
+    struct journal j;
+    journal_read(s->fx, &j);
+    assert_int_equal(journal_tasks(&j), j.n);
+    assert_int_equal(j.n, test_sql_int(s->fx, "SELECT count(*) FROM tenon.tasks"));
+    journal_clear(&j);
+}
+
+static void hold(struct fixture *fx, int holds, int64_t held_ms)
+{
+    struct stream s;
+    declare(fx);
+    stream_open(&s, fx);
+    s.holds = holds;
+    struct process *cleaner = TENON(fx, "cleaner"), *p = worker(fx);
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    process_await_line(p, "event=broker_up", LIMIT_MS);
+    stream_run(&s, 1000); /* until all is warm */
+    size_t alone = s.n;
+    stream_run(&s, held_ms / 2);
+    size_t locked = s.n;
+    hold_begin(&s);
+    stream_run(&s, held_ms);
+    journal_await_started(fx, s.n, LIMIT_MS);
+    size_t all = s.n;
+    hold_end(&s);
+    check_ends(&s);
+    s.n = locked;
+    int64_t alone_ms = worst_start_ms(&s, alone);
+    s.n = all;
+    int64_t locked_ms = worst_start_ms(&s, locked);
+    print_message("worst start after the commit: %lld ms alone, %lld ms while %d rows, %d"
+                  " cancellations and %d ends were held for %lld ms; noise %lld ms\n",
+                  (long long)alone_ms, (long long)locked_ms, s.n_held[LOCKS_ROWS],
+                  s.n_held[CANCELS], s.n_held[FINISHES], (long long)held_ms, (long long)s.noise_ms);
+    assert_in_range(locked_ms, 0, alone_ms + DELAY_MS + s.noise_ms);
+    for (int way = LOCKS_ROWS; way <= FINISHES; way <<= 1) {
+        assert_true(!(holds & way) || s.n_held[way] >= 3);
+    }
+    stream_close(&s);
+    end_well(cleaner);
+    end_well(p);
+}
+
+static void test_all_kinds_of_locks_at_once(void **state)
+{
+    hold(*state, DOES_ALL, SHORT_MS);
+}
+
+static void each_alone(void **state, int holds)
+{
+    if (!load_is_long()) {
+        skip();
+    }
+    hold(*state, holds, LONG_MS);
+}
+
+static void test_row_locks(void **state)
+{
+    each_alone(state, LOCKS_ROWS);
+}
+
+static void test_cancellations(void **state)
+{
+    each_alone(state, CANCELS);
+}
+
+static void test_ends(void **state)
+{
+    each_alone(state, FINISHES);
+}
+
+static void test_a_unique_key(void **state)
+{
+    each_alone(state, HAS_KEY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_all_kinds_of_locks_at_once),
+        WITH_SERVERS(test_row_locks),
+        WITH_SERVERS(test_cancellations),
+        WITH_SERVERS(test_ends),
+        WITH_SERVERS(test_a_unique_key),
+    };
+    return RUN_GROUP(tests);
+}
