@@ -387,7 +387,8 @@ static void check_known(struct sim *s, const struct row *r)
 
 static bool is_free_for(const struct sim *s, const struct node *n, const struct row *r)
 {
-    return node_is_well(s, n, STARVING_US) && serves(n, r->now.kind, node_ms(s, n)) &&
+    bool starts = s->now_us - n->child_fault_us >= STARVING_US; /* its handlers need not rest */
+    return starts && node_is_well(s, n, STARVING_US) && serves(n, r->now.kind, node_ms(s, n)) &&
            plan_capacity(n->decider) > 0 && worker_is(s, n->worker, WORKER_ALIVE, 0);
 }
 
@@ -427,7 +428,10 @@ static void check_zombies(struct sim *s, const struct node *n)
 static void check_absent(struct sim *s, const struct node *n)
 {
     const struct decider *d = n->decider;
-    if (n->up && !n->frozen && !d->present && s->now_us - n->calm_since_us > 25000000) {
+    if (!n->up || n->frozen || d->present || s->now_us - n->thawed_us < 100000) {
+        return;
+    }
+    if (node_ms(s, n) - d->absent_since_ms > PRESENCE_GRACE_MS + 1000) {
         for (int i = 0; i < d->n_slots; i++) {
             check_that(s, d->slots[i].n_given == 0 || d->slots[i].state == SLOT_STOPPING,
                        "worker %d has no presence, and goes on with its tasks", n->index);

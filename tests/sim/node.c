@@ -92,17 +92,29 @@ void node_exchanged(struct sim *s, struct node *n, const struct request *r)
     node_mail(s, n, &(struct event){.type = EVENT_EXCHANGED});
 }
 
+static const char *event_word(enum event_type type)
+{
+    static const char *const words[] = {[EVENT_WAKEUPS] = "wakeups",
+                                        [EVENT_BROKER] = "broker",
+                                        [EVENT_PRESENCE] = "presence",
+                                        [EVENT_EXCHANGED] = "exchanged",
+                                        [EVENT_EXCHANGE_FAILED] = "exchange failed",
+                                        [EVENT_CHILD_READY] = "child ready",
+                                        [EVENT_REPLY] = "reply",
+                                        [EVENT_CHILD_GONE] = "child gone",
+                                        [EVENT_STOP] = "stop"};
+    size_t n = sizeof words / sizeof *words;
+    return (size_t)type < n && words[type] ? words[type] : "of another kind";
+}
+
 static void trace_event(struct sim *s, const struct node *n, const struct event *e)
 {
-    static const char *const words[] = {"wakeups",   "broker",          "presence",
-                                        "exchanged", "exchange failed", "child ready",
-                                        "reply",     "child gone",      "stop"};
     if (e->type == EVENT_WAKEUPS) {
         TRACE(s, "worker %d: %zu wakeups, first %lld, last tag %llu", n->index, e->n,
               (long long)e->ids[0], (unsigned long long)e->last_tag);
     } else {
-        TRACE(s, "worker %d: event %s up %d renewed %d slot %d id %lld", n->index, words[e->type],
-              e->up, e->renewed, e->slot, (long long)e->id);
+        TRACE(s, "worker %d: event %s up %d renewed %d slot %d id %lld", n->index,
+              event_word(e->type), e->up, e->renewed, e->slot, (long long)e->id);
     }
 }
 
@@ -401,6 +413,7 @@ static void thaw(struct sim *s, int node, int64_t incarnation)
     if (!is_gone(s, node, incarnation) && n->frozen) {
         TRACE(s, "worker %d: thawed", node);
         n->frozen = n->planned = false;
+        n->thawed_us = s->now_us;
         n->consumer.planned = false;
         node_faulted(s, n, 0);
         consumer_order(s, n);

@@ -19,7 +19,7 @@ static void draw_sizes(struct plan *p, struct random *r)
     p->active_us = random_log(r, 500, 30000) * 1000;
     p->hop_us = random_log(r, 50, 4000);
     p->turn_us = random_log(r, 10, 2000);
-    p->run_us = random_log(r, 1, 8000) * 1000;
+    p->run_us = random_log(r, 1, 30000) * 1000;
     p->hold_us = random_log(r, 1, 1000) * 1000;
 }
 
