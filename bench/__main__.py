@@ -11,7 +11,7 @@ import limits
 import rivals
 import sizes
 import workloads
-from process import family_cpu_s
+from process import family_cpu_s, machine_busy_percent
 from record import Record, say, table
 from servers import POSTGRES, Servers
 from tenon import Tenon
@@ -26,6 +26,7 @@ class Bench:
         self.sizes = sizes.QUICK if arguments.quick else sizes.FULL
         self.quick = arguments.quick
         self.record = Record(arguments.json)
+        self.busy_percent = machine_busy_percent(0.5 if arguments.quick else 5)
         self.build = os.path.abspath(arguments.build)
         self.servers = Servers(f"{self.build}/tenon")
         self.tenon = Tenon(self.build, self.servers)
@@ -53,7 +54,8 @@ def facts(b):
             "modified": git("status", "--porcelain", "--untracked-files=no") != "",
             "cpus": os.cpu_count(), "processor": processor(), "kernel": platform.release(),
             "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-            "quick": b.quick, "load_before": round(os.getloadavg()[0], 2), "settings": POSTGRES,
+            "quick": b.quick, "command": os.environ.get("BENCH_COMMAND", "bench"),
+            "busy_before_percent": round(b.busy_percent, 1), "settings": POSTGRES,
             "versions": b.servers.versions()}
 
 

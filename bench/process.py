@@ -54,3 +54,18 @@ def wait_cpu_s(process, timeout_s):
         time.sleep(0.002)
     process.kill()
     raise subprocess.TimeoutExpired(process.args, timeout_s)
+
+
+def machine_busy_percent(seconds):
+    """How busy all processors are, over the next so many seconds."""
+    before = cpu_ticks()
+    time.sleep(seconds)
+    after = cpu_ticks()
+    return 100 * (after[0] - before[0]) / max(1, after[1] - before[1])
+
+
+def cpu_ticks():
+    """(ticks in which processors worked, all ticks)"""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = [int(x) for x in file.readline().split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)

@@ -5,7 +5,8 @@ FULL = SimpleNamespace(
     drain=(50000, 200000), bulk=200000, latency=500, sustained_s=15, producers=(4, 16), held_s=60, held_slice_s=10,
     held_drain=100000, scheduled=100000, scheduled_ahead_s=4, retries=20000,
     exec=3000, python=30000, c=50000,
-    scale=100000, workers=(1, 2, 4, 8), queues=(1, 10, 100), backlogs=(10000, 100000, 1000000, 3000000), backlog_part=50000,
+    scale=100000, workers=(1, 2, 4, 8), queues=(1, 10, 100),
+    backlogs=(10000, 100000, 1000000, 3000000), backlog_part=50000,
     idle_s=20, footprint=1000000, footprint_drain=50000, single=2000,
     pgbench_s=8, limit_messages=200000)
 

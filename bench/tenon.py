@@ -65,11 +65,10 @@ class Tenon:
                 program.stop()
 
     def warm_up(self):
-        """Until a task has run; the first ones start the children and prepare the statements."""
-        for _ in range(5):
-            self.enqueue_sql(20)
+        """The first tasks start the children, prepare the statements and open the producers' way."""
+        for _ in range(3):
+            self.produce(1, tasks=50)
             self.wait_until_done(30)
-            time.sleep(0.1)
 
     def enqueue_sql(self, n, queue=None, run_at=None, announced=True, kind="noop"):
         """Bulk inserts of 10,000 with payload {}, made in the server."""
