@@ -283,10 +283,74 @@ static void test_a_unique_key(void **state)
     each_alone(state, HAS_KEY);
 }
 
+/* --- a session that read the history and stays ----------------------------------------------- */
+
+static void old_partition(struct fixture *fx, const char *day)
+{
+    test_sql(fx,
+             "CREATE TABLE tenon.finished_%s (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING"
+             " CONSTRAINTS); ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_%s"
+             " FOR VALUES FROM (date '%s') TO (date '%s' + 1)",
+             day, day, day, day);
+}
+
+/* Partitions: of old days, of which a DETACH is pending, and of the days to come. */
+static void assert_partitions(struct fixture *fx, int old, int pending, int ahead)
+{
+    char *got = test_sql_text(
+        fx, "SELECT format('%%s %%s %%s', count(*) FILTER (WHERE c.relname < 'finished_20200109'),"
+            " count(*) FILTER (WHERE i.inhdetachpending),"
+            " count(*) FILTER (WHERE c.relname > 'finished_20200109'))"
+            " FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid"
+            " WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname ~ '^finished_[0-9]{8}$'");
+    char want[64];
+    (void)snprintf(want, sizeof want, "%d %d %d", old, pending, ahead);
+    assert_string_equal(got, want);
+    free(got);
+}
+
+static void clean_once(struct fixture *fx)
+{
+    free(TENON_RUN(fx, 0, "cleaner", "--once"));
+}
+
+static void test_a_reader_of_the_history_that_stays(void **state)
+{
+    struct fixture *fx = *state;
+    struct stream s;
+    declare(fx);
+    old_partition(fx, "20200101");
+    old_partition(fx, "20200102");
+    test_sql(fx, "DO $$ BEGIN EXECUTE 'DROP TABLE tenon.finished_' || to_char(clock_timestamp()"
+                 " AT TIME ZONE 'UTC' + interval '7 days', 'YYYYMMDD'); END $$");
+    PGconn *reader = sql_connect(fx->database_url);
+    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.finished");
+    struct process *p = worker(fx);
+    process_await_line(p, "event=broker_up", LIMIT_MS);
+    stream_open(&s, fx);
+    stream_run(&s, 500);
+    for (int i = 0; i < 2; i++) { /* again: the pending one is in its way */
+        clean_once(fx);
+        assert_partitions(fx, 2, 1, 9);
+        stream_run(&s, 500);
+    }
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %zu, count(*) FROM tenon.finished", s.n);
+    assert_int_equal(sql_int(reader, "SELECT count(*) FROM tenon.finished"), s.n);
+    assert_partitions(fx, 2, 1, 9);
+    sql_run(reader, "COMMIT");
+    clean_once(fx);
+    assert_partitions(fx, 0, 0, 9);
+    check_ends(&s);
+    PQfinish(reader);
+    stream_close(&s);
+    end_well(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_all_kinds_of_locks_at_once),
+        WITH_SERVERS(test_a_reader_of_the_history_that_stays),
         WITH_SERVERS(test_row_locks),
         WITH_SERVERS(test_cancellations),
         WITH_SERVERS(test_ends),
