@@ -339,14 +339,43 @@ bool db_exec(struct db *db, const struct statement *statement, const char *const
     return true;
 }
 
+/* Not PQexec(), which waits for a server that stopped answering until the kernel gives up. */
+static bool run_script(struct db *db, const char *text, int64_t limit_ms, struct fault *f)
+{
+    int64_t deadline_ms = now_ms() + limit_ms;
+    bool ok = true;
+    if (db->broken) {
+        return fault_set(f, FAULT_RETRY, "the session is closed");
+    }
+    if (!PQsendQuery(db->conn, text)) {
+        return fault_of_conn(db, f);
+    }
+    if (!db_flush(db, deadline_ms, f)) {
+        return false;
+    }
+    for (PGresult *result = NULL;;) {
+        if (!next_result(db, deadline_ms, &result, f)) {
+            return false;
+        }
+        if (!result) {
+            return ok;
+        }
+        ExecStatusType status = PQresultStatus(result);
+        if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+            ok = fault_of_result(db, result, f);
+        }
+        PQclear(result);
+    }
+}
+
 bool db_script(struct db *db, const char *text, struct fault *f)
 {
-    PGresult *result = PQexec(db->conn, text);
-    ExecStatusType status = PQresultStatus(result);
-    bool ok = status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK ||
-              fault_of_result(db, result, f);
-    PQclear(result);
-    return ok;
+    return run_script(db, text, DB_ANSWER_LIMIT_MS, f);
+}
+
+bool db_script_long(struct db *db, const char *text, struct fault *f)
+{
+    return run_script(db, text, DB_LONG_LIMIT_MS, f);
 }
 
 bool db_is_open(const struct db *db)
@@ -454,8 +483,10 @@ static PGconn *connect_to(const char *url, const char *name)
 static bool session_set_up(struct db *db, enum db_kind kind, struct fault *f)
 {
     const char *own = kind == DB_HOT ? session_hot : kind == DB_PRESENCE ? session_presence : "";
-    return db_script(db, session_common, f) && (!*own || db_script(db, own, f)) &&
-           (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f));
+    int64_t limit_ms = DB_CONNECT_LIMIT_S * 1000;
+    return (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f)) &&
+           run_script(db, session_common, limit_ms, f) &&
+           (!*own || run_script(db, own, limit_ms, f));
 }
 
 /* libpq quotes what it cannot read, password and all; only an option's name may be repeated. */

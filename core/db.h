@@ -13,10 +13,11 @@
 #include <stdint.h>
 
 enum {
-    DB_CONNECT_LIMIT_S = 5,
+    DB_CONNECT_LIMIT_S = 5,        /* to connect to one host, and again to set the session up */
     DB_STATEMENT_LIMIT_MS = 15000, /* statement_timeout of every session */
     DB_LOCK_LIMIT_MS = 100,        /* lock_timeout of every session but a setup's */
-    DB_ANSWER_LIMIT_MS = 20000,    /* how long db_exec() waits for an answer */
+    DB_ANSWER_LIMIT_MS = 20000,    /* how long db_exec() and db_script() wait for an answer */
+    DB_LONG_LIMIT_MS = 86400000,   /* how long db_script_long() does */
     DB_IDLE_LIMIT_MS = 30000,      /* idle_session_timeout of a presence session */
 };
 
@@ -55,8 +56,10 @@ MUST_CHECK bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t
 MUST_CHECK bool db_exec(struct db *db, const struct statement *statement, const char *const *params,
                         int n_params, struct rows **ret, struct fault *f);
 
-/* Run a text of several statements, as in psql; for migrations and BEGIN/COMMIT. */
+/* Run a text of several statements, as in psql: SET, LISTEN, BEGIN/COMMIT; the long one is for
+ * migrations and for locks that setup waits for. */
 MUST_CHECK bool db_script(struct db *db, const char *text, struct fault *f);
+MUST_CHECK bool db_script_long(struct db *db, const char *text, struct fault *f);
 
 /* False after a fault that broke the session. */
 bool db_is_open(const struct db *db);

@@ -5,6 +5,7 @@
 #include "core/point.h"
 #include "core/statements.h"
 #include "worker/statements.h"
+#include "worker/thread.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ struct exchanger {
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
 
-    bool forgets_history; /* done tasks are not kept */
+    bool forgets_history;    /* done tasks are not kept */
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
 
@@ -466,10 +467,10 @@ void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_i
     (void)pthread_mutex_unlock(&e->mutex);
 }
 
-void exchanger_close(struct exchanger *e)
+bool exchanger_close(struct exchanger *e)
 {
     if (!e) {
-        return;
+        return true;
     }
     (void)pthread_mutex_lock(&e->mutex);
     e->quit = true;
@@ -478,7 +479,9 @@ void exchanger_close(struct exchanger *e)
     }
     (void)pthread_cond_signal(&e->wake);
     (void)pthread_mutex_unlock(&e->mutex);
-    (void)pthread_join(e->thread, NULL);
+    if (!thread_join(e->thread, EXCHANGER_CLOSE_LIMIT_MS)) {
+        return false;
+    }
     db_close(e->db);
     for (size_t i = 0; i < TEXTS; i++) {
         buf_clear(&e->texts[i]);
@@ -486,4 +489,5 @@ void exchanger_close(struct exchanger *e)
     (void)pthread_cond_destroy(&e->wake);
     (void)pthread_mutex_destroy(&e->mutex);
     free(e);
+    return true;
 }

@@ -6,7 +6,8 @@
 #include "worker/mailbox.h"
 
 enum {
-    EXCHANGE_LIMIT_MS = 20000,           /* an exchange without an answer for so long is given up */
+    EXCHANGE_LIMIT_MS = 20000, /* an exchange without an answer for so long is given up */
+    EXCHANGER_CLOSE_LIMIT_MS = 1000,
     EXCHANGE_TEXT_BYTES_MAX = 256 << 20, /* all results of one exchange together */
     WORKER_ID_BYTES = 37,
 };
@@ -28,7 +29,8 @@ MUST_CHECK bool exchanger_open(const struct exchanger_settings *settings, struct
 /* Run `x` for this worker id; `x` belongs to the thread until it answers by mail. */
 void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_id);
 
-/* End the thread; a statement that hangs is cut off. NULL is fine. */
-void exchanger_close(struct exchanger *e);
+/* End the thread; a statement that hangs is cut off. NULL is fine.
+ *   false   it still tries to connect after EXCHANGER_CLOSE_LIMIT_MS: end the process */
+bool exchanger_close(struct exchanger *e);
 
 #endif

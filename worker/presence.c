@@ -5,6 +5,7 @@
 #include "core/point.h"
 #include "core/schema.h"
 #include "worker/statements.h"
+#include "worker/thread.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -139,14 +140,28 @@ static bool take_lock(struct presence *p, struct fault *f)
     return true;
 }
 
+/* A new session; presence_close() may cut it off. */
+static bool connect_session(struct presence *p, struct fault *f)
+{
+    struct db *db = NULL;
+    (void)pthread_mutex_lock(&p->mutex);
+    db_close(p->db);
+    p->db = NULL;
+    (void)pthread_mutex_unlock(&p->mutex);
+    if (!db_open(p->settings.url, DB_PRESENCE, "tenon worker presence", &db, f)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    p->db = db;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return !is_quitting(p) || fault_set(f, FAULT_RETRY, "the worker stops");
+}
+
 /* Connect and be alive again; `*ret_renewed` when that took a new worker id. */
 static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 {
     char state[16] = "";
-    db_close(p->db);
-    p->db = NULL;
-    if (!db_open(p->settings.url, DB_PRESENCE, "tenon worker presence", &p->db, f) ||
-        !schema_check(p->db, f)) {
+    if (!connect_session(p, f) || !schema_check(p->db, f)) {
         return false;
     }
     if (p->worker_id[0] && (!take_lock(p, f) || !read_state(p, state, f))) {
@@ -202,9 +217,12 @@ static bool keep_up(struct presence *p, bool drain, struct fault *f)
     return true;
 }
 
-static void come_back(struct presence *p)
+/* Why it is not back yet is told when it is something new: a person may have to mend it. */
+static void come_back(struct presence *p, const struct fault *lost)
 {
+    char told[FAULT_TEXT_BYTES_MAX];
     int64_t pause = PRESENCE_RECONNECT_MIN_MS;
+    (void)snprintf(told, sizeof told, "%s", lost->text);
     while (!is_quitting(p)) {
         struct fault f = {0};
         bool renewed = false;
@@ -212,6 +230,10 @@ static void come_back(struct presence *p)
             p->drained = false;
             report(p, true, renewed, p->worker_id);
             return;
+        }
+        if (strcmp(told, f.text) != 0) {
+            (void)snprintf(told, sizeof told, "%s", f.text);
+            report(p, false, false, f.text);
         }
         pause_ms(p, pause / 2 + (int64_t)now_jitter((uint64_t)pause));
         pause = 2 * pause < PRESENCE_RECONNECT_MAX_MS ? 2 * pause : PRESENCE_RECONNECT_MAX_MS;
@@ -233,7 +255,7 @@ static void *presence_thread(void *arg)
         struct fault f = {0};
         if (!keep_up(p, drain, &f)) {
             report(p, false, false, f.text);
-            come_back(p);
+            come_back(p, &f);
         }
         (void)pthread_mutex_lock(&p->mutex);
     }
@@ -291,19 +313,35 @@ void presence_drain(struct presence *p)
     leave_word(p, true);
 }
 
-void presence_close(struct presence *p)
+static bool end_thread(struct presence *p)
 {
-    if (!p) {
-        return;
-    }
     (void)pthread_mutex_lock(&p->mutex);
     p->quit = true;
     (void)pthread_cond_signal(&p->wake);
     (void)pthread_mutex_unlock(&p->mutex);
-    (void)pthread_join(p->thread, NULL);
+    if (thread_join(p->thread, PRESENCE_LEAVE_LIMIT_MS)) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    if (p->db) {
+        db_cut(p->db);
+    }
+    (void)pthread_mutex_unlock(&p->mutex);
+    return thread_join(p->thread, PRESENCE_CUT_LIMIT_MS);
+}
+
+bool presence_close(struct presence *p)
+{
+    if (!p) {
+        return true;
+    }
+    if (!end_thread(p)) {
+        return false;
+    }
     struct fault ignored = {0}; /* the cleaner sees the free lock anyway */
     if (p->db && db_is_open(p->db) && !POINT_FAILS(leave_due, &ignored)) {
         (void)set_state(p, "left", PRESENCE_LEAVE_LIMIT_MS, &ignored);
     }
     presence_free(p);
+    return true;
 }

@@ -14,6 +14,7 @@ enum {
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
+    PRESENCE_CUT_LIMIT_MS = 250,    /* for the thread's end, after its session was cut off */
 };
 
 struct presence;
@@ -25,8 +26,7 @@ struct presence_settings {
     const struct handler *handlers;
     int n_handlers;
     int slots;
-    struct mailbox
-        *mailbox; /* gets PRESENCE; its text is the worker's id, or why presence was lost */
+    struct mailbox *mailbox; /* gets PRESENCE; its text is the worker's id, or why it is not held */
 };
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
@@ -38,7 +38,8 @@ MUST_CHECK bool presence_open(const struct presence_settings *settings, struct p
 void presence_ping(struct presence *p);
 void presence_drain(struct presence *p); /* the worker claims nothing any more */
 
-/* The worker's row says "left", the lock goes. NULL is fine. */
-void presence_close(struct presence *p);
+/* The worker's row says "left", the lock goes. NULL is fine.
+ *   false   the thread still tries to connect after the limits above: end the process */
+bool presence_close(struct presence *p);
 
 #endif

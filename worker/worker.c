@@ -184,13 +184,17 @@ static void log_start(const struct worker *w)
               LOG_NUM("handlers", w->handlers.n));
 }
 
-static void close_all(struct worker *w)
+/* False: a thread hangs in a connect and may still use what is left; the process must end. */
+static bool close_all(struct worker *w)
 {
     consumer_close(w->loop.consumer, CLOSE_LIMIT_MS);
-    exchanger_close(w->loop.exchanger);
+    bool ended = exchanger_close(w->loop.exchanger);
     children_clear(&w->children); /* before the presence: then others may start what they ran */
-    presence_close(w->loop.presence);
+    ended = presence_close(w->loop.presence) && ended;
     guard_stop();
+    if (!ended) {
+        return false;
+    }
     decider_free(w->loop.decider);
     if (w->mailbox.fd > 0) {
         mailbox_clear(&w->mailbox);
@@ -200,6 +204,8 @@ static void close_all(struct worker *w)
     }
     handlers_clear(&w->handlers);
     free(w->queues);
+    free(w);
+    return true;
 }
 
 int worker_main(const struct options *o)
@@ -229,10 +235,12 @@ int worker_main(const struct options *o)
             code = 1;
         }
     }
-    close_all(w);
-    free(w);
+    bool closed = close_all(w);
     if (code == 0) {
         log_event(LOG_INFO, LOG_EVENT("worker_stopped"));
+    }
+    if (!closed) {
+        _exit(code);
     }
     return code;
 }

@@ -26,6 +26,7 @@ struct proxy_rules {
     atomic_int bytes_per_s[WAYS];
     atomic_int cut_way;
     atomic_int_fast64_t cut_bytes;
+    atomic_bool cut_hangs;
     atomic_int cuts_left;
     atomic_int break_how, breaks_wanted, breaks_done;
 
@@ -44,7 +45,8 @@ struct flow {
 
 struct connection {
     int fd[WAYS]; /* fd[way] is where that way's bytes go: the server's socket, the client's */
-    bool deaf;    /* half open: only the client's socket is left */
+    bool deaf;    /* nothing passes any more: it hangs, or only the client's socket is left */
+    bool hangs;   /* at its limit, instead of being closed */
     struct flow flow[WAYS];
 };
 
@@ -96,11 +98,11 @@ static void end(struct server *s, size_t i, enum proxy_break how)
 
 static void half_open(struct connection *c)
 {
-    if (!c->deaf) {
+    if (c->fd[PROXY_TO_SERVER] >= 0) {
         (void)close(c->fd[PROXY_TO_SERVER]);
         c->fd[PROXY_TO_SERVER] = -1;
-        c->deaf = true;
     }
+    c->deaf = true;
 }
 
 /* Blocking: the server is on this machine. */
@@ -122,6 +124,7 @@ static void set_limits(struct server *s, struct connection *c)
     if (s->rules->cuts_left > 0) {
         s->rules->cuts_left--;
         c->flow[s->rules->cut_way].limit = s->rules->cut_bytes;
+        c->hangs = s->rules->cut_hangs;
     }
 }
 
@@ -189,14 +192,15 @@ static bool give(struct server *s, struct connection *c, int way)
     memmove(f->data, f->data + sent, f->len);
     if (f->limit >= 0 && f->passed >= f->limit) {
         s->rules->cut++;
-        return false;
+        c->deaf = c->hangs;
+        return c->deaf;
     }
     return !(f->eof && f->len == 0);
 }
 
 static bool pass(struct server *s, struct connection *c)
 {
-    for (int way = 0; way < WAYS; way++) {
+    for (int way = 0; !c->deaf && way < WAYS; way++) {
         if (!s->rules->stalled[way] && (!take(c, way) || !give(s, c, way))) {
             return false;
         }
@@ -322,12 +326,23 @@ void proxy_door(struct proxy *p, enum proxy_door door)
     p->rules->door = (int)door;
 }
 
-void proxy_cut_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n)
+static void limit_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n, bool hangs)
 {
     p->rules->cuts_left = 0;
     p->rules->cut_way = (int)way;
     p->rules->cut_bytes = bytes;
+    p->rules->cut_hangs = hangs;
     p->rules->cuts_left = n;
+}
+
+void proxy_cut_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n)
+{
+    limit_next(p, way, bytes, n, false);
+}
+
+void proxy_hang_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n)
+{
+    limit_next(p, way, bytes, n, true);
 }
 
 void proxy_stall(struct proxy *p, enum proxy_way way, bool stalled)

@@ -40,6 +40,9 @@ void proxy_door(struct proxy *p, enum proxy_door door);
 /* The next `n` connections are each closed after so many bytes of that way; later ones are not. */
 void proxy_cut_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n);
 
+/* The same, but they stay open and pass nothing on any more, either way. */
+void proxy_hang_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n);
+
 /* All connections, also later ones: pass nothing on; pass on so many bytes a second, 0 = all. */
 void proxy_stall(struct proxy *p, enum proxy_way way, bool stalled);
 void proxy_throttle(struct proxy *p, enum proxy_way way, int bytes_per_s);
@@ -47,7 +50,7 @@ void proxy_throttle(struct proxy *p, enum proxy_way way, int bytes_per_s);
 /* Break every connection there is; returns when it is done. */
 void proxy_break(struct proxy *p, enum proxy_break how);
 
-/* Connections so far, those that were cut, and bytes of that way over all connections. */
+/* Connections so far, those that were cut or hang, and bytes of that way over all connections. */
 int proxy_accepted(const struct proxy *p);
 int proxy_cut(const struct proxy *p);
 int64_t proxy_bytes(const struct proxy *p, enum proxy_way way);

@@ -183,11 +183,13 @@ static void stop(struct decider *d, int64_t now_ms)
 
 static void presence(struct decider *d, const struct event *e, int64_t now_ms)
 {
-    d->present = e->up;
     if (!e->up) {
-        d->absent_since_ms = e->since_ms;
+        /* told again with another reason: it is absent since the first */
+        d->absent_since_ms = d->present ? e->since_ms : d->absent_since_ms;
+        d->present = false;
         return;
     }
+    d->present = true;
     if (!e->renewed) {
         return;
     }
