@@ -74,24 +74,10 @@ static enum fault_code code_of_state(const char *state)
     return FAULT_BUG;
 }
 
-/* libpq's messages have several lines, a fault has one: "x\n\ty\n" becomes "x; y". */
-static void text_line(char *text)
-{
-    size_t len = strlen(text);
-    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' ')) {
-        text[--len] = '\0';
-    }
-    for (char *c = strchr(text, '\n'); c; c = strchr(c, '\n')) {
-        *c = c[1] == '\t' ? ';' : ' ';
-        c[1] = c[1] == '\t' ? ' ' : c[1];
-    }
-}
-
 static bool fault_of_conn(struct db *db, struct fault *f)
 {
     db->broken = true;
     (void)fault_set(f, FAULT_RETRY, "%s", PQerrorMessage(db->conn));
-    text_line(f->text);
     return false;
 }
 
@@ -506,7 +492,6 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     if (!options) {
         (void)fault_set(f, FAULT_CONFIG, "the database URL cannot be read: %s",
                         wrong ? harmless(wrong) : "out of memory");
-        text_line(f->text);
         PQfreemem(wrong);
         return false;
     }
@@ -521,7 +506,6 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     if (PQstatus(db->conn) != CONNECTION_OK) {
         const char *text = PQerrorMessage(db->conn);
         (void)fault_set(f, code_of_login(text), "could not connect to PostgreSQL: %s", text);
-        text_line(f->text);
         db_close(db);
         return false;
     }

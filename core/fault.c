@@ -4,6 +4,24 @@
 #include <stdio.h>
 #include <string.h>
 
+/* libpq's messages have several lines, and a user's value may hold anything; a fault has one line:
+ * "x\n\ty\n" becomes "x; y". */
+static void text_line(char *text)
+{
+    size_t len = strlen(text);
+    while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == ' ')) {
+        text[--len] = '\0';
+    }
+    for (char *c = text; *c; c++) {
+        if (*c == '\n') {
+            *c = c[1] == '\t' ? ';' : ' ';
+            c[1] = c[1] == '\t' ? ' ' : c[1];
+        } else if ((unsigned char)*c < ' ' || *c == 127) {
+            *c = '?'; /* a terminal could take it for an order */
+        }
+    }
+}
+
 bool fault_set(struct fault *f, enum fault_code code, const char *fmt, ...)
 {
     if (f->code != FAULT_NONE) {
@@ -13,6 +31,7 @@ bool fault_set(struct fault *f, enum fault_code code, const char *fmt, ...)
     va_start(args, fmt);
     (void)vsnprintf(f->text, sizeof f->text, fmt, args);
     va_end(args);
+    text_line(f->text);
     f->code = code;
     f->sqlstate[0] = '\0';
     return false;
@@ -25,6 +44,8 @@ bool fault_add(struct fault *f, const char *fmt, ...)
     va_start(args, fmt);
     int n = vsnprintf(context, sizeof context, fmt, args);
     va_end(args);
+    text_line(context);
+    n = n < 0 || (size_t)n >= sizeof context ? n : (int)strlen(context);
     if (n < 0 || (size_t)n + 3 > sizeof context) {
         return false;
     }

@@ -32,7 +32,8 @@ struct fault {
     char text[FAULT_TEXT_BYTES_MAX];
 };
 
-/* Set `f` unless it holds a fault already. Always returns false, so that a caller can return it. */
+/* Set `f` unless it holds a fault already. The text becomes one line without control characters.
+ * Always returns false, so that a caller can return it. */
 bool fault_set(struct fault *f, enum fault_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Put "what was being done: " in front of a fault that is set. Always returns false. */

@@ -28,6 +28,15 @@ static void test_callers_add_in_front(void **state)
     assert_int_equal(f.code, FAULT_RETRY);
 }
 
+static void test_a_text_is_one_line(void **state)
+{
+    (void)state;
+    struct fault f = {0};
+    (void)fault_set(&f, FAULT_RETRY, "%s", "server closed\n\tThis probably means\nthe end \n\n");
+    (void)fault_add(&f, "queue \"%s\"", "a\r\033[2J\n");
+    assert_string_equal(f.text, "queue \"a??[2J \": server closed; This probably means the end");
+}
+
 static void test_clear(void **state)
 {
     (void)state;
@@ -101,13 +110,10 @@ static void test_exit_codes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_first_fault_wins),
-        cmocka_unit_test(test_callers_add_in_front),
-        cmocka_unit_test(test_clear),
-        cmocka_unit_test(test_long_texts_are_cut),
-        cmocka_unit_test(test_long_prefixes),
-        cmocka_unit_test(test_every_code_has_a_word),
-        cmocka_unit_test(test_exit_codes),
+        cmocka_unit_test(test_first_fault_wins),      cmocka_unit_test(test_callers_add_in_front),
+        cmocka_unit_test(test_a_text_is_one_line),    cmocka_unit_test(test_clear),
+        cmocka_unit_test(test_long_texts_are_cut),    cmocka_unit_test(test_long_prefixes),
+        cmocka_unit_test(test_every_code_has_a_word), cmocka_unit_test(test_exit_codes),
     };
     return RUN_GROUP(tests);
 }
