@@ -30,6 +30,7 @@
     X(worker_registered, "the row is there, its lock is free")                                     \
     X(worker_locked, "the lock is held, nothing else is open")                                     \
     X(exchange_planned, "the exchange is made up, not yet sent")                                   \
+    X(finish_planned, "the same, and it finishes tasks")                                           \
     X(hot_sent, "a batch is sent, its answer is not read; the cleaner's too")                      \
     X(exchange_committed, "the answer is there, nobody has looked at it")                          \
     X(finish_committed, "the same, and it finished tasks")                                         \

@@ -58,7 +58,8 @@ struct point_plan {
 };
 
 static const struct point_plan plans[] = {
-    {"exchange_committed", WORKER, 3, CLAIMS | CAN_FAIL, FREEZE},
+    {"finish_planned", WORKER, 2, CLAIMS, FREEZE},
+    {"exchange_committed", WORKER, 3, CLAIMS | CAN_FAIL, FAIL},
     {"task_written", WORKER, 5, CLAIMS, FREEZE},
     {"producer_committing", PRODUCER, 10, 0, FREEZE},
     {"producer_inserted", PRODUCER, 10, 0, EXIT},
@@ -203,6 +204,7 @@ static void start_flow(const struct round *r, const char *const *env)
 {
     const struct flow_settings settings = {.kind = r->plan->who == EXEC_WORKER ? "b" : "a",
                                            .timeout_ms = r->plan->who == HANDLER ? 2000 : 0,
+                                           .again_ms = r->action == FREEZE ? 300 : 0,
                                            .env = env};
     flow_start(&lane.flow, lane.fx, &settings);
 }
@@ -313,6 +315,9 @@ static void await_row(const struct round *r, const struct process *p)
 static void revive_worker(const struct round *r, struct struck *s, struct process *p)
 {
     await_row(r, p);
+    if (r->plan->who != EXEC_WORKER) {
+        struck_await_elsewhere(s, LIMIT_MS);
+    }
     revive(s, p);
     if (r->plan->who != STOPPED) {
         test_await(lane.fx, REVIVED_MS,
@@ -338,6 +343,7 @@ static void strike_worker(const struct round *r)
         check_process(r, p);
     }
     if (r->action == FREEZE) {
+        struck_note_claims(&s, p->pid);
         revive_worker(r, &s, p);
     }
     struck_await_ended(&s, false, ENDED_MS);

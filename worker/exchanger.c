@@ -395,6 +395,9 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
                "the results are too large, or there is no memory");
         return;
     }
+    if (x->n_finish > 0) {
+        POINT(finish_planned);
+    }
     if (POINT_FAILS(exchange_planned, &f) ||
         !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
         report_fault(e, &f);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { POLL_MS = 5, PAUSE_MS = 8, ROLLED_BACK_EVERY = 8, MIX = 5, TEXT_BYTES = 512 };
+enum { POLL_MS = 5, PAUSE_MS = 8, ROLLED_BACK_EVERY = 8, MIX = 5, TEXT_BYTES = 256 };
 
 struct producer {
     struct flow *flow;
@@ -41,14 +41,17 @@ static bool execute(PGconn *conn, const char *text)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
-static const char *payload_of(const struct producer *p)
+static const char *payload_of(const struct producer *p, char text[TEXT_BYTES])
 {
     if (strcmp(p->settings->kind, "a") != 0) {
         return "{}";
     }
-    return p->n % MIX == 0   ? "{\"do\": \"finish\", \"ms\": 20}"
-           : p->n % MIX == 1 ? "{\"do\": \"once later\", \"delay_ms\": 10}"
-                             : "{\"do\": \"sleep\", \"ms\": 20}";
+    const char *what = p->n % MIX == 0   ? "\"finish\", \"ms\": 20"
+                       : p->n % MIX == 1 ? "\"once later\", \"delay_ms\": 10"
+                                         : "\"sleep\", \"ms\": 20";
+    (void)snprintf(text, TEXT_BYTES, "{\"do\": %s, \"again_ms\": %d}", what,
+                   p->n % MIX == 1 ? 0 : p->settings->again_ms);
+    return text;
 }
 
 static const char *kinds_of(const struct producer *p)
@@ -61,18 +64,19 @@ static const char *kinds_of(const struct producer *p)
 
 static bool place(struct producer *p)
 {
-    char text[TEXT_BYTES];
+    char text[2 * TEXT_BYTES], payload[TEXT_BYTES];
     int64_t id = 0;
     if (!p->tenon) {
         (void)snprintf(text, sizeof text,
                        "INSERT INTO public.placed SELECT tenon.enqueue('%s', '%s', timeout => "
                        "make_interval(secs => nullif(%d, 0) / 1000.0)), %s",
-                       p->settings->kind, payload_of(p), p->settings->timeout_ms, kinds_of(p));
+                       p->settings->kind, payload_of(p, payload), p->settings->timeout_ms,
+                       kinds_of(p));
         return execute(p->conn, text);
     }
     tenon_task task = TENON_TASK_INIT;
     task.kind = p->settings->kind;
-    task.payload = payload_of(p);
+    task.payload = payload_of(p, payload);
     task.timeout_ms = p->settings->timeout_ms;
     if (tenon_enqueue(p->tenon, p->conn, &task, &id) != TENON_OK) {
         (void)fprintf(stderr, "tenon_enqueue: %s\n", tenon_errmsg());

@@ -2,7 +2,7 @@
  * their own, one with libtenon and one with plain SQL.
  *
  * Each transaction enqueues a task and notes it in the application's own table public.placed; every
- * eighth is rolled back. Tasks sleep 20 ms; every fifth does its effect and tenon.finish() in one
+ * eighth is rolled back. Tasks last 20 ms; every fifth does its effect and tenon.finish() in one
  * transaction, every fifth asks once for a later run. */
 #ifndef TENON_TESTS_SUPPORT_FLOW_H
 #define TENON_TESTS_SUPPORT_FLOW_H
@@ -17,6 +17,7 @@ enum { FLOW_TASKS_MAX = 40, FLOW_PRODUCERS = 2, FLOW_LIBTENON = 0 };
 struct flow_settings {
     const char *kind; /* "a" with the tasks above; any other kind with tasks without payload */
     int timeout_ms;   /* of each task; 0 = the default */
+    int again_ms;     /* how much longer attempts after the first last */
     const char *const *env; /* of the producer with libtenon, "NAME=value", ends with NULL */
 };
 

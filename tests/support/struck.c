@@ -162,6 +162,27 @@ static void load_runs(const struct struck *s)
     journal_clear(&armed);
 }
 
+void struck_note_claims(struct struck *s, pid_t pid)
+{
+    load_runs(s);
+    test_sql(s->fx,
+             "DROP TABLE IF EXISTS public.claimed; CREATE TABLE public.claimed AS SELECT t.id AS "
+             "task, t.worker_id, EXISTS (SELECT FROM public.run r WHERE r.task = t.id AND "
+             "r.attempt = t.attempt AND r.ended) AS ran FROM tenon.task t JOIN tenon.worker w ON "
+             "w.id = t.worker_id WHERE w.pid = %d",
+             (int)pid);
+}
+
+void struck_await_elsewhere(struct struck *s, int64_t limit_ms)
+{
+    if (test_sql_int(s->fx, "SELECT count(*) FROM public.claimed") > 0) {
+        test_await(s->fx, limit_ms,
+                   "SELECT count(*) > 0 FROM public.claimed c JOIN tenon.task t ON t.id = c.task "
+                   "WHERE t.worker_id <> c.worker_id AND c.ran = (SELECT bool_or(ran) FROM "
+                   "public.claimed)");
+    }
+}
+
 /* `query` gives the offending tasks; there must be none. */
 static void assert_none(const struct struck *s, const char *what, const char *query)
 {

@@ -35,6 +35,12 @@ void struck_await_stopped(pid_t pid, int64_t limit_ms);
  * delay when `hurry` says so. */
 void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
 
+/* Remember what the worker with this process id has claimed at this moment. */
+void struck_note_claims(struct struck *s, pid_t pid);
+
+/* Wait until another worker holds one of those tasks; one that has run to its end, if there is any. */
+void struck_await_elsewhere(struct struck *s, int64_t limit_ms);
+
 /* Remember what has ended so far: the verdict finds a change of it. */
 void struck_note_ended(struct struck *s);
 

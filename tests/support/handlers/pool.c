@@ -10,6 +10,8 @@
  *                        transaction, then done
  *
  * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
+ * With "again_ms" in a payload, attempts after the first last so much longer.
+ *
 #include "core/point.h"
 
 #include <fcntl.h>
@@ -111,6 +113,9 @@ static void run(const json_t *task)
     note(task, "end");
     if (strcmp(what, "fail") == 0) {
         answer_outcome(task, "failed", payload);
+    if (json_integer_value(json_object_get(task, "attempt")) > 1) {
+        sleep_ms((long long)json_integer_value(json_object_get(payload, "again_ms")));
+    }
     } else if (strcmp(what, "later") == 0 || strcmp(what, "dead") == 0) {
         answer_outcome(task, what, payload);
     } else if (strcmp(what, "garbage") == 0) {
