@@ -9,9 +9,9 @@
  *   {"do": "finish"}     after "ms": insert into public.effect and tenon.finish() in one
  *                        transaction, then done
  *
- * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
  * With "again_ms" in a payload, attempts after the first last so much longer.
  *
+ * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
 #include "core/point.h"
 
 #include <fcntl.h>
@@ -110,12 +110,12 @@ static void run(const json_t *task)
         finish_inside(task);
         POINT(handler_effect);
     }
-    note(task, "end");
-    if (strcmp(what, "fail") == 0) {
-        answer_outcome(task, "failed", payload);
     if (json_integer_value(json_object_get(task, "attempt")) > 1) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "again_ms")));
     }
+    note(task, "end");
+    if (strcmp(what, "fail") == 0) {
+        answer_outcome(task, "failed", payload);
     } else if (strcmp(what, "later") == 0 || strcmp(what, "dead") == 0) {
         answer_outcome(task, what, payload);
     } else if (strcmp(what, "garbage") == 0) {
