@@ -47,10 +47,9 @@ void check_outcome(struct sim *s, int node, struct fence f)
 void check_bury(struct sim *s, const struct cleaner *c, int worker)
 {
     const struct worker_row *w = &s->server.workers[worker];
-    /* between two looks the lock may have been held again; the more so when the cleaner was frozen */
+    /* between two looks it may have been held again, the more so when the cleaner was frozen */
     bool steady = s->now_us - c->leads_since_us > 3000000 &&
-                  s->now_us - s->calm_since_us > 3000000 &&
-                  s->now_us - w->locked_us > 3000000;
+                  s->now_us - s->calm_since_us > 3000000 && s->now_us - w->locked_us > 3000000;
     check_that(s, !steady || s->now_us - w->unlocked_us >= BURY_AFTER_US,
                "cleaner %d declared worker row %d dead %lld ms after its lock was free", c->index,
                worker, (long long)((s->now_us - w->unlocked_us) / 1000));
@@ -106,7 +105,8 @@ void check_run(struct sim *s, const struct run_entry *e)
     }
     s->journal.doubled++;
     check_that(s,
-               is_faulted_since(s, p->node, p->claimed_us) || is_faulted_since(s, e->node, p->claimed_us),
+               is_faulted_since(s, p->node, p->claimed_us) ||
+                   is_faulted_since(s, e->node, p->claimed_us),
                "task %lld runs again, attempt %d after %d, and no fault explains it", id,
                e->fence.attempt, p->fence.attempt);
 }
@@ -424,7 +424,7 @@ static void check_zombies(struct sim *s, const struct node *n)
     }
 }
 
-/* Without PostgreSQL for longer than the grace, others may start its tasks: its children must go. */
+/* Without PostgreSQL for longer than the grace, others may start its tasks. */
 static void check_absent(struct sim *s, const struct node *n)
 {
     const struct decider *d = n->decider;

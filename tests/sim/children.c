@@ -133,8 +133,8 @@ static bool is_out_of_time(const struct node *n, const struct child *c, int64_t 
 static enum run_end end_of(const struct node *n, const struct child *c, const struct run *r)
 {
     return is_out_of_time(n, c, r->fence.id) ? RUN_KILLED
-           : r->outcome == OUTCOME_DONE       ? RUN_DONE
-                                              : RUN_FAILED;
+           : r->outcome == OUTCOME_DONE      ? RUN_DONE
+                                             : RUN_FAILED;
 }
 
 static void answer(struct sim *s, struct node *n, struct child *c, struct run *r)

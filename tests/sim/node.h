@@ -47,8 +47,8 @@ struct node {
     int64_t calm_since_us; /* nothing went wrong around it since */
     int64_t unknown_us;    /* when an exchange's outcome was not known */
     int64_t thawed_us;
-    int64_t stopped_us;    /* when it was told to stop */
-    int64_t second_us;     /* turns and exchanges are counted from here, for a second */
+    int64_t stopped_us; /* when it was told to stop */
+    int64_t second_us;  /* turns and exchanges are counted from here, for a second */
     int idle_turns, exchanges;
     int progress;
     int64_t child_fault_us;

@@ -43,8 +43,8 @@ enum worker_state { WORKER_NONE, WORKER_ALIVE, WORKER_DRAINING, WORKER_LEFT, WOR
 
 struct worker_row {
     enum worker_state now, next;
-    int64_t changer;                         /* the session whose transaction buries it */
-    int64_t lock;                            /* the session that holds its advisory lock */
+    int64_t changer;                /* the session whose transaction buries it */
+    int64_t lock;                   /* the session that holds its advisory lock */
     int64_t locked_us, unlocked_us; /* when it was taken last, and free */
     int node;
 };
