@@ -10,6 +10,7 @@
 #include "core/now.h"
 #include "core/statements.h"
 #include "enqueue/statements.h"
+#include "worker/decide/decider.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
@@ -296,6 +297,69 @@ static void test_claims_are_hot(void **state)
     free(ids);
 }
 
+/* How many rows one claim of ten tasks looks at, planned when statistics called the table empty. */
+static int64_t rows_read(struct fixture *fx, const struct statement *st, const char *const *params)
+{
+    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY; SELECT tenon.enqueue('a');"
+                 "ANALYZE tenon.task");
+    PGconn *conn = connect_as(fx, DB_HOT);
+    (void)prepare(conn, "worker", st);
+    PGresult *result = PQexecPrepared(conn, st->name, 4, params, NULL, NULL, 0);
+    assert_int_equal(PQntuples(result), 1);
+    PQclear(result);
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000]))");
+    sql_run(conn, "BEGIN");
+    result = PQexecPrepared(conn, st->name, 4, params, NULL, NULL, 0);
+    assert_int_equal(PQntuples(result), 10);
+    PQclear(result);
+    int64_t n = sql_int(conn, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables "
+                              "WHERE relid = 'tenon.task'::regclass");
+    sql_run(conn, "COMMIT");
+    PQfinish(conn);
+    return n;
+}
+
+static void test_claims_read_no_more_than_they_take(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    const char *const look[] = {worker, "{default}", "{a}", "10"};
+    const char *const claim[] = {worker, "{1,2,3,4,5,6,7,8,9,10,11}", "{default}", "{a}"};
+    assert_in_range(rows_read(fx, &sql_claim, claim), 10, 40);
+    assert_in_range(rows_read(fx, &sql_look, look), 10, 40);
+    assert_in_range(rows_read(fx, &sql_look_oldest, look), 10, 40);
+}
+
+/* Payloads of 1 MB, which compress well or not at all: a claim takes 64 MiB of them. */
+static void test_claims_are_bounded_in_bytes(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const payloads[] = {
+        "to_jsonb(repeat('x', 1000000))",
+        "(SELECT to_jsonb(string_agg(md5(random()::text), '')) FROM generate_series(1, 31250))"};
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, 80) n");
+    const char *const look[] = {worker, "{default}", "{a}", "80"};
+    const char *const claim[] = {worker, ids, "{default}", "{a}"};
+    const struct statement *const all[] = {&sql_look, &sql_look_oldest, &sql_claim};
+    for (size_t i = 0; i < 6; i++) {
+        const struct statement *st = all[i % 3];
+        test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY");
+        test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill(%s, ARRAY[80]))", payloads[i / 3]);
+        PGresult *result = statement_run(fx->conn, st, st == &sql_claim ? claim : look, 4);
+        assert_in_range(PQntuples(result), 64, 70);
+        PQclear(result);
+    }
+    char limit[24];
+    (void)snprintf(limit, sizeof limit, "< %d", HELD_BYTES_MAX);
+    for (size_t i = 0; i < 3; i++) {
+        assert_contains(all[i]->text, limit);
+    }
+    free(ids);
+}
+
 /* No index and no predicate names what a claim changes, and no second index contains id. */
 static void test_indexes_leave_claims_alone(void **state)
 {
@@ -333,6 +397,8 @@ int main(void)
         WITH_DATABASE(test_without_the_settings_it_would_scan),
         WITH_DATABASE(test_plans_inside_of_functions),
         WITH_DATABASE(test_claims_are_hot),
+        WITH_DATABASE(test_claims_read_no_more_than_they_take),
+        WITH_DATABASE(test_claims_are_bounded_in_bytes),
         WITH_DATABASE(test_indexes_leave_claims_alone),
     };
     return RUN_GROUP(tests);

@@ -233,6 +233,9 @@ void child_signal(struct child *c, int signal)
     if (c->pid > 0) {
         c->stopped = true;
         (void)kill(-c->pid, signal);
+        if (getpgid(c->pid) != c->pid) { /* it has left the group that we gave it */
+            (void)kill(c->pid, signal);
+        }
     }
 }
 

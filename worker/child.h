@@ -10,8 +10,9 @@
 #include <sys/types.h>
 
 enum {
-    CHILD_TAIL_BYTES = 4096,         /* of stderr, the last of which are kept */
-    CHILD_INPUT_BYTES_MAX = 1 << 30, /* waiting to be written to its stdin */
+    CHILD_TAIL_BYTES = 4096, /* of stderr, the last of which are kept */
+    CHILD_INPUT_BYTES_MAX =
+        1 << 30, /* waiting to be written to its stdin; HELD_BYTES_MAX bounds it before */
 };
 
 struct child {
@@ -24,11 +25,13 @@ struct child {
     struct buf input; /* what is to be written; `input_sent` bytes of it are */
     size_t input_sent;
     struct buf output; /* not yet used */
+    size_t searched;   /* bytes of `output` that have no newline */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
     bool close_input; /* once `input` is written */
     bool stopped;     /* it got a signal, so nothing of its group may outlive it */
     bool output_cut;  /* more than output's limit came; the rest is dropped */
+    bool told_mute;   /* EVENT_CHILD_MUTE was told */
 };
 
 /* Start `h`. `env` ends with NULL and is borrowed for the call.
@@ -47,7 +50,7 @@ void child_write(struct child *c);
 bool child_read_output(struct child *c);
 void child_read_error(struct child *c);
 
-/* To the whole process group. */
+/* To the whole process group, and to the child should it have left that. */
 void child_signal(struct child *c, int signal);
 
 /* After the pidfd told its end: take what is left in the pipes, kill what it left behind in its

@@ -80,7 +80,7 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     struct child *c = &cs->slots[slot];
     struct fault f = {0};
     char **env = line_environment(task, worker_id);
-    bool ok = env ? child_start(c, h, env, h->pool ? LINE_BYTES_MAX : RESULT_BYTES_MAX, &f)
+    bool ok = env ? child_start(c, h, env, h->pool ? LINE_BYTES_MAX + 1 : RESULT_BYTES_MAX, &f)
                   : fault_memory(&f);
     line_environment_free(env);
     if (!ok) {
@@ -183,21 +183,33 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
 static void take_lines(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
-    size_t used = 0;
+    size_t used = 0, from = c->searched;
     char *end;
-    while (!cs->broke[slot] && used < c->output.len &&
-           (end = memchr(c->output.data + used, '\n', c->output.len - used))) {
+    while (!cs->broke[slot] && from < c->output.len &&
+           (end = memchr(c->output.data + from, '\n', c->output.len - from))) {
         size_t bytes = (size_t)(end - (c->output.data + used));
         *end = '\0';
         take_line(cs, slot, c->output.data + used, bytes);
-        used += bytes + 1;
+        used = from = used + bytes + 1;
     }
     buf_drop(&c->output, used);
-    if (!cs->broke[slot] && c->output.len == LINE_BYTES_MAX) {
+    c->searched = c->output.len;
+    if (!cs->broke[slot] && c->output.len > LINE_BYTES_MAX) {
         break_off(cs, slot, "a line is longer than 2 MiB");
     }
     if (cs->broke[slot]) {
         buf_empty(&c->output);
+        c->searched = 0;
+    }
+}
+
+/* Without its stdin or stdout it cannot answer any more; its end may be why, and follow at once. */
+static void check_mute(struct children *cs, int slot)
+{
+    struct child *c = &cs->slots[slot];
+    if (!c->close_input && !c->told_mute && (c->in < 0 || c->out < 0)) {
+        c->told_mute = true;
+        cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_MUTE, .slot = slot});
     }
 }
 
@@ -258,11 +270,11 @@ size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of
         if (cs->handler_of[i] < 0) {
             continue;
         }
-        const struct pollfd wanted[] = {{.fd = c->pidfd, .events = POLLIN},
-                                        {.fd = c->out, .events = POLLIN},
-                                        {.fd = c->err, .events = POLLIN},
-                                        {.fd = child_unwritten(c) > 0 ? c->in : -1,
-                                         .events = POLLOUT}};
+        const struct pollfd wanted[] = {
+            {.fd = c->pidfd, .events = POLLIN},
+            {.fd = cs->is_full && cs->is_full(cs->owner, i) ? -1 : c->out, .events = POLLIN},
+            {.fd = c->err, .events = POLLIN},
+            {.fd = child_unwritten(c) > 0 ? c->in : -1, .events = POLLOUT}};
         for (size_t j = 0; j < CHILDREN_FDS_PER_SLOT; j++) {
             fds[n] = wanted[j];
             slot_of[n++] = i;
@@ -289,6 +301,8 @@ static void dispatch_slot(struct children *cs, int slot,
     }
     if (fds[0].revents) {
         reap(cs, slot);
+    } else if (is_pool(cs, slot)) {
+        check_mute(cs, slot);
     }
 }
 

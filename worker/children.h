@@ -24,6 +24,7 @@ struct children {
     void (*emit)(void *owner,
                  const struct event *event); /* the event's reply and error are handed over */
     bool (*is_given)(void *owner, int slot, int64_t id); /* does this child have that task? */
+    bool (*is_full)(void *owner, int slot); /* must its answers wait in its pipe? NULL = never */
     void *owner;
 };
 

@@ -2,22 +2,35 @@
 --   $1 uuid      worker, must be alive     $3 text[]  queues
 --   $2 bigint[]  ids                       $4 text[]  kinds
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
+-- The rows are found by their ids one by one, and updated by where they lie: whatever statistics were taken of
+-- a queue that was empty then, no plan can read more of the table than that.
+-- At most 64 MiB of payloads (HELD_BYTES_MAX) are claimed at once; they are measured without being read, but
+-- for compressed ones.
 WITH c AS MATERIALIZED (
-    SELECT id
-    FROM tenon.task
-    WHERE id = ANY ($2::bigint[])
-      AND start_time IS NULL
-      AND run_at <= statement_timestamp()
-      AND queue = ANY (ARRAY(SELECT q.queue FROM unnest($3::text[]) AS q (queue)
-                             WHERE NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)))
-      AND kind = ANY ($4::text[])
-      AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-    ORDER BY id
-    FOR UPDATE SKIP LOCKED
+    SELECT t.ctid, t.bytes
+    FROM unnest($2::bigint[]) AS i (id)
+    CROSS JOIN LATERAL (
+        SELECT ctid, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
+                          ELSE octet_length(payload::text) END AS bytes
+        FROM tenon.task
+        WHERE id = i.id
+          AND start_time IS NULL
+          AND run_at <= statement_timestamp()
+          AND queue || '' = ANY (ARRAY(SELECT q.queue FROM unnest($3::text[]) AS q (queue)
+                                       WHERE NOT EXISTS (SELECT FROM tenon.queue p
+                                                         WHERE p.name = q.queue AND p.paused)))
+          AND kind = ANY ($4::text[])
+          AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+        FOR UPDATE SKIP LOCKED
+    ) t
+), fits AS MATERIALIZED (
+    SELECT ctid
+    FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
+    WHERE before < 67108864
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
-FROM c
-WHERE t.id = c.id
+FROM fits
+WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;

@@ -214,8 +214,22 @@ static bool parse_delay(const json_t *delay, struct event *event)
         return true;
     }
     double ms = json_number_value(delay);
+    if (!json_is_number(delay) || ms < 1 || ms > (double)DELAY_MS_MAX) {
+        return false;
+    }
     event->delay_ms = (int64_t)ms;
-    return json_is_number(delay) && ms >= 1 && ms <= (double)DELAY_MS_MAX;
+    return true;
+}
+
+/* An id may come as a real number, when the line holds an integer of more than 64 bits elsewhere. */
+static bool parse_id(const json_t *id, struct event *event)
+{
+    double real = json_number_value(id);
+    if (!json_is_number(id) || real < 1 || real >= 9223372036854775808.0) {
+        return false;
+    }
+    event->id = json_is_integer(id) ? json_integer_value(id) : (int64_t)real;
+    return true;
 }
 
 static char *copy_bytes(const char *text, size_t bytes)
@@ -233,10 +247,9 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
 {
     const json_t *id = json_object_get(reply, "id");
     const json_t *error = json_object_get(reply, "error");
-    if (!json_is_number(id)) {
-        return fault_set(f, FAULT_REFUSED, "a reply has no number \"id\"");
+    if (!parse_id(id, event)) {
+        return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");
     }
-    event->id = json_is_integer(id) ? json_integer_value(id) : (int64_t)json_real_value(id);
     if (!parse_outcome(json_string_value(json_object_get(reply, "outcome")), &event->outcome)) {
         return fault_set(f, FAULT_REFUSED, "\"outcome\" is not done, failed, later or dead");
     }

@@ -3,6 +3,7 @@
 --   $2 text[]  queues, preferred first   $4 integer  how many
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
+-- What is updated is found by where it lies, and at most 64 MiB are claimed, as in claim.sql.
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue
     FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
@@ -10,10 +11,11 @@ WITH ranges AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
     ORDER BY p.priority DESC, q.place
 ), c AS MATERIALIZED (
-    SELECT t.id
+    SELECT t.ctid, t.bytes
     FROM ranges r
     CROSS JOIN LATERAL (
-        SELECT id
+        SELECT ctid, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
+                          ELSE octet_length(payload::text) END AS bytes
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
@@ -25,10 +27,14 @@ WITH ranges AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) t
     LIMIT $4::integer
+), fits AS MATERIALIZED (
+    SELECT ctid
+    FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
+    WHERE before < 67108864
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
-FROM c
-WHERE t.id = c.id
+FROM fits
+WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;

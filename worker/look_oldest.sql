@@ -6,10 +6,10 @@ WITH ranges AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), oldest AS MATERIALIZED (
-    SELECT t.id
+    SELECT t.ctid
     FROM ranges r
     CROSS JOIN LATERAL (
-        SELECT id, run_at
+        SELECT ctid, run_at
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
@@ -22,17 +22,25 @@ WITH ranges AS MATERIALIZED (
     ORDER BY t.run_at
     LIMIT $4::integer
 ), c AS MATERIALIZED (
-    SELECT id
-    FROM tenon.task
-    WHERE id = ANY (ARRAY(SELECT o.id FROM oldest o))
-      AND start_time IS NULL
-      AND run_at <= statement_timestamp()
-    ORDER BY id
-    FOR UPDATE SKIP LOCKED
+    SELECT t.ctid, t.bytes
+    FROM oldest o
+    CROSS JOIN LATERAL (
+        SELECT ctid, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
+                          ELSE octet_length(payload::text) END AS bytes
+        FROM tenon.task
+        WHERE ctid = o.ctid
+          AND start_time IS NULL
+          AND run_at <= statement_timestamp()
+        FOR UPDATE SKIP LOCKED
+    ) t
+), fits AS MATERIALIZED (
+    SELECT ctid
+    FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
+    WHERE before < 67108864
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
-FROM c
-WHERE t.id = c.id
+FROM fits
+WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;

@@ -37,6 +37,12 @@ bool loop_child_has(void *owner, int slot, int64_t id)
     return slots_has_task(l->decider, slot, id);
 }
 
+bool loop_child_is_full(void *owner, int slot)
+{
+    struct loop *l = owner;
+    return slots_is_full(l->decider, slot);
+}
+
 void loop_consumer_event(void *owner, const struct consumer_event *e)
 {
     if (e->hostile > 0) {

@@ -25,6 +25,7 @@ MUST_CHECK bool loop_run(struct loop *l);
 /* For children_init(): hand an event of a child to the decider at once. `owner` is the loop. */
 void loop_child_event(void *owner, const struct event *event);
 bool loop_child_has(void *owner, int slot, int64_t id);
+bool loop_child_is_full(void *owner, int slot);
 
 /* For consumer_open(): pass an event of the broker on as mail. `owner` is the mailbox. */
 void loop_consumer_event(void *owner, const struct consumer_event *event);

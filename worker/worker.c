@@ -165,6 +165,7 @@ static bool open_all(struct worker *w, struct fault *f)
     }
     w->children.emit = loop_child_event;
     w->children.is_given = loop_child_has;
+    w->children.is_full = loop_child_is_full;
     w->children.owner = &w->loop;
     w->loop.mailbox = &w->mailbox;
     w->loop.children = &w->children;

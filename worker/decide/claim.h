@@ -54,6 +54,7 @@ struct claim {
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
     bool refused;        /* the database took its outcome for bad; the texts are our own now */
     char *reply;         /* JSON object whose key "result" is kept; NULL = no result; owned */
+    size_t reply_bytes;  /* as they were counted, whatever became of the reply */
     char *error;         /* owned; NULL = none */
     int64_t delay_ms;    /* -1 = the usual */
 

@@ -135,6 +135,11 @@ void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
     d->n_waiting++;
 }
 
+size_t decider_bytes_share(const struct decider *d)
+{
+    return HELD_BYTES_MAX / (size_t)d->n_handlers;
+}
+
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error)
 {
     unlist(d, c);
@@ -154,6 +159,10 @@ void decider_drop_claim(struct decider *d, struct claim *c)
         HASH_DEL(d->held, c);
     }
     d->n_held--;
+    if (c->handler >= 0) {
+        d->handlers[c->handler].payload_bytes -= c->payload_bytes;
+        d->handlers[c->handler].reply_bytes -= c->reply_bytes;
+    }
     claim_free(c);
 }
 
@@ -247,6 +256,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         break;
     case EVENT_REPLY:
         slots_reply(d, e, now_ms);
+        break;
+    case EVENT_CHILD_MUTE:
+        slots_child_mute(d, e->slot, now_ms);
         break;
     case EVENT_CHILD_GONE:
         slots_child_gone(d, e, now_ms);

@@ -21,6 +21,8 @@ enum {
     EXCHANGE_OUTCOMES_MAX = 2048,
     EXCHANGE_CLAIMS_MAX = 2048,
     EXCHANGE_VERIFY_MAX = 1024,
+    HELD_BYTES_MAX =
+        64 << 20,         /* payloads, and again results, of all handlers; each has its share */
     AHEAD_MS = 50,        /* claim what will start within so long */
     AHEAD_MAX = 2048,     /* tasks claimed ahead at most */
     LOOK_EVERY_MS = 1000, /* the ordered claim, when nothing else calls for it */
@@ -36,6 +38,7 @@ enum {
     VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
     HELLO_LIMIT_MS = 10000,    /* how long a pool child may take to say hello */
     TERM_GRACE_MS = 5000,      /* between TERM and KILL */
+    MUTE_GRACE_MS = 1000,      /* between the end of a child's pipes and TERM */
     PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
     PREFETCH_FAST = 256,       /* ids held unacked when tasks take less than FAST_US */
     FAST_US = 10000,
@@ -89,6 +92,7 @@ enum event_type {
     EVENT_EXCHANGE_FAILED, /* failure, text */
     EVENT_CHILD_READY,     /* slot, room */
     EVENT_REPLY,           /* slot, id, outcome, reply, error (taken over), delay_ms */
+    EVENT_CHILD_MUTE,      /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_GONE,      /* slot, text: how it ended and its last words; failed_start */
     EVENT_STOP,            /* SIGTERM; the second stops at once */
 };
@@ -154,7 +158,7 @@ struct action {
 };
 
 enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_READY, SLOT_STOPPING };
-enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_LOST, STOP_RELEASE, STOP_NO_HELLO };
+enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_LOST, STOP_RELEASE, STOP_NO_HELLO, STOP_MUTE };
 
 struct slot {
     enum slot_state state;
@@ -163,6 +167,8 @@ struct slot {
     int room;            /* tasks it takes at once */
     int n_given;         /* tasks it has */
     bool closing;        /* it is given nothing more */
+    bool mute;           /* it closed its stdin or stdout */
+    bool answered;       /* at least once */
     int64_t limit_ms;    /* STARTING: when hello is overdue; closing: TERM; STOPPING: KILL */
     struct claim *given; /* oldest first */
 };
@@ -173,6 +179,7 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t rest_until_ms;
+    size_t payload_bytes, reply_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
 };
@@ -249,8 +256,12 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
 
+/* One handler's share of HELD_BYTES_MAX, so that none starves the others. */
+size_t decider_bytes_share(const struct decider *d);
+
 /* slots.c: children */
 void slots_child_ready(struct decider *d, int slot, int room);
+void slots_child_mute(struct decider *d, int slot, int64_t now_ms);
 void slots_reply(struct decider *d, const struct event *event, int64_t now_ms);
 void slots_child_gone(struct decider *d, const struct event *event, int64_t now_ms);
 void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms);
@@ -262,6 +273,7 @@ int64_t slots_due(const struct decider *d, int64_t now_ms);
 int slots_room(const struct decider *d); /* tasks that could be given to children now */
 bool slots_all_empty(const struct decider *d);
 bool slots_has_task(const struct decider *d, int slot, int64_t id);
+bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
 /* plan.c: what goes into the next exchange, and what its answer means */
 void plan_exchange(struct decider *d, int64_t now_ms);

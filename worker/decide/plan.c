@@ -103,7 +103,8 @@ static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
         d->next_look_ms = now_ms + LOOK_EVERY_MS + decider_jitter(d, LOOK_JITTER_MS);
     }
     for (int i = 0; i < d->n_handlers; i++) {
-        x->rests[i] = now_ms < d->handlers[i].rest_until_ms;
+        const struct decider_handler *h = &d->handlers[i];
+        x->rests[i] = now_ms < h->rest_until_ms || h->payload_bytes >= decider_bytes_share(d);
     }
 }
 
@@ -299,6 +300,9 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
     }
     d->n_held++;
     c->handler = c->outcome == OUTCOME_NONE ? handler_of_kind(d, c->kind) : -1;
+    if (c->handler >= 0) {
+        d->handlers[c->handler].payload_bytes += c->payload_bytes;
+    }
     if (c->handler >= 0 && d->stop_level == 0) {
         decider_wait_claim(d, c, now_ms);
     } else {
@@ -351,10 +355,12 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
         return;
     }
     take_missed(d, x, now_ms);
+    size_t bytes = 0;
     for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
+        bytes += x->claimed[i]->payload_bytes;
         take_claim(d, x->claimed[i], now_ms);
     }
-    if (x->n_look > 0 && x->n_by_look == (size_t)x->n_look) {
+    if (x->n_look > 0 && (x->n_by_look == (size_t)x->n_look || bytes >= HELD_BYTES_MAX / 2)) {
         d->next_look_ms = now_ms; /* there is more where these came from */
     }
     bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 &&

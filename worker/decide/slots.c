@@ -115,7 +115,16 @@ void slots_child_ready(struct decider *d, int slot, int room)
         s->state = SLOT_READY;
         s->room = room;
         d->handlers[s->handler].room = room;
-        d->handlers[s->handler].strikes = 0;
+    }
+}
+
+/* Given a moment to end, because that may be why. */
+void slots_child_mute(struct decider *d, int slot, int64_t now_ms)
+{
+    struct slot *s = &d->slots[slot];
+    if (s->state == SLOT_READY && !s->mute) {
+        s->mute = s->closing = true;
+        s->limit_ms = now_ms + MUTE_GRACE_MS;
     }
 }
 
@@ -134,6 +143,12 @@ static struct claim *find_given(const struct slot *s, int64_t id)
 bool slots_has_task(const struct decider *d, int slot, int64_t id)
 {
     return find_given(&d->slots[slot], id) != NULL;
+}
+
+bool slots_is_full(const struct decider *d, int slot)
+{
+    const struct slot *s = &d->slots[slot];
+    return s->state != SLOT_EMPTY && d->handlers[s->handler].reply_bytes >= decider_bytes_share(d);
 }
 
 static void count_ended(struct decider *d, const struct claim *c, int64_t now_ms)
@@ -162,8 +177,11 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
         return;
     }
     count_ended(d, c, now_ms);
+    s->answered = true;
     d->handlers[s->handler].strikes = 0;
     c->reply = e->reply;
+    c->reply_bytes = e->reply ? strlen(e->reply) : 0;
+    d->handlers[c->handler].reply_bytes += c->reply_bytes;
     c->delay_ms = e->delay_ms;
     decider_end_claim(d, c, e->outcome, e->error);
 }
@@ -194,12 +212,15 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
         decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
                      (long long)c->timeout_ms);
         decider_end_claim(d, c, OUTCOME_FAILED, error_text(what, text));
-    } else if (s->reason != STOP_NONE || !oldest) {
+    } else if ((s->reason != STOP_NONE && s->reason != STOP_MUTE) || !oldest) {
         decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
     } else {
         /* of several the oldest is charged: a child that works in order was at that one */
         decider_end_claim(d, c, OUTCOME_FAILED,
-                          error_text("the handler ended without an answer", text));
+                          error_text(s->reason == STOP_MUTE
+                                         ? "the handler closed its stdin or stdout"
+                                         : "the handler ended without an answer",
+                                     text));
     }
 }
 
@@ -218,11 +239,19 @@ static void strike(struct decider *d, int handler, const char *text, int64_t now
                  text);
 }
 
+/* It said hello and went, before it had a task. */
+static bool ended_at_once(const struct slot *s)
+{
+    return s->state == SLOT_READY && s->reason == STOP_NONE && (!s->closing || s->mute) &&
+           !s->given && !s->answered;
+}
+
 void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
     const char *text = e->text ? e->text : "";
-    bool failed_start = e->failed_start || s->state == SLOT_STARTING || s->reason == STOP_NO_HELLO;
+    bool failed_start = e->failed_start || s->state == SLOT_STARTING ||
+                        s->reason == STOP_NO_HELLO || ended_at_once(s);
     if (failed_start) {
         s->reason = s->reason == STOP_NONE ? STOP_RELEASE : s->reason;
         strike(d, s->handler, s->reason == STOP_NO_HELLO ? "its child said no hello" : text,
@@ -254,7 +283,7 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
     if (s->state == SLOT_STARTING && now_ms >= s->limit_ms) {
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
     } else if (s->state == SLOT_READY && s->closing && now_ms >= s->limit_ms) {
-        slots_stop(d, slot, STOP_RELEASE, SIGTERM, now_ms);
+        slots_stop(d, slot, s->mute ? STOP_MUTE : STOP_RELEASE, SIGTERM, now_ms);
     } else if (s->state == SLOT_READY && s->closing && s->limit_ms == INT64_MAX) {
         close_child(d, slot, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {

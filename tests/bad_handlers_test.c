@@ -1,0 +1,309 @@
+/* label: e2e */
+/* timeout: 120 */
+/* Bad handlers beside a good one in the same worker: they harm their own tasks and nobody else's.
+ *
+ * Each test sends good tasks one after another, first alone, then while bad ones misbehave, and
+ * compares how long they waited. TEST_LONG=1 floods with 1 GB instead of 50 MB. */
+#include "core/now.h"
+#include "tests/support/load.h"
+#include "tests/support/working.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GOOD_TASKS = 25,    /* in each of the two streams */
+    DELAY_MAX_MS = 300, /* so much longer than the worst alone may a good task wait */
+    ARGS_MAX = 64,
+    BAD_MAX = 16,
+};
+
+struct bad {
+    const char *mode, *what, *n; /* of tests/support/handlers/bad.c */
+    const char *timeout;         /* NULL = the usual, an hour */
+    const char *state;           /* what becomes of its task, which has one attempt; NULL = any */
+    const char *error;           /* LIKE, of last_error; NULL = anything */
+};
+
+struct run {
+    struct fixture *fx;
+    struct broker *broker;
+    struct process *worker;
+    const struct bad *bad;
+    size_t n_bad, n_good;
+    char handlers[BAD_MAX + 1][320];
+};
+
+/* --- the worker and its tasks --- */
+
+static void start_worker(struct run *r, const char *slots)
+{
+    const char *args[ARGS_MAX] = {"worker", "--slots", slots, "--log-level", "debug"};
+    size_t n = 5;
+    char good[192], bad[192];
+    handler_path("pool", good, sizeof good);
+    handler_path("bad", bad, sizeof bad);
+    (void)snprintf(r->handlers[BAD_MAX], sizeof *r->handlers, "good=pool:exec %s 4", good);
+    args[n++] = "--handler";
+    args[n++] = r->handlers[BAD_MAX];
+    for (size_t i = 0; i < r->n_bad; i++) {
+        const struct bad *b = &r->bad[i];
+        (void)snprintf(r->handlers[i], sizeof *r->handlers, "bad%zu=%sexec %s %s %s %s", i,
+                       strcmp(b->mode, "pool") == 0 ? "pool:" : "", bad, b->mode, b->what, b->n);
+        args[n++] = "--handler";
+        args[n++] = r->handlers[i];
+    }
+    r->worker = tenon_spawn(r->fx, args, NULL);
+    process_await_line(r->worker, "event=broker_up", LIMIT_MS);
+}
+
+static void enqueue_bad(struct run *r)
+{
+    for (size_t i = 0; i < r->n_bad; i++) {
+        const char *timeout = r->bad[i].timeout;
+        test_sql(r->fx, "SELECT tenon.enqueue('bad%zu', max_attempts => 1, timeout => '%s')", i,
+                 timeout ? timeout : "1 hour");
+    }
+}
+
+static int64_t first_start_ns(const struct journal *j, int64_t id)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->runs[i].id == id) {
+            return j->runs[i].start_ns;
+        }
+    }
+    fail_msg("good task %lld never started", (long long)id);
+    return 0;
+}
+
+/* One good task after the other; how long the slowest waited for its start, in milliseconds. */
+static int64_t good_stream(struct run *r)
+{
+    int64_t worst_ms = 0;
+    for (int i = 0; i < GOOD_TASKS; i++) {
+        char body[24];
+        struct journal j;
+        int64_t since_ns = load_now_ns();
+        int64_t id = test_sql_int(r->fx, "SELECT tenon.enqueue('good')");
+        int n = snprintf(body, sizeof body, "%lld", (long long)id);
+        broker_publish(r->broker, "default", body, (size_t)n);
+        journal_await_ended(r->fx, ++r->n_good, LIMIT_MS);
+        journal_read(r->fx, &j);
+        int64_t waited_ms = (first_start_ns(&j, id) - since_ns) / 1000000;
+        worst_ms = waited_ms > worst_ms ? waited_ms : worst_ms;
+        journal_clear(&j);
+    }
+    return worst_ms;
+}
+
+static void start_run(struct run *r, struct fixture *fx, const struct bad *bad, size_t n,
+                      const char *slots)
+{
+    *r = (struct run){.fx = fx, .bad = bad, .n_bad = n};
+    assert_true(n <= BAD_MAX);
+    declare(fx);
+    r->broker = broker_open(fx->amqp_url);
+    start_worker(r, slots);
+}
+
+static void check_outcome(struct run *r, size_t i)
+{
+    const struct bad *b = &r->bad[i];
+    test_await(
+        r->fx, LIMIT_MS,
+        "SELECT state = '%s' AND coalesce(last_error, '') LIKE '%s', '%s', state, last_error "
+        "FROM tenon.tasks WHERE kind = 'bad%zu'",
+        b->state, b->error ? b->error : "%", b->what, i);
+}
+
+static void end_run(struct run *r)
+{
+    end_well(r->worker);
+    broker_close(r->broker);
+    assert_each_ran_once(r->fx, r->n_good);
+    test_await(r->fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task WHERE kind = 'good'");
+    assert_int_equal(process_lines(r->worker, "event=exchange_failed"), 0);
+}
+
+/* The whole of it: alone, beside the bad ones, what became of those. */
+static void beside(struct fixture *fx, const struct bad *bad, size_t n, const char *slots)
+{
+    struct run r;
+    start_run(&r, fx, bad, n, slots);
+    int64_t alone_ms = good_stream(&r);
+    enqueue_bad(&r);
+    int64_t beside_ms = good_stream(&r);
+    if (beside_ms > alone_ms + DELAY_MAX_MS) {
+        fail_msg("good tasks waited up to %lld ms beside bad ones, alone up to %lld ms",
+                 (long long)beside_ms, (long long)alone_ms);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (bad[i].state) {
+            check_outcome(&r, i);
+        }
+    }
+    end_run(&r);
+}
+#define BESIDE(fx, bad, slots) beside(fx, bad, sizeof(bad) / sizeof *(bad), slots)
+
+/* --- one process per task --- */
+
+static void test_exec_floods(void **state)
+{
+    struct fixture *fx = *state;
+    const char *bytes = load_is_long() ? "1000000000" : "50000000";
+    const struct bad bad[] = {
+        {"exec", "flood", bytes, NULL, "done", NULL},
+        {"exec", "flood_stderr", bytes, NULL, "dead", "exit status 1: eeee%"},
+    };
+    BESIDE(fx, bad, "4");
+    assert_true(test_sql_bool(fx, "SELECT result #>> '{}' LIKE 'xxx%%256 KiB]' AND "
+                                  "length(result #>> '{}') BETWEEN 262144 AND 262200 "
+                                  "FROM tenon.finished WHERE kind = 'bad0'"));
+    assert_true(
+        test_sql_bool(fx, "SELECT length(last_error) < 4200 FROM tenon.dead WHERE kind = 'bad1'"));
+}
+
+static void test_exec_that_writes_for_ever(void **state)
+{
+    static const struct bad bad[] = {
+        {"exec", "flood_for_ever", "0", "1 s", "dead", "timed out after 1000 ms%"},
+        {"exec", "writing_daemon", "0", NULL, "done", NULL},
+    };
+    BESIDE(*state, bad, "4");
+}
+
+/* All that must be killed, which takes until 5 s after the TERM. */
+static void test_exec_that_does_not_end(void **state)
+{
+    static const struct bad bad[] = {
+        {"exec", "say_nothing", "0", "500 ms", "dead", "timed out%"},
+        {"exec", "close", "0", "500 ms", "dead", "timed out%"},
+        {"exec", "ignore_term", "0", "500 ms", "dead", "timed out%"},
+        {"exec", "leave_group", "0", "500 ms", "dead", "timed out%"},
+        {"exec", "stop", "0", "500 ms", "dead", "timed out%"},
+        {"exec", "crowd", "50", "500 ms", "dead", "timed out%"},
+        {"exec", "daemon", "0", NULL, "done", NULL},
+        {"exec", "kill_group", "0", NULL, "dead", "killed by signal 9%"},
+    };
+    BESIDE(*state, bad, "10");
+}
+
+static void test_exec_output_at_the_limits(void **state)
+{
+    struct fixture *fx = *state;
+    static const struct bad bad[] = {
+        {"exec", "flood", "262143", NULL, "done", NULL},
+        {"exec", "flood", "262144", NULL, "done", NULL},
+        {"exec", "flood", "262145", NULL, "done", NULL},
+        {"exec", "garbage", "100000", NULL, "done", NULL},
+    };
+    BESIDE(fx, bad, "6");
+    assert_true(test_sql_bool(fx, "SELECT array_agg(length(result #>> '{}') ORDER BY kind) = "
+                                  "'{262143,262144,262185}' FROM tenon.finished "
+                                  "WHERE kind IN ('bad0', 'bad1', 'bad2')"));
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT jsonb_typeof(result) = 'string' AND length(result #>> '{}') > 50000 "
+                      "FROM tenon.finished WHERE kind = 'bad3'"));
+}
+
+/* --- children that stay --- */
+
+static void test_pool_lines(void **state)
+{
+    static const struct bad bad[] = {
+        {"pool", "no_newline", "4", NULL, "dead", "%protocol error: a line is longer than 2 MiB%"},
+        {"pool", "newlines", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
+        {"pool", "garbage", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
+        {"pool", "line_fits", "4", NULL, "done", NULL},
+        {"pool", "line_too_long", "4", NULL, "dead", "%protocol error: a line is longer%"},
+        {"pool", "nested", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
+        {"pool", "deep", "4", NULL, "done", NULL},
+        {"pool", "tiny_number", "4", NULL, "dead", "the handler''s result cannot be stored%"},
+    };
+    BESIDE(*state, bad, "10");
+}
+
+static void test_pool_replies(void **state)
+{
+    static const struct bad bad[] = {
+        {"pool", "wrong_id", "4", NULL, "dead", "%protocol error: a reply to a task it does not%"},
+        {"pool", "huge_id", "4", NULL, "dead", "%protocol error: a reply%"},
+        {"pool", "huge_delay", "4", NULL, "dead", "%protocol error: \"delay_ms\"%"},
+        {"pool", "twice", "4", NULL, "done", NULL},
+        {"pool", "exit", "4", NULL, "dead", "the handler ended without an answer: exit status 0%"},
+        {"pool", "close_err", "4", NULL, "done", NULL},
+        {"pool", "flood_stderr", "4", NULL, "done", NULL},
+        {"pool", "daemon", "4", NULL, "dead", "the handler ended without an answer%"},
+    };
+    BESIDE(*state, bad, "10");
+}
+
+static void test_pool_that_does_not_end(void **state)
+{
+    static const struct bad bad[] = {
+        {"pool", "late", "4", "500 ms", "dead", "timed out%"},
+        {"pool", "ignore_term", "4", "500 ms", "dead", "timed out%"},
+        {"pool", "leave_group", "4", "500 ms", "dead", "timed out%"},
+        {"pool", "stop", "4", "500 ms", "dead", "timed out%"},
+        {"pool", "close_out", "4", NULL, "dead", "the handler closed its stdin or stdout%"},
+    };
+    BESIDE(*state, bad, "8");
+}
+
+/* Byte by byte is the slowest way to a line that is too long. */
+static void test_pool_that_drips(void **state)
+{
+    struct fixture *fx = *state;
+    static const struct bad bad[] = {
+        {"pool", "drip", "4", "2 s", "dead", "%"},
+    };
+    BESIDE(fx, bad, "3");
+}
+
+/* --- crash loops: the kind rests, and no task is charged --- */
+
+static void test_crash_loop_before_hello(void **state)
+{
+    struct fixture *fx = *state;
+    struct run r;
+    const struct bad bad = {"pool", "no_hello", "4", NULL, "ready", NULL};
+    start_run(&r, fx, &bad, 1, "3");
+    int64_t alone_ms = good_stream(&r);
+    test_sql(fx, "SELECT tenon.enqueue('bad0', max_attempts => 1) FROM generate_series(1, 20)");
+    int64_t beside_ms = good_stream(&r);
+    assert_in_range(beside_ms, 0, alone_ms + DELAY_MAX_MS);
+    process_await_line(r.worker, "bad0 rests for 400 ms", LIMIT_MS);
+    assert_in_range(process_lines(r.worker, "event=handler_rests"), 3, 8);
+    end_run(&r);
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 20 AND bool_and(failures = 0 AND crashes = 0 "
+                                  "AND start_time IS NULL) FROM tenon.task WHERE kind = 'bad0'"));
+}
+
+/* One that has a task already when it ends is charged; else its kind rests. */
+static void test_crash_loop_after_hello(void **state)
+{
+    static const struct bad bad[] = {{"pool", "hello_and_exit", "4", NULL, NULL, NULL}};
+    BESIDE(*state, bad, "3");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_exec_floods),
+        WITH_SERVERS(test_exec_that_writes_for_ever),
+        WITH_SERVERS(test_exec_that_does_not_end),
+        WITH_SERVERS(test_exec_output_at_the_limits),
+        WITH_SERVERS(test_pool_lines),
+        WITH_SERVERS(test_pool_replies),
+        WITH_SERVERS(test_pool_that_does_not_end),
+        WITH_SERVERS(test_pool_that_drips),
+        WITH_SERVERS(test_crash_loop_before_hello),
+        WITH_SERVERS(test_crash_loop_after_hello),
+    };
+    return RUN_GROUP(tests);
+}
