@@ -8,6 +8,7 @@ enum {
     CHORE_AGAIN_MS = 1000, /* after a lock, a deadlock, a timeout, or a plain session that broke */
     CHORE_FAILED_MS = 10000, /* after any other fault */
     CHORE_AGAIN_QUIET = 5,   /* so many locks in a row are nothing to speak of */
+    CHORE_WORKERS_MS = 250,  /* the first look that finds a lock free should come soon */
 };
 
 enum { LEADS = 1, HAS_BROKER = 2, STAYS = 4 };
@@ -26,7 +27,7 @@ static const struct chore table[CHORE_COUNT] = {
     [CHORE_QUEUES] = {"queues", 5000, LEADS | HAS_BROKER, queues_turn},
     [CHORE_FRESH] = {"fresh", PACE_TICK_MS, LEADS | HAS_BROKER | STAYS, fresh_turn},
     [CHORE_DUE] = {"due", 1000, LEADS, due_turn},
-    [CHORE_WORKERS] = {"workers", VERDICT_LOOK_MS, 0, workers_turn},
+    [CHORE_WORKERS] = {"workers", CHORE_WORKERS_MS, 0, workers_turn},
     [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
     [CHORE_OVERLOOKED] = {"overlooked", 1000, LEADS | HAS_BROKER, overlooked_turn},
     [CHORE_HISTORY] = {"history", 3600000, LEADS, history_turn},

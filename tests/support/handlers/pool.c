@@ -1,6 +1,7 @@
 /* A pool handler that does what the payload says, and writes the journal (support/journal.h).
  *
  *   {}                   done                     {"do": "sleep", "ms": 100}   done after a while
+ *   {"do": "first", "ms": 100}                    sleep in the first attempt only
  *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"
  *   {"do": "later", "delay_ms": 10}               {"do": "dead"}
  *   {"do": "once later", "delay_ms": 10}   later at the first attempt, else done
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <libpq-fe.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,7 +100,8 @@ static void run(const json_t *task)
     }
     POINT(handler_begun);
     note(task, "start");
-    if (strcmp(what, "sleep") == 0) {
+    bool is_first = json_integer_value(json_object_get(task, "attempt")) == 1;
+    if (strcmp(what, "sleep") == 0 || (strcmp(what, "first") == 0 && is_first)) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "ms")));
     } else if (strcmp(what, "crash") == 0) {
         (void)fputs("about to crash\n", stderr);
