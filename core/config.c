@@ -93,11 +93,11 @@ static bool text_parse(const char *text, struct fault *f)
     return f->code == FAULT_NONE;
 }
 
-/* Read whole, since libconfuse ends the program when a read fails. */
-static bool file_read(const char *path, struct buf *text, struct fault *f)
+bool config_text(const char *path, const char *what, struct buf *text, struct fault *f)
 {
     FILE *file = fopen(path, "re");
     char *at;
+    buf_init(text, CONFIG_BYTES_MAX + BUFSIZ);
     while (file && (at = buf_room(text, BUFSIZ))) {
         size_t n = fread(at, 1, BUFSIZ, file);
         buf_added(text, n);
@@ -106,14 +106,15 @@ static bool file_read(const char *path, struct buf *text, struct fault *f)
         }
     }
     if (!file || ferror(file)) {
-        (void)fault_set(f, FAULT_CONFIG, "the config file %s cannot be read: %s", path,
+        (void)fault_set(f, FAULT_CONFIG, "the %s %s cannot be read: %s", what, path,
                         strerror(errno));
-    } else if (text->failed) {
-        (void)fault_set(f, FAULT_CONFIG, "the config file %s is over the limit of %d bytes", path,
+    } else if (text->failed && text->len < CONFIG_BYTES_MAX) {
+        (void)fault_memory(f);
+    } else if (text->failed || text->len > CONFIG_BYTES_MAX) {
+        (void)fault_set(f, FAULT_CONFIG, "the %s %s is over the limit of %d bytes", what, path,
                         CONFIG_BYTES_MAX);
     } else if (strlen(buf_text(text)) != text->len) {
-        (void)fault_set(f, FAULT_CONFIG, "the config file %s holds a NUL byte; it is not text",
-                        path);
+        (void)fault_set(f, FAULT_CONFIG, "the %s %s holds a NUL byte; it is not text", what, path);
     }
     if (file) {
         (void)fclose(file);
@@ -124,12 +125,11 @@ static bool file_read(const char *path, struct buf *text, struct fault *f)
 bool config_read(const char *path, config_on_value *on_value, void *owner, struct fault *f)
 {
     struct buf text;
-    buf_init(&text, CONFIG_BYTES_MAX + BUFSIZ);
     reading.path = path;
     reading.on_value = on_value;
     reading.owner = owner;
     reading.f = f;
-    bool ok = file_read(path, &text, f) && text_parse(buf_text(&text), f);
+    bool ok = config_text(path, "config file", &text, f) && text_parse(buf_text(&text), f);
     buf_clear(&text);
     return ok;
 }

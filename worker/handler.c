@@ -1,9 +1,9 @@
 #include "worker/handler.h"
 
+#include "core/config.h"
 #include "worker/decide/decider.h"
 
 #include <confuse.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,13 +136,15 @@ static bool load_flag(struct handlers *all, const char *text, struct fault *f)
 
 /* --- the handlers file --- */
 
+/* libconfuse's callbacks carry no pointer of ours */
 static char file_error[512];
+static const char *file_path;
 
 static void keep_error(cfg_t *cfg, const char *fmt, va_list args)
 {
-    int n = file_error[0] ? 0
-                          : snprintf(file_error, sizeof file_error,
-                                     "%s:%d: ", cfg->filename ? cfg->filename : "", cfg->line);
+    int n = file_error[0]
+                ? 0
+                : snprintf(file_error, sizeof file_error, "%s:%d: ", file_path, cfg->line);
     if (n > 0 && (size_t)n < sizeof file_error) {
         (void)vsnprintf(file_error + n, sizeof file_error - (size_t)n, fmt, args);
     }
@@ -193,7 +195,7 @@ static bool load_sections(struct handlers *all, cfg_t *cfg, const char *path, st
     return true;
 }
 
-static bool load_file(struct handlers *all, const char *path, struct fault *f)
+static bool load_text(struct handlers *all, const char *path, const char *text, struct fault *f)
 {
     cfg_opt_t handler[] = {CFG_STR_LIST("command", NULL, CFGF_NONE),
                            CFG_STR("mode", "exec", CFGF_NONE),
@@ -206,18 +208,21 @@ static bool load_file(struct handlers *all, const char *path, struct fault *f)
         return fault_memory(f);
     }
     file_error[0] = '\0';
+    file_path = path;
     (void)cfg_set_error_function(cfg, keep_error);
-    int result = cfg_parse(cfg, path);
-    bool ok = false;
-    if (result == CFG_FILE_ERROR) {
-        (void)fault_set(f, FAULT_CONFIG, "could not read the handlers file %s: %s", path,
-                        strerror(errno));
-    } else if (result != CFG_SUCCESS) {
-        (void)fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
-    } else {
-        ok = load_sections(all, cfg, path, f);
-    }
+    bool ok = cfg_parse_buf(cfg, text) == CFG_SUCCESS ||
+              fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
+    ok = ok && load_sections(all, cfg, path, f);
     (void)cfg_free(cfg);
+    return ok;
+}
+
+static bool load_file(struct handlers *all, const char *path, struct fault *f)
+{
+    struct buf text;
+    bool ok = config_text(path, "handlers file", &text, f) &&
+              load_text(all, path, buf_text(&text), f);
+    buf_clear(&text);
     return ok;
 }
 
