@@ -1,0 +1,105 @@
+/* label: unit */
+/* The handlers file: what it says, and what is said about a wrong one. */
+#include "worker/handler.h"
+
+#include "tests/support/test.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static bool load(const char *path, struct handlers *ret, struct fault *f)
+{
+    char *argv[] = {(char *)(uintptr_t) "worker",
+                    (char *)(uintptr_t) "--handlers",
+                    (char *)(uintptr_t)path,
+                    (char *)(uintptr_t) "--database-url",
+                    (char *)(uintptr_t) "postgresql://h",
+                    (char *)(uintptr_t) "--amqp-url",
+                    (char *)(uintptr_t) "none",
+                    NULL};
+    struct options *o = NULL;
+    assert_ok(options_read(COMMAND_WORKER, 7, argv, &o, f), f);
+    bool ok = handlers_load(o, ret, f);
+    options_free(o);
+    return ok;
+}
+
+static bool load_text(const char *text, struct handlers *ret, struct fault *f)
+{
+    char path[] = "/tmp/tenon-handlers-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    (void)close(fd);
+    bool ok = load(path, ret, f);
+    (void)unlink(path);
+    return ok;
+}
+
+static void refuses(const char *text, const char *part)
+{
+    struct handlers hs;
+    struct fault f = {0};
+    assert_false(load_text(text, &hs, &f));
+    assert_int_equal(f.code, FAULT_CONFIG);
+    assert_contains(f.text, part);
+}
+
+static void test_two_handlers(void **state)
+{
+    (void)state;
+    struct handlers hs;
+    struct fault f = {0};
+    assert_ok(load_text("handler \"mail,sms\" {\n command = {\"/bin/mail\", \"-x\"}\n mode = pool\n"
+                        " in_flight = 8\n directory = /tmp\n}\nhandler b { command = sh }",
+                        &hs, &f),
+              &f);
+    assert_int_equal(hs.n, 2);
+    assert_int_equal(handlers_find(&hs, "sms"), 0);
+    assert_int_equal(handlers_find(&hs, "b"), 1);
+    assert_true(hs.items[0].pool && !hs.items[1].pool);
+    assert_int_equal(hs.items[0].in_flight, 8);
+    assert_string_equal(hs.items[0].argv[1], "-x");
+    assert_string_equal(hs.items[0].directory, "/tmp");
+    handlers_clear(&hs);
+}
+
+static void test_what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    refuses("handler a {\n command = {x}\n colour = red\n}", ":3: no such option 'colour'");
+    refuses("handler a { }", "handler \"a\": command must have 1 to 100 words");
+    refuses("handler a { command = x mode = slow }", "mode \"slow\" is not allowed: exec or pool");
+    refuses("handler a { command = x in_flight = -1 }", "in_flight -1 is not allowed: 0 to 1024");
+    refuses("handler \"a b\" { command = x }", "kind \"a b\" is not allowed");
+    refuses("handler \"a,a\" { command = x }\nhandler \"b,a\" { command = x }",
+            "kind \"a\" has two handlers");
+    refuses("", "no handler is given");
+    refuses("handler a { command = \"", ":1: premature end of file");
+}
+
+/* libconfuse would end the program. */
+static void test_a_folder_is_no_file(void **state)
+{
+    (void)state;
+    struct handlers hs;
+    struct fault f = {0};
+    assert_false(load("/tmp", &hs, &f));
+    assert_int_equal(f.code, FAULT_CONFIG);
+    assert_contains(f.text, "the handlers file /tmp cannot be read: Is a directory");
+    fault_clear(&f);
+    assert_false(load("/nowhere/x", &hs, &f));
+    assert_contains(f.text, "the handlers file /nowhere/x cannot be read: No such file");
+    fault_clear(&f);
+    assert_false(load("/dev/zero", &hs, &f));
+    assert_contains(f.text, "over the limit of 1048576 bytes");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_two_handlers),
+        cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_folder_is_no_file),
+    };
+    return RUN_GROUP(tests);
+}
