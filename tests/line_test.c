@@ -171,17 +171,22 @@ static void test_bad_replies(void **state)
     }
 }
 
-static struct event exec_outcome(int status, const char *out, const char *err)
+static struct event exec_outcome_bytes(int status, const char *out, size_t bytes, const char *err)
 {
     struct child c = {0};
     struct event e = {0};
     buf_init(&c.output, RESULT_BYTES_MAX);
-    buf_put_text(&c.output, out);
+    buf_put(&c.output, out, bytes);
     c.tail_bytes = strlen(err);
     memcpy(c.tail, err, c.tail_bytes + 1);
     line_exec_outcome(&c, status, status < 0 ? "killed by signal 9 (Killed)" : "exit status", &e);
     buf_clear(&c.output);
     return e;
+}
+
+static struct event exec_outcome(int status, const char *out, const char *err)
+{
+    return exec_outcome_bytes(status, out, strlen(out), err);
 }
 
 static void assert_result(const char *out, const char *reply)
@@ -205,6 +210,16 @@ static void test_exec_results(void **state)
     assert_result("17", "{\"result\":17}");
     assert_result("two\nlines\n", "{\"result\":\"two\\nlines\"}");
     assert_result("\xff\xfe", "{\"result\":\"\xEF\xBF\xBD\xEF\xBF\xBD\"}");
+}
+
+/* jansson reads 3 and takes the NUL for the end. */
+static void test_a_result_with_a_nul_is_a_text(void **state)
+{
+    (void)state;
+    struct event e = exec_outcome_bytes(0, "3\0x\n", 4, "");
+    assert_int_equal(e.outcome, OUTCOME_DONE);
+    assert_string_equal(e.reply, "{\"result\":\"3\xEF\xBF\xBDx\"}");
+    free(e.reply);
 }
 
 static void test_exec_outcomes(void **state)
@@ -236,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_bad_replies),
         cmocka_unit_test(test_exec_results),
+        cmocka_unit_test(test_a_result_with_a_nul_is_a_text),
         cmocka_unit_test(test_exec_outcomes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

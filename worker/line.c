@@ -281,6 +281,12 @@ bool line_parse_reply(const char *line, size_t bytes, struct event *event, struc
 
 /* --- an exec child --- */
 
+/* jansson takes a NUL for the end of the text. */
+static bool is_text(const char *text, size_t bytes)
+{
+    return bytes == 0 || !memchr(text, '\0', bytes);
+}
+
 static char *exec_result(const struct child *c)
 {
     static const char cut[] = " [cut: the output is longer than 256 KiB]";
@@ -292,9 +298,10 @@ static char *exec_result(const struct child *c)
     if (bytes == 0) {
         return NULL;
     }
-    json_t *value = c->output_cut ? NULL
-                                  : json_loadb(c->output.data, bytes,
-                                               JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
+    json_t *value = c->output_cut || !is_text(c->output.data, bytes)
+                        ? NULL
+                        : json_loadb(c->output.data, bytes,
+                                     JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
     buf_init(&reply, 8 * RESULT_BYTES_MAX);
     buf_put_text(&reply, "{\"result\":");
     if (value) {
