@@ -1,0 +1,28 @@
+#include "tests/fuzz/fuzz.h"
+
+#include "core/amqp_url.h"
+#include "core/db.h"
+#include "core/option_value.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int fuzz_url(const uint8_t *data, size_t size)
+{
+    char masked[256];
+    struct fault f = {0};
+    struct amqp_url parts = {0};
+    char *url = fuzz_string(data, size);
+    bool ok = amqp_url_parse(url, &parts, &f);
+    fuzz_fault(ok, &f);
+    if (ok) {
+        fuzz_that(parts.port >= 1 && parts.port <= 65535, "no port");
+        fuzz_that(parts.host && parts.user && parts.password && *parts.vhost, "a part is missing");
+        amqp_url_clear(&parts);
+    }
+    amqp_url_mask(url, masked, sizeof masked);
+    db_url_mask(url, masked, sizeof masked);
+    (void)fits_amqp_url(url);
+    free(url);
+    return 0;
+}
