@@ -148,14 +148,32 @@ static void test_an_id_claimed_here_is_not_asked_but_acked(void **state)
     assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 1);
 }
 
-static void test_too_many_deliveries_are_refused(void **state)
+/* Prefetch bounds the ids, not the deliveries: many small ones must not stay unacked for ever. */
+static void test_many_small_deliveries_share_the_last_place(void **state)
 {
     struct wakeups *w = *state;
-    int64_t id = 1;
-    for (int i = 0; i < WAKEUPS_BATCHES_MAX; i++) {
-        assert_true(wakeups_add(w, 1, &id, 1, (uint64_t)i + 1));
+    uint64_t n = 2 * WAKEUPS_BATCHES_MAX, tag = 0;
+    int64_t epoch = 0, ids[2 * WAKEUPS_BATCHES_MAX];
+    int tries[2 * WAKEUPS_BATCHES_MAX];
+    for (uint64_t i = 1; i <= n; i++) {
+        int64_t id = (int64_t)i;
+        assert_true(wakeups_add(w, 1, &id, 1, i));
     }
-    assert_false(wakeups_add(w, 1, &id, 1, 99));
+    assert_int_equal(wakeups_take(w, 0, ids, tries, n), n);
+    assert_int_equal(ids[n - 1], n);
+    wakeups_settle(w);
+    assert_true(wakeups_next_ack(w, &epoch, &tag));
+    assert_int_equal(tag, n);
+}
+
+static void test_more_ids_than_there_is_room_for_are_refused(void **state)
+{
+    struct wakeups *w = *state;
+    int64_t ids[WAKEUPS_BATCH_MAX] = {0};
+    for (int i = 0; i < WAKEUPS_BATCHES_MAX; i++) {
+        assert_true(wakeups_add(w, 1, ids, WAKEUPS_BATCH_MAX, (uint64_t)i + 1));
+    }
+    assert_false(wakeups_add(w, 1, ids, 1, 99));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -170,7 +188,8 @@ int main(void)
         TEST(test_a_missed_id_is_asked_three_times_more),
         TEST(test_the_ring_is_bounded_and_says_what_it_drops),
         TEST(test_an_id_claimed_here_is_not_asked_but_acked),
-        TEST(test_too_many_deliveries_are_refused),
+        TEST(test_many_small_deliveries_share_the_last_place),
+        TEST(test_more_ids_than_there_is_room_for_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

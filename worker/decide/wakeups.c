@@ -23,10 +23,28 @@ static struct wakeup_batch *batch_at(const struct wakeups *w, size_t i)
     return &w->batches[(w->first + i) % WAKEUPS_BATCHES_MAX];
 }
 
+/* There is no place for another batch: into the last one, which is acked a little later then. */
+static bool add_to_last(struct wakeups *w, int64_t epoch, const int64_t *ids, size_t n,
+                        uint64_t last_tag)
+{
+    struct wakeup_batch *b = batch_at(w, w->n_batches - 1);
+    if (b->epoch != epoch || b->n + n > WAKEUPS_BATCH_MAX) {
+        return false;
+    }
+    memcpy(b->ids + b->n, ids, n * sizeof *ids);
+    b->n += n;
+    b->last_tag = last_tag;
+    w->pending += (int64_t)n;
+    return true;
+}
+
 bool wakeups_add(struct wakeups *w, int64_t epoch, const int64_t *ids, size_t n, uint64_t last_tag)
 {
-    if (w->n_batches == WAKEUPS_BATCHES_MAX || n > WAKEUPS_BATCH_MAX) {
+    if (n > WAKEUPS_BATCH_MAX) {
         return false;
+    }
+    if (w->n_batches == WAKEUPS_BATCHES_MAX) {
+        return add_to_last(w, epoch, ids, n, last_tag);
     }
     struct wakeup_batch *b = batch_at(w, w->n_batches++);
     b->epoch = epoch;
