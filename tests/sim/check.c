@@ -218,7 +218,7 @@ void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
     const struct channel *c = &s->broker.channels[n->index];
     for (int i = 0; epoch == n->consumer.epoch && i < c->n_unacked; i++) {
         const struct message *m = &c->unacked[i];
-        if (m->tag > tag || m->asked || m->excused) {
+        if (m->tag > tag || m->asked) {
             continue;
         }
         const struct row *r = row_find(s, m->id);
@@ -231,20 +231,9 @@ void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
     }
 }
 
-/* A batch that the decider has no room for stays unacked, until a later ack covers it. */
-static void excuse_all(struct sim *s, const struct node *n)
-{
-    struct channel *c = &s->broker.channels[n->index];
-    for (int i = 0; i < c->n_unacked; i++) {
-        c->unacked[i].excused = c->unacked[i].excused || c->unacked[i].arrived;
-    }
-}
-
 void check_event(struct sim *s, struct node *n, const struct event *e)
 {
-    if (e->type == EVENT_WAKEUPS && n->decider->wakeups.n_batches == WAKEUPS_BATCHES_MAX) {
-        excuse_all(s, n);
-    }
+    (void)s;
     if (e->type == EVENT_EXCHANGE_FAILED || e->type == EVENT_PRESENCE || e->type == EVENT_STOP) {
         n->n_promises = 0;
     }

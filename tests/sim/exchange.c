@@ -497,7 +497,7 @@ static int64_t statement_us(struct sim *s, struct node *n)
     if (!random_chance(&s->random, s->plan.rate_slow) || s->healed) {
         return random_below(&s->random, 300);
     }
-    int64_t us = random_log(&s->random, 1000, 3000000);
+    int64_t us = random_log(&s->random, 1000, 16000000);
     node_faulted(s, n, us);
     return us;
 }

@@ -12,7 +12,7 @@ static void draw_sizes(struct plan *p, struct random *r)
 {
     p->n_nodes = (int)random_between(r, 1, 3);
     p->n_cleaners = random_chance(r, 6000) ? 1 : 2;
-    p->n_tasks = (int)random_log(r, 1, 60);
+    p->n_tasks = random_chance(r, 500) ? 150 : (int)random_log(r, 1, 60);
     p->n_slots_max = (int)random_log(r, 1, 4);
     p->room_max = random_chance(r, 5000) ? 1 : (int)random_between(r, 2, 6);
     p->handlers_max = (int)random_between(r, 1, 2);
