@@ -159,10 +159,13 @@ def held_drain(b):
             before = b.tenon.finished()
             b.tenon.enqueue_sql(n)
             b.servers.settle()
+            cpu = b.server_cpu_s()
             worker = b.tenon.worker("--until-empty")
             worker.wait(300)
+            cpu = b.server_cpu_s() - cpu
             if b.tenon.finished() - before != n:
                 raise RuntimeError("not all tasks finished under the snapshot")
+            b.add("held-snapshot", f"drain-{n}", f"drain_{i + 1}_postgres_cpu_us_per_task", cpu / n * 1e6, "us")
             rates.append(n / (b.tenon.last_finish() - worker.started))
             b.add("held-snapshot", f"drain-{n}", f"drain_{i + 1}_tasks_per_s", rates[-1], "1/s")
     b.add("held-snapshot", f"drain-{n}", "last_to_first", rates[1] / rates[0], "")
