@@ -137,25 +137,33 @@ static void stream_run(struct stream *s, int64_t limit_ms)
     }
 }
 
-/* The longest time from a commit to the start, of the tasks from `from` on, by the journal. */
-static int64_t worst_start_ms(const struct stream *s, size_t from)
+static int64_t start_ms(const struct journal *j, const struct sent *sent)
+{
+    for (size_t i = 0; i < j->n; i++) {
+        if (j->runs[i].id == sent->id) {
+            return (j->runs[i].start_ns - sent->commit_ns) / 1000000;
+        }
+    }
+    fail_msg("task %lld never started", (long long)sent->id);
+    return 0;
+}
+
+/* The longest time from a commit to the start, of the tasks from..to, by the journal; and how many
+ * took longer than `limit_ms`. */
+static int64_t worst_start_ms(const struct stream *s, size_t from, size_t to, int64_t limit_ms,
+                              size_t *ret_late)
 {
     struct journal j;
-    int64_t worst_ns = 0;
+    int64_t worst_ms = 0;
+    *ret_late = 0;
     journal_read(s->fx, &j);
-    for (size_t i = from; i < s->n; i++) {
-        int64_t start_ns = 0;
-        for (size_t k = 0; k < j.n && !start_ns; k++) {
-            start_ns = j.runs[k].id == s->sent[i].id ? j.runs[k].start_ns : 0;
-        }
-        if (!start_ns) {
-            fail_msg("task %lld never started", (long long)s->sent[i].id);
-        }
-        int64_t took_ns = start_ns - s->sent[i].commit_ns;
-        worst_ns = took_ns > worst_ns ? took_ns : worst_ns;
+    for (size_t i = from; i < to; i++) {
+        int64_t took_ms = start_ms(&j, &s->sent[i]);
+        worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+        *ret_late += took_ms > limit_ms;
     }
     journal_clear(&j);
-    return worst_ns / 1000000;
+    return worst_ms;
 }
 
 /* --- what the application holds -------------------------------------------------------------- */
@@ -214,6 +222,23 @@ static void check_ends(struct stream *s)
     journal_clear(&j);
 }
 
+/* A hundredth may be late: this machine does other things too, and what is wrong here delays a task
+ * with every lock. */
+static void judge(const struct stream *s, size_t alone, size_t locked, int64_t held_ms)
+{
+    size_t late;
+    int64_t alone_ms = worst_start_ms(s, alone, locked, 0, &late);
+    int64_t limit_ms = alone_ms + DELAY_MS + s->noise_ms;
+    int64_t locked_ms = worst_start_ms(s, locked, s->n, limit_ms, &late);
+    print_message("worst start after the commit: %lld ms alone, %lld ms while %d rows, %d"
+                  " cancellations and %d ends were held for %lld ms; noise %lld ms; %zu of %zu were"
+                  " late\n",
+                  (long long)alone_ms, (long long)locked_ms, s->n_held[LOCKS_ROWS],
+                  s->n_held[CANCELS], s->n_held[FINISHES], (long long)held_ms,
+                  (long long)s->noise_ms, late, s->n - locked);
+    assert_in_range(late, 0, (s->n - locked) / 100);
+}
+
 static void hold(struct fixture *fx, int holds, int64_t held_ms)
 {
     struct stream s;
@@ -230,18 +255,9 @@ static void hold(struct fixture *fx, int holds, int64_t held_ms)
     hold_begin(&s);
     stream_run(&s, held_ms);
     journal_await_started(fx, s.n, LIMIT_MS);
-    size_t all = s.n;
     hold_end(&s);
     check_ends(&s);
-    s.n = locked;
-    int64_t alone_ms = worst_start_ms(&s, alone);
-    s.n = all;
-    int64_t locked_ms = worst_start_ms(&s, locked);
-    print_message("worst start after the commit: %lld ms alone, %lld ms while %d rows, %d"
-                  " cancellations and %d ends were held for %lld ms; noise %lld ms\n",
-                  (long long)alone_ms, (long long)locked_ms, s.n_held[LOCKS_ROWS],
-                  s.n_held[CANCELS], s.n_held[FINISHES], (long long)held_ms, (long long)s.noise_ms);
-    assert_in_range(locked_ms, 0, alone_ms + DELAY_MS + s.noise_ms);
+    judge(&s, alone, locked, held_ms);
     for (int way = LOCKS_ROWS; way <= FINISHES; way <<= 1) {
         assert_true(!(holds & way) || s.n_held[way] >= 3);
     }
