@@ -11,14 +11,15 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { DB_PREPARED_MAX = 64 };
+enum { DB_BATCH_MAX = 64 };
 
 struct db {
     PGconn *conn;
     bool broken, hot;
     char where[256];
     size_t n_prepared;
-    const struct statement *prepared[DB_PREPARED_MAX];
+    size_t cap_prepared;
+    const struct statement **prepared; /* every statement that this session has prepared */
 };
 
 /* rows are a PGresult under another name, so that libpq's type stays in this file */
@@ -178,6 +179,23 @@ static bool is_prepared(const struct db *db, const struct statement *statement)
     return false;
 }
 
+/* A session that forgot one would prepare it again, which the server refuses. */
+static void remember(struct db *db, const struct statement *statement, struct fault *f)
+{
+    if (db->n_prepared == db->cap_prepared) {
+        size_t cap = db->cap_prepared ? 2 * db->cap_prepared : 32;
+        const struct statement **grown = realloc(db->prepared, cap * sizeof *grown);
+        if (!grown) {
+            db->broken = true;
+            (void)fault_memory(f);
+            return;
+        }
+        db->prepared = grown;
+        db->cap_prepared = cap;
+    }
+    db->prepared[db->n_prepared++] = statement;
+}
+
 static bool send_call(struct db *db, const struct db_call *call, bool prepare, struct fault *f)
 {
     const struct statement *st = call->statement;
@@ -202,8 +220,8 @@ static bool take_call(struct db *db, struct db_call *call, bool prepared, int64_
             return false;
         }
         ExecStatusType status = PQresultStatus(result);
-        if (status == PGRES_COMMAND_OK && db->n_prepared < DB_PREPARED_MAX) {
-            db->prepared[db->n_prepared++] = call->statement;
+        if (status == PGRES_COMMAND_OK) {
+            remember(db, call->statement, f);
         } else if (status != PGRES_PIPELINE_ABORTED) {
             (void)fault_of_result(db, result, f);
         }
@@ -282,12 +300,12 @@ static bool take_all(struct db *db, struct db_call *calls, size_t n, const bool 
 bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, size_t *ret_failed,
               struct fault *f)
 {
-    bool prepared[DB_PREPARED_MAX];
+    bool prepared[DB_BATCH_MAX];
     size_t failed = n;
     int64_t deadline_ms = now_ms() + limit_ms;
-    if (n > DB_PREPARED_MAX) {
+    if (n > DB_BATCH_MAX) {
         return fault_set(f, FAULT_BUG, "a batch of %zu statements is over the limit of %d", n,
-                         DB_PREPARED_MAX);
+                         DB_BATCH_MAX);
     }
     bool ok = !db->broken || fault_set(f, FAULT_RETRY, "the session is closed");
     ok = ok && (PQenterPipelineMode(db->conn) == 1 || fault_of_conn(db, f));
@@ -523,6 +541,7 @@ void db_close(struct db *db)
 {
     if (db) {
         PQfinish(db->conn);
+        free(db->prepared);
         free(db);
     }
 }

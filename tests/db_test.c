@@ -326,6 +326,29 @@ static void test_batch_over_the_limit(void **state)
 }
 
 /* More than a socket's buffers hold, in both directions. */
+/* Many more statements than any part of tenon has, each prepared once and run twice. */
+static void test_a_session_with_many_statements(void **state)
+{
+    enum { MANY = 200 };
+    struct fixture *fx = *state;
+    struct db *db = NULL;
+    struct fault f = {0};
+    static struct statement all[MANY];
+    static char texts[MANY][32], names[MANY][16];
+    assert_ok(db_open(fx->database_url, DB_PLAIN, "test", &db, &f), &f);
+    for (int i = 0; i < 2 * MANY; i++) {
+        struct rows *rows = NULL;
+        struct statement *st = &all[i % MANY];
+        (void)snprintf(texts[i % MANY], sizeof *texts, "SELECT %d", i % MANY);
+        (void)snprintf(names[i % MANY], sizeof *names, "s%d", i % MANY);
+        *st = (struct statement){names[i % MANY], texts[i % MANY]};
+        assert_ok(db_exec(db, st, NULL, 0, &rows, &f), &f);
+        assert_int_equal(rows_int(rows, 0, 0), i % MANY);
+        rows_free(rows);
+    }
+    db_close(db);
+}
+
 static void test_large_values(void **state)
 {
     struct fixture *fx = *state;
@@ -488,6 +511,7 @@ int main(void)
         WITH_DATABASE(test_batch_that_fails),
         WITH_DATABASE(test_commit_that_fails),
         WITH_DATABASE(test_batch_over_the_limit),
+        WITH_DATABASE(test_a_session_with_many_statements),
         WITH_DATABASE(test_large_values),
         WITH_DATABASE(test_answer_that_does_not_come),
         WITH_DATABASE(test_cut_from_another_thread),

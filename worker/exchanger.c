@@ -413,6 +413,12 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
         for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
             claim_free(x->claimed[i]);
         }
+        for (size_t i = 0; i < x->n_owned; i++) {
+            claim_free(x->owned[i]);
+        }
+        free(x->owned);
+        x->owned = NULL;
+        x->n_owned = 0;
         report(e, EVENT_EXCHANGE_FAILED, FAILURE_UNKNOWN, "out of memory");
         return;
     }
