@@ -9,9 +9,9 @@ bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
      * two sessions at once. */
     return db_script(db, "SET lock_timeout = 0; SET statement_timeout = 0", f) &&
            db_script_long(db,
-                     dry_run ? "BEGIN READ ONLY"
-                             : "BEGIN; SELECT pg_advisory_xact_lock(1952804463, 3)",
-                     f);
+                          dry_run ? "BEGIN READ ONLY"
+                                  : "BEGIN; SELECT pg_advisory_xact_lock(1952804463, 3)",
+                          f);
 }
 
 static bool look_version(struct db *db, struct migration_plan *plan, struct fault *f)
@@ -67,7 +67,8 @@ static bool apply_one(struct db *db, const struct migration *m, struct fault *f)
     char version[16];
     (void)snprintf(version, sizeof version, "%d", m->version);
     const char *const params[] = {version, m->name, m->breaking ? "true" : "false"};
-    return (db_script_long(db, m->text, f) && db_exec(db, &sql_migrate_record, params, 3, NULL, f)) ||
+    return (db_script_long(db, m->text, f) &&
+            db_exec(db, &sql_migrate_record, params, 3, NULL, f)) ||
            fault_add(f, "could not apply %s", m->name);
 }
 

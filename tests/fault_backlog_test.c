@@ -1,8 +1,8 @@
 /* label: fault */
 /* timeout: 120 */
 /* serial: yes */
-/* A backlog, and nobody to work it off: RabbitMQ holds a window on it, the database's load stays flat;
- * then workers come. With TEST_LONG set: 1,000,000 tasks, ten minutes without a worker. */
+/* A backlog, and nobody to work it off: RabbitMQ holds a window on it, the database's load stays
+ * flat; then workers come. With TEST_LONG: 1,000,000 tasks, ten minutes without a worker. */
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 

@@ -1,8 +1,8 @@
 /* label: fault */
 /* timeout: 120 */
 /* serial: yes */
-/* Dead or alive: how soon the tasks of a worker that is killed, frozen or cut off start elsewhere, by
- * the journal; and that what comes back from the dead changes nothing. With TEST_LONG set, 50 kills. */
+/* Dead or alive: how soon the tasks of a worker that is killed, frozen or cut off start elsewhere,
+ * by the journal; and that what comes back from the dead changes nothing. With TEST_LONG, 50 kills. */
 #include "tests/support/held.h"
 #include "tests/support/subject.h"
 
@@ -119,8 +119,8 @@ static void kill_many(struct all *a)
 
 /* --- frozen, and unplugged --- */
 
-/* A frozen worker's handler goes on and ends; an unplugged one's is ended by its worker, which knows
- * that others may start the task. */
+/* A frozen worker's handler goes on and ends; an unplugged one's is ended by its worker, which
+ * knows that others may start the task. */
 static void begin_absences(struct all *a)
 {
     struct fixture *fx = a->fx;

@@ -1,8 +1,8 @@
 /* label: fault */
 /* timeout: 150 */
-/* Connections that hang: nothing comes, nothing goes, and nobody says so. In front of either server,
- * either way, half open, from the start, and while a worker stops. All at once, because most of it is
- * waiting: each limit is one of DESIGN.md's or of a header's. */
+/* Connections that hang: nothing comes, nothing goes, and nobody says so. In front of either
+ * server, either way, half open, from the start, and while a worker stops. All at once, because most
+ * of it is waiting: each limit is one of DESIGN.md's or of a header's. */
 #include "tests/support/subject.h"
 
 #include "core/now.h"
@@ -76,7 +76,7 @@ static void end_starts(struct fixture *fx, struct all *a)
     }
 }
 
-/* --- the database, in the middle: a task runs when it happens, and its outcome is told later --- */
+/* --- the database, in the middle: a task that runs then has its outcome told later --- */
 
 static void begin_database(struct fixture *fx, struct all *a)
 {

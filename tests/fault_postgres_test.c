@@ -214,8 +214,8 @@ static void test_connections_exhausted(void **state)
     check("connections exhausted", recovery_ms);
 }
 
-/* Statements that take too long are cancelled by the server (57014): here by hand, as soon as one is
- * seen; with TEST_LONG by statement_timeout. */
+/* Statements that take too long are cancelled by the server (57014): here by hand, as soon as one
+ * is seen; with TEST_LONG by statement_timeout. */
 static void test_statements_cancelled(void **state)
 {
     (void)state;

@@ -90,7 +90,7 @@ static void check(const char *fault)
                   (long long)counts.placed);
 }
 
-/* The median from commit to start of the last 20 tasks that were placed since, in ms; -1: too few. */
+/* The median from commit to start of the last 20 tasks placed since, in ms; -1: too few. */
 static int64_t median_ms(void)
 {
     return test_sql_int(

@@ -13,7 +13,7 @@ void broker_close(struct broker *b);
 /* Declare exchange tenon, queue tenon.<queue> and their binding, as `tenon setup` does. */
 void broker_declare(struct broker *b, const char *queue);
 
-/* Declare the queue `name` (without "tenon."), durable, which gets a copy of every wake-up of `queue`. */
+/* Declare the queue tenon.<name>, durable, which gets a copy of every wake-up of `queue`. */
 void broker_spy(struct broker *b, const char *name, const char *queue);
 
 /* Publish any body with this routing key, persistent, and return when the broker has it. */

@@ -1,5 +1,5 @@
-/* A private server of one test program, which may stop and kill it without disturbing the tests that
- * run beside it. It is gone when the program is, however that ends. */
+/* A private server of one test program, which may stop and kill it without disturbing the tests
+ * that run beside it. It is gone when the program is, however that ends. */
 #ifndef TENON_TESTS_SUPPORT_SERVERS_H
 #define TENON_TESTS_SUPPORT_SERVERS_H
 
@@ -22,8 +22,8 @@ void server_signal(pid_t pid, int signal);
 
 void server_close(void);
 
-/* A virtual host of the shared RabbitMQ with a name of its own, for a fixture whose database is on a
- * private PostgreSQL: the locks on the usual ones are in the shared one. */
+/* A virtual host of the shared RabbitMQ with a name of its own, for a fixture whose database is on
+ * a private PostgreSQL: the locks on the usual ones are in the shared one. */
 void server_vhost(struct fixture *fx, const char *name);
 
 /* The fixture's connections again, after the server was away. */
