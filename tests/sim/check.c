@@ -313,16 +313,20 @@ void check_decider(struct sim *s, const struct node *n)
                n->index, sent);
 }
 
-void check_turn(struct sim *s, struct node *n, bool idle)
+void check_turn(struct sim *s, struct node *n)
 {
     if (s->now_us - n->second_us >= 1000000) {
         n->second_us = s->now_us;
         n->idle_turns = n->exchanges = n->progress = 0;
     }
+    check_promises(s, n);
+}
+
+void check_idle(struct sim *s, struct node *n, bool idle)
+{
     n->idle_turns += idle;
     check_that(s, n->idle_turns < IDLE_TURNS_MAX, "worker %d turned %d times for nothing", n->index,
                n->idle_turns);
-    check_promises(s, n);
 }
 
 void check_exit(struct sim *s, const struct node *n)

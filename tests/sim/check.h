@@ -25,7 +25,8 @@ void check_event(struct sim *s, struct node *n, const struct event *e); /* befor
 void check_taken(struct sim *s, struct node *n, const struct event *e); /* and after it */
 void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag);
 void check_decider(struct sim *s, const struct node *n);
-void check_turn(struct sim *s, struct node *n, bool idle);
+void check_turn(struct sim *s, struct node *n);            /* begins */
+void check_idle(struct sim *s, struct node *n, bool idle); /* has ended; idle: without effect */
 void check_exit(struct sim *s, const struct node *n);
 
 /* the whole */

@@ -324,6 +324,7 @@ static bool meets_fate(struct sim *s, struct request *r)
     }
     if (r->fate == FATE_ORPHANED) {
         r->fate = FATE_NONE;
+        r->slowed = true;
         told_broken(s, r->node, r->id);
         step_after(s, r, random_log(&s->random, 100, 14000000));
         return true;
@@ -492,13 +493,15 @@ static void wait_for_lock(struct sim *s, struct request *r)
     server_wait(s, lock_freed, r->node, r->id);
 }
 
-static int64_t statement_us(struct sim *s, struct node *n)
+/* One statement of a request may be slow, up to statement_timeout. */
+static int64_t statement_us(struct sim *s, struct request *r)
 {
-    if (!random_chance(&s->random, s->plan.rate_slow) || s->healed) {
+    if (r->slowed || s->healed || !random_chance(&s->random, s->plan.rate_slow)) {
         return random_below(&s->random, 300);
     }
-    int64_t us = random_log(&s->random, 1000, 16000000);
-    node_faulted(s, n, us);
+    int64_t us = random_log(&s->random, 1000, 14000000);
+    r->slowed = true;
+    node_faulted(s, &s->nodes[r->node], us);
     return us;
 }
 
@@ -506,16 +509,17 @@ static int64_t statement_us(struct sim *s, struct node *n)
 static bool is_held_up(struct sim *s, struct request *r)
 {
     int64_t left_us = s->nodes[r->node].cut_until_us - s->now_us;
-    if (r->step != STEP_BEGIN || left_us <= 0) {
-        return false;
-    }
-    if (r->alone) {
+    if (r->step == STEP_BEGIN && r->held && r->alone) {
         session_end(s, r->session);
         served(s, r);
-    } else {
-        step_after(s, r, left_us);
+        return true;
     }
-    return true;
+    if (r->step == STEP_BEGIN && left_us > 0) {
+        r->held = true;
+        step_after(s, r, left_us);
+        return true;
+    }
+    return false;
 }
 
 static void exchange_step(struct sim *s, int node, int64_t id)
@@ -533,6 +537,6 @@ static void exchange_step(struct sim *s, int node, int64_t id)
         commit(s, r);
     } else {
         r->step++;
-        step_after(s, r, statement_us(s, &s->nodes[r->node]));
+        step_after(s, r, statement_us(s, r));
     }
 }

@@ -47,6 +47,8 @@ struct request {
     bool alone;   /* the client has given up */
     bool served;  /* the server has done with it */
     bool blocked; /* it waits for a lock */
+    bool slowed;  /* one of its statements was slow */
+    bool held;    /* the network kept it for a while */
     enum fate fate;
     enum step step, fatal_step;
     bool own, unlocked, oldest;

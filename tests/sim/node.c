@@ -154,6 +154,7 @@ static void trace_exchange(struct sim *s, const struct node *n)
 static void act(struct sim *s, struct node *n, const struct action *a)
 {
     struct consumer *c = &n->consumer;
+    n->acts = true;
     switch (a->type) {
     case ACTION_EXCHANGE:
         trace_exchange(s, n);
@@ -253,10 +254,13 @@ static void node_turn(struct sim *s, int node, int64_t incarnation)
     if (n->frozen) {
         return;
     }
-    check_turn(s, n, n->n_inbox == 0);
+    bool idle = n->n_inbox == 0;
+    check_turn(s, n);
     take_mail(s, n);
+    n->acts = false;
     int64_t due_ms = decide_and_act(s, n);
     if (n->up) {
+        check_idle(s, n, idle && !n->acts);
         plan_timer(s, n, due_ms);
     }
 }

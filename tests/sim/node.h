@@ -49,6 +49,7 @@ struct node {
     int64_t thawed_us;
     int64_t stopped_us; /* when it was told to stop */
     int64_t second_us;  /* turns and exchanges are counted from here, for a second */
+    bool acts;          /* in this turn */
     int idle_turns, exchanges;
     int progress;
     int64_t child_fault_us;
