@@ -32,9 +32,9 @@
     X(exchange_planned, "the exchange is made up, not yet sent")                                   \
     X(finish_planned, "the same, and it finishes tasks")                                           \
     X(hot_sent, "a batch is sent, its answer is not read; the cleaner's too")                      \
-    X(exchange_committed, "the answer is there, nobody has looked at it")                          \
-    X(finish_committed, "the same, and it finished tasks")                                         \
-    X(put_back_committed, "the same, and it put tasks back")                                       \
+    X(claims_committed, "tasks are claimed, nobody has looked at the answer")                      \
+    X(finish_committed, "tasks are finished, nobody has looked at the answer")                     \
+    X(put_back_committed, "tasks are put back, nobody has looked at the answer")                   \
     X(task_claimed, "the main loop knows the claim, no child has it")                              \
     X(child_spawned, "the child of an exec handler runs, its payload is not written")              \
     X(task_written, "a task is written to its child")                                              \

@@ -59,7 +59,7 @@ struct point_plan {
 
 static const struct point_plan plans[] = {
     {"finish_planned", WORKER, 2, CLAIMS, FREEZE},
-    {"exchange_committed", WORKER, 3, CLAIMS | CAN_FAIL, FAIL},
+    {"claims_committed", WORKER, 3, CLAIMS | CAN_FAIL, FAIL},
     {"task_written", WORKER, 5, CLAIMS, FREEZE},
     {"producer_committing", PRODUCER, 10, 0, FREEZE},
     {"producer_inserted", PRODUCER, 10, 0, EXIT},
@@ -70,8 +70,8 @@ static const struct point_plan plans[] = {
     {"worker_locked", WORKER, 1, CAN_FAIL, FAIL},
     {"exchange_planned", WORKER, 4, CLAIMS | CAN_FAIL, FAIL},
     {"hot_sent", WORKER, 4, CLAIMS, EXIT},
-    {"finish_committed", WORKER, 2, CLAIMS, SLEEP},
-    {"put_back_committed", WORKER, 1, CLAIMS, EXIT},
+    {"finish_committed", WORKER, 2, CLAIMS | CAN_FAIL, FAIL},
+    {"put_back_committed", WORKER, 1, CLAIMS | CAN_FAIL, FAIL},
     {"task_claimed", WORKER, 6, CLAIMS, SLEEP},
     {"child_spawned", EXEC_WORKER, 4, CLAIMS, EXIT},
     {"reply_received", WORKER, 5, CLAIMS, SLEEP},

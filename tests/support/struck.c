@@ -137,9 +137,9 @@ static void put_runs(const struct struck *s, const struct journal *j, bool armed
     FILE *text = open_memstream(&rows, &bytes);
     for (size_t i = 0; i < j->n; i++) {
         if (j->runs[i].id > s->base) {
-            (void)fprintf(text, "%s(%lld,%d,%s,%s)", ftell(text) > 0 ? "," : "",
+            (void)fprintf(text, "%s(%lld,%d,nullif(%lld,0),%s)", ftell(text) > 0 ? "," : "",
                           (long long)j->runs[i].id, j->runs[i].attempt,
-                          j->runs[i].end_ns ? "true" : "false", armed ? "true" : "false");
+                          (long long)j->runs[i].end_ns, armed ? "true" : "false");
         }
     }
     (void)fclose(text);
@@ -153,7 +153,7 @@ static void load_runs(const struct struck *s)
 {
     struct journal healthy, armed;
     test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.run (task bigint, attempt int, "
-                    "ended boolean, armed boolean); TRUNCATE public.run");
+                    "end_ns bigint, armed boolean); TRUNCATE public.run");
     journal_read(s->fx, &healthy);
     armed_journal(s, &armed);
     put_runs(s, &healthy, false);
@@ -167,9 +167,9 @@ void struck_note_claims(struct struck *s, pid_t pid)
     load_runs(s);
     test_sql(s->fx,
              "DROP TABLE IF EXISTS public.claimed; CREATE TABLE public.claimed AS SELECT t.id AS "
-             "task, t.worker_id, EXISTS (SELECT FROM public.run r WHERE r.task = t.id AND "
-             "r.attempt = t.attempt AND r.ended) AS ran FROM tenon.task t JOIN tenon.worker w ON "
-             "w.id = t.worker_id WHERE w.pid = %d",
+             "task, t.worker_id, (SELECT min(end_ns) FROM public.run r WHERE r.task = t.id AND "
+             "r.attempt = t.attempt) AS end_ns FROM tenon.task t JOIN tenon.worker w ON w.id = "
+             "t.worker_id WHERE w.pid = %d",
              (int)pid);
 }
 
@@ -177,9 +177,9 @@ void struck_await_elsewhere(struct struck *s, int64_t limit_ms)
 {
     if (test_sql_int(s->fx, "SELECT count(*) FROM public.claimed") > 0) {
         test_await(s->fx, limit_ms,
-                   "SELECT count(*) > 0 FROM public.claimed c JOIN tenon.task t ON t.id = c.task "
-                   "WHERE t.worker_id <> c.worker_id AND c.ran = (SELECT bool_or(ran) FROM "
-                   "public.claimed)");
+                   "SELECT count(*) > 0 FROM tenon.task t JOIN (SELECT * FROM public.claimed ORDER "
+                   "BY end_ns NULLS LAST LIMIT 1) c ON c.task = t.id WHERE t.worker_id <> "
+                   "c.worker_id");
     }
 }
 
@@ -190,7 +190,7 @@ static void assert_none(const struct struck *s, const char *what, const char *qu
     if (tasks) {
         char *runs = test_sql_text(s->fx,
                                    "SELECT string_agg(concat_ws(' ', 'task', task, 'attempt', "
-                                   "attempt, 'ended', ended, 'armed', armed), E'\\n') FROM "
+                                   "attempt, 'ended', end_ns, 'armed', armed), E'\\n') FROM "
                                    "public.run WHERE task IN (%s)",
                                    query);
         fail_msg("%s: %s: %s\n%s", s->point, what, tasks, runs ? runs : "");
@@ -212,9 +212,15 @@ void struck_judge(struct struck *s, bool excused)
     (void)snprintf(query, sizeof query,
                    "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task "
                    "WHERE %s AND NOT EXISTS (SELECT FROM public.run r WHERE r.task = p.task AND "
-                   "r.attempt = f.attempt AND (r.ended OR p.finish))",
+                   "r.attempt = f.attempt AND (r.end_ns > 0 OR p.finish))",
                    above);
     assert_none(s, "done, but not run to its end", query);
+    (void)snprintf(query, sizeof query,
+                   "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task JOIN "
+                   "public.run r ON r.task = p.task AND r.attempt = f.attempt WHERE %s AND NOT "
+                   "p.finish AND extract(epoch FROM f.finished_at) * 1000 < r.end_ns / 1000000",
+                   above);
+    assert_none(s, "done before its run was", query);
     assert_none(s, "rolled back, and run",
                 "SELECT task FROM public.run EXCEPT SELECT task FROM public.placed");
     assert_none(s, "one claim, run twice",

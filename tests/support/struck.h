@@ -38,16 +38,16 @@ void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
 /* Remember what the worker with this process id has claimed at this moment. */
 void struck_note_claims(struct struck *s, pid_t pid);
 
-/* Wait until another worker holds one of those tasks; one that has run to its end, if there is any. */
+/* Wait until another worker holds the one of those tasks whose run ended first. */
 void struck_await_elsewhere(struct struck *s, int64_t limit_ms);
 
 /* Remember what has ended so far: the verdict finds a change of it. */
 void struck_note_ended(struct struck *s);
 
 /* The verdict by the application's tables and the journals: nothing lost, nothing run that was
- * rolled back, no claim run twice, nothing run after its end, effects once; and every run that was
- * in vain was one of the armed process, or there was none if `excused` is false; and what was noted
- * as ended is as it was. */
+ * rolled back, no claim run twice, nothing done before its run was, nothing run after its end,
+ * effects once; and every run that was in vain was one of the armed process, or there was none if
+ * `excused` is false; and what was noted as ended is as it was. */
 void struck_judge(struct struck *s, bool excused);
 
 #endif
