@@ -142,6 +142,11 @@ static void answer(struct sim *s, struct node *n, struct child *c, struct run *r
     struct run was = *r;
     bool bad = was.outcome == OUTCOME_DONE && random_chance(&s->random, s->plan.rate_bad) &&
                !s->healed;
+    if (c->mute) {
+        journal_end(s, r->entry, RUN_CRASHED, false); /* nobody hears what it says */
+        r->mood = MOOD_HANG;
+        return;
+    }
     end_run(s, c, r, end_of(n, c, r), bad);
     mail_reply(s, n, c, was.fence.id, was.outcome, bad);
     if (was.mood == MOOD_TWICE && c->pool) {
@@ -179,6 +184,18 @@ static void run_ends(struct sim *s, int node, int64_t entry)
                                                                         : OUTCOME_FAILED;
     }
     answer(s, n, c, r);
+}
+
+/* It closed its stdin or stdout, and can neither be given more nor answer. */
+static void falls_mute(struct sim *s, int node, int64_t id)
+{
+    struct node *n = &s->nodes[node];
+    struct child *c = child_find(s, node, id);
+    if (c && c->ready && !c->dying && !c->mute) {
+        c->mute = true;
+        node_child_faulted(s, n);
+        node_mail(s, n, &(struct event){.type = EVENT_CHILD_MUTE, .slot = slot_of(n, c)});
+    }
 }
 
 /* tenon.finish(), inside the handler's own transaction. */
@@ -277,6 +294,9 @@ static void says_hello(struct sim *s, int node, int64_t id)
     }
     int room = (int)random_between(&s->random, 1, s->plan.room_max);
     c->ready = true;
+    if (random_chance(&s->random, s->plan.rate_mute) && !s->healed) {
+        sim_after(s, random_log(&s->random, 1, 5000) * 1000, falls_mute, node, id);
+    }
     c->width = (int)random_between(&s->random, 1, room);
     node_mail(s, n,
               &(struct event){.type = EVENT_CHILD_READY, .slot = slot_of(n, c), .room = room});

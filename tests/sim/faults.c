@@ -78,6 +78,7 @@ static void strike_server(struct sim *s, enum fault_kind kind)
     switch ((int)kind) {
     case FAULT_RESTART:
         if (s->server.up) {
+            us = random_log(x, 10, 60000) * 1000;
             server_restart(s, us);
             sim_faulted(s, us);
         }

@@ -101,6 +101,7 @@ static const char *event_word(enum event_type type)
                                         [EVENT_EXCHANGE_FAILED] = "exchange failed",
                                         [EVENT_CHILD_READY] = "child ready",
                                         [EVENT_REPLY] = "reply",
+                                        [EVENT_CHILD_MUTE] = "child mute",
                                         [EVENT_CHILD_GONE] = "child gone",
                                         [EVENT_STOP] = "stop"};
     size_t n = sizeof words / sizeof *words;
