@@ -159,6 +159,10 @@ static json_t *parse_object(const char *line, size_t bytes, struct fault *f)
     if (!object) { /* an integer over 64 bits, in a result that is none of our business */
         object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
     }
+    if (!object && json_error_code(&error) == json_error_out_of_memory) {
+        (void)fault_memory(f);
+        return NULL;
+    }
     if (!json_is_object(object)) {
         json_decref(object);
         (void)fault_set(f, FAULT_REFUSED, "a line is no JSON object: %.60s",
@@ -264,6 +268,7 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
         event->reply =
             copy_bytes(line, bytes); /* PostgreSQL takes the result out: numbers stay as they are */
+        return event->reply || fault_memory(f);
     }
     return true;
 }
@@ -287,7 +292,8 @@ static bool is_text(const char *text, size_t bytes)
     return bytes == 0 || !memchr(text, '\0', bytes);
 }
 
-static char *exec_result(const struct child *c)
+/* What it printed as a reply; NULL when it printed nothing. False: no memory. */
+static bool exec_result(const struct child *c, char **ret)
 {
     static const char cut[] = " [cut: the output is longer than 256 KiB]";
     struct buf reply;
@@ -295,8 +301,9 @@ static char *exec_result(const struct child *c)
     while (bytes > 0 && (c->output.data[bytes - 1] == '\n' || c->output.data[bytes - 1] == '\r')) {
         bytes--;
     }
+    *ret = NULL;
     if (bytes == 0) {
-        return NULL;
+        return true;
     }
     json_t *value = c->output_cut || !is_text(c->output.data, bytes)
                         ? NULL
@@ -312,21 +319,23 @@ static char *exec_result(const struct child *c)
         buf_put(&text, c->output.data, bytes);
         buf_put_text(&text, c->output_cut ? cut : "");
         buf_put_json(&reply, buf_text(&text), text.len);
+        reply.failed = reply.failed || text.failed;
         buf_clear(&text);
     }
     buf_put_char(&reply, '}');
     json_decref(value);
-    char *text = reply.failed ? NULL : copy_bytes(reply.data, reply.len);
+    *ret = reply.failed ? NULL : copy_bytes(reply.data, reply.len);
     buf_clear(&reply);
-    return text;
+    return *ret != NULL;
 }
 
 void line_exec_outcome(struct child *c, int status, const char *text, struct event *event)
 {
     event->delay_ms = -1;
     if (status == EXIT_DONE) {
-        event->outcome = OUTCOME_DONE;
-        event->reply = exec_result(c);
+        bool ok = exec_result(c, &event->reply);
+        event->outcome = ok ? OUTCOME_DONE : OUTCOME_FAILED; /* rather again than without result */
+        event->error = ok ? NULL : strdup("no memory for the result");
         return;
     }
     event->outcome = status == EXIT_DEAD    ? OUTCOME_DEAD
