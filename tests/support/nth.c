@@ -1,0 +1,100 @@
+#include "tests/support/nth.h"
+
+#include "tests/support/test.h"
+
+#include <jansson.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+enum { RUNS_MAX = 10000 };
+
+static atomic_long left; /* allocations until one fails; 0 = none */
+static atomic_bool struck;
+
+/* The linker's names, see ld(1), --wrap. */
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t n);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t n);
+
+static bool fails(void)
+{
+    if (atomic_load(&left) > 0 && atomic_fetch_sub(&left, 1) == 1) {
+        atomic_store(&struck, true);
+        return true;
+    }
+    return false;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return fails() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t n)
+{
+    return fails() ? NULL : __real_strndup(text, n);
+}
+
+bool nth_struck(void)
+{
+    return atomic_load(&struck);
+}
+
+void nth_stop(void)
+{
+    atomic_store(&left, 0);
+}
+
+static bool any_leak(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return __lsan_do_recoverable_leak_check() != 0;
+#else
+    return false;
+#endif
+}
+
+long nth_each(void (*run)(void *arg), void *arg)
+{
+    json_set_alloc_funcs(__wrap_malloc, free);
+    for (long n = 1; n < RUNS_MAX; n++) {
+        atomic_store(&struck, false);
+        atomic_store(&left, n);
+        run(arg);
+        nth_stop();
+        if (any_leak()) {
+            fail_msg("a leak after allocation %ld failed", n);
+        }
+        if (!nth_struck()) {
+            return n - 1;
+        }
+    }
+    fail_msg("more than %d allocations", RUNS_MAX);
+    return 0;
+}

@@ -1,0 +1,17 @@
+/* Makes the Nth allocation of a run fail. Only for tests that are linked with NTH_OPTIONS
+ * (tests/CMakeLists.txt): malloc, calloc, realloc, strdup and strndup of our own code, and
+ * jansson's, go through here; those inside libpq, rabbitmq-c and libconfuse do not. */
+#ifndef TENON_TESTS_SUPPORT_NTH_H
+#define TENON_TESTS_SUPPORT_NTH_H
+
+#include <stdbool.h>
+
+/* Let `run` go with the 1st, 2nd, ... allocation failing, on whatever thread, until it needs no
+ * more of them. A leak fails the test, with the number. Returns in how many runs one failed. */
+long nth_each(void (*run)(void *arg), void *arg);
+
+/* Whether the allocation of this run has failed yet. Once nth_stop() was called, none fails. */
+bool nth_struck(void);
+void nth_stop(void);
+
+#endif
