@@ -2,7 +2,7 @@
 /* timeout: 120 */
 /* serial: yes */
 /* Dead or alive: how soon the tasks of a worker that is killed, frozen or cut off start elsewhere,
- * by the journal; and that what comes back from the dead changes nothing. With TEST_LONG, 50 kills. */
+ * by the journal; and what comes back from the dead changes nothing. With TEST_LONG, 50 kills. */
 #include "tests/support/held.h"
 #include "tests/support/subject.h"
 

@@ -1,7 +1,7 @@
 /* label: fault */
 /* timeout: 150 */
 /* Connections that hang: nothing comes, nothing goes, and nobody says so. In front of either
- * server, either way, half open, from the start, and while a worker stops. All at once, because most
+ * server, either way, half open, from the start, and while a worker stops. All at once, as most
  * of it is waiting: each limit is one of DESIGN.md's or of a header's. */
 #include "tests/support/subject.h"
 
