@@ -14,8 +14,9 @@
 #include <string.h>
 
 enum {
-    GOOD_TASKS = 25,    /* in each of the two streams */
-    DELAY_MAX_MS = 300, /* so much longer than the worst alone may a good task wait */
+    GOOD_TASKS = 25,             /* in each of the two streams */
+    DELAY_MAX_MS = 300,          /* so much longer than the worst alone may a good task wait */
+    RESULTS_DELAY_MAX_MS = 5000, /* the same while PostgreSQL takes 60 MB of results */
     ARGS_MAX = 64,
     BAD_MAX = 16,
 };
@@ -265,6 +266,52 @@ static void test_pool_that_drips(void **state)
     BESIDE(fx, bad, "3");
 }
 
+/* --- many and large --- */
+
+/* Start a worker with one bad kind that may have 1,024 tasks at once, and enqueue some. */
+static int64_t start_large(struct run *r, struct fixture *fx, const struct bad *bad,
+                           const char *payload, int n)
+{
+    start_run(r, fx, bad, 1, "3");
+    int64_t alone_ms = good_stream(r);
+    test_sql(fx, "SELECT tenon.enqueue_many('bad0', array_fill(%s::jsonb, ARRAY[%d]))", payload, n);
+    return alone_ms;
+}
+
+/* Without the limit in bytes it would claim all 120 MB, and give them to nobody who reads. */
+static void test_a_child_that_never_reads_large_payloads(void **state)
+{
+    static const struct bad bad = {"pool", "never_read", "1024", NULL, NULL, NULL};
+    struct fixture *fx = *state;
+    struct run r;
+    int64_t alone_ms = start_large(&r, fx, &bad, "to_jsonb(repeat('x', 1000000))", 120);
+    static const char held[] = "SELECT count(start_time) BETWEEN %d AND %d, count(start_time) "
+                               "FROM tenon.task WHERE kind = 'bad0'";
+    test_await(fx, LIMIT_MS, held, 32, 70);
+    int64_t beside_ms = good_stream(&r);
+    assert_in_range(beside_ms, 0, alone_ms + DELAY_MAX_MS);
+    assert_true(test_sql_bool(fx, held, 32, 70));
+    process_signal(r.worker, SIGTERM);
+    process_await_line(r.worker, "event=draining", LIMIT_MS);
+    process_signal(r.worker, SIGTERM); /* do not wait for it */
+    assert_int_equal(process_wait(r.worker, LIMIT_MS), 0);
+    broker_close(r.broker);
+    assert_each_ran_once(fx, r.n_good);
+}
+
+static void test_1024_in_flight_with_large_results(void **state)
+{
+    static const struct bad bad = {"pool", "long_lines", "1024", NULL, NULL, NULL};
+    struct run r;
+    int64_t alone_ms = start_large(&r, *state, &bad, "'1'", 60);
+    int64_t beside_ms = good_stream(&r);
+    assert_in_range(beside_ms, 0, alone_ms + RESULTS_DELAY_MAX_MS);
+    test_await((struct fixture *)*state, LIMIT_MS,
+               "SELECT count(*) = 60 AND sum(length(result #>> '{}')) > 59000000, count(*) "
+               "FROM tenon.finished WHERE kind = 'bad0'");
+    end_run(&r);
+}
+
 /* --- crash loops: the kind rests, and no task is charged --- */
 
 static void test_crash_loop_before_hello(void **state)
@@ -302,6 +349,8 @@ int main(void)
         WITH_SERVERS(test_pool_replies),
         WITH_SERVERS(test_pool_that_does_not_end),
         WITH_SERVERS(test_pool_that_drips),
+        WITH_SERVERS(test_a_child_that_never_reads_large_payloads),
+        WITH_SERVERS(test_1024_in_flight_with_large_results),
         WITH_SERVERS(test_crash_loop_before_hello),
         WITH_SERVERS(test_crash_loop_after_hello),
     };
