@@ -31,8 +31,8 @@ static PGresult *claim(PGconn *conn, const struct statement *st, const char *wor
                        const char *queues, const char *kinds, const char *n)
 {
     if (st != &sql_claim) {
-        const char *const params[] = {worker, queues, kinds, n};
-        return statement_run(conn, st, params, 4);
+        const char *const params[] = {worker, queues, kinds, n, "{}"};
+        return statement_run(conn, st, params, 5);
     }
     char *ids = sql_text(conn,
                          "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id"
@@ -309,7 +309,8 @@ static void race(struct fixture *fx, PGconn **conn, const struct statement *st,
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", RACE_TASKS);
     for (int empty = 0; n < RACE_TASKS && empty < 100; empty++) {
         for (int i = 0; i < RACERS; i++) {
-            assert_int_equal(PQsendQueryParams(conn[i], st->text, 4, NULL, params, NULL, NULL, 0),
+            assert_int_equal(PQsendQueryParams(conn[i], st->text, st == &sql_claim ? 4 : 5, NULL,
+                                               params, NULL, NULL, 0),
                              1);
         }
         for (int i = 0; i < RACERS; i++) {
@@ -338,7 +339,7 @@ static void test_raced_claims(void **state)
                 " SET enable_mergejoin = off");
     }
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", RACE_TASKS);
-    const char *const look[] = {worker, "{default}", "{a}", "10"};
+    const char *const look[] = {worker, "{default}", "{a}", "10", "{}"};
     const char *const by_ids[] = {worker, ids, "{default}", "{a}"};
     race(fx, conn, &sql_look, look);
     race(fx, conn, &sql_look_oldest, look);

@@ -38,8 +38,8 @@ static void look(struct fixture *fx, const struct statement *st)
 {
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000"};
-    PQclear(statement_run(fx->conn, st, params, 4));
+    const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000", "{}"};
+    PQclear(statement_run(fx->conn, st, params, 5));
 }
 
 static void do_look(struct fixture *fx, const struct held *c)

@@ -26,7 +26,7 @@ struct exchanger {
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
 
-    bool forgets_history;    /* done tasks are not kept */
+    bool forgets_history; /* done tasks are not kept */
     struct bounds bounds;
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };

@@ -1,11 +1,14 @@
 -- The ordered claim: up to $4 ready tasks, highest priority first, then oldest run_at.
 --   $1 uuid    worker, must be alive     $3 text[]   kinds
 --   $2 text[]  queues, preferred first   $4 integer  how many
+--   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9;
+--                {} = from the front
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
 -- What is updated is found by where it lies, and at most 64 MiB are claimed, as in claim.sql.
 WITH ranges AS MATERIALIZED (
-    SELECT p.priority::smallint AS priority, q.queue
+    SELECT p.priority::smallint AS priority, q.queue,
+           timestamptz 'epoch' + coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) * interval '1 microsecond' AS from_at
     FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
@@ -19,6 +22,7 @@ WITH ranges AS MATERIALIZED (
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
+          AND run_at >= r.from_at
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
           AND kind = ANY ($3::text[])
@@ -37,4 +41,5 @@ SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 
 FROM fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
-          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;
+          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
+          (date_part('epoch', t.run_at) * 1000000)::bigint;

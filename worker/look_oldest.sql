@@ -1,8 +1,9 @@
 -- The ordered claim by age alone, over all priorities, so that no low priority starves.
 -- Parameters and columns as in look.sql; the oldest candidates of every range are compared first.
 WITH ranges AS MATERIALIZED (
-    SELECT p.priority::smallint AS priority, q.queue
-    FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) AS q (queue)
+    SELECT p.priority::smallint AS priority, q.queue,
+           timestamptz 'epoch' + coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) * interval '1 microsecond' AS from_at
+    FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), oldest AS MATERIALIZED (
@@ -13,6 +14,7 @@ WITH ranges AS MATERIALIZED (
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
+          AND run_at >= r.from_at
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
           AND kind = ANY ($3::text[])
@@ -43,4 +45,5 @@ SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 
 FROM fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
-          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;
+          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
+          (date_part('epoch', t.run_at) * 1000000)::bigint;

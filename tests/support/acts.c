@@ -57,7 +57,7 @@ static const struct statement enqueue = {"test_enqueue",
                                          "SELECT tenon.enqueue('a', unique_key => 'k')"};
 static const struct statement partitions = {"test_partitions", "SELECT tenon.make_partitions()"};
 
-#define LOOK "$claimer", "{default}", "{a}", "10"
+#define LOOK "$claimer", "{default}", "{a}", "10", "{}"
 #define FENCE "$holder", "$ids", "$attempts", "$starts_us"
 
 const struct act acts[ACTS] = {

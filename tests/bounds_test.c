@@ -1,0 +1,90 @@
+/* label: unit */
+/* Where an ordered claim begins to look. */
+#include "worker/bounds.h"
+
+#include "core/array.h"
+
+#include "tests/support/test.h"
+
+#include <string.h>
+
+static struct bounds b;
+static struct buf array;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct fault f = {0};
+    buf_init(&array, 1 << 16);
+    return bounds_init(&b, 2, &f) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    bounds_clear(&b);
+    buf_clear(&array);
+    return 0;
+}
+
+static const char *start(unsigned turn, int64_t now_ms)
+{
+    bounds_start(&b, turn, now_ms, &array);
+    return array_end(&array);
+}
+
+static void test_after_the_front_it_goes_on_where_it_ended(void **state)
+{
+    (void)state;
+    assert_string_equal(start(0, 5000), "{}");
+    bounds_saw(&b, 1, 4, 700);
+    bounds_saw(&b, 1, 4, 600);
+    bounds_end(&b, true, 5001);
+    assert_string_equal(start(0, 5002), "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,700,0,0,0,0,0}");
+    bounds_saw(&b, 1, 4, 900);
+    bounds_end(&b, true, 5003);
+    assert_string_equal(start(1, 5004), "{0,0,0,0,900,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
+}
+
+static void test_the_front_is_looked_at_every_second(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_end(&b, true, 5001);
+    assert_string_not_equal(start(0, 6000), "{}");
+    bounds_end(&b, true, 6000);
+    assert_string_equal(start(0, 6001), "{}");
+    bounds_end(&b, true, 6201); /* it took 200 ms: the next one after 4 s */
+    assert_string_not_equal(start(0, 10200), "{}");
+    bounds_end(&b, true, 10200);
+    assert_string_equal(start(0, 10201), "{}");
+}
+
+static void test_a_full_look_from_the_front_comes_back_to_what_was_late(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_saw(&b, 0, 0, 9000);
+    bounds_end(&b, true, 5000);
+    (void)start(
+        0, 6000); /* the front again: tasks that were committed late lie there, more than fit */
+    bounds_saw(&b, 0, 0, 3000);
+    bounds_end(&b, true, 6000);
+    assert_int_equal(b.from_us[0], 3000);
+    (void)start(0, 7000);
+    bounds_saw(&b, 0, 0, 4000);
+    bounds_end(&b, false, 7000); /* that was all */
+    assert_int_equal(b.from_us[0], 4000);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_after_the_front_it_goes_on_where_it_ended),
+        TEST(test_the_front_is_looked_at_every_second),
+        TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

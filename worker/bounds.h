@@ -1,0 +1,39 @@
+/* From which run_at on an ordered claim looks, per queue and priority.
+ *
+ * Rows that were claimed leave dead entries at the front of the index, and while any transaction of the
+ * database is older, nobody can clear them away. So a look begins where the last one ended; and so that
+ * rows which were committed late, with an older run_at, are found as well, one look begins at the very
+ * front: once a second, but for no more than a twentieth of the time. */
+#ifndef TENON_WORKER_BOUNDS_H
+#define TENON_WORKER_BOUNDS_H
+
+#include "core/buf.h"
+
+enum {
+    BOUNDS_PRIORITIES = 10,
+    BOUNDS_FRONT_EVERY_MS = 1000,
+    BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
+};
+
+struct bounds {
+    size_t n_queues;
+    int64_t *from_us; /* [queue][priority]: run_at in microseconds since 1970; 0 = the front */
+    int64_t *seen_us; /* the newest run_at that the look in progress claimed, 0 = nothing */
+    bool front;       /* the look in progress begins at the front */
+    int64_t next_front_ms, started_ms;
+};
+
+MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
+void bounds_clear(struct bounds *b);
+
+/* A look starts: write the bounds as an array, the queues from number `turn` on, each with its
+ * priorities 0 to 9; an empty array = from the front. */
+void bounds_start(struct bounds *b, unsigned turn, int64_t now_ms, struct buf *array);
+
+/* It claimed a task. */
+void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us);
+
+/* It has ended, and `full` says whether it claimed as many as it asked for. */
+void bounds_end(struct bounds *b, bool full, int64_t now_ms);
+
+#endif
