@@ -132,8 +132,18 @@ static void strike(struct sim *s, int who, int64_t arg)
     sim_after(s, random_below(&s->random, s->plan.fault_every_us / 4), strike, 0, 0);
 }
 
+static void stop_one(struct sim *s, int who, int64_t arg)
+{
+    (void)who;
+    (void)arg;
+    node_stop(s, any_node(s));
+}
+
 void faults_plan(struct sim *s)
 {
+    for (int i = 0; i < s->plan.n_stops; i++) {
+        sim_after(s, random_below(&s->random, s->plan.active_us), stop_one, 0, 0);
+    }
     if (s->plan.faults) {
         sim_after(s, random_below(&s->random, s->plan.fault_every_us), strike, 0, 0);
     }

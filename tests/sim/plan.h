@@ -40,6 +40,7 @@ struct plan {
     int rate_cancel, rate_lock;
     int rate_failed, rate_later, rate_dead, rate_bad, rate_own_finish;
     int rate_hostile;
+    int n_stops; /* workers that are told to stop, and start again */
 
     int64_t fault_every_us;
     bool fault[FAULT_KINDS];

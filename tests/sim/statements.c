@@ -187,7 +187,7 @@ struct row *task_enqueue(struct sim *s, int64_t session)
     struct version *v = row_change(s, r, session, CHANGE_INSERT);
     v->state = ROW_TASK;
     v->run_at = server_now(s);
-    v->timeout_ms = random_log(x, 500, 20000) + p->run_us / 1000 * (p->faults ? 1 : 20);
+    v->timeout_ms = random_log(x, 500, 60000) + p->run_us / 1000 * (p->faults ? 1 : 20);
     v->max_attempts = (int)random_between(x, 1, 3);
     v->priority = (int)random_between(x, 3, 5);
     v->queue = (int)random_below(x, 2);
