@@ -1,8 +1,8 @@
 /* label: e2e */
 /* timeout: 400 */
 /* setup, cleaner and worker lose their connection at the Nth statement, for every N of a short run:
- * before it is sent, or after it was committed and before its answer. What ends says why, nothing is
- * lost, and the same command again brings all to its end. The same for the Nth write to a pipe. */
+ * before it is sent, or after it was committed and before its answer. What ends says why, nothing
+ * is lost, and the same command again brings all to its end. So for the Nth write to a pipe. */
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
