@@ -265,15 +265,6 @@ static void revive(struct struck *s, struct process *p)
     process_signal(p, SIGCONT);
 }
 
-static void await_run(const struct struck *s)
-{
-    int64_t deadline_ms = now_ms() + LIMIT_MS;
-    while (!struck_has_run(s)) {
-        assert_true(now_ms() < deadline_ms);
-        (void)poll(NULL, 0, 5);
-    }
-}
-
 static void start_round(const struct round *r, struct struck *s)
 {
     struck_init(s, lane.fx, r->plan->name, r->plan->nth, action_words[r->action]);
@@ -330,10 +321,12 @@ static void strike_worker(const struct round *r)
 {
     struct struck s;
     start_round(r, &s);
-    struct process *p = start_worker("2", "2", s.env);
     start_flow(r, NULL);
+    test_await(lane.fx, LIMIT_MS,
+               "SELECT count(*) > 0 FROM tenon.task"); /* some points come soon */
+    struct process *p = start_worker("2", "2", s.env);
     if (r->plan->who == STOPPED) {
-        await_run(&s);
+        struck_await_run(&s, LIMIT_MS);
         process_signal(p, SIGTERM);
     }
     struck_await(&s, REACH_MS);
@@ -450,18 +443,50 @@ static void strike_sweeper(const struct round *r)
     strike_cleaner(r);
 }
 
-static void test_round(void **state)
+static void run(const struct round *r, void (*strike)(const struct round *r))
 {
-    static void (*const strikes[])(const struct round *) = {
-        [PRODUCER] = strike_producer,     [WORKER] = strike_worker,   [EXEC_WORKER] = strike_worker,
-        [STOPPED] = strike_worker,        [HANDLER] = strike_handler, [CLEANER] = strike_cleaner,
-        [UNDERTAKER] = strike_undertaker, [SWEEPER] = strike_sweeper};
-    const struct round *r = *state;
     int64_t begin_ms = now_ms();
-    strikes[r->plan->who](r);
+    strike(r);
     lane.clean = true;
     print_message("%s: %lld ms\n", r->name, (long long)(now_ms() - begin_ms));
 }
+
+static void test_producer(void **state)
+{
+    run(*state, strike_producer);
+}
+
+static void test_worker(void **state)
+{
+    run(*state, strike_worker);
+}
+
+static void test_handler(void **state)
+{
+    run(*state, strike_handler);
+}
+
+static void test_cleaner(void **state)
+{
+    run(*state, strike_cleaner);
+}
+
+static void test_undertaker(void **state)
+{
+    run(*state, strike_undertaker);
+}
+
+static void test_sweeper(void **state)
+{
+    run(*state, strike_sweeper);
+}
+
+static const struct CMUnitTest kinds[] = {
+    [PRODUCER] = cmocka_unit_test(test_producer),     [WORKER] = cmocka_unit_test(test_worker),
+    [EXEC_WORKER] = cmocka_unit_test(test_worker),    [STOPPED] = cmocka_unit_test(test_worker),
+    [HANDLER] = cmocka_unit_test(test_handler),       [CLEANER] = cmocka_unit_test(test_cleaner),
+    [UNDERTAKER] = cmocka_unit_test(test_undertaker), [SWEEPER] = cmocka_unit_test(test_sweeper),
+};
 
 /* --- which rounds, and where ------------------------------------------------------------------ */
 
@@ -527,11 +552,11 @@ static int run_lane(int number)
     size_t n = 0;
     for (size_t i = 0; i < n_rounds; i++) {
         if (number < 0 || rounds[i].lane == number) {
-            tests[n++] = (struct CMUnitTest){.name = rounds[i].name,
-                                             .test_func = test_round,
-                                             .setup_func = round_setup,
-                                             .teardown_func = round_teardown,
-                                             .initial_state = &rounds[i]};
+            tests[n] = kinds[rounds[i].plan->who];
+            tests[n].name = rounds[i].name;
+            tests[n].setup_func = round_setup;
+            tests[n].teardown_func = round_teardown;
+            tests[n++].initial_state = &rounds[i];
         }
     }
     return _cmocka_run_group_tests("crash points", tests, n, NULL, group_teardown);

@@ -55,13 +55,25 @@ static void armed_journal(const struct struck *s, struct journal *j)
     journal_read(&armed, j);
 }
 
-bool struck_has_run(const struct struck *s)
+static bool has_run(const struct struck *s)
 {
     struct journal j;
     armed_journal(s, &j);
     bool any = j.n > 0;
     journal_clear(&j);
     return any;
+}
+
+void struck_await_run(const struct struck *s, int64_t limit_ms)
+{
+    int64_t deadline_ms = now_ms() + limit_ms;
+    while (!has_run(s)) {
+        if (now_ms() > deadline_ms) {
+            fail_msg("%s: the armed process ran nothing within %lld ms", s->point,
+                     (long long)limit_ms);
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
 }
 
 static char state_of(pid_t pid)
@@ -169,7 +181,8 @@ void struck_note_claims(struct struck *s, pid_t pid)
              "DROP TABLE IF EXISTS public.claimed; CREATE TABLE public.claimed AS SELECT t.id AS "
              "task, t.worker_id, (SELECT min(end_ns) FROM public.run r WHERE r.task = t.id AND "
              "r.attempt = t.attempt) AS end_ns FROM tenon.task t JOIN tenon.worker w ON w.id = "
-             "t.worker_id WHERE w.pid = %d",
+             "t.worker_id JOIN public.placed p ON p.task = t.id WHERE w.pid = %d AND NOT p.finish "
+             "AND NOT p.later",
              (int)pid);
 }
 

@@ -25,8 +25,8 @@ void struck_init(struct struck *s, struct fixture *fx, const char *point, int nt
  * nothing pending. */
 void struck_await(struct struck *s, int64_t limit_ms);
 
-/* Has a run by the armed process started? */
-bool struck_has_run(const struct struck *s);
+/* Wait for the first run by the armed process. */
+void struck_await_run(const struct struck *s, int64_t limit_ms);
 
 /* Wait until the kernel says that a process is stopped. */
 void struck_await_stopped(pid_t pid, int64_t limit_ms);
@@ -35,7 +35,8 @@ void struck_await_stopped(pid_t pid, int64_t limit_ms);
  * delay when `hurry` says so. */
 void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
 
-/* Remember what the worker with this process id has claimed at this moment. */
+/* Remember what the worker with this process id has claimed at this moment, of those tasks that take
+ * their time when they run again. */
 void struck_note_claims(struct struck *s, pid_t pid);
 
 /* Wait until another worker holds the one of those tasks whose run ended first. */
