@@ -25,7 +25,7 @@ enum {
 
 struct all {
     struct fixture *fx;
-    struct process *cleaner, *healthy;
+    struct process *cleaner, *healthy, *heirs[2];
     struct subject frozen, unplugged;
     int64_t frozen_task, unplugged_task, gone_ns;
 };
@@ -136,6 +136,8 @@ static void begin_absences(struct all *a)
         proxy_stall(&a->unplugged.broker, (enum proxy_way)way, true);
     }
     a->gone_ns = load_now_ns();
+    a->heirs[0] = worker(fx, a->frozen.queue);
+    a->heirs[1] = worker(fx, a->unplugged.queue);
 }
 
 static void assert_in_time(struct all *a, const char *what, int64_t id)
@@ -150,7 +152,6 @@ static void end_absences(struct all *a)
 {
     struct fixture *fx = a->fx;
     struct journal j;
-    struct process *heir = worker(fx, a->frozen.queue), *other = worker(fx, a->unplugged.queue);
     assert_in_time(a, "frozen worker", a->frozen_task);
     assert_in_time(a, "unplugged worker", a->unplugged_task);
     assert_int_equal(kill(await_run(fx, a->unplugged_task, 1, 0).pid, 0), -1);
@@ -170,8 +171,8 @@ static void end_absences(struct all *a)
     assert_string_equal(before, after);
     free(before);
     free(after);
-    end_well(heir);
-    end_well(other);
+    end_well(a->heirs[0]);
+    end_well(a->heirs[1]);
     subject_run(fx, &a->frozen, BACK_MS);
     subject_run(fx, &a->unplugged, BACK_MS);
     journal_read(fx, &j);

@@ -126,10 +126,9 @@ static void terminate(const char *name, const char *fault)
     await_sessions(name, 0); /* what was lost before is noticed by the next ping */
     load_await_running(all.fx, 2);
     int64_t since_ns = load_now_ns();
-    int64_t pid = test_sql_int(all.fx,
-                               "SELECT pid FROM pg_stat_activity WHERE application_name = '%s' "
-                               "AND pg_terminate_backend(pid) LIMIT 1",
-                               name);
+    int64_t pid = test_sql_int(
+        all.fx, "SELECT pid FROM pg_stat_activity WHERE application_name = '%s' LIMIT 1", name);
+    test_sql(all.fx, "SELECT pg_terminate_backend(%lld)", (long long)pid);
     await_sessions(name, pid);
     check(fault, load_await_start(all.fx, since_ns, RECOVERY_MS));
 }
