@@ -293,8 +293,8 @@ static void split(const char *url, const char **host, const char **rest, int *po
 
 void proxy_open(struct proxy *p, const char *url)
 {
-    const char *host, *rest;
-    int port;
+    const char *host = url, *rest = "";
+    int port = 0;
     struct server s = {
         .address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
     split(url, &host, &rest, &port);
