@@ -1,7 +1,7 @@
 /* Handlers that behave badly, one way each: bad exec WHAT [N], bad pool WHAT [N].
  *
- * What each does stands beside its name. Some leave a process behind, which becomes the test's child
- * (support/process.c) and ends with it. */
+ * What each does stands beside its name. Some leave a process behind, which becomes the test's
+ * child (support/process.c) and ends with it. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ static void hang(void)
     }
 }
 
-/* A process in a session of its own that keeps our stdout and stderr; it floods them if it `writes`. */
+/* A process in a session of its own that keeps our stdout and stderr; it may flood stdout. */
 static void leave_daemon(bool writes)
 {
     if (fork() == 0) {
@@ -186,7 +186,8 @@ static void drip(void)
     }
 }
 
-static void pool_task(const char *what, long long id)
+/* Bad lines; false when it is none of these. */
+static bool bad_line(const char *what, long long id)
 {
     if (strcmp(what, "no_newline") == 0) { /* one line without an end */
         flood(1, 'x', -1);
@@ -216,7 +217,35 @@ static void pool_task(const char *what, long long id)
         }
         reply(id, "\"outcome\":\"done\"");
         hang();
-    } else if (strcmp(what, "exit") == 0) {
+    } else if (strcmp(what, "line_fits") == 0) { /* 2 MiB, the most that is allowed */
+        long_line(id, 2 << 20);
+    } else if (strcmp(what, "line_too_long") == 0) {
+        long_line(id, (2 << 20) + 1);
+        hang();
+    } else if (strcmp(what, "long_lines") == 0) { /* 1 MB each */
+        long_line(id, 1000000);
+    } else if (strcmp(what, "nested") == 0) { /* deeper than JSON parsers go */
+        nested(id, 100000);
+        hang();
+    } else if (strcmp(what, "deep") == 0) { /* as deep as ours goes */
+        nested(id, 2000);
+    } else if (strcmp(what, "tiny_number") == 0) { /* JSON, but PostgreSQL takes no such number */
+        tiny_number(id);
+    } else if (strcmp(what, "later_at_once") == 0) {
+        reply(id, "\"outcome\":\"later\",\"delay_ms\":1");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* Bad lives. */
+static void pool_task(const char *what, long long id)
+{
+    if (bad_line(what, id)) {
+        return;
+    }
+    if (strcmp(what, "exit") == 0) {
         exit(0);
     } else if (strcmp(what, "close_out") == 0) {
         (void)close(1);
@@ -242,22 +271,6 @@ static void pool_task(const char *what, long long id)
     } else if (strcmp(what, "stop") == 0) {
         (void)raise(SIGSTOP);
         hang();
-    } else if (strcmp(what, "line_fits") == 0) { /* 2 MiB, the most that is allowed */
-        long_line(id, 2 << 20);
-    } else if (strcmp(what, "line_too_long") == 0) {
-        long_line(id, (2 << 20) + 1);
-        hang();
-    } else if (strcmp(what, "long_lines") == 0) { /* 1 MB each */
-        long_line(id, 1000000);
-    } else if (strcmp(what, "nested") == 0) { /* deeper than JSON parsers go */
-        nested(id, 100000);
-        hang();
-    } else if (strcmp(what, "deep") == 0) { /* as deep as ours goes */
-        nested(id, 2000);
-    } else if (strcmp(what, "tiny_number") == 0) { /* JSON, but PostgreSQL takes no such number */
-        tiny_number(id);
-    } else if (strcmp(what, "later_at_once") == 0) {
-        reply(id, "\"outcome\":\"later\",\"delay_ms\":1");
     } else {
         (void)fprintf(stderr, "no such badness: %s\n", what);
         exit(64);
