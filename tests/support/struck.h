@@ -35,8 +35,8 @@ void struck_await_stopped(pid_t pid, int64_t limit_ms);
  * delay when `hurry` says so. */
 void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms);
 
-/* Remember what the worker with this process id has claimed at this moment, of those tasks that take
- * their time when they run again. */
+/* Remember what the worker with this process id has claimed at this moment, of those tasks that
+ * take their time when they run again. */
 void struck_note_claims(struct struck *s, pid_t pid);
 
 /* Wait until another worker holds the one of those tasks whose run ended first. */
