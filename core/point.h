@@ -36,7 +36,7 @@
     X(finish_committed, "tasks are finished, nobody has looked at the answer")                     \
     X(put_back_committed, "tasks are put back, nobody has looked at the answer")                   \
     X(task_claimed, "the main loop knows the claim, no child has it")                              \
-    X(child_spawned, "the child of an exec handler runs, its payload is not written")              \
+    X(child_spawned, "the child of an exec handler runs, nobody knows")                            \
     X(task_written, "a task is written to its child")                                              \
     X(reply_received, "the child has answered, nobody knows")                                      \
     X(ack_due, "an exchange has committed, its wake-ups are not acked")                            \

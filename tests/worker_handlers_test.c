@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 300 */
 /* How handlers end, and what a bad one costs. */
+#include "core/now.h"
 #include "tests/support/working.h"
 
 #include <errno.h>
@@ -308,6 +309,29 @@ static void test_run_one(void **state)
     assert_int_equal(process_wait(tenon_spawn(fx, dead, env), LIMIT_MS), 65);
 }
 
+/* The worker is stopped when the child has just started: nothing of the payload may be missing, or a
+ * child whose worker dies then would take the part for the whole. */
+static void test_a_payload_is_there_before_its_child_starts(void **state)
+{
+    struct fixture *fx = *state;
+    char h[256], file[300];
+    (void)snprintf(file, sizeof file, "%s.bytes", fx->journal);
+    test_sql(fx, "SELECT tenon.enqueue('a', to_jsonb(repeat('x', 500000)))");
+    struct process *p = tenon_spawn(
+        fx, (const char *const[]){"worker", "--handler", handler(h, "a=exec %s", "count.sh"), NULL},
+        (const char *const[]){"TENON_POINT=child_spawned:freeze", NULL});
+    for (int64_t end_ms = now_ms() + LIMIT_MS; access(file, F_OK) != 0;) {
+        assert_true(now_ms() < end_ms);
+        (void)poll(NULL, 0, 5);
+    }
+    char *bytes = file_text(file);
+    assert_int_equal(strtol(bytes, NULL, 10), 500002);
+    free(bytes);
+    process_signal(p, SIGCONT);
+    await_done(fx, 1);
+    end_well(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +347,7 @@ int main(void)
         WITH_SERVERS(test_handlers_file),
         WITH_SERVERS(test_run_one),
         WITH_SERVERS(test_a_closed_stdin_takes_nothing_from_handlers),
+        WITH_SERVERS(test_a_payload_is_there_before_its_child_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

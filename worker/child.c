@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -37,11 +38,28 @@ static void close_pipes(struct pipes *p)
     }
 }
 
-static bool open_pipes(struct pipes *p)
+/* A payload as a file in memory. Through a pipe, a child whose worker dies could take the end of what
+ * was written for the end of the payload, and run half of it before it is killed itself. */
+static bool open_payload(int *fd, const char *payload, size_t bytes)
+{
+    *fd = memfd_create("payload", MFD_CLOEXEC);
+    for (size_t at = 0; *fd >= 0 && at < bytes;) {
+        ssize_t n = write(*fd, payload + at, bytes - at);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return *fd >= 0 && lseek(*fd, 0, SEEK_SET) == 0;
+}
+
+static bool open_pipes(struct pipes *p, const char *payload, size_t payload_bytes)
 {
     *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
-    if (pipe2(p->in, O_CLOEXEC) == 0 && pipe2(p->out, O_CLOEXEC) == 0 &&
-        pipe2(p->err, O_CLOEXEC) == 0 && pipe2(p->failed, O_CLOEXEC) == 0) {
+    bool in = payload ? open_payload(&p->in[0], payload, payload_bytes)
+                      : pipe2(p->in, O_CLOEXEC) == 0;
+    if (in && pipe2(p->out, O_CLOEXEC) == 0 && pipe2(p->err, O_CLOEXEC) == 0 &&
+        pipe2(p->failed, O_CLOEXEC) == 0) {
         return true;
     }
     int error = errno;
@@ -96,14 +114,14 @@ static void keep_ends(struct child *c, struct pipes *p)
     (void)fcntl(c->failed, F_SETFL, O_NONBLOCK);
 }
 
-bool child_start(struct child *c, const struct handler *h, char *const *env, size_t output_max,
-                 struct fault *f)
+bool child_start(struct child *c, const struct handler *h, char *const *env, const char *payload,
+                 size_t payload_bytes, size_t output_max, struct fault *f)
 {
     struct pipes p;
     *c = (struct child){.pidfd = -1, .in = -1, .out = -1, .err = -1, .failed = -1};
     buf_init(&c->input, CHILD_INPUT_BYTES_MAX);
     buf_init(&c->output, output_max);
-    if (!open_pipes(&p)) {
+    if (!open_pipes(&p, payload, payload_bytes)) {
         return fault_set(f, FAULT_RETRY, "could not make pipes for %s: %s", h->argv[0],
                          strerror(errno));
     }

@@ -35,10 +35,12 @@ struct child {
 };
 
 /* Start `h`. `env` ends with NULL and is borrowed for the call.
+ *   payload      its whole stdin, there before it starts; NULL = a pipe, for `input`
  *   output_max   bytes of stdout kept at once
  *   false        RETRY: no process, no descriptor (one that cannot be executed shows at its end) */
 MUST_CHECK bool child_start(struct child *c, const struct handler *h, char *const *env,
-                            size_t output_max, struct fault *f);
+                            const char *payload, size_t payload_bytes, size_t output_max,
+                            struct fault *f);
 
 /* Bytes of `input` that wait to be written. */
 size_t child_unwritten(const struct child *c);

@@ -62,17 +62,6 @@ static void tell_gone(struct children *cs, int slot, bool failed_start, const ch
                                         .text = text});
 }
 
-static void end_start(struct children *cs, int slot, const char *why)
-{
-    struct child *c = &cs->slots[slot];
-    char text[128];
-    child_signal(c, SIGKILL);
-    (void)child_reap(c, text, sizeof text);
-    child_clear(c);
-    cs->handler_of[slot] = -1;
-    tell_gone(cs, slot, true, why);
-}
-
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
                     const char *worker_id)
 {
@@ -80,7 +69,9 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     struct child *c = &cs->slots[slot];
     struct fault f = {0};
     char **env = line_environment(task, worker_id);
-    bool ok = env ? child_start(c, h, env, h->pool ? LINE_BYTES_MAX + 1 : RESULT_BYTES_MAX, &f)
+    bool ok = env ? child_start(c, h, env, task ? task->payload : NULL,
+                                task ? task->payload_bytes : 0,
+                                h->pool ? LINE_BYTES_MAX + 1 : RESULT_BYTES_MAX, &f)
                   : fault_memory(&f);
     line_environment_free(env);
     if (!ok) {
@@ -91,14 +82,8 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     cs->task_of[slot] = task ? task->id : 0;
     cs->said_hello[slot] = cs->broke[slot] = false;
     if (task) {
+        c->close_input = true; /* nothing more comes */
         POINT(child_spawned);
-        buf_put(&c->input, task->payload, task->payload_bytes);
-        if (c->input.failed) { /* half a payload must not run */
-            end_start(cs, slot, "no memory for the payload");
-            return;
-        }
-        c->close_input = true;
-        child_write(c);
     }
 }
 
