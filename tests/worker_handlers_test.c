@@ -309,8 +309,8 @@ static void test_run_one(void **state)
     assert_int_equal(process_wait(tenon_spawn(fx, dead, env), LIMIT_MS), 65);
 }
 
-/* The worker is stopped when the child has just started: nothing of the payload may be missing, or a
- * child whose worker dies then would take the part for the whole. */
+/* The worker is stopped when the child has just started: nothing of the payload may be missing, or
+ * a child whose worker dies then would take the part for the whole. */
 static void test_a_payload_is_there_before_its_child_starts(void **state)
 {
     struct fixture *fx = *state;

@@ -38,8 +38,8 @@ static void close_pipes(struct pipes *p)
     }
 }
 
-/* A payload as a file in memory. Through a pipe, a child whose worker dies could take the end of what
- * was written for the end of the payload, and run half of it before it is killed itself. */
+/* A payload as a file in memory. Through a pipe, a child whose worker dies could take the end of
+ * what was written for the end of the payload, and run half of it before it is killed itself. */
 static bool open_payload(int *fd, const char *payload, size_t bytes)
 {
     *fd = memfd_create("payload", MFD_CLOEXEC);
