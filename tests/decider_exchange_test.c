@@ -148,7 +148,7 @@ static void test_an_unknown_outcome_asks_first_what_is_ours(void **state)
     decider_free(d);
 }
 
-/* A release whose answer was lost may have committed, and the task's next wake-up come back here. */
+/* A release whose answer was lost may have committed, and the task's next wake-up come here. */
 static void test_a_doubtful_task_is_asked_for_again(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
 /* From which run_at on an ordered claim looks, per queue and priority.
  *
- * Rows that were claimed leave dead entries at the front of the index, and while any transaction of the
- * database is older, nobody can clear them away. So a look begins where the last one ended; and so that
- * rows which were committed late, with an older run_at, are found as well, one look begins at the very
- * front: once a second, but for no more than a twentieth of the time. */
+ * Rows that were claimed leave dead entries at the front of the index, and while any transaction
+ * of the database is older, nobody can clear them away. So a look begins where the last one
+ * ended; and so that rows which were committed late, with an older run_at, are found as well,
+ * one look begins at the very front: once a second, but for no more than a twentieth of the
+ * time. */
 #ifndef TENON_WORKER_BOUNDS_H
 #define TENON_WORKER_BOUNDS_H
 

@@ -225,7 +225,7 @@ static bool parse_delay(const json_t *delay, struct event *event)
     return true;
 }
 
-/* An id may come as a real number, when the line holds an integer of more than 64 bits elsewhere. */
+/* An id may come as a real number, when the line holds an integer over 64 bits elsewhere. */
 static bool parse_id(const json_t *id, struct event *event)
 {
     double real = json_number_value(id);
