@@ -34,7 +34,19 @@ enum {
     Q_DEAD_IS_MORE
 };
 /* of status_workers.sql, status_unhandled.sql and status_finished.sql */
-enum { W_ID, W_HOST, W_PID, W_STATE, W_IS_PRESENT, W_SLOTS, W_RUNNING, W_QUEUES, W_KINDS, W_SINCE };
+enum {
+    W_ID,
+    W_HOST,
+    W_PID,
+    W_STATE,
+    W_IS_PRESENT,
+    W_SLOTS,
+    W_RUNNING,
+    W_QUEUES,
+    W_KINDS,
+    W_SINCE,
+    W_RESTING
+};
 enum { U_QUEUE, U_KIND, U_READY };
 enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_IS_MORE };
 
@@ -138,6 +150,16 @@ static bool print_workers(const struct rows *r, struct fault *f)
     return ok;
 }
 
+static void print_resting(const struct rows *r)
+{
+    for (size_t i = 0; i < rows_count(r); i++) {
+        if (!rows_is_null(r, i, W_RESTING)) {
+            (void)printf("\nworker %s has handlers that do not start: %s\n", rows_text(r, i, W_ID),
+                         rows_text(r, i, W_RESTING));
+        }
+    }
+}
+
 static void print_unhandled(const struct rows *r)
 {
     for (size_t i = 0; i < rows_count(r); i++) {
@@ -166,6 +188,7 @@ static bool print_status(const struct status *s, const char *where, struct fault
     } else if (!print_workers(s->workers, f)) {
         return false;
     }
+    print_resting(s->workers);
     print_unhandled(s->unhandled);
     return true;
 }
@@ -203,14 +226,15 @@ static json_t *json_workers(const struct rows *r)
     json_t *list = json_array();
     for (size_t i = 0; i < rows_count(r); i++) {
         (void)json_array_append_new(
-            list, json_pack("{s:s, s:s, s:I, s:s, s:b, s:I, s:I, s:s, s:o, s:o}", "id",
+            list, json_pack("{s:s, s:s, s:I, s:s, s:b, s:I, s:I, s:s, s:o, s:o, s:s?}", "id",
                             rows_text(r, i, W_ID), "host", rows_text(r, i, W_HOST), "pid",
                             (json_int_t)rows_int(r, i, W_PID), "state", rows_text(r, i, W_STATE),
                             "present", rows_bool(r, i, W_IS_PRESENT), "running",
                             (json_int_t)rows_int(r, i, W_RUNNING), "slots",
                             (json_int_t)rows_int(r, i, W_SLOTS), "since", rows_text(r, i, W_SINCE),
                             "queues", json_loads(rows_text(r, i, W_QUEUES), 0, NULL), "kinds",
-                            json_loads(rows_text(r, i, W_KINDS), 0, NULL)));
+                            json_loads(rows_text(r, i, W_KINDS), 0, NULL), "resting",
+                            rows_text(r, i, W_RESTING)));
     }
     return list;
 }

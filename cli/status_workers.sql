@@ -29,7 +29,8 @@ SELECT w.id, w.host, w.pid, w.state,
        coalesce(r.n, 0) AS running,
        to_json(w.queues)::text AS queues,
        to_json(w.kinds)::text AS kinds,
-       to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since
+       to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since,
+       w.resting
 FROM tenon.worker w
 LEFT JOIN running r ON r.worker_id = w.id
 WHERE w.ended_at IS NULL

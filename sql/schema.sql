@@ -557,6 +557,7 @@ CREATE TABLE tenon.worker (
     state text DEFAULT 'alive'::text NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended_at timestamp with time zone,
+    resting text,
     CONSTRAINT worker_state_check CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'left'::text, 'dead'::text])))
 );
 

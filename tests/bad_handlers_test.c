@@ -325,7 +325,11 @@ static void test_crash_loop_before_hello(void **state)
     int64_t beside_ms = good_stream(&r);
     assert_in_range(beside_ms, 0, alone_ms + DELAY_MAX_MS);
     process_await_line(r.worker, "bad0 rests for 400 ms", LIMIT_MS);
-    assert_in_range(process_lines(r.worker, "event=handler_rests"), 3, 8);
+    test_await(fx, LIMIT_MS, "SELECT resting LIKE 'bad0: exit status 3%%' FROM tenon.worker");
+    char *status = TENON_RUN(fx, 0, "status");
+    assert_contains(status, "has handlers that do not start: bad0: exit status 3");
+    free(status);
+    assert_in_range(process_lines(r.worker, "event=handler_rests"), 3, 12);
     end_run(&r);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 20 AND bool_and(failures = 0 AND crashes = 0 "
                                   "AND start_time IS NULL) FROM tenon.task WHERE kind = 'bad0'"));

@@ -4,7 +4,7 @@
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
 -- The rows are found by their ids one by one, and updated by where they lie: whatever statistics were taken of
 -- a queue that was empty then, no plan can read more of the table than that.
--- At most 64 MiB of payloads (HELD_BYTES_MAX) are claimed at once; they are measured without being read, but
+-- At most 16 MiB of payloads (CLAIM_BYTES_MAX) are claimed at once; they are measured without being read, but
 -- for compressed ones.
 WITH c AS MATERIALIZED (
     SELECT t.ctid, t.bytes
@@ -26,7 +26,7 @@ WITH c AS MATERIALIZED (
 ), fits AS MATERIALIZED (
     SELECT ctid
     FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
-    WHERE before < 67108864
+    WHERE before < 16777216
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1

@@ -5,7 +5,7 @@
 --                {} = from the front
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
--- What is updated is found by where it lies, and at most 64 MiB are claimed, as in claim.sql.
+-- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue,
            timestamptz 'epoch' + coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) * interval '1 microsecond' AS from_at
@@ -34,7 +34,7 @@ WITH ranges AS MATERIALIZED (
 ), fits AS MATERIALIZED (
     SELECT ctid
     FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
-    WHERE before < 67108864
+    WHERE before < 16777216
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1

@@ -38,7 +38,7 @@ WITH ranges AS MATERIALIZED (
 ), fits AS MATERIALIZED (
     SELECT ctid
     FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
-    WHERE before < 67108864
+    WHERE before < 16777216
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1

@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/now.h"
 #include "core/point.h"
+#include "worker/line.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -181,10 +182,24 @@ static void take_signals(struct loop *l)
     }
 }
 
+/* On one line; and cut texts may end within a character. */
+static void tell_resting(struct loop *l)
+{
+    char resting[PRESENCE_RESTING_BYTES / 2];
+    decider_resting(l->decider, resting, sizeof resting);
+    for (char *c = resting; *c; c++) {
+        *c = (unsigned char)*c < ' ' ? ' ' : *c;
+    }
+    char *clean = line_clean_text(resting, strlen(resting));
+    presence_resting(l->presence, clean ? clean : "");
+    free(clean);
+}
+
 static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
     if (now >= t->ping_ms) {
+        tell_resting(l);
         presence_ping(l->presence);
         t->ping_ms = now + PRESENCE_PING_MS;
     }

@@ -19,7 +19,9 @@ struct presence {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    bool ping, drain, quit; /* under the mutex: word left for the thread */
+    bool ping, drain, quit;               /* under the mutex: word left for the thread */
+    char resting[PRESENCE_RESTING_BYTES]; /* under the mutex, too */
+    char told_resting[PRESENCE_RESTING_BYTES];
     bool drained;
     int64_t held_ms; /* the last moment when the lock is known to have been ours */
     struct db *db;
@@ -195,6 +197,22 @@ static bool set_state(struct presence *p, const char *state, int64_t limit_ms, s
     return ok;
 }
 
+/* What is not told, because somebody has the row locked, is told with the next ping. */
+static void tell_resting(struct presence *p)
+{
+    struct fault ignored = {0};
+    char text[PRESENCE_RESTING_BYTES];
+    (void)pthread_mutex_lock(&p->mutex);
+    memcpy(text, p->resting, sizeof text);
+    (void)pthread_mutex_unlock(&p->mutex);
+    const char *clean = *text ? text : NULL;
+    const char *params[] = {p->worker_id, clean};
+    if (strcmp(text, p->told_resting) != 0 &&
+        db_exec(p->db, &sql_set_resting, params, 2, NULL, &ignored)) {
+        memcpy(p->told_resting, text, sizeof text);
+    }
+}
+
 /* One ping: the session lives and the row still says alive. */
 static bool keep_up(struct presence *p, bool drain, struct fault *f)
 {
@@ -228,6 +246,7 @@ static void come_back(struct presence *p, const struct fault *lost)
         bool renewed = false;
         if (establish(p, &renewed, &f)) {
             p->drained = false;
+            p->told_resting[0] = '\0';
             report(p, true, renewed, p->worker_id);
             return;
         }
@@ -253,7 +272,9 @@ static void *presence_thread(void *arg)
         bool drain = p->drain;
         (void)pthread_mutex_unlock(&p->mutex);
         struct fault f = {0};
-        if (!keep_up(p, drain, &f)) {
+        if (keep_up(p, drain, &f)) {
+            tell_resting(p);
+        } else {
             report(p, false, false, f.text);
             come_back(p, &f);
         }
@@ -311,6 +332,13 @@ void presence_ping(struct presence *p)
 void presence_drain(struct presence *p)
 {
     leave_word(p, true);
+}
+
+void presence_resting(struct presence *p, const char *text)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    (void)snprintf(p->resting, sizeof p->resting, "%s", text);
+    (void)pthread_mutex_unlock(&p->mutex);
 }
 
 static bool end_thread(struct presence *p)

@@ -14,7 +14,8 @@ enum {
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
-    PRESENCE_CUT_LIMIT_MS = 250,    /* for the thread's end, after its session was cut off */
+    PRESENCE_RESTING_BYTES = 1024,
+    PRESENCE_CUT_LIMIT_MS = 250, /* for the thread's end, after its session was cut off */
 };
 
 struct presence;
@@ -37,6 +38,9 @@ MUST_CHECK bool presence_open(const struct presence_settings *settings, struct p
 /* Leave word for the thread. */
 void presence_ping(struct presence *p);
 void presence_drain(struct presence *p); /* the worker claims nothing any more */
+
+/* With the next ping the worker's row names the kinds that rest; "" = none. The text is copied. */
+void presence_resting(struct presence *p, const char *text);
 
 /* The worker's row says "left", the lock goes. NULL is fine.
  *   false   the thread still tries to connect after the limits above: end the process */

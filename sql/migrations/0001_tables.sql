@@ -40,7 +40,8 @@ CREATE TABLE tenon.worker (
     kinds      text[]      NOT NULL,
     state      text        NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'draining', 'left', 'dead')),
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    ended_at   timestamptz
+    ended_at   timestamptz,
+    resting    text  -- kinds whose handler does not start, and why; NULL = none
 );
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 

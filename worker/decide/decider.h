@@ -21,11 +21,11 @@ enum {
     EXCHANGE_OUTCOMES_MAX = 2048,
     EXCHANGE_CLAIMS_MAX = 2048,
     EXCHANGE_VERIFY_MAX = 1024,
-    HELD_BYTES_MAX =
-        64 << 20,         /* payloads, and again results, of all handlers; each has its share */
-    AHEAD_MS = 50,        /* claim what will start within so long */
-    AHEAD_MAX = 2048,     /* tasks claimed ahead at most */
-    LOOK_EVERY_MS = 1000, /* the ordered claim, when nothing else calls for it */
+    HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
+    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim; claim.sql and the looks say the same */
+    AHEAD_MS = 50,              /* claim what will start within so long */
+    AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
+    LOOK_EVERY_MS = 1000,       /* the ordered claim, when nothing else calls for it */
     LOOK_JITTER_MS = 250,
     CHORES_EVERY_MS = 60000,
     CHORES_RETRY_MS = 1000,
@@ -179,6 +179,7 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t rest_until_ms;
+    char why[128];                     /* it rested last; while it has strikes */
     size_t payload_bytes, reply_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
@@ -255,6 +256,9 @@ int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
+
+/* "mail: exit status 3; report: ...": the kinds whose handlers do not start, and why; "" = none. */
+void decider_resting(const struct decider *d, char *text, size_t size);
 
 /* One handler's share of HELD_BYTES_MAX, so that none starves the others. */
 size_t decider_bytes_share(const struct decider *d);

@@ -122,8 +122,8 @@ static bool is_worth_it(const struct exchange *x)
     return busy || x->own || x->chores;
 }
 
-/* At a high rate the first answers come a moment before hundreds more: they gather for a millisecond,
- * so that an exchange is worth its commit. */
+/* At a high rate the first answers come a moment before hundreds more: they gather for a
+ * millisecond, so that an exchange is worth its commit. */
 static bool should_gather(struct decider *d, int64_t now_ms)
 {
     int n_ended = d->n_held - d->n_waiting - d->n_given;
@@ -360,7 +360,7 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
         bytes += x->claimed[i]->payload_bytes;
         take_claim(d, x->claimed[i], now_ms);
     }
-    if (x->n_look > 0 && (x->n_by_look == (size_t)x->n_look || bytes >= HELD_BYTES_MAX / 2)) {
+    if (x->n_look > 0 && (x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2)) {
         d->next_look_ms = now_ms; /* there is more where these came from */
     }
     bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 &&

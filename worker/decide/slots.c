@@ -235,6 +235,7 @@ static void strike(struct decider *d, int handler, const char *text, int64_t now
     rest = rest < REST_MAX_MS ? rest : REST_MAX_MS;
     h->strikes++;
     h->rest_until_ms = now_ms + rest;
+    (void)snprintf(h->why, sizeof h->why, "%s", text);
     decider_note(d, NOTE_HANDLER_RESTS, 0, "%s rests for %lld ms: %s", h->kinds, (long long)rest,
                  text);
 }
@@ -470,8 +471,8 @@ static int longest_waiting(const struct decider *d)
     return first;
 }
 
-/* Pool children take a while to start; so they start with the worker, evenly over the handlers, and not
- * with the first tasks. */
+/* Pool children take a while to start; so they start with the worker, evenly over the handlers, and
+ * not with the first tasks. */
 static void warm_up(struct decider *d, int64_t now_ms)
 {
     bool all_pool = d->n_slots >= d->n_handlers;
