@@ -40,6 +40,16 @@ void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at
     *seen_us = run_at_us > *seen_us ? run_at_us : *seen_us;
 }
 
+/* After a look from the front that took so long, for how long none follows. */
+static int64_t front_rest_ms(int64_t took_ms)
+{
+    int64_t rest_ms = BOUNDS_FRONT_SHARE * took_ms;
+    if (rest_ms > BOUNDS_FRONT_REST_MAX_MS) {
+        return BOUNDS_FRONT_REST_MAX_MS;
+    }
+    return rest_ms > BOUNDS_FRONT_EVERY_MS ? rest_ms : BOUNDS_FRONT_EVERY_MS;
+}
+
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
     for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
@@ -50,8 +60,6 @@ void bounds_end(struct bounds *b, bool full, int64_t now_ms)
         }
     }
     if (b->front) {
-        int64_t rest_ms = BOUNDS_FRONT_SHARE * (now_ms - b->started_ms);
-        b->next_front_ms = now_ms +
-                           (rest_ms > BOUNDS_FRONT_EVERY_MS ? rest_ms : BOUNDS_FRONT_EVERY_MS);
+        b->next_front_ms = now_ms + front_rest_ms(now_ms - b->started_ms);
     }
 }

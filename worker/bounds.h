@@ -3,8 +3,9 @@
  * Rows that were claimed leave dead entries at the front of the index, and while any transaction
  * of the database is older, nobody can clear them away. So a look begins where the last one
  * ended; and so that rows which were committed late, with an older run_at, are found as well,
- * one look begins at the very front: once a second, but for no more than a twentieth of the
- * time. */
+ * one look begins at the very front: once a second, or less often where it takes long, so that
+ * it takes no more than a twentieth of the time; but every ten seconds in any case, as one look
+ * that was slow by chance must not keep a late commit waiting. */
 #ifndef TENON_WORKER_BOUNDS_H
 #define TENON_WORKER_BOUNDS_H
 
@@ -14,6 +15,7 @@ enum {
     BOUNDS_PRIORITIES = 10,
     BOUNDS_FRONT_EVERY_MS = 1000,
     BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
+    BOUNDS_FRONT_REST_MAX_MS = 10000,
 };
 
 struct bounds {
