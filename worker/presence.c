@@ -7,18 +7,20 @@
 #include "worker/statements.h"
 #include "worker/thread.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct presence {
     struct presence_settings settings;
     pthread_t thread;
     pthread_mutex_t mutex;
-    pthread_cond_t wake;
+    int wake;                             /* an eventfd: readable when word was left */
     bool ping, drain, quit;               /* under the mutex: word left for the thread */
     char resting[PRESENCE_RESTING_BYTES]; /* under the mutex, too */
     char told_resting[PRESENCE_RESTING_BYTES];
@@ -96,21 +98,23 @@ static bool is_quitting(struct presence *p)
     return quit;
 }
 
-/* Wait for word, or so long. */
+/* Wait until word was left (forget that it was), or `fd` is readable, or so long; -1 = for ever.
+ * ret: `fd` is. */
+static bool hear(struct presence *p, int fd, int64_t limit_ms)
+{
+    struct pollfd fds[] = {{.fd = p->wake, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    uint64_t count;
+    bool any = poll(fds, 2, (int)limit_ms) > 0;
+    (void)!read(p->wake, &count, sizeof count);
+    return any && fds[1].revents;
+}
+
 static void pause_ms(struct presence *p, int64_t ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
+    int64_t until_ms = now_ms() + ms, left_ms = ms;
+    for (; left_ms > 0 && !is_quitting(p); left_ms = until_ms - now_ms()) {
+        (void)hear(p, -1, left_ms);
     }
-    (void)pthread_mutex_lock(&p->mutex);
-    while (!p->quit && pthread_cond_timedwait(&p->wake, &p->mutex, &until) == 0) {
-    }
-    (void)pthread_mutex_unlock(&p->mutex);
 }
 
 static bool take_lock(struct presence *p, struct fault *f)
@@ -259,35 +263,44 @@ static void come_back(struct presence *p, const struct fault *lost)
     }
 }
 
+/* Word that was left: is there a ping to do? */
+static bool take_word(struct presence *p, bool *ret_drain)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    bool ping = p->ping;
+    p->ping = false;
+    *ret_drain = p->drain;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return ping;
+}
+
+/* A session that the server has ended is noticed at once, not with the next ping: the lock must be
+ * ours again before a cleaner has looked at it twice. */
 static void *presence_thread(void *arg)
 {
     struct presence *p = arg;
-    (void)pthread_mutex_lock(&p->mutex);
-    while (!p->quit) {
-        if (!p->ping) {
-            (void)pthread_cond_wait(&p->wake, &p->mutex);
+    while (!is_quitting(p)) {
+        struct fault f = {0};
+        bool drain, spoke = hear(p, db_fd(p->db), -1);
+        if (!take_word(p, &drain) && !spoke) {
             continue;
         }
-        p->ping = false;
-        bool drain = p->drain;
-        (void)pthread_mutex_unlock(&p->mutex);
-        struct fault f = {0};
         if (keep_up(p, drain, &f)) {
             tell_resting(p);
         } else {
             report(p, false, false, f.text);
             come_back(p, &f);
         }
-        (void)pthread_mutex_lock(&p->mutex);
     }
-    (void)pthread_mutex_unlock(&p->mutex);
     return NULL;
 }
 
 static void presence_free(struct presence *p)
 {
     db_close(p->db);
-    (void)pthread_cond_destroy(&p->wake);
+    if (p->wake >= 0) {
+        (void)close(p->wake);
+    }
     (void)pthread_mutex_destroy(&p->mutex);
     free(p);
 }
@@ -301,7 +314,11 @@ bool presence_open(const struct presence_settings *settings, struct presence **r
     bool renewed;
     p->settings = *settings;
     (void)pthread_mutex_init(&p->mutex, NULL);
-    (void)pthread_cond_init(&p->wake, NULL);
+    p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (p->wake < 0) {
+        presence_free(p);
+        return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
+    }
     if (!establish(p, &renewed, f)) {
         presence_free(p);
         return false;
@@ -315,13 +332,19 @@ bool presence_open(const struct presence_settings *settings, struct presence **r
     return true;
 }
 
+static void wake(struct presence *p)
+{
+    uint64_t one = 1;
+    (void)!write(p->wake, &one, sizeof one);
+}
+
 static void leave_word(struct presence *p, bool drain)
 {
     (void)pthread_mutex_lock(&p->mutex);
     p->ping = true;
     p->drain = p->drain || drain;
-    (void)pthread_cond_signal(&p->wake);
     (void)pthread_mutex_unlock(&p->mutex);
+    wake(p);
 }
 
 void presence_ping(struct presence *p)
@@ -345,8 +368,8 @@ static bool end_thread(struct presence *p)
 {
     (void)pthread_mutex_lock(&p->mutex);
     p->quit = true;
-    (void)pthread_cond_signal(&p->wake);
     (void)pthread_mutex_unlock(&p->mutex);
+    wake(p);
     if (thread_join(p->thread, PRESENCE_LEAVE_LIMIT_MS)) {
         return true;
     }
