@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 120 */
+/* long: 600 */
 /* serial: yes */
 /* Dead or alive: how soon the tasks of a worker that is killed, frozen or cut off start elsewhere,
  * by the journal; and what comes back from the dead changes nothing. With TEST_LONG, 50 kills. */
@@ -93,6 +94,7 @@ static int64_t kill_one(struct all *a)
         struct journal_run again = await_run(fx, ids[i], 2, SETTLE_MS);
         int64_t took_ms = (again.start_ns - killed_ns) / 1000000;
         worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
+        await_task(fx, ids[i], SETTLE_MS);
     }
     return worst_ms;
 }
