@@ -160,13 +160,17 @@ static bool enqueue(const struct options *o, struct buf *b, struct fault *f)
     if (!insert(option_text(o, OPTION_DATABASE_URL), &p, &rows, f)) {
         return false;
     }
-    int64_t id = rows_int(rows, 0, 0);
-    (void)printf("%" PRId64 "\n", id);
+    struct routed routed = {0};
+    bool known = routed_read(rows_text(rows, 0, 0), &routed);
+    rows_free(rows);
+    if (!known) {
+        return fault_set(f, FAULT_CONFIG, "tenon.enqueue_routed gave no id: run tenon setup");
+    }
+    (void)printf("%" PRId64 "\n", routed.id);
     (void)fflush(stdout);
     if (announced) {
-        publish(amqp_url, rows_text(rows, 0, 1), id);
+        publish(amqp_url, routed.queue, routed.id);
     }
-    rows_free(rows);
     return true;
 }
 

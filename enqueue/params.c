@@ -1,18 +1,21 @@
 #include "enqueue/params.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
-static const char *number(char text[24], int64_t value, int64_t none)
+static const char *number(char text[PARAMS_NUMBER_BYTES], int64_t value, int64_t none)
 {
-    (void)snprintf(text, 24, "%lld", (long long)value);
+    (void)snprintf(text, PARAMS_NUMBER_BYTES, "%lld", (long long)value);
     return value == none ? NULL : text;
 }
 
 /* An interval can hold this much; what is longer is refused by the database all the same. */
-static int64_t span(int64_t ms)
+static const char *interval(char text[PARAMS_NUMBER_BYTES], int64_t ms)
 {
     const int64_t most = INT64_C(1000000000000000);
-    return ms > most ? most : ms < -most ? -most : ms;
+    int64_t held = ms > most ? most : ms < -most ? -most : ms;
+    (void)snprintf(text, PARAMS_NUMBER_BYTES, "%lld milliseconds", (long long)held);
+    return ms == 0 ? NULL : text;
 }
 
 bool params_fill(struct params *p, const tenon_task *task, bool announced)
@@ -24,10 +27,10 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         task->queue,
         number(p->numbers[0], task->priority, -1),
         task->run_at,
-        number(p->numbers[1], span(task->delay_ms), 0),
+        interval(p->numbers[1], task->delay_ms),
         task->unique_key,
         number(p->numbers[2], task->max_attempts, 0),
-        number(p->numbers[3], span(task->timeout_ms), 0),
+        interval(p->numbers[3], task->timeout_ms),
         task->trace,
         task->prepared ? "false" : "true",
         now ? "true" : "false",
@@ -36,4 +39,9 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         p->values[i] = values[i];
     }
     return now;
+}
+
+bool routed_read(const char *text, struct routed *ret)
+{
+    return sscanf(text, "(%" SCNd64 ",%63[^)])", &ret->id, ret->queue) == 2;
 }

@@ -5,17 +5,32 @@
 #include "include/tenon/tenon.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
-enum { PARAMS_N = 12, PARAMS_PAYLOAD = 1, PARAMS_UNIQUE_KEY = 6, PARAMS_ANNOUNCED = 11 };
+enum {
+    PARAMS_N = 12,
+    PARAMS_PAYLOAD = 1,
+    PARAMS_UNIQUE_KEY = 6,
+    PARAMS_NUMBER_BYTES = 40,
+    PARAMS_QUEUE_BYTES = 64,
+};
 
 struct params {
     const char *values[PARAMS_N]; /* in PostgreSQL's text form, NULL is SQL's NULL */
-    char numbers[4][24];
+    char numbers[4][PARAMS_NUMBER_BYTES];
 };
 
 /* Fill `p` from `task`, which must outlive it.
  *   announced   we publish the id ourselves; not done for a task that starts later
  * Returns whether it will be announced. */
 bool params_fill(struct params *p, const tenon_task *task, bool announced);
+
+struct routed {
+    int64_t id;
+    char queue[PARAMS_QUEUE_BYTES];
+};
+
+/* Read the answer of enqueue_one.sql, "(id,queue)"; neither part is ever quoted. */
+bool routed_read(const char *text, struct routed *ret);
 
 #endif

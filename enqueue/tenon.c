@@ -328,6 +328,7 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
     bool in_transaction = false;
     tenon_task copy;
     struct params p;
+    struct routed routed;
     PGresult *result = NULL;
     int code = look_at(t, conn, &in_transaction);
     code = code == TENON_OK ? copy_task(task, &copy) : code;
@@ -340,14 +341,17 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
         return code;
     }
     POINT(producer_inserted);
-    int64_t id = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+    bool known = routed_read(PQgetvalue(result, 0, 0), &routed);
+    PQclear(result);
+    if (!known) {
+        return fail(TENON_SCHEMA, "tenon.enqueue_routed gave no id: run tenon setup");
+    }
     if (announced) {
-        remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), id);
+        remember(t, conn, in_transaction, routed.queue, routed.id);
     }
     if (ret_id) {
-        *ret_id = id;
+        *ret_id = routed.id;
     }
-    PQclear(result);
     return ok();
 }
 

@@ -15,7 +15,6 @@ import pika
 import psycopg2
 from psycopg2.extras import Json
 
-QUEUE = "default"
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
@@ -50,10 +49,9 @@ class Waker:
 def sign_up(conn, mail):
     with conn, conn.cursor() as cursor:
         cursor.execute("INSERT INTO users (mail) VALUES (%s)", (mail,))
-        # announced: we publish the id ourselves, so that the cleaner need not
-        cursor.execute("SELECT tenon.enqueue('welcome_mail', %s, queue => %s, announced => true)",
-                       (Json({"to": mail}), QUEUE))
-        return cursor.fetchone()[0]
+        # routed: we publish the id to this queue ourselves, so that the cleaner need not
+        cursor.execute("SELECT id, queue FROM tenon.enqueue_routed('welcome_mail', %s)", (Json({"to": mail}),))
+        return cursor.fetchone()
 
 
 def main():
@@ -62,8 +60,8 @@ def main():
     with conn, conn.cursor() as cursor:
         cursor.execute("CREATE TABLE IF NOT EXISTS users (mail text PRIMARY KEY)")
     for mail in sys.argv[1:] or ["ann@example.org"]:
-        task = sign_up(conn, mail)  # committed here
-        woken = waker.wake(QUEUE, task)
+        task, queue = sign_up(conn, mail)  # committed here
+        woken = waker.wake(queue, task)
         print(mail, "signed up, task", task, "" if woken else "(RabbitMQ is away: a second late)")
     conn.close()
     waker.close()

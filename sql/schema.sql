@@ -4,15 +4,51 @@ SET check_function_bodies = false;
 
 CREATE SCHEMA tenon;
 
-CREATE TYPE tenon.checked AS (
-	queue text,
-	priority smallint,
-	max_attempts integer,
-	timeout_ms bigint,
-	run_at timestamp with time zone,
-	delayed boolean,
-	payload_bytes_max integer
+CREATE TYPE tenon.enqueued AS (
+	id bigint,
+	queue text
 );
+
+CREATE FUNCTION tenon.add_task(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    at      timestamptz := clock_timestamp();
+    due     timestamptz := greatest(coalesce(run_at, at + delay), at);
+    added   tenon.enqueued;
+BEGIN
+    IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
+        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
+    END IF;
+    -- twice at most in practice: the holder of the key may finish between the two statements
+    FOR try IN 1..100 LOOP
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
+                                announced, queue, kind, payload, unique_key, trace)
+        SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+               announced AND due <= at, d.queue, kind, payload, unique_key, trace
+          FROM tenon.defaults(kind, queue) d
+         WHERE octet_length(payload::text) <= d.payload_bytes_max
+        ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
+        RETURNING task.id, task.queue INTO added;
+        EXIT WHEN FOUND;
+        PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
+        SELECT t.id, t.queue INTO added FROM tenon.task t WHERE t.unique_key = unique_key;
+        IF FOUND THEN
+            RETURN added;
+        END IF;
+    END LOOP;
+    IF added IS NULL THEN
+        RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
+            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    END IF;
+    IF notify AND NOT announced AND tenon.publisher_sleeps() THEN
+        PERFORM pg_notify('tenon', '');
+    END IF;
+    RETURN added;
+END $$;
 
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -32,14 +68,9 @@ BEGIN
     RETURN n > 0;
 END $$;
 
-CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, max_attempts integer, timeout interval, trace text) RETURNS tenon.checked
+CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, max_attempts integer, timeout interval, trace text) RETURNS boolean
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-#variable_conflict use_variable
-DECLARE
-    c   tenon.checked;
-    at  timestamptz := clock_timestamp();
 BEGIN
     IF kind IS NULL OR kind !~ '^[A-Za-z0-9_.:-]{1,100}$' THEN
         PERFORM tenon.refuse('kind', quote_literal(kind), '1 to 100 of A-Z a-z 0-9 _ . : -');
@@ -59,7 +90,7 @@ BEGIN
     IF run_at IS NOT NULL AND delay IS NOT NULL THEN
         PERFORM tenon.refuse('delay', delay::text, 'given alone, not together with run_at');
     END IF;
-    IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > at + interval '10 years') THEN
+    IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
     IF delay IS NOT NULL AND delay NOT BETWEEN interval '0' AND interval '10 years' THEN
@@ -68,24 +99,11 @@ BEGIN
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
     END IF;
-    SELECT coalesce(queue, k.queue, 'default'),
-           coalesce(priority, k.priority, q.priority, 4),
-           coalesce(max_attempts, k.max_attempts, q.max_attempts, 25),
-           coalesce((extract(epoch FROM timeout) * 1000)::bigint, k.timeout_ms, q.timeout_ms, 3600000),
-           greatest(coalesce(run_at, at + delay), at),
-           coalesce(run_at, at + delay) > at,
-           s.payload_bytes_max
-      INTO c
-      FROM tenon.setting s
-      LEFT JOIN tenon.kind k ON k.name = kind
-      LEFT JOIN tenon.queue q ON q.name = coalesce(queue, k.queue, 'default');
-    c.delayed := coalesce(c.delayed, false);
-    RETURN c;
+    RETURN true;
 END $_$;
 
 CREATE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
     LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     bytes integer := octet_length(payload::text);
@@ -98,47 +116,26 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.check_unique_key(unique_key text) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-    IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
-        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
-    END IF;
-END $$;
+CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
+           coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
+           s.payload_bytes_max
+      FROM tenon.setting s
+      LEFT JOIN tenon.kind k ON k.name = $1
+      LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
+$_$;
 
 CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-#variable_conflict use_variable
 DECLARE
-    c   tenon.checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
-    new bigint;
+    task tenon.enqueued := tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts,
+                                          timeout, trace, coalesce(notify, true), coalesce(announced, false));
 BEGIN
-    PERFORM tenon.check_payload(payload, c.payload_bytes_max);
-    PERFORM tenon.check_unique_key(unique_key);
-    -- twice at most in practice: the holder of the key may finish between the two statements
-    FOR try IN 1..100 LOOP
-        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace)
-        VALUES (c.run_at, clock_timestamp(), c.timeout_ms, c.max_attempts, c.priority, c.delayed,
-                coalesce(announced, false) AND NOT c.delayed, c.queue, kind, payload, unique_key, trace)
-        ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING id INTO new;
-        IF new IS NULL THEN
-            SELECT id INTO new FROM tenon.task t WHERE t.unique_key = unique_key;
-            CONTINUE WHEN new IS NULL;
-            RETURN new;
-        END IF;
-        IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
-            PERFORM tenon.wake_publisher();
-        END IF;
-        RETURN new;
-    END LOOP;
-    RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
-        USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    RETURN task.id;
 END $$;
 
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
@@ -147,8 +144,10 @@ CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAU
     AS $$
 #variable_conflict use_variable
 DECLARE
-    c    tenon.checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
-    ids  bigint[];
+    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    at      timestamptz := clock_timestamp();
+    due     timestamptz := coalesce(run_at, at + delay);
+    ids     bigint[];
 BEGIN
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
@@ -163,21 +162,31 @@ BEGIN
           INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
-    PERFORM tenon.check_payload(p, c.payload_bytes_max)
-       FROM unnest(payloads) p WHERE p IS NULL OR octet_length(p::text) > c.payload_bytes_max;
+    PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p
+      WHERE p IS NULL OR octet_length(p::text) > s.payload_bytes_max;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
                                 queue, kind, payload, trace)
-        SELECT CASE WHEN c.delayed THEN c.run_at ELSE clock_timestamp() END, clock_timestamp(), c.timeout_ms,
-               c.max_attempts, c.priority, c.delayed, coalesce(announced, false) AND NOT c.delayed,
-               c.queue, kind, p, trace
-          FROM unnest(payloads) WITH ORDINALITY AS a (p, o) ORDER BY o
+        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
+               coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
+          FROM tenon.defaults(kind, queue) d, unnest(payloads) WITH ORDINALITY AS a (p, o) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
-        PERFORM tenon.wake_publisher();
+    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' AND tenon.publisher_sleeps() THEN
+        PERFORM pg_notify('tenon', '');
     END IF;
     RETURN ids;
+END $$;
+
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace,
+                          coalesce(notify, true), coalesce(announced, true));
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL::jsonb) RETURNS void
@@ -218,7 +227,7 @@ CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
@@ -246,6 +255,10 @@ BEGIN
     END LOOP;
     RETURN made;
 END $$;
+
+CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
+    LANGUAGE sql
+    AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
 
 CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE(id bigint, state text)
     LANGUAGE sql
@@ -318,16 +331,6 @@ CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN make_interval(secs => ((power((failures)::double precision, (4)::double precision) + (15)::double precision) + ((random() * (10)::double precision) * (failures)::double precision)));
-
-CREATE FUNCTION tenon.wake_publisher() RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-    IF NOT pg_try_advisory_xact_lock_shared(1952804463, 2) THEN
-        PERFORM pg_notify('tenon', '');
-    END IF;
-END $$;
 
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
@@ -607,23 +610,29 @@ CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key) WHERE
 
 CREATE INDEX worker_alive ON tenon.worker USING btree (started_at) WHERE (ended_at IS NULL);
 
+REVOKE ALL ON FUNCTION tenon.add_task(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, max_attempts integer, timeout interval, trace text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.check_unique_key(unique_key text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.defaults(kind text, queue text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
 
@@ -632,6 +641,4 @@ REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.wake_publisher() FROM PUBLIC;
 

@@ -105,6 +105,10 @@ static void test_precedence(void **state)
     task_is(fx, "tenon.enqueue('mail', priority => 0, max_attempts => 5, timeout => '1 s')",
             "slow 0 5 1000 f f");
     task_is(fx, "(tenon.enqueue_many('mail', '{\"1\"}'))[1]", "slow 7 2 7000 f f");
+    task_is(fx, "(tenon.enqueue_routed('mail')).id", "slow 7 2 7000 f t");
+    assert_true(test_sql_bool(fx, "SELECT (tenon.enqueue_routed('mail')).queue = 'slow'"));
+    assert_true(test_sql_bool(fx, "SELECT tenon.enqueue_routed('mail', unique_key => 'k') ="
+                                  " tenon.enqueue_routed('other', unique_key => 'k')"));
 }
 
 #define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -388,7 +392,7 @@ static void test_producer_role(void **state)
         "SELECT tenon.put_back('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
         "SELECT tenon.grant_producer('public')",
         "SELECT tenon.retry_delay(1)",
-        "SELECT tenon.wake_publisher()",
+        "SELECT tenon.publisher_sleeps()",
         "CREATE TABLE tenon.mine (n integer)",
     };
     test_sql(fx, "CREATE ROLE %s_app", fx->database);
@@ -412,15 +416,18 @@ static void test_producer_role(void **state)
     test_sql(fx, "DROP OWNED BY %s_app; DROP ROLE %s_app", fx->database, fx->database);
 }
 
-/* What PUBLIC may do by accident: every function must be revoked, and pin its search path. */
+/* What PUBLIC may do by accident: every function must be revoked, and those that roles are granted pin
+ * their search path, for themselves and for what they call. */
 static void test_functions_are_closed(void **state)
 {
     struct fixture *fx = *state;
     char *open = test_sql_text(
-        fx, "SELECT string_agg(p.oid::regprocedure::text, ', ') FROM pg_proc p"
-            " WHERE pronamespace = 'tenon'::regnamespace"
-            " AND (has_function_privilege('public', oid, 'EXECUTE')"
-            " OR NOT coalesce(proconfig::text LIKE '%%search_path=pg_catalog, pg_temp%%', false))");
+        fx,
+        "SELECT string_agg(p.oid::regprocedure::text, ', ') FROM pg_proc p"
+        " WHERE pronamespace = 'tenon'::regnamespace"
+        " AND (has_function_privilege('public', oid, 'EXECUTE')"
+        " OR prosecdef"
+        " AND NOT coalesce(proconfig::text LIKE '%%search_path=pg_catalog, pg_temp%%', false))");
     if (open) {
         fail_msg("functions that anybody may call, or that follow the caller's search_path: %s",
                  open);

@@ -8,18 +8,11 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
 END $$;
 
--- The values that every enqueue needs, checked, with the defaults of kind and queue filled in.
-CREATE TYPE tenon.checked AS (
-    queue text, priority smallint, max_attempts integer, timeout_ms bigint,
-    run_at timestamptz, delayed boolean, payload_bytes_max integer);
-
+-- The checks of every enqueue. This and add_task have no search_path of their own: only functions that have
+-- one call them, and to set it costs more than the checks.
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
-    delay interval, max_attempts integer, timeout interval, trace text) RETURNS tenon.checked
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
-DECLARE
-    c   tenon.checked;
-    at  timestamptz := clock_timestamp();
+    delay interval, max_attempts integer, timeout interval, trace text) RETURNS boolean
+LANGUAGE plpgsql AS $$
 BEGIN
     IF kind IS NULL OR kind !~ '^[A-Za-z0-9_.:-]{1,100}$' THEN
         PERFORM tenon.refuse('kind', quote_literal(kind), '1 to 100 of A-Z a-z 0-9 _ . : -');
@@ -39,7 +32,7 @@ BEGIN
     IF run_at IS NOT NULL AND delay IS NOT NULL THEN
         PERFORM tenon.refuse('delay', delay::text, 'given alone, not together with run_at');
     END IF;
-    IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > at + interval '10 years') THEN
+    IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
     IF delay IS NOT NULL AND delay NOT BETWEEN interval '0' AND interval '10 years' THEN
@@ -48,23 +41,11 @@ BEGIN
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
     END IF;
-    SELECT coalesce(queue, k.queue, 'default'),
-           coalesce(priority, k.priority, q.priority, 4),
-           coalesce(max_attempts, k.max_attempts, q.max_attempts, 25),
-           coalesce((extract(epoch FROM timeout) * 1000)::bigint, k.timeout_ms, q.timeout_ms, 3600000),
-           greatest(coalesce(run_at, at + delay), at),
-           coalesce(run_at, at + delay) > at,
-           s.payload_bytes_max
-      INTO c
-      FROM tenon.setting s
-      LEFT JOIN tenon.kind k ON k.name = kind
-      LEFT JOIN tenon.queue q ON q.name = coalesce(queue, k.queue, 'default');
-    c.delayed := coalesce(c.delayed, false);
-    RETURN c;
+    RETURN true;
 END $$;
 
 CREATE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     bytes integer := octet_length(payload::text);
 BEGIN
@@ -76,22 +57,68 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.check_unique_key(unique_key text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- What holds for a task that does not say it itself: its kind's default, else its queue's, else ours.
+-- One row; plain SQL, so that it becomes a part of the statement that asks.
+CREATE FUNCTION tenon.defaults(kind text, queue text)
+RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer)
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
+           coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
+           s.payload_bytes_max
+      FROM tenon.setting s
+      LEFT JOIN tenon.kind k ON k.name = $1
+      LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
+$$;
+
+-- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds
+-- (1952804463, 2) exclusively. A NOTIFY in every commit would make all commits wait in line.
+CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
+LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
+
+-- A task that is there now: the new one, or the unfinished one that holds its unique_key.
+CREATE TYPE tenon.enqueued AS (id bigint, queue text);
+
+-- What tenon.enqueue and tenon.enqueue_routed do.
+CREATE FUNCTION tenon.add_task(kind text, payload jsonb, queue text, priority integer, run_at timestamptz,
+    delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean,
+    announced boolean) RETURNS tenon.enqueued
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    at      timestamptz := clock_timestamp();
+    due     timestamptz := greatest(coalesce(run_at, at + delay), at);
+    added   tenon.enqueued;
 BEGIN
     IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
         PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
     END IF;
-END $$;
-
--- Wake the publisher, but only when it sleeps: awake it looks by itself and holds no lock, asleep it
--- holds (1952804463, 2) exclusively. A NOTIFY in every commit would make all commits wait in line.
-CREATE FUNCTION tenon.wake_publisher() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF NOT pg_try_advisory_xact_lock_shared(1952804463, 2) THEN
+    -- twice at most in practice: the holder of the key may finish between the two statements
+    FOR try IN 1..100 LOOP
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
+                                announced, queue, kind, payload, unique_key, trace)
+        SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+               announced AND due <= at, d.queue, kind, payload, unique_key, trace
+          FROM tenon.defaults(kind, queue) d
+         WHERE octet_length(payload::text) <= d.payload_bytes_max
+        ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
+        RETURNING task.id, task.queue INTO added;
+        EXIT WHEN FOUND;
+        PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
+        SELECT t.id, t.queue INTO added FROM tenon.task t WHERE t.unique_key = unique_key;
+        IF FOUND THEN
+            RETURN added;
+        END IF;
+    END LOOP;
+    IF added IS NULL THEN
+        RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
+            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    END IF;
+    IF notify AND NOT announced AND tenon.publisher_sleeps() THEN
         PERFORM pg_notify('tenon', '');
     END IF;
+    RETURN added;
 END $$;
 
 -- Enqueue one task; returns its id, or the id of the unfinished task that holds unique_key.
@@ -102,33 +129,23 @@ CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}', queue text 
     unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
     trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_variable
 DECLARE
-    c   tenon.checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
-    new bigint;
+    task tenon.enqueued := tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts,
+                                          timeout, trace, coalesce(notify, true), coalesce(announced, false));
 BEGIN
-    PERFORM tenon.check_payload(payload, c.payload_bytes_max);
-    PERFORM tenon.check_unique_key(unique_key);
-    -- twice at most in practice: the holder of the key may finish between the two statements
-    FOR try IN 1..100 LOOP
-        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace)
-        VALUES (c.run_at, clock_timestamp(), c.timeout_ms, c.max_attempts, c.priority, c.delayed,
-                coalesce(announced, false) AND NOT c.delayed, c.queue, kind, payload, unique_key, trace)
-        ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING id INTO new;
-        IF new IS NULL THEN
-            SELECT id INTO new FROM tenon.task t WHERE t.unique_key = unique_key;
-            CONTINUE WHEN new IS NULL;
-            RETURN new;
-        END IF;
-        IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
-            PERFORM tenon.wake_publisher();
-        END IF;
-        RETURN new;
-    END LOOP;
-    RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
-        USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    RETURN task.id;
+END $$;
+
+-- The same for producers that publish: returns the id and the queue. libtenon calls it, without names,
+-- because PostgreSQL has to make sense of the call each time.
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL,
+    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
+    unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
+    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace,
+                          coalesce(notify, true), coalesce(announced, true));
 END $$;
 
 -- Enqueue one task per payload, all of one kind; returns their ids in the order of `payloads`.
@@ -139,8 +156,10 @@ CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAU
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    c    tenon.checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
-    ids  bigint[];
+    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    at      timestamptz := clock_timestamp();
+    due     timestamptz := coalesce(run_at, at + delay);
+    ids     bigint[];
 BEGIN
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
@@ -155,19 +174,20 @@ BEGIN
           INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
-    PERFORM tenon.check_payload(p, c.payload_bytes_max)
-       FROM unnest(payloads) p WHERE p IS NULL OR octet_length(p::text) > c.payload_bytes_max;
+    PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p
+      WHERE p IS NULL OR octet_length(p::text) > s.payload_bytes_max;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
                                 queue, kind, payload, trace)
-        SELECT CASE WHEN c.delayed THEN c.run_at ELSE clock_timestamp() END, clock_timestamp(), c.timeout_ms,
-               c.max_attempts, c.priority, c.delayed, coalesce(announced, false) AND NOT c.delayed,
-               c.queue, kind, p, trace
-          FROM unnest(payloads) WITH ORDINALITY AS a (p, o) ORDER BY o
+        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
+               coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
+          FROM tenon.defaults(kind, queue) d, unnest(payloads) WITH ORDINALITY AS a (p, o) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
-        PERFORM tenon.wake_publisher();
+    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' AND tenon.publisher_sleeps() THEN
+        PERFORM pg_notify('tenon', '');
     END IF;
     RETURN ids;
 END $$;
@@ -178,5 +198,6 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
 $$;
 
-REVOKE ALL ON FUNCTION tenon.refuse, tenon.check_enqueue, tenon.check_payload, tenon.check_unique_key,
-    tenon.wake_publisher, tenon.enqueue, tenon.enqueue_many, tenon.queue_of FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.refuse, tenon.check_enqueue, tenon.check_payload, tenon.defaults,
+    tenon.publisher_sleeps, tenon.add_task, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
+    tenon.queue_of FROM PUBLIC;
