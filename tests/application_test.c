@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 600 */
+/* long: 900 */
 /* Applications that keep a transaction open: what it holds delays nobody else.
  *
  * A stream of tasks runs, first alone, then while another session holds locks. How long after its

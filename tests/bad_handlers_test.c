@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* long: 300 */
 /* Bad handlers beside a good one in the same worker: they harm their own tasks and nobody else's.
  *
  * Each test sends good tasks one after another, first alone, then while bad ones misbehave, and

@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 400 */
+/* long: 600 */
 /* Strikes at every point of core/point.h with every action that makes sense there: kill, exit,
  * freeze, error, sleep. One round is one point and one action: tasks flow, the armed process
  * reaches its point, and the verdict comes from the application's tables and the handlers' journals

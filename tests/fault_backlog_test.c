@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 120 */
+/* long: 2400 */
 /* serial: yes */
 /* A backlog, and nobody to work it off: RabbitMQ holds a window on it, the database's load stays
  * flat; then workers come. With TEST_LONG: 1,000,000 tasks, ten minutes without a worker. */

@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 200 */
+/* long: 900 */
 /* What becomes of tasks when the network in front of either server cuts, resets, refuses, or is
  * slow. With TEST_LONG, every 25th of the first 3,000 bytes is a place to cut at. */
 #include "tests/support/subject.h"

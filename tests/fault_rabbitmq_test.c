@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 200 */
+/* long: 300 */
 /* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks or forgets. A private
  * RabbitMQ; two workers, a cleaner and two producers go on through all of it, and no producer ever
  * waits for it. With TEST_LONG set it is away for a minute. */

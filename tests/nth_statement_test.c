@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 400 */
+/* long: 600 */
 /* setup, cleaner and worker lose their connection at the Nth statement, for every N of a short run:
  * before it is sent, or after it was committed and before its answer. What ends says why, nothing
  * is lost, and the same command again brings all to its end. So for the Nth write to a pipe. */
