@@ -202,9 +202,9 @@ static void take_slots(PGconn *held[CONNECTIONS], int *n)
     }
 }
 
-/* Every slot is somebody else's, also those of sessions that are ended now, for EXHAUSTED_MS without
- * a break. A slot is free only some time after its session is gone, and tenon may be the first to
- * take it: then all begins again. */
+/* Every slot is somebody else's, also those of sessions that are ended now, for EXHAUSTED_MS
+ * without a break. A slot is free only some time after its session is gone, and tenon may be the
+ * first to take it: then all begins again. */
 static void exhaust(PGconn *held[CONNECTIONS], int *n)
 {
     int64_t since_ms = now_ms(), deadline_ms = since_ms + 2 * RECOVERY_MS;
