@@ -53,6 +53,7 @@ END $$;
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -192,6 +193,7 @@ END $$;
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL::jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
     AS $_$
 #variable_conflict use_variable
 DECLARE
@@ -270,10 +272,10 @@ CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigin
         SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
-          FROM given g JOIN tenon.task t ON t.id = g.id
+          FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.attempt = g.attempt AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
-         ORDER BY t.id
+         ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
     ), judged AS MATERIALIZED (
         SELECT m.*, CASE WHEN m.reason = 'dead' THEN 'handler'
@@ -283,7 +285,7 @@ CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigin
                     END AS dead_of
           FROM mine m
     ), gone AS (
-        DELETE FROM tenon.task t USING judged j WHERE t.id = j.id AND j.dead_of IS NOT NULL
+        DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
@@ -302,7 +304,7 @@ CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigin
                    WHEN j.delay_ms IS NOT NULL THEN make_interval(secs => j.delay_ms / 1000.0)
                    WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
                    ELSE interval '0' END
-          FROM judged j WHERE t.id = j.id AND j.dead_of IS NULL
+          FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
         RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
     )
     SELECT d.id, 'dead' FROM died d

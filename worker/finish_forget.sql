@@ -2,7 +2,7 @@
 -- Parameters and result as there; the replies are not used.
 DELETE FROM tenon.task t
 USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, attempt, start_us, reply)
-WHERE t.id = f.id
+WHERE t.id BETWEEN f.id AND f.id
   AND t.attempt = f.attempt
   AND t.worker_id = $1::uuid
   AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'

@@ -3,16 +3,16 @@
 WITH mine AS MATERIALIZED (
     SELECT t.id, f.reply
     FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, attempt, start_us, reply)
-    JOIN tenon.task t ON t.id = f.id
+    JOIN tenon.task t ON t.id BETWEEN f.id AND f.id
     WHERE t.attempt = f.attempt
       AND t.worker_id = $1::uuid
       AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
-    ORDER BY t.id
+    ORDER BY f.id
     FOR UPDATE OF t SKIP LOCKED
 ), gone AS (
     DELETE FROM tenon.task t
     USING mine m
-    WHERE t.id = m.id
+    WHERE t.id BETWEEN m.id AND m.id
     RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.attempt, t.failures, t.crashes,
               t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, m.reply
 )

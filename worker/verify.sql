@@ -1,10 +1,10 @@
 -- What became of claims whose outcome is not known.
 --   $1 uuid  worker    $2 bigint[] ids    $3 integer[] attempts
 -- One row per id that is still this claim's ('mine') or has ended under it ('ended': by the handler
--- itself, or by a statement whose answer was lost). No row: the claim is lost.
+-- itself, or by a statement whose answer was lost). No row: the claim is lost. `BETWEEN` as in finish.sql.
 SELECT g.id, CASE WHEN t.id IS NOT NULL THEN 'mine' ELSE 'ended' END
 FROM unnest($2::bigint[], $3::integer[]) AS g (id, attempt)
-LEFT JOIN tenon.task t ON t.id = g.id AND t.attempt = g.attempt AND t.worker_id = $1::uuid
+LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.attempt = g.attempt AND t.worker_id = $1::uuid
 WHERE t.id IS NOT NULL
    OR EXISTS (SELECT FROM tenon.finished f
               WHERE f.id = g.id AND f.attempt = g.attempt AND f.worker_id = $1::uuid AND f.outcome = 'done')

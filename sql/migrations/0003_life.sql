@@ -20,7 +20,8 @@ RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures)
 --   errors      what went wrong, or NULL to keep the last error
 --   delays_ms   how long to wait instead, or NULL
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
--- this claim's, or is locked by somebody else at the moment: ask again later.
+-- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
+-- each row is looked up by its id, whatever the table held when the plan was made.
 CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid,
     reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE (id bigint, state text)
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -30,10 +31,10 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
         SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
-          FROM given g JOIN tenon.task t ON t.id = g.id
+          FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.attempt = g.attempt AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
-         ORDER BY t.id
+         ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
     ), judged AS MATERIALIZED (
         SELECT m.*, CASE WHEN m.reason = 'dead' THEN 'handler'
@@ -43,7 +44,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
                     END AS dead_of
           FROM mine m
     ), gone AS (
-        DELETE FROM tenon.task t USING judged j WHERE t.id = j.id AND j.dead_of IS NOT NULL
+        DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
@@ -62,7 +63,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
                    WHEN j.delay_ms IS NOT NULL THEN make_interval(secs => j.delay_ms / 1000.0)
                    WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
                    ELSE interval '0' END
-          FROM judged j WHERE t.id = j.id AND j.dead_of IS NULL
+          FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
         RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
     )
     SELECT d.id, 'dead' FROM died d
@@ -76,7 +77,7 @@ $$;
 --   claim   TENON_TASK_CLAIM, or "claim" of the JSON line
 -- Raises when the claim is no longer valid (the task was recovered, cancelled or finished).
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
     part text[] := string_to_array(claim, '/');
@@ -107,7 +108,7 @@ END $$;
 -- Cancel a task that has not ended. True when it was cancelled, false when there is none to cancel.
 -- One that runs is cancelled too: its worker loses the claim and stops the handler within seconds.
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
     n integer;

@@ -1,0 +1,288 @@
+/* label: sql */
+/* timeout: 120 */
+/* A plan that was made while tenon.task held one row, in a session that goes on while the table
+ * fills. PostgreSQL keeps a generic plan until the table is analyzed again, and with one row every
+ * way to read it costs the same: one may be chosen that reads the whole table for every batch. Here
+ * every statement that runs often is planned in that moment, 20,000 rows arrive, nothing is
+ * analyzed, and the plan must not read more rows and pages than its ten tasks need. */
+#include "tests/support/held.h"
+
+#include "cleaner/statements.h"
+#include "core/buf.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+enum {
+    ROWS = 20000,
+    TASKS = 10,
+    ROWS_PER_TASK =
+        12, /* a row is found, locked, changed; one of its worker, its kind, its queue */
+    PAGES_PER_TASK = 60,
+    PLANNED_AFTER = 6, /* executions after which every plan is the generic one */
+    PARAMS_MAX = 7,
+};
+
+/* Where a statement runs, as core/db.c sets a session up; an application's has no settings. */
+static const char hot[] =
+    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
+    " SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
+static const char plain[] = "SET search_path = pg_catalog";
+
+#define WORKER "00000000-0000-0000-0000-000000000001"
+#define START_US "1577836800000000"
+#define LOOK WORKER, "{default}", "{a}", "$n", "{}"
+#define FENCE WORKER, "$ids", "$attempts", "$starts_us"
+
+static const struct statement finish_inside = {"test_finish",
+                                               "SELECT tenon.finish(id || '/1/" START_US "/" WORKER
+                                               "') FROM unnest($1::bigint[]) id"};
+static const struct statement cancel = {"test_cancel",
+                                        "SELECT tenon.cancel(id) FROM unnest($1::bigint[]) id"};
+
+static const struct planned {
+    const struct statement *st;
+    const char *session;
+    const char *params[PARAMS_MAX]; /* "$word": see words() */
+    bool started;                   /* its tasks have been started */
+    bool scans;  /* it reads the table once, by design; the worker of its tasks is dead */
+    int answers; /* rows that it returns for ten tasks */
+} all[] = {
+    {&sql_claim, hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
+    {&sql_look, hot, {LOOK}, false, false, TASKS},
+    {&sql_look_oldest, hot, {LOOK}, false, false, TASKS},
+    {&sql_finish, hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_finish_forget, hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_finish_unlocked, hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_verify, hot, {WORKER, "$ids", "$attempts"}, true, false, TASKS},
+    {&sql_put_back, hot, {FENCE, "$failed", "$nulls", "$nulls"}, true, false, TASKS},
+    {&sql_fresh, hot, {"$first", "{}", "$n"}, false, false, TASKS},
+    {&sql_fresh, hot, {"1000000000", "$ids", "$n"}, false, false, TASKS},
+    {&sql_overlooked,
+     hot,
+     {"{default}", "{0}", "{0}", "{0}", "$in_braces", "0 s"},
+     false,
+     false,
+     TASKS},
+    {&sql_queues, hot, {"100"}, false, false, 1},
+    {&finish_inside, plain, {"$ids"}, true, false, TASKS},
+    {&cancel, plain, {"$ids"}, true, false, TASKS},
+    {&sql_own, hot, {WORKER}, true, true, TASKS + 1},
+    {&sql_deadlines_expired, plain, {"0 s", "$n"}, true, true, TASKS},
+    {&sql_deadlines_orphans, plain, {"$n"}, true, true, TASKS},
+    {&sql_workers_recover, plain, {WORKER, "died", "$n"}, true, true, TASKS},
+};
+enum { ALL = sizeof all / sizeof *all };
+
+/* A parameter for `n` tasks from id `first` on, as a literal. */
+static void put_parameter(struct buf *b, PGconn *conn, const char *word, int first, int n)
+{
+    static const struct {
+        const char *word, *sql;
+    } words[] = {
+        {"$ids", "array_agg(i)"},
+        {"$attempts", "array_agg(1)"},
+        {"$starts_us", "array_agg(" START_US ")"},
+        {"$nulls", "array_agg(NULL::text)"},
+        {"$failed", "array_agg('failed'::text)"},
+        {"$n", "count(*)"},
+        {"$in_braces", "'{' || count(*) || '}'"},
+        {"$first", "min(i) - 1"},
+    };
+    const char *sql = NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        sql = strcmp(word, words[i].word) == 0 ? words[i].sql : sql;
+    }
+    if (!sql) {
+        buf_printf(b, "'%s'", word);
+        return;
+    }
+    char *text = sql_text(conn, "SELECT quote_literal(%s) FROM generate_series(%d, %d) i", sql,
+                          first, first + n - 1);
+    buf_put_text(b, text);
+    free(text);
+}
+
+static void put_execute(struct buf *b, PGconn *conn, const struct planned *p, int first, int n)
+{
+    buf_printf(b, "EXECUTE %s(", p->st->name);
+    for (int i = 0; i < PARAMS_MAX && p->params[i]; i++) {
+        buf_put_text(b, i ? ", " : "");
+        put_parameter(b, conn, p->params[i], first, n);
+    }
+    buf_put_text(b, ")");
+}
+
+/* Run the statement as it was prepared; its plan, with what it did; free(). */
+static char *explain(PGconn *conn, const struct planned *p, int first, int n)
+{
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    buf_put_text(&b, "EXPLAIN (ANALYZE, BUFFERS, TIMING off, SUMMARY off) ");
+    put_execute(&b, conn, p, first, n);
+    PGresult *result = PQexec(conn, buf_text(&b));
+    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+        fail_msg("%s: %s", p->st->name, PQresultErrorMessage(result));
+    }
+    buf_empty(&b);
+    for (int i = 0; i < PQntuples(result); i++) {
+        buf_printf(&b, "%s\n", PQgetvalue(result, i, 0));
+    }
+    PQclear(result);
+    assert_false(b.failed);
+    char *text = strdup(buf_text(&b));
+    buf_clear(&b);
+    return text;
+}
+
+/* The number after the first of `words` in a plan, which belongs to its topmost node. */
+static int64_t number_after(const char *plan, const char *words)
+{
+    const char *at = strstr(plan, words);
+    return at ? strtoll(at + strlen(words), NULL, 10) : 0;
+}
+
+/* --- the stage ------------------------------------------------------------------------------- */
+
+/* Tasks `first` to `first + n - 1` are those that the statement is about. */
+static void mark_tasks(struct fixture *fx, const struct planned *p, int first, int n)
+{
+    test_sql(fx, "UPDATE tenon.task SET delayed = true WHERE id BETWEEN %d AND %d", first,
+             first + n - 1);
+    if (p->started) {
+        test_sql(fx,
+                 "UPDATE tenon.task SET attempt = 1, worker_id = '" WORKER "', start_time ="
+                 " timestamptz 'epoch' + " START_US " * interval '1 microsecond'"
+                 " WHERE id BETWEEN %d AND %d",
+                 first, first + n - 1);
+    }
+}
+
+static void make_one_row(struct fixture *fx, const struct planned *p)
+{
+    test_sql(fx, "DELETE FROM tenon.worker; INSERT INTO tenon.worker (id, host, pid, slots, queues,"
+                 " kinds) VALUES ('" WORKER "', 'host', 1, 1, '{default}', '{a}')");
+    if (p->scans) {
+        test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");
+    }
+    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY; TRUNCATE tenon.finished, tenon.dead;"
+                 "ALTER TABLE tenon.task SET (autovacuum_enabled = off)");
+    test_sql(fx, "SELECT tenon.enqueue('a')");
+    mark_tasks(fx, p, 1, 1);
+    test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.finished, tenon.dead, tenon.worker, tenon.kind,"
+                 " tenon.queue");
+}
+
+/* Its session plans it, for one row, and keeps the plan. */
+static PGconn *plan_it(struct fixture *fx, const struct planned *p)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "%s", p->session);
+    PGresult *result = PQprepare(conn, p->st->name, p->st->text, 0, NULL);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        fail_msg("%s: %s", p->st->name, PQresultErrorMessage(result));
+    }
+    PQclear(result);
+    for (int i = 0; i < PLANNED_AFTER; i++) {
+        sql_run(conn, "BEGIN");
+        free(explain(conn, p, 1, 1));
+        sql_run(conn, "ROLLBACK");
+    }
+    return conn;
+}
+
+static void fill(struct fixture *fx, const struct planned *p, int first)
+{
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", ROWS);
+    mark_tasks(fx, p, first, TASKS);
+    test_sql(
+        fx, "INSERT INTO tenon.finished SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
+            " created_at, worker_id, attempt, failures, crashes, priority, 'done', queue, kind,"
+            " payload FROM tenon.task");
+}
+
+/* --- the verdict ----------------------------------------------------------------------------- */
+
+static int64_t rows_read(PGconn *conn)
+{
+    return sql_int(conn, "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))"
+                         " FROM pg_stat_xact_user_tables WHERE schemaname = 'tenon'");
+}
+
+/* What is wrong with what it did; NULL = nothing. */
+static const char *fault_of(const struct planned *p, const char *plan, int64_t rows)
+{
+    int64_t scanned = p->scans ? ROWS + 1 : 0;
+    if (number_after(plan, "(actual rows=") != p->answers) {
+        return "it did not do what it should";
+    }
+    if (rows > scanned + (int64_t)TASKS * ROWS_PER_TASK) {
+        return "it read too many rows";
+    }
+    if (number_after(plan, "shared hit=") > scanned + (int64_t)TASKS * PAGES_PER_TASK) {
+        return "it read too many pages";
+    }
+    return NULL;
+}
+
+static void plan_fill_execute(struct fixture *fx, const struct planned *p)
+{
+    int first = ROWS / 2;
+    make_one_row(fx, p);
+    PGconn *conn = plan_it(fx, p);
+    fill(fx, p, first);
+    int64_t before = rows_read(conn);
+    char *plan = explain(conn, p, first, TASKS);
+    int64_t rows = rows_read(conn) - before;
+    const char *fault = fault_of(p, plan, rows);
+    if (fault) {
+        fail_msg("%s: %s, %lld rows for %d tasks of %d:\n%s", p->st->name, fault, (long long)rows,
+                 TASKS, ROWS, plan);
+    }
+    free(plan);
+    PQfinish(conn);
+}
+
+static void test_plans_of_workers(void **state)
+{
+    for (int i = 0; i < ALL; i++) {
+        if (strcmp(all[i].session, hot) == 0) {
+            plan_fill_execute(*state, &all[i]);
+        }
+    }
+}
+
+static void test_plans_of_applications_and_recovery(void **state)
+{
+    for (int i = 0; i < ALL; i++) {
+        if (strcmp(all[i].session, plain) == 0) {
+            plan_fill_execute(*state, &all[i]);
+        }
+    }
+}
+
+/* That a plan is kept, and that this test can see what that costs. */
+static void test_a_plan_is_kept(void **state)
+{
+    static const struct statement joined = {
+        "joined", "SELECT t.id FROM tenon.task t, unnest($1::bigint[]) i (id) WHERE t.id = i.id"};
+    static const struct planned p = {&joined, hot, {"$ids"}, false, false, TASKS};
+    struct fixture *fx = *state;
+    make_one_row(fx, &p);
+    PGconn *conn = plan_it(fx, &p);
+    fill(fx, &p, 1000);
+    int64_t before = rows_read(conn);
+    free(explain(conn, &p, 1000, TASKS));
+    assert_true(rows_read(conn) - before > ROWS);
+    PQfinish(conn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_plans_of_workers),
+        WITH_DATABASE(test_plans_of_applications_and_recovery),
+        WITH_DATABASE(test_a_plan_is_kept),
+    };
+    return RUN_GROUP(tests);
+}
