@@ -1,9 +1,12 @@
-/* One producer on an idle system: a task every 20 ms, each in a transaction of its own, enqueued
- * through libtenon, or from SQL alone by tenon.enqueue() in a statement of its own. Writes "<task
+/* One producer on an idle system: a task every 20 ms, each in a transaction of its own. Writes "<task
  * id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the enqueue call and
- * just after COMMIT returned.
+ * just after the commit returned.
  *
- *     latency TASKS [sql]      DATABASE_URL and AMQP_URL from the environment */
+ *     latency TASKS [sql | begin]      DATABASE_URL and AMQP_URL from the environment
+ *
+ *   (neither)  tenon_enqueue(), which commits by itself
+ *   begin      the call and tenon_commit(), in a transaction that was begun before
+ *   sql        SELECT tenon.enqueue(), which commits by itself */
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
@@ -40,13 +43,20 @@ static int enqueue_sql(PGconn *conn)
     return failed;
 }
 
-static int enqueue_one(tenon *t, PGconn *conn)
+static int enqueue_one(tenon *t, PGconn *conn, int begin)
 {
     tenon_task task = TENON_TASK_INIT;
-    int64_t id, before = now_ns();
+    int64_t id;
     task.kind = "noop";
-    PQclear(PQexec(conn, "BEGIN"));
-    if (tenon_enqueue(t, conn, &task, &id) != TENON_OK || tenon_commit(t, conn) != TENON_OK) {
+    if (begin) {
+        PQclear(PQexec(conn, "BEGIN"));
+    }
+    int64_t before = now_ns();
+    int code = tenon_enqueue(t, conn, &task, &id);
+    if (code == TENON_OK && begin) {
+        code = tenon_commit(t, conn);
+    }
+    if (code != TENON_OK) {
         return fail("could not enqueue", tenon_errmsg());
     }
     (void)printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", id, before, now_ns());
@@ -57,9 +67,10 @@ int main(int argc, char **argv)
 {
     int tasks = argc >= 2 ? (int)strtol(argv[1], NULL, 10) : 0;
     int sql = argc == 3 && strcmp(argv[2], "sql") == 0;
+    int begin = argc == 3 && strcmp(argv[2], "begin") == 0;
     PGconn *conn = PQconnectdb(getenv("DATABASE_URL"));
     tenon *t = tenon_new(NULL);
-    int failed = tasks < 1 ? fail("usage", "latency TASKS [sql]") : 0;
+    int failed = tasks < 1 ? fail("usage", "latency TASKS [sql | begin]") : 0;
     if (PQstatus(conn) != CONNECTION_OK) {
         failed = fail("could not connect", PQerrorMessage(conn));
     } else if (!t) {
@@ -67,7 +78,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < tasks && !failed; i++) {
         struct timespec pause = {.tv_nsec = EVERY_NS};
-        failed = sql ? enqueue_sql(conn) : enqueue_one(t, conn);
+        failed = sql ? enqueue_sql(conn) : enqueue_one(t, conn, begin);
         (void)nanosleep(&pause, NULL);
     }
     tenon_free(t);

@@ -1,16 +1,18 @@
 /* Producers that enqueue as fast as they can through libtenon: one process with one handle, a
- * thread and a connection per producer. A transaction is BEGIN, one call, COMMIT.
+ * thread and a connection per producer. A transaction is one call, which commits by itself.
  *
- *     produce PRODUCERS SECONDS TASKS_MAX BATCH
+ *     produce PRODUCERS SECONDS TASKS_MAX BATCH [begin]
  *
  *   SECONDS    how long; 0 = until each producer has enqueued TASKS_MAX / PRODUCERS tasks
  *   BATCH      tasks per transaction: 1 = tenon_enqueue(), more = tenon_enqueue_many()
+ *   begin      a transaction is BEGIN, the call and COMMIT
  *
  * Writes "<tasks> <seconds>" to stdout. DATABASE_URL and AMQP_URL come from the environment. */
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +27,7 @@ struct producer {
     int64_t until_ns, tasks_max, tasks;
     size_t batch;
     const char **payloads;
+    bool begins;
     int failed;
 };
 
@@ -46,11 +49,16 @@ static int enqueue_once(struct producer *p)
     tenon_task task = TENON_TASK_INIT;
     int64_t id;
     task.kind = "noop";
-    PQclear(PQexec(p->conn, "BEGIN"));
+    if (p->begins) {
+        PQclear(PQexec(p->conn, "BEGIN"));
+    }
     int code = p->batch == 1
                    ? tenon_enqueue(p->t, p->conn, &task, &id)
                    : tenon_enqueue_many(p->t, p->conn, &task, p->payloads, NULL, p->batch, NULL);
-    if (code != TENON_OK || tenon_commit(p->t, p->conn) != TENON_OK) {
+    if (code == TENON_OK && p->begins) {
+        code = tenon_commit(p->t, p->conn);
+    }
+    if (code != TENON_OK) {
         return fail("could not enqueue", tenon_errmsg());
     }
     p->tasks += (int64_t)p->batch;
@@ -98,9 +106,10 @@ static int run_all(struct producer *producers, int n, int64_t start_ns)
 int main(int argc, char **argv)
 {
     static struct producer producers[PRODUCERS_MAX];
-    int n = argc == 5 ? (int)strtol(argv[1], NULL, 10) : 0;
+    bool begins = argc == 6 && strcmp(argv[5], "begin") == 0;
+    int n = argc == 5 || begins ? (int)strtol(argv[1], NULL, 10) : 0;
     if (n < 1 || n > PRODUCERS_MAX) {
-        return fail("usage", "produce PRODUCERS SECONDS TASKS_MAX BATCH");
+        return fail("usage", "produce PRODUCERS SECONDS TASKS_MAX BATCH [begin]");
     }
     double seconds = strtod(argv[2], NULL);
     int64_t tasks_max = strtoll(argv[3], NULL, 10) / n;
@@ -116,6 +125,7 @@ int main(int argc, char **argv)
         producers[i].until_ns = seconds > 0 ? start_ns + (int64_t)(seconds * 1e9) : 0;
         producers[i].tasks_max = seconds > 0 ? INT64_MAX : tasks_max;
         producers[i].batch = batch;
+        producers[i].begins = begins;
         producers[i].payloads = payloads;
     }
     int failed = run_all(producers, n, start_ns);

@@ -68,14 +68,15 @@ def read_starts(path):
 
 
 def latency(b):
-    latency_of(b, "libtenon", cleaner=False)
-    latency_of(b, "sql", cleaner=True)
+    latency_of(b, "libtenon", (), cleaner=False)
+    latency_of(b, "libtenon-transaction", ("begin",), cleaner=False)
+    latency_of(b, "sql", ("sql",), cleaner=True)
 
 
-def latency_of(b, variant, cleaner):
+def latency_of(b, variant, how, cleaner):
     b.servers.empty_tenon()
     def words(n):
-        return [f"{b.tenon.bench}/bench_latency", str(n), *(["sql"] if variant == "sql" else [])]
+        return [f"{b.tenon.bench}/bench_latency", str(n), *how]
     with tempfile.NamedTemporaryFile() as starts:
         with b.tenon.running(cleaner=cleaner, env={"BENCH_STARTS": starts.name}):
             subprocess.run(words(10), check=True, stdout=subprocess.DEVNULL)
@@ -91,16 +92,21 @@ def latency_of(b, variant, cleaner):
 
 def sustained(b):
     for producers in b.sizes.producers:
-        b.servers.empty_tenon()
-        with b.tenon.running():
-            start = time.time()
-            tasks, seconds = b.tenon.produce(producers, b.sizes.sustained_s)
-            report_sustained(b, f"{producers}-producers", start, tasks, seconds)
+        sustained_of(b, f"{producers}-producers", producers)
+    sustained_of(b, f"{b.sizes.producers[0]}-producers-transaction", b.sizes.producers[0], begin=True)
     b.servers.empty_tenon()
     with b.tenon.running():
         start = time.time()
         tasks = pgbench(SQL_PRODUCER, 4, b.sizes.sustained_s) * b.sizes.sustained_s
         report_sustained(b, "sql-4-producers", start, tasks, b.sizes.sustained_s)
+
+
+def sustained_of(b, variant, producers, begin=False):
+    b.servers.empty_tenon()
+    with b.tenon.running():
+        start = time.time()
+        tasks, seconds = b.tenon.produce(producers, b.sizes.sustained_s, begin=begin)
+        report_sustained(b, variant, start, tasks, seconds)
 
 
 def report_sustained(b, variant, start, tasks, seconds):
