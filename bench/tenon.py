@@ -109,5 +109,6 @@ class Tenon:
     def produce(self, producers, seconds=0, tasks=0, batch=1, begin=False):
         """(tasks, seconds) of bench_produce."""
         out = subprocess.run([f"{self.bench}/bench_produce", str(producers), str(seconds), str(tasks), str(batch),
-                              *(["begin"] if begin else [])], check=True, text=True, capture_output=True, timeout=seconds + 120).stdout
+                              *(["begin"] if begin else [])],
+                             check=True, text=True, capture_output=True, timeout=seconds + 120).stdout
         return int(out.split()[0]), float(out.split()[1])
