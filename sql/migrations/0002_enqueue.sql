@@ -174,8 +174,6 @@ BEGIN
           INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
-    PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p
-      WHERE p IS NULL OR octet_length(p::text) > s.payload_bytes_max;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
                                 queue, kind, payload, trace)
@@ -183,9 +181,13 @@ BEGIN
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
                coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
-          FROM tenon.defaults(kind, queue) d, unnest(payloads) WITH ORDINALITY AS a (p, o) ORDER BY o
+          FROM tenon.defaults(kind, queue) d, unnest(payloads) WITH ORDINALITY AS a (p, o)
+         WHERE octet_length(p::text) <= d.payload_bytes_max ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
+    IF cardinality(ids) < cardinality(payloads) THEN
+        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p;
+    END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' AND tenon.publisher_sleeps() THEN
         PERFORM pg_notify('tenon', '');
     END IF;
