@@ -12,8 +12,16 @@
 
 enum { END_LIMIT_MS = 20000, UP_LIMIT_MS = 30000, POLL_MS = 5, COMMAND_BYTES = 2048 };
 
-static char base[256], state[300], service_name[16], postmaster_file[512];
-static int alive = -1; /* its other end sees our death */
+static struct server {
+    char base[256], state[300], service[16], postmaster_file[512];
+    int alive; /* 0 = never opened; its other end sees our death */
+} servers[SERVERS_MAX], *server = servers;
+
+void server_use(int n)
+{
+    assert_in_range(n, 0, SERVERS_MAX - 1);
+    server = &servers[n];
+}
 
 /* A server that we start must not become our child: processes_end() ends all of those. */
 static void run(const char *command)
@@ -40,31 +48,32 @@ static void leave_guard(void)
     (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
     (void)snprintf(command, sizeof command,
                    "setsid sh -c 'cat <&%d; %s --dir %s wipe; rm -rf %s' >/dev/null 2>&1 &",
-                   ends[0], SERVICES_SCRIPT, state, base);
+                   ends[0], SERVICES_SCRIPT, server->state, server->base);
     run(command);
     (void)close(ends[0]);
-    alive = ends[1];
+    server->alive = ends[1];
 }
 
 static void make_base(void)
 {
     char keep[300];
     const char *tmp = getenv("TMPDIR");
-    (void)snprintf(base, sizeof base, "%s/tenon-server.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(base)) {
-        fail_msg("could not make %s: %s", base, strerror(errno));
+    (void)snprintf(server->base, sizeof server->base, "%s/tenon-server.XXXXXX",
+                   tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(server->base)) {
+        fail_msg("could not make %s: %s", server->base, strerror(errno));
     }
-    (void)snprintf(state, sizeof state, "%s/state", base);
+    (void)snprintf(server->state, sizeof server->state, "%s/state", server->base);
     /* wiping removes the directories above that are empty */
-    (void)snprintf(keep, sizeof keep, "%s/keep", base);
+    (void)snprintf(keep, sizeof keep, "%s/keep", server->base);
     (void)close(open(keep, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
 }
 
 void server_do(const char *verb)
 {
     char command[COMMAND_BYTES];
-    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", SERVICES_SCRIPT, state, verb,
-                   service_name);
+    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", SERVICES_SCRIPT, server->state,
+                   verb, server->service);
     run(command);
 }
 
@@ -75,7 +84,7 @@ static void take_environment(const char *names)
     (void)snprintf(
         command, sizeof command,
         "eval \"$(%s --dir %s env)\"; for n in %s; do eval \"echo \\\"$n=\\$$n\\\"\"; done",
-        SERVICES_SCRIPT, state, names);
+        SERVICES_SCRIPT, server->state, names);
     FILE *out = popen(command, "re");
     while (out && fgets(line, sizeof line, out)) {
         char *value = strchr(line, '=');
@@ -92,34 +101,36 @@ static void take_environment(const char *names)
 
 void server_open(const char *service)
 {
-    (void)snprintf(service_name, sizeof service_name, "%s", service);
+    (void)snprintf(server->service, sizeof server->service, "%s", service);
     make_base();
     leave_guard();
     server_do("start");
     if (strcmp(service, "postgres") == 0) {
         take_environment("DATABASE_URL TENON_PGDATA");
-        (void)snprintf(postmaster_file, sizeof postmaster_file, "%s/postmaster.pid",
+        (void)snprintf(server->postmaster_file, sizeof server->postmaster_file, "%s/postmaster.pid",
                        test_env("TENON_PGDATA"));
     } else {
         take_environment("AMQP_URL TENON_SERVICES TENON_RABBITMQCTL");
     }
 }
 
-/* The guard wipes. */
+/* The guards wipe. */
 void server_close(void)
 {
-    if (alive >= 0) {
-        (void)close(alive);
-        alive = -1;
+    for (int i = 0; i < SERVERS_MAX; i++) {
+        if (servers[i].alive > 0) {
+            (void)close(servers[i].alive);
+            servers[i].alive = 0;
+        }
     }
 }
 
 pid_t server_postmaster(void)
 {
     int pid = 0;
-    FILE *file = fopen(postmaster_file, "re");
+    FILE *file = fopen(server->postmaster_file, "re");
     if (!file || fscanf(file, "%d", &pid) != 1) {
-        fail_msg("%s names no process", postmaster_file);
+        fail_msg("%s names no process", server->postmaster_file);
     }
     (void)fclose(file);
     return pid;
@@ -141,7 +152,7 @@ static bool is_gone(pid_t pid)
 void server_signal(pid_t pid, int signal)
 {
     int64_t deadline_ms = now_ms() + END_LIMIT_MS;
-    if (kill(pid, signal) != 0) {
+    if (kill(pid, signal) != 0 && (signal != 0 || errno != ESRCH)) {
         fail_msg("could not signal %d: %s", (int)pid, strerror(errno));
     }
     while (!is_gone(pid)) {

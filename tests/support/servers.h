@@ -1,5 +1,5 @@
-/* A private server of one test program, which may stop and kill it without disturbing the tests
- * that run beside it. It is gone when the program is, however that ends. */
+/* Private servers of one test program, which may stop and kill them without disturbing the
+ * tests that run beside it. They are gone when the program is, however that ends. */
 #ifndef TENON_TESTS_SUPPORT_SERVERS_H
 #define TENON_TESTS_SUPPORT_SERVERS_H
 
@@ -7,8 +7,13 @@
 
 #include <sys/types.h>
 
-/* Start a server of our own, "postgres" or "rabbitmq" (one per program). From now on DATABASE_URL
- * and the directory of the data, or AMQP_URL, TENON_SERVICES and TENON_RABBITMQCTL, are its. */
+enum { SERVERS_MAX = 2 };
+
+/* All that follows is about this one of the program's servers; 0 at the start. */
+void server_use(int n);
+
+/* Start a server of our own, "postgres" or "rabbitmq". From now on DATABASE_URL and the directory
+ * of the data, or AMQP_URL, TENON_SERVICES and TENON_RABBITMQCTL, are its. */
 void server_open(const char *service);
 
 /* script/services VERB for it: start, stop, restart, kill. */
@@ -17,10 +22,10 @@ void server_do(const char *verb);
 /* The process of a private PostgreSQL that all its others hang on. */
 pid_t server_postmaster(void);
 
-/* Send it a signal and wait until it is gone. */
+/* Send it a signal (0 = none) and wait until it is gone. */
 void server_signal(pid_t pid, int signal);
 
-void server_close(void);
+void server_close(void); /* all of them */
 
 /* A virtual host of the shared RabbitMQ with a name of its own, for a fixture whose database is on
  * a private PostgreSQL: the locks on the usual ones are in the shared one. */
