@@ -1,9 +1,9 @@
 /* One PostgreSQL session. The only place that knows libpq.
  *
  * Every statement goes through db_batch(): a pipeline and one commit, with a time limit of our
- * own, so that no thread hangs on a server that stopped answering. After a fault RETRY the
- * session is broken and the outcome of what was sent is unknown; close it and open another. One
- * thread at a time. */
+ * own, so that no thread hangs on a server that stopped answering. When a fault RETRY broke the
+ * session (db_is_open()), the outcome of what was sent is unknown; close it and open another. If it
+ * did not (a full disk), all was rolled back. One thread at a time. */
 #ifndef TENON_CORE_DB_H
 #define TENON_CORE_DB_H
 

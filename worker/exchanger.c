@@ -378,9 +378,12 @@ static void report(struct exchanger *e, enum event_type type, enum exchange_fail
                  &(struct event){.type = type, .failure = failure, .text = text});
 }
 
+/* What the server refuses in a session that lives on, for want of disk space say, has been rolled
+ * back: only a session that broke leaves us in doubt. */
 static void report_fault(struct exchanger *e, struct fault *f)
 {
-    enum exchange_failure failure = f->code == FAULT_RETRY ? FAILURE_UNKNOWN
+    bool unknown = f->code == FAULT_RETRY && !db_is_open(e->db);
+    enum exchange_failure failure = unknown                ? FAILURE_UNKNOWN
                                     : f->code == FAULT_ROW ? FAILURE_ROW
                                                            : FAILURE_AGAIN;
     if (strcmp(f->sqlstate, "23514") == 0) {
