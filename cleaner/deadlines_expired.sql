@@ -1,5 +1,6 @@
 -- Tasks that ran past their deadline and whose worker did not end them: retried or dead, as their
 -- kind says.
+-- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 interval  grace    $2 integer  how many
 WITH late AS MATERIALIZED (
@@ -10,6 +11,7 @@ WITH late AS MATERIALIZED (
     LEFT JOIN tenon.kind k ON k.name = t.kind
     WHERE t.start_time + make_interval(secs => t.timeout_ms / 1000.0) < statement_timestamp() - $1::interval
     LIMIT $2::integer
+    FOR UPDATE OF t SKIP LOCKED
 ), given AS (
     SELECT worker_id, array_agg(id) AS ids, array_agg(attempt) AS attempts,
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us,

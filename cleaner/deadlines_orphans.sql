@@ -1,4 +1,5 @@
 -- Started tasks whose worker is gone: dead, left, or without a row.
+-- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 integer  how many
 WITH lost AS MATERIALIZED (
@@ -7,6 +8,7 @@ WITH lost AS MATERIALIZED (
     WHERE t.start_time IS NOT NULL
       AND NOT EXISTS (SELECT FROM tenon.worker w WHERE w.id = t.worker_id AND w.ended_at IS NULL)
     LIMIT $1::integer
+    FOR UPDATE OF t SKIP LOCKED
 ), given AS (
     SELECT worker_id, array_agg(id) AS ids, array_agg(attempt) AS attempts,
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n

@@ -1,4 +1,5 @@
 -- Put back what a dead worker had started. There is no index on worker_id, so that claims stay cheap.
+-- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 uuid  worker    $2 text  what went wrong    $3 integer  how many
 WITH mine AS MATERIALIZED (
@@ -7,6 +8,7 @@ WITH mine AS MATERIALIZED (
     WHERE worker_id = $1::uuid
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
     LIMIT $3::integer
+    FOR UPDATE SKIP LOCKED
 ), given AS (
     SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts,
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n

@@ -57,12 +57,14 @@ CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     AS $$
 #variable_conflict use_variable
 DECLARE
-    n integer;
+    moment timestamptz := clock_timestamp();
+    n      integer;
 BEGIN
+    PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
-    SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -199,12 +201,14 @@ CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL::jsonb) RETUR
     AS $_$
 #variable_conflict use_variable
 DECLARE
-    part text[] := string_to_array(claim, '/');
-    n    integer;
+    part   text[] := string_to_array(claim, '/');
+    moment timestamptz := clock_timestamp();
+    n      integer;
 BEGIN
     IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
+    PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
          WHERE t.id = part[1]::bigint AND t.attempt = part[2]::integer AND t.worker_id = part[4]::uuid
@@ -213,7 +217,7 @@ BEGIN
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result)
-    SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
       FROM gone;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -260,6 +264,15 @@ BEGIN
     RETURN made;
 END $$;
 
+CREATE FUNCTION tenon.need_partition(moment timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF to_regclass('tenon.finished_' || to_char(moment AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
+        PERFORM tenon.make_partitions();
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
@@ -301,11 +314,13 @@ CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigin
     ), back AS (
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes,
-               last_error = j.error, delayed = true,
-               run_at = clock_timestamp() + CASE
-                   WHEN j.delay_ms IS NOT NULL THEN make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
-                   ELSE interval '0' END
+               last_error = j.error,
+               delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
+               run_at = CASE
+                   WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
+                   WHEN j.reason IN ('failed', 'expired') THEN clock_timestamp() + tenon.retry_delay(j.failures)
+                   WHEN j.reason = 'released' THEN t.run_at
+                   ELSE clock_timestamp() END
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
         RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
     )
@@ -635,6 +650,8 @@ REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
 

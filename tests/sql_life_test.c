@@ -1,7 +1,8 @@
 /* label: sql */
-/* The rest of a task's life in SQL: put_back, finish, cancel, the view, partitions. */
+/* The rest of a task's life in SQL: put_back, finish, cancel, recovery, the view. */
 #include "tests/support/held.h"
 
+#include "cleaner/statements.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
@@ -89,9 +90,24 @@ static void test_released(void **state)
     struct held c;
     held_new(fx, &c);
     test_sql(fx, "UPDATE tenon.task SET last_error = 'before'");
+    char *run_at = test_sql_text(fx, "SELECT run_at FROM tenon.task");
     put_back_is(fx, &c, "released", NULL, NULL, "ready");
     assert_true(row_is(fx, &c, "task",
                        "failures = 0 AND crashes = 0 AND attempt = 1 AND last_error = 'before'"));
+    char *kept = test_sql_text(fx, "SELECT run_at FROM tenon.task");
+    assert_string_equal(kept, run_at); /* its place in the order */
+    free(kept);
+    free(run_at);
+}
+
+/* With a delay it waits, as everything else does. */
+static void test_released_with_a_delay(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    held_new(fx, &c);
+    put_back_is(fx, &c, "released", NULL, "60000", "scheduled");
+    assert_true(row_is(fx, &c, "task", "delayed AND run_at - now() > interval '59 s'"));
 }
 
 /* A poison pill: the third worker that dies with it is the last. */
@@ -470,89 +486,35 @@ static void test_paused_queue_is_not_ready(void **state)
     assert_true(test_sql_bool(fx, "SELECT array_agg(queue) = '{default}' FROM tenon.ready"));
 }
 
-static void test_partitions(void **state)
+/* An application has locked more tasks than one round of recovery takes. */
+static void test_recovery_takes_what_is_not_locked(void **state)
 {
     struct fixture *fx = *state;
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions()"), 0);
-    assert_int_equal(
-        test_sql_int(
-            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.finished'::regclass"),
-        9);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 3);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 0);
-    /* the index of the parent came with each */
-    assert_int_equal(
-        test_sql_int(fx,
-                     "SELECT count(*) FROM pg_index x JOIN pg_inherits i ON i.inhrelid = x.indrelid"
-                     " WHERE i.inhparent = 'tenon.finished'::regclass"),
-        12);
-}
-
-static void test_partitions_raced(void **state)
-{
-    struct fixture *fx = *state;
-    enum { N = 6 };
-    PGconn *conn[N];
-    int64_t made = 0;
-    for (int i = 0; i < N; i++) {
-        conn[i] = sql_connect(fx->database_url);
-    }
-    for (int i = 0; i < N; i++) {
-        assert_int_equal(PQsendQuery(conn[i], "SELECT tenon.make_partitions(37)"), 1);
-    }
-    for (int i = 0; i < N; i++) {
-        PGresult *result = PQgetResult(conn[i]);
-        if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-            fail_msg("%s", PQerrorMessage(conn[i]));
-        }
-        made += strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-        PQclear(result);
-        PQfinish(conn[i]);
-    }
-    assert_int_equal(made, 30);
-}
-
-/* In every one of the next days, at both of its ends, there is a place to finish to. */
-static void test_finishing_at_day_boundaries(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(fx, "SET timezone = 'Pacific/Kiritimati'");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(8)"), 1);
-    test_sql(fx, "SET timezone = 'UTC'");
-    test_sql(
-        fx,
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
-        " crashes, priority, outcome,"
-        " queue, kind, payload) SELECT (current_date + d)::timestamptz + at, d, now(), now(), 1,"
-        " 0, 0, 4, 'done', 'q', 'k', '1'"
-        " FROM generate_series(-1, 8) d, unnest('{0, 12 h, 23:59:59.999999}'::interval[]) at");
-    assert_int_equal(
-        test_sql_int(
-            fx, "SELECT count(*) FROM (SELECT f.tableoid FROM tenon.finished f GROUP BY f.tableoid"
-                " HAVING count(*) = 3"
-                " AND max(finished_at)::date = min(finished_at)::date"
-                " AND (SELECT relname FROM pg_class WHERE oid = f.tableoid) = 'finished_' ||"
-                " to_char(min(finished_at), 'YYYYMMDD')) p"),
-        10);
-    test_sql_fails(
-        fx, "23514", "no partition",
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
-        " crashes, priority, outcome, queue,"
-        " kind, payload) SELECT (current_date + 9)::timestamptz, 1, now(), now(), 1, 0, 0, 4,"
-        " 'done', 'q', 'k', '1'");
-}
-
-/* Finishes go on while a partition is made. */
-static void test_making_partitions_stops_no_finish(void **state)
-{
-    struct fixture *fx = *state;
-    struct held c;
-    held_new(fx, &c);
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    const char *const recover[] = {worker, "died", "2"}, *const orphans[] = {"2"},
+                      *const expired[] = {"1 s", "2"};
+    const struct {
+        const struct statement *st;
+        const char *const *params;
+        int n;
+    } all[] = {{&sql_workers_recover, recover, 3},
+               {&sql_deadlines_orphans, orphans, 1},
+               {&sql_deadlines_expired, expired, 2}};
+    test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");
     PGconn *other = sql_connect(fx->database_url);
-    sql_run(other, "BEGIN; SELECT tenon.make_partitions(20)");
-    test_sql(fx, "SET lock_timeout = 1000");
-    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
-    sql_run(other, "COMMIT");
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        test_sql(fx, "DELETE FROM tenon.task; SELECT tenon.enqueue_many('a', '{1,2,3,4,5}')");
+        test_sql(fx,
+                 "UPDATE tenon.task SET start_time = now() - interval '1 day', worker_id = '%s',"
+                 " attempt = 1",
+                 worker);
+        sql_run(other, "BEGIN; SELECT id FROM tenon.task ORDER BY id LIMIT 3 FOR UPDATE");
+        PGresult *result = statement_run(fx->conn, all[i].st, all[i].params, all[i].n);
+        assert_int_equal(PQntuples(result), 2);
+        PQclear(result);
+        sql_run(other, "COMMIT");
+    }
     PQfinish(other);
 }
 
@@ -564,6 +526,7 @@ int main(void)
         WITH_DATABASE(test_failed_for_the_last_time),
         WITH_DATABASE(test_later),
         WITH_DATABASE(test_released),
+        WITH_DATABASE(test_released_with_a_delay),
         WITH_DATABASE(test_crashed),
         WITH_DATABASE(test_expired_and_over),
         WITH_DATABASE(test_long_errors_are_cut),
@@ -580,10 +543,7 @@ int main(void)
         WITH_DATABASE(test_cancel_and_view),
         WITH_DATABASE(test_cancel_against_a_claim),
         WITH_DATABASE(test_paused_queue_is_not_ready),
-        WITH_DATABASE(test_partitions),
-        WITH_DATABASE(test_partitions_raced),
-        WITH_DATABASE(test_finishing_at_day_boundaries),
-        WITH_DATABASE(test_making_partitions_stops_no_finish),
+        WITH_DATABASE(test_recovery_takes_what_is_not_locked),
     };
     return RUN_GROUP(tests);
 }

@@ -12,7 +12,8 @@ RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures)
 --               microseconds since 1970
 --   reasons     failed    the handler failed: charged, waits retry_delay
 --               later     the handler asked for a later run: not charged, waits delays_ms
---               released  the worker could not run it: not charged, ready at once
+--               released  the worker could not run it: not charged, ready at once, and its run_at stays
+--                         as it was, so that it does not go to the end of a backlog
 --               crashed   its worker died: counted as a crash, ready at once; the third is the last
 --               expired   it ran past its deadline: charged, waits retry_delay
 --               over      it ran past its deadline, and its kind says that this is the end
@@ -58,11 +59,13 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     ), back AS (
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes,
-               last_error = j.error, delayed = true,
-               run_at = clock_timestamp() + CASE
-                   WHEN j.delay_ms IS NOT NULL THEN make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'expired') THEN tenon.retry_delay(j.failures)
-                   ELSE interval '0' END
+               last_error = j.error,
+               delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
+               run_at = CASE
+                   WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
+                   WHEN j.reason IN ('failed', 'expired') THEN clock_timestamp() + tenon.retry_delay(j.failures)
+                   WHEN j.reason = 'released' THEN t.run_at
+                   ELSE clock_timestamp() END
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
         RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
     )
@@ -72,6 +75,17 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
+-- The history's partition for a moment is there afterwards. Cleaners and workers make them for days ahead;
+-- when none of them ran for a week, tenon.finish and tenon.cancel make what is missing. Only they call it, and
+-- so it needs no search_path of its own.
+CREATE FUNCTION tenon.need_partition(moment timestamptz) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF to_regclass('tenon.finished_' || to_char(moment AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
+        PERFORM tenon.make_partitions();
+    END IF;
+END $$;
+
 -- Finish a task inside the handler's own transaction: its effects and its end commit together, so
 -- they happen exactly once.
 --   claim   TENON_TASK_CLAIM, or "claim" of the JSON line
@@ -80,12 +94,14 @@ CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
-    part text[] := string_to_array(claim, '/');
-    n    integer;
+    part   text[] := string_to_array(claim, '/');
+    moment timestamptz := clock_timestamp();
+    n      integer;
 BEGIN
     IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
+    PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
          WHERE t.id = part[1]::bigint AND t.attempt = part[2]::integer AND t.worker_id = part[4]::uuid
@@ -94,7 +110,7 @@ BEGIN
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result)
-    SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
       FROM gone;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -111,12 +127,14 @@ CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
 DECLARE
-    n integer;
+    moment timestamptz := clock_timestamp();
+    n      integer;
 BEGIN
+    PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
-    SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -133,4 +151,4 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.put_back, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.put_back, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;

@@ -153,6 +153,9 @@ enum put_back_state task_put_back(struct sim *s, int64_t session, int worker, st
     bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
     v->start_us = 0;
     v->worker = 0;
+    if (strcmp(reason, "released") == 0 && delay_ms < 0) {
+        return PUT_BACK_READY; /* it keeps its place */
+    }
     v->delayed = true;
     v->run_at = server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
                                  : failed      ? retry_delay_us(s, v->failures)

@@ -1,0 +1,129 @@
+/* label: sql */
+/* The history's partitions: who makes them, for which days, and that it stops nobody. */
+#include "tests/support/held.h"
+
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+static void test_partitions(void **state)
+{
+    struct fixture *fx = *state;
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions()"), 0);
+    assert_int_equal(
+        test_sql_int(
+            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.finished'::regclass"),
+        9);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 3);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 0);
+    /* the index of the parent came with each */
+    assert_int_equal(
+        test_sql_int(fx,
+                     "SELECT count(*) FROM pg_index x JOIN pg_inherits i ON i.inhrelid = x.indrelid"
+                     " WHERE i.inhparent = 'tenon.finished'::regclass"),
+        12);
+}
+
+static void test_partitions_raced(void **state)
+{
+    struct fixture *fx = *state;
+    enum { N = 6 };
+    PGconn *conn[N];
+    int64_t made = 0;
+    for (int i = 0; i < N; i++) {
+        conn[i] = sql_connect(fx->database_url);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(PQsendQuery(conn[i], "SELECT tenon.make_partitions(37)"), 1);
+    }
+    for (int i = 0; i < N; i++) {
+        PGresult *result = PQgetResult(conn[i]);
+        if (PQresultStatus(result) != PGRES_TUPLES_OK) {
+            fail_msg("%s", PQerrorMessage(conn[i]));
+        }
+        made += strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+        PQclear(result);
+        PQfinish(conn[i]);
+    }
+    assert_int_equal(made, 30);
+}
+
+/* In every one of the next days, at both of its ends, there is a place to finish to. */
+static void test_finishing_at_day_boundaries(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SET timezone = 'Pacific/Kiritimati'");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(8)"), 1);
+    test_sql(fx, "SET timezone = 'UTC'");
+    test_sql(
+        fx,
+        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
+        " crashes, priority, outcome,"
+        " queue, kind, payload) SELECT (current_date + d)::timestamptz + at, d, now(), now(), 1,"
+        " 0, 0, 4, 'done', 'q', 'k', '1'"
+        " FROM generate_series(-1, 8) d, unnest('{0, 12 h, 23:59:59.999999}'::interval[]) at");
+    assert_int_equal(
+        test_sql_int(
+            fx, "SELECT count(*) FROM (SELECT f.tableoid FROM tenon.finished f GROUP BY f.tableoid"
+                " HAVING count(*) = 3"
+                " AND max(finished_at)::date = min(finished_at)::date"
+                " AND (SELECT relname FROM pg_class WHERE oid = f.tableoid) = 'finished_' ||"
+                " to_char(min(finished_at), 'YYYYMMDD')) p"),
+        10);
+    test_sql_fails(
+        fx, "23514", "no partition",
+        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
+        " crashes, priority, outcome, queue,"
+        " kind, payload) SELECT (current_date + 9)::timestamptz, 1, now(), now(), 1, 0, 0, 4,"
+        " 'done', 'q', 'k', '1'");
+}
+
+/* Finishes go on while a partition is made. */
+static void test_making_partitions_stops_no_finish(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    held_new(fx, &c);
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; SELECT tenon.make_partitions(20)");
+    test_sql(fx, "SET lock_timeout = 1000");
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    sql_run(other, "COMMIT");
+    PQfinish(other);
+}
+
+/* Neither a cleaner nor a worker ran for more than a week, and an application goes on. */
+static void test_applications_make_partitions(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    char claim[HELD_TEXT_BYTES];
+    test_sql(fx, "SELECT tenon.grant_producer(current_user)");
+    for (int i = 0; i < 2; i++) {
+        held_new(fx, &c);
+        held_text(&c, claim);
+        test_sql(fx, "DO $$ DECLARE p regclass; BEGIN FOR p IN SELECT inhrelid FROM pg_inherits"
+                     " WHERE inhparent = 'tenon.finished'::regclass LOOP"
+                     " EXECUTE 'DROP TABLE ' || p; END LOOP; END $$");
+        if (i == 0) {
+            test_sql(fx, "SELECT tenon.finish('%s')", claim);
+        } else {
+            assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)c.id));
+        }
+        assert_state(fx, c.id, i == 0 ? "done" : "cancelled");
+        assert_true(test_sql_int(fx, "SELECT count(*) FROM pg_inherits"
+                                     " WHERE inhparent = 'tenon.finished'::regclass") >= 8);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_partitions),
+        WITH_DATABASE(test_partitions_raced),
+        WITH_DATABASE(test_finishing_at_day_boundaries),
+        WITH_DATABASE(test_making_partitions_stops_no_finish),
+        WITH_DATABASE(test_applications_make_partitions),
+    };
+    return RUN_GROUP(tests);
+}
