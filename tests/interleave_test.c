@@ -1,6 +1,6 @@
 /* label: sql */
 /* timeout: 150 */
-/* long: 1200 */
+/* long: 2400 */
 /* Two sessions, each with one act of a task's life in a transaction, in every order of their
  * statements: BEGIN, the act, and COMMIT, ROLLBACK or a killed backend.
  *
