@@ -8,7 +8,8 @@ enum {
     CHORE_AGAIN_MS = 1000, /* after a lock, a deadlock, a timeout, or a plain session that broke */
     CHORE_FAILED_MS = 10000, /* after any other fault */
     CHORE_AGAIN_QUIET = 5,   /* so many locks in a row are nothing to speak of */
-    CHORE_WORKERS_MS = 250,  /* the first look that finds a lock free should come soon */
+    CHORE_WATCH_MS = 1000,
+    CHORE_CALLED_MS = 60000, /* those that the watch calls, or that call themselves again */
 };
 
 enum { LEADS = 1, HAS_BROKER = 2, STAYS = 4 };
@@ -20,14 +21,15 @@ struct chore {
     bool (*turn)(struct cleaner *c, struct turn *turn, struct fault *f);
 };
 
-/* In the order in which one round does them: who leads, where finished tasks go, then wake-ups. */
+/* In the order in which one round does them: who leads, where finished tasks go, then wake-ups. The
+ * watch is one statement a second that says which others have something to do. */
 static const struct chore table[CHORE_COUNT] = {
-    [CHORE_LEADER] = {"leader", 1000, 0, leader_turn},
+    [CHORE_WATCH] = {"watch", CHORE_WATCH_MS, 0, watch_turn},
     [CHORE_PARTITIONS] = {"partitions", 3600000, 0, partitions_turn},
     [CHORE_QUEUES] = {"queues", 5000, LEADS | HAS_BROKER, queues_turn},
-    [CHORE_FRESH] = {"fresh", PACE_TICK_MS, LEADS | HAS_BROKER | STAYS, fresh_turn},
-    [CHORE_DUE] = {"due", 1000, LEADS, due_turn},
-    [CHORE_WORKERS] = {"workers", CHORE_WORKERS_MS, 0, workers_turn},
+    [CHORE_FRESH] = {"fresh", CHORE_CALLED_MS, LEADS | HAS_BROKER | STAYS, fresh_turn},
+    [CHORE_DUE] = {"due", CHORE_CALLED_MS, LEADS | HAS_BROKER | STAYS, due_turn},
+    [CHORE_WORKERS] = {"workers", CHORE_CALLED_MS, 0, workers_turn},
     [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
     [CHORE_OVERLOOKED] = {"overlooked", 1000, LEADS | HAS_BROKER, overlooked_turn},
     [CHORE_HISTORY] = {"history", 3600000, LEADS, history_turn},

@@ -8,7 +8,7 @@
 #include "cleaner/state.h"
 
 enum chore_id {
-    CHORE_LEADER,
+    CHORE_WATCH,
     CHORE_PARTITIONS,
     CHORE_QUEUES,
     CHORE_FRESH,
@@ -45,7 +45,7 @@ bool chores_are_done_but(const struct cleaner *c, enum chore_id id);
 
 /* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is
  * repeated soon, after any other fault later. */
-MUST_CHECK bool leader_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool watch_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool partitions_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool queues_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* A row that is ready is marked as delayed, so the leader's look for due rows publishes it. A
- * cleaner that does not lead publishes it itself, and need not wait for the leader's tick. */
+ * cleaner that does not lead publishes it itself, and need not wait for the leader's watch. */
 void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum)
 {
     for (size_t i = 0; i < rows_count(rows); i++) {

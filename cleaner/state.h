@@ -55,8 +55,8 @@ struct cleaner {
     bool leader;
     struct watermark watermark;
     struct pace pace;
-    bool notified;        /* a NOTIFY came since the last look */
-    int64_t due_whole_ms; /* when to look for due rows without a bound */
+    bool notified;  /* a NOTIFY came since the last look */
+    int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
     struct queue_table *queues; /* see queues.h */
 

@@ -123,5 +123,6 @@ bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     rows_free(rows);
     turn->more = verdict_is_open(v);
+    turn->next_ms = turn->more ? turn->now_ms + VERDICT_LOOK_MS : turn->next_ms;
     return ok;
 }

@@ -51,7 +51,7 @@
     X(leader_elected, "the leader's lock is held, nothing is started")                             \
     X(fresh_read, "fresh rows are read, none is published")                                        \
     X(fresh_published, "some of the fresh rows are published")                                     \
-    X(due_committed, "rows are marked as due, none is published")                                  \
+    X(due_read, "rows were read as due, none is published")                                        \
     X(worker_condemned, "a worker is dead, its row says alive")                                    \
     X(worker_buried, "its row says dead, up to 500 of its tasks are put back, not counted")        \
     X(worker_rest, "more than those 500 tasks are still its")                                      \

@@ -215,7 +215,7 @@ static void test_sweep_pauses_longer_and_longer(void **state)
         now_ms = s.due_ms;
     }
     sweep_done(&s, sweep_plan(&s, 10000, 10000, now_ms), 0, 0, 0, now_ms);
-    assert_int_equal(s.due_ms - now_ms, SWEEP_PAUSE_MIN_MS);
+    assert_int_equal(s.due_ms - now_ms, SWEEP_IDLE_MS);
 }
 
 int main(void)

@@ -98,7 +98,7 @@ static void do_time(struct fixture *fx, const struct held *c)
 static void do_due(struct fixture *fx, const struct held *c)
 {
     (void)c;
-    const char *const params[] = {"10 years", "1000"};
+    const char *const params[] = {"0", "1000"};
     PQclear(statement_run(fx->conn, &sql_due, params, 2));
 }
 

@@ -3,7 +3,7 @@
  * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming. When none came for
  * PACE_QUIET_MS it tries to take the sleeper's lock and looks once more. Refused, a producer is in
  * flight: look again in PACE_REFUSED_MS. Granted, it sleeps: producers now see that the lock is
- * taken and NOTIFY; without one it looks every PACE_TICK_MS. */
+ * taken and NOTIFY; without one it looks when the watch has seen rows, and every PACE_TICK_MS. */
 #ifndef TENON_CLEANER_DECIDE_PACE_H
 #define TENON_CLEANER_DECIDE_PACE_H
 
@@ -14,7 +14,7 @@ enum {
     PACE_BUSY_MS = 2,
     PACE_QUIET_MS = 4,
     PACE_REFUSED_MS = 20,
-    PACE_TICK_MS = 1000,
+    PACE_TICK_MS = 60000,
 };
 
 enum pace_act {

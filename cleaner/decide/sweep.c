@@ -15,7 +15,11 @@ struct sweep_plan sweep_plan(const struct sweep *s, int64_t room, int64_t window
 
 static void sweep_pause(struct sweep *s, int64_t now_ms)
 {
-    int64_t pause_ms = s->published ? 2 * s->pause_ms : 0;
+    if (!s->published) {
+        *s = (struct sweep){.due_ms = now_ms + SWEEP_IDLE_MS};
+        return;
+    }
+    int64_t pause_ms = 2 * s->pause_ms;
     pause_ms = pause_ms < SWEEP_PAUSE_MIN_MS ? SWEEP_PAUSE_MIN_MS : pause_ms;
     pause_ms = pause_ms > SWEEP_PAUSE_MAX_MS ? SWEEP_PAUSE_MAX_MS : pause_ms;
     *s = (struct sweep){.due_ms = now_ms + pause_ms, .pause_ms = pause_ms};

@@ -1,7 +1,7 @@
 /* The way through one queue's overlooked rows: by (run_at, id), each row once per sweep, so that
  * a row that nobody can run is not published every second. A sweep that published something is
  * followed by a pause that doubles up to SWEEP_PAUSE_MAX_MS, one that found nothing by
- * SWEEP_PAUSE_MIN_MS. */
+ * SWEEP_IDLE_MS. */
 #ifndef TENON_CLEANER_DECIDE_SWEEP_H
 #define TENON_CLEANER_DECIDE_SWEEP_H
 
@@ -13,6 +13,7 @@ enum {
     SWEEP_IDS_MAX = 500, /* rows of one queue at a time */
     SWEEP_PAUSE_MIN_MS = 2000,
     SWEEP_PAUSE_MAX_MS = 60000,
+    SWEEP_IDLE_MS = 5000,
 };
 
 struct sweep {

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 enum {
-    VERDICT_LOOK_MS = 1000,
-    VERDICT_SLACK_MS = 100, /* a look that comes so much too early still counts */
+    VERDICT_LOOK_MS = 500,
+    VERDICT_SLACK_MS = 50, /* a look that comes so much too early still counts */
     VERDICT_PATIENCE_MS = 15000,
     VERDICT_SUSPECTS_MAX = 1024, /* more are looked at later */
     VERDICT_ID_BYTES = 37,       /* a uuid as text */

@@ -6,7 +6,7 @@
 #include <utlist.h>
 
 enum {
-    BURY_AFTER_US = 850000, /* a lock was free on two looks about a second apart */
+    BURY_AFTER_US = 450000, /* a lock was free on two looks about half a second apart */
     SERVER_PATIENCE_US = 14900000,
     IDLE_TURNS_MAX = 150, /* in a second */
     EXCHANGES_MAX = 150,  /* in a second in which nothing was claimed or told */

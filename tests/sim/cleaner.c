@@ -1,5 +1,6 @@
 #include "tests/sim/cleaner.h"
 
+#include "tests/sim/overlooked.h"
 #include "tests/sim/sim.h"
 
 #include <string.h>
@@ -7,14 +8,11 @@
 enum {
     BATCH = 500,
     GRACE_US = 60000000,
-    READY_US = 2000000,
-    WINDOW = 64,
     DUE_SOON_MS = 20,
-    DUE_WHOLE_MS = 60000,
     IDLE_LIMIT_US = 30000000,
 };
 
-static const int64_t period_ms[CHORES] = {1000, PACE_TICK_MS, 1000, 1000, 60000, 1000};
+static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000, 1000};
 
 static void cleaner_turn(struct sim *s, int cleaner, int64_t turn);
 
@@ -30,10 +28,15 @@ static int64_t cleaner_ms(const struct sim *s, const struct cleaner *c)
     return s->now_us / 1000 + c->clock_ms;
 }
 
+static void hurry_in(struct sim *s, struct cleaner *c, enum chore chore, int64_t wait_ms)
+{
+    int64_t at_ms = cleaner_ms(s, c) + wait_ms;
+    c->next_ms[chore] = c->next_ms[chore] < at_ms ? c->next_ms[chore] : at_ms;
+}
+
 static void hurry(struct sim *s, struct cleaner *c, enum chore chore)
 {
-    int64_t now_ms = cleaner_ms(s, c);
-    c->next_ms[chore] = c->next_ms[chore] < now_ms ? c->next_ms[chore] : now_ms;
+    hurry_in(s, c, chore, 0);
 }
 
 static void publish(struct sim *s, const struct row *r)
@@ -62,7 +65,7 @@ static void try_to_lead(struct sim *s, struct cleaner *c)
     s->server.leader = c->session;
     c->leader = true;
     c->leads_since_us = s->now_us;
-    c->due_whole_ms = cleaner_ms(s, c);
+    c->due_us = server_now(s);
     c->notified = false;
     memset(c->seen, 0, sizeof c->seen);
     watermark_start(&c->watermark, last ? last : s->server.n_rows);
@@ -139,34 +142,28 @@ static void take_fresh(struct sim *s, struct cleaner *c)
 
 static void take_due(struct sim *s, struct cleaner *c)
 {
-    int64_t now = server_now(s), now_ms = cleaner_ms(s, c);
-    bool whole = now_ms >= c->due_whole_ms;
+    int64_t now = server_now(s);
     for (int i = 0; i < s->server.n_rows; i++) {
-        struct row *r = &s->server.rows[i];
-        const struct version *v = row_see(r, c->session);
-        if (v->state != ROW_TASK || !v->delayed || v->run_at > now || !row_is_free(r, c->session) ||
-            (!whole && v->run_at < now - GRACE_US)) {
-            continue;
+        const struct row *r = &s->server.rows[i];
+        if (row_is_ready(s, r) && r->now.delayed && r->now.run_at > c->due_us) {
+            keep_row(c, r);
         }
-        struct version *next = row_change(s, r, c->session, CHANGE_DUE);
-        next->delayed = false;
-        next->run_at = next->start_us ? next->run_at : now;
-        keep_row(c, r);
     }
-    c->due_whole_ms = whole ? now_ms + DUE_WHOLE_MS : c->due_whole_ms;
+    c->due_us = now;
 }
 
-static int64_t next_due_ms(struct sim *s, const struct cleaner *c)
+/* In how many milliseconds the first delayed row after `after_us` is due, but within a period. */
+static int64_t due_in_ms(struct sim *s, int64_t after_us)
 {
     int64_t wait_ms = period_ms[CHORE_DUE];
     for (int i = 0; i < s->server.n_rows; i++) {
         const struct version *v = &s->server.rows[i].now;
-        if (v->state == ROW_TASK && v->delayed && v->run_at >= server_now(s) - GRACE_US) {
+        if (v->state == ROW_TASK && v->delayed && v->run_at > after_us) {
             int64_t ms = (v->run_at - server_now(s)) / 1000 + 1;
             wait_ms = ms < wait_ms ? ms : wait_ms;
         }
     }
-    return cleaner_ms(s, c) + (wait_ms < DUE_SOON_MS ? DUE_SOON_MS : wait_ms);
+    return wait_ms;
 }
 
 static void tell_due(struct sim *s, struct cleaner *c)
@@ -177,7 +174,8 @@ static void tell_due(struct sim *s, struct cleaner *c)
             publish(s, r);
         }
     }
-    c->next_ms[CHORE_DUE] = next_due_ms(s, c);
+    int64_t wait_ms = due_in_ms(s, c->due_us);
+    c->next_ms[CHORE_DUE] = cleaner_ms(s, c) + (wait_ms < DUE_SOON_MS ? DUE_SOON_MS : wait_ms);
 }
 
 /* --- the dead --- */
@@ -261,48 +259,41 @@ static void expire(struct sim *s, struct cleaner *c)
     }
 }
 
-/* --- overlooked.sql --- */
+/* --- watch.sql --- */
 
-static bool lies_after(const struct version *v, int64_t id, const struct sweep *w)
+static bool has_suspect(const struct sim *s)
 {
-    return v->run_at > w->after_us || (v->run_at == w->after_us && id > w->after_id);
-}
-
-static const struct row *next_overlooked(struct sim *s, int queue, const struct sweep *after)
-{
-    const struct row *best = NULL;
-    for (int i = 0; i < s->server.n_rows; i++) {
-        const struct row *r = &s->server.rows[i];
-        const struct version *v = &r->now;
-        if (row_is_ready(s, r) && v->queue == queue && v->run_at <= server_now(s) - READY_US &&
-            lies_after(v, r->id, after) && (!best || v->run_at < best->now.run_at)) {
-            best = r;
+    for (int i = 1; i <= s->server.n_workers; i++) {
+        enum worker_state state = s->server.workers[i].now;
+        if ((state == WORKER_ALIVE || state == WORKER_DRAINING) && worker_lock_is_free(s, i)) {
+            return true;
         }
     }
-    return best;
+    return false;
 }
 
-static void sweep_queue(struct sim *s, struct cleaner *c, int queue)
+static bool has_fresh(const struct sim *s, const struct cleaner *c)
 {
-    int64_t now_ms = cleaner_ms(s, c);
-    int64_t room = s->broker.up ? WINDOW - broker_depth(s, queue) : -1;
-    struct sweep *w = &c->sweeps[queue], at = *w;
-    struct sweep_plan plan = sweep_plan(w, room, WINDOW, now_ms);
-    size_t n = 0, skip = plan.skip;
-    if (plan.limit == 0) {
-        return;
-    }
-    for (const struct row *r; n < plan.limit && (r = next_overlooked(s, queue, &at));) {
-        at.after_us = r->now.run_at;
-        at.after_id = r->id;
-        if (skip > 0) {
-            skip--;
-            continue;
+    for (int64_t id = c->watermark.id + 1; id <= s->server.n_rows; id++) {
+        if (s->server.rows[id - 1].now.state == ROW_TASK) {
+            return true;
         }
-        publish(s, r);
-        n++;
     }
-    sweep_done(w, plan, n, at.after_us, at.after_id, now_ms);
+    return false;
+}
+
+/* Who has something to do. */
+static void watch(struct sim *s, struct cleaner *c)
+{
+    if (has_suspect(s)) {
+        hurry(s, c, CHORE_WORKERS);
+    }
+    if (c->leader && (has_fresh(s, c) || c->watermark.n > 0)) {
+        hurry(s, c, CHORE_FRESH);
+    }
+    if (c->leader) {
+        hurry_in(s, c, CHORE_DUE, due_in_ms(s, c->due_us));
+    }
 }
 
 /* --- turns --- */
@@ -313,7 +304,8 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
     c->n_rows = 0;
     c->asked_us = s->now_us;
     switch (chore) {
-    case CHORE_LEADER:
+    case CHORE_WATCH:
+        watch(s, c);
         try_to_lead(s, c);
         break;
     case CHORE_FRESH:
@@ -334,9 +326,7 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
         recover(s, c, 0);
         break;
     case CHORE_OVERLOOKED:
-        for (int i = 0; i < QUEUES; i++) {
-            sweep_queue(s, c, i);
-        }
+        overlooked_look(s, c);
         break;
     case CHORES:
         break;
@@ -357,12 +347,17 @@ static void end_chore(struct sim *s, struct cleaner *c)
         tell_recovered(s, c);
         if (c->n_condemned > 0) {
             c->next_ms[CHORE_WORKERS] = cleaner_ms(s, c);
+        } else {
+            int64_t next_ms = judge_next_ms(c->judge, cleaner_ms(s, c));
+            c->next_ms[CHORE_WORKERS] = next_ms < c->next_ms[CHORE_WORKERS]
+                                            ? next_ms
+                                            : c->next_ms[CHORE_WORKERS];
         }
         break;
     case CHORE_DEADLINES:
         tell_recovered(s, c);
         break;
-    case CHORE_LEADER:
+    case CHORE_WATCH:
     case CHORE_OVERLOOKED:
     case CHORES:
         break;

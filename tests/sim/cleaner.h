@@ -12,7 +12,7 @@
 enum { CLEANERS_MAX = 2, QUEUES = 2, OFFERS_MAX = ROWS_MAX };
 
 enum chore {
-    CHORE_LEADER,
+    CHORE_WATCH,
     CHORE_FRESH,
     CHORE_DUE,
     CHORE_WORKERS,
@@ -29,7 +29,7 @@ struct cleaner {
     int64_t life; /* counts starts and sessions, so that what was planned before is void */
     int64_t session, clock_ms, leads_since_us;
     int64_t next_ms[CHORES];
-    int64_t due_whole_ms, asked_us;
+    int64_t due_us, asked_us;
     struct pace pace;
     struct sweep sweeps[QUEUES];
     struct watermark watermark;

@@ -51,3 +51,8 @@ int judge_end(struct judge *j, int64_t now_ms, int *workers)
     }
     return n;
 }
+
+int64_t judge_next_ms(const struct judge *j, int64_t now_ms)
+{
+    return verdict_is_open(&j->verdict) ? now_ms + VERDICT_LOOK_MS : INT64_MAX;
+}

@@ -22,7 +22,7 @@ struct version {
     bool delayed, announced;
 };
 
-enum change { CHANGE_INSERT, CHANGE_CLAIM, CHANGE_FINISH, CHANGE_BACK, CHANGE_CANCEL, CHANGE_DUE };
+enum change { CHANGE_INSERT, CHANGE_CLAIM, CHANGE_FINISH, CHANGE_BACK, CHANGE_CANCEL };
 
 struct row {
     int64_t id; /* its index + 1 */

@@ -97,7 +97,7 @@ static bool run_until(struct sim *s, int64_t until_us, bool (*is_quiet)(struct s
         m.act(s, m.who, m.arg);
         s->moments++;
         if (s->now_us >= until_us) {
-            return false;
+            return is_quiet(s);
         }
         if (i % 64 == 0 && is_quiet(s)) {
             return true;

@@ -85,7 +85,6 @@ const struct act acts[ACTS] = {
      {"-30 min", "500"}},
     {"cancel", &cancel, CANCELS, false, false, {"$id"}},
     {"enqueue", &enqueue, ENQUEUES, false, false, {NULL}},
-    {"due", &sql_due, NONE, false, true, {"1 hour", "500"}},
     {"make_partitions", &partitions, NONE, false, false, {NULL}},
     {"drop of a partition", NULL, NONE, false, false, {NULL}},
     {"stale finish", &sql_finish, FINISHES, true, false, {FENCE, "{NULL}"}},
