@@ -111,6 +111,24 @@ static void test_no_schema_says_run_tenon_setup(void **state)
     free(log);
 }
 
+/* Somebody set a newer tenon up that breaks this one, and then the session ends. */
+static void test_a_breaking_schema_stops_a_running_worker(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 60000}')");
+    struct process *p = pool_worker(fx, "1", "1");
+    journal_await_started(fx, 1, LIMIT_MS);
+    test_sql(fx, "INSERT INTO tenon.migration (version, name, breaking) VALUES (99, 'new', true)");
+    test_sql(fx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                 " WHERE datname = current_database() AND application_name LIKE '%%presence'");
+    assert_int_equal(process_wait(p, LIMIT_MS), 3);
+    process_await_line(p, "install a newer tenon", LIMIT_MS);
+    assert_int_equal(process_lines(p, "event=worker_failed"), 1);
+    /* for the cleaner it is a worker that died */
+    assert_true(test_sql_bool(fx, "SELECT start_time IS NOT NULL AND w.state = 'alive'"
+                                  " FROM tenon.task JOIN tenon.worker w ON w.id = worker_id"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +136,7 @@ int main(void)
         WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
         WITH_SERVERS(test_a_second_sigterm_stops_at_once),
         WITH_DATABASE(test_sigterm_while_the_database_is_away_is_no_failure),
+        WITH_SERVERS(test_a_breaking_schema_stops_a_running_worker),
         WITH_SERVERS(test_bad_input_is_refused),
         WITH_DATABASE(test_no_schema_says_run_tenon_setup),
     };

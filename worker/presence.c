@@ -22,6 +22,7 @@ struct presence {
     pthread_mutex_t mutex;
     int wake;                             /* an eventfd: readable when word was left */
     bool ping, drain, quit;               /* under the mutex: word left for the thread */
+    struct fault refused;                 /* under the mutex: why it gave up for good */
     char resting[PRESENCE_RESTING_BYTES]; /* under the mutex, too */
     char told_resting[PRESENCE_RESTING_BYTES];
     bool drained;
@@ -239,6 +240,18 @@ static bool keep_up(struct presence *p, bool drain, struct fault *f)
     return true;
 }
 
+/* No later try can help. Without the lock others may start our tasks, so the main loop stops at
+ * once, as for a second SIGTERM. */
+static void refuse(struct presence *p, const struct fault *f)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    p->refused = *f;
+    p->quit = true;
+    (void)pthread_mutex_unlock(&p->mutex);
+    mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_STOP});
+    mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_STOP});
+}
+
 /* Why it is not back yet is told when it is something new: a person may have to mend it. */
 static void come_back(struct presence *p, const struct fault *lost)
 {
@@ -257,6 +270,10 @@ static void come_back(struct presence *p, const struct fault *lost)
         if (strcmp(told, f.text) != 0) {
             (void)snprintf(told, sizeof told, "%s", f.text);
             report(p, false, false, f.text);
+        }
+        if (f.code == FAULT_SCHEMA) {
+            refuse(p, &f);
+            return;
         }
         pause_ms(p, pause / 2 + (int64_t)now_jitter((uint64_t)pause));
         pause = 2 * pause < PRESENCE_RECONNECT_MAX_MS ? 2 * pause : PRESENCE_RECONNECT_MAX_MS;
@@ -364,6 +381,17 @@ void presence_resting(struct presence *p, const char *text)
     (void)pthread_mutex_unlock(&p->mutex);
 }
 
+bool presence_refused(struct presence *p, struct fault *f)
+{
+    if (!p) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&p->mutex);
+    *f = p->refused;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return f->code != FAULT_NONE;
+}
+
 static bool end_thread(struct presence *p)
 {
     (void)pthread_mutex_lock(&p->mutex);
@@ -389,8 +417,10 @@ bool presence_close(struct presence *p)
     if (!end_thread(p)) {
         return false;
     }
-    struct fault ignored = {0}; /* the cleaner sees the free lock anyway */
-    if (p->db && db_is_open(p->db) && !POINT_FAILS(leave_due, &ignored)) {
+    /* the cleaner sees the free lock anyway; and one that was refused has tasks for it to recover */
+    struct fault ignored = {0};
+    if (p->refused.code == FAULT_NONE && p->db && db_is_open(p->db) &&
+        !POINT_FAILS(leave_due, &ignored)) {
         (void)set_state(p, "left", PRESENCE_LEAVE_LIMIT_MS, &ignored);
     }
     presence_free(p);

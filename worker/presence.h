@@ -42,6 +42,10 @@ void presence_drain(struct presence *p); /* the worker claims nothing any more *
 /* With the next ping the worker's row names the kinds that rest; "" = none. The text is copied. */
 void presence_resting(struct presence *p, const char *text);
 
+/* Did it meet a schema that this program must not go on with? Then it has asked the main loop to
+ * stop at once, and `f` is set. NULL is fine. */
+MUST_CHECK bool presence_refused(struct presence *p, struct fault *f);
+
 /* The worker's row says "left", the lock goes. NULL is fine.
  *   false   the thread still tries to connect after the limits above: end the process */
 bool presence_close(struct presence *p);

@@ -232,8 +232,10 @@ int worker_main(const struct options *o)
         log_start(w);
         if (!loop_run(&w->loop)) {
             (void)fault_memory(&f);
+        }
+        if (f.code != FAULT_NONE || presence_refused(w->loop.presence, &f)) {
             log_fault(LOG_ERROR, "worker_failed", &f);
-            code = 1;
+            code = fault_exit_code(&f);
         }
     }
     bool closed = close_all(w);

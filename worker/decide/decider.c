@@ -334,9 +334,10 @@ static void decide_stop(struct decider *d, int64_t now_ms)
         slots_stop_all(d, STOP_RELEASE, d->stop_level > 1 ? SIGKILL : SIGTERM, now_ms);
     }
     bool told_all = d->n_held == 0 && !d->in_flight && !d->need_own;
+    bool must_not_tell = d->stop_level > 1 && !d->present;
     /* without the database nobody can be told; the cleaner recovers what we leave */
     bool given_up = now_ms >= d->stop_ms && now_ms - d->stop_ms >= 2 * TERM_GRACE_MS;
-    if (!d->told_exit && ((told_all && slots_all_empty(d)) || given_up)) {
+    if (!d->told_exit && (((told_all || must_not_tell) && slots_all_empty(d)) || given_up)) {
         d->told_exit = true;
         (void)decider_act(d, ACTION_EXIT);
     }
