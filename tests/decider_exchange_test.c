@@ -148,6 +148,32 @@ static void test_an_unknown_outcome_asks_first_what_is_ours(void **state)
     decider_free(d);
 }
 
+/* A standby that lagged knows nothing of the claim that runs here; the task was claimed from it
+ * once more by us, with the same attempt, in an exchange whose answer was lost. */
+static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    d->next_look_ms = 4;
+    (void)decide(d, 4);
+    feed(d, 5,
+         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+    (void)decide(d, 5 + 2 * RETRY_MIN_MS);
+    assert_true(d->in_flight && d->exchange.own);
+    d->exchange.owned = calloc(1, sizeof *d->exchange.owned);
+    d->exchange.owned[0] = claimed(5, "");
+    d->exchange.owned[0]->start_us++;
+    d->exchange.n_owned = 1;
+    feed(d, 200, (struct event){.type = EVENT_EXCHANGED});
+    (void)decide(d, 200);
+    assert_int_equal(d->exchange.n_put_back, 1);
+    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED);
+    commit(d, 201, NULL, 0);
+    assert_int_equal(d->n_given, 1); /* until the database says that it is lost */
+    decider_free(d);
+}
+
 /* A release whose answer was lost may have committed, and the task's next wake-up come here. */
 static void test_a_doubtful_task_is_asked_for_again(void **state)
 {
@@ -529,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_done_is_finished_in_the_next_exchange),
         cmocka_unit_test(test_a_finish_that_was_missed_is_verified),
         cmocka_unit_test(test_an_unknown_outcome_asks_first_what_is_ours),
+        cmocka_unit_test(test_another_claim_with_the_same_attempt_is_given_back),
         cmocka_unit_test(test_a_doubtful_task_is_asked_for_again),
         cmocka_unit_test(test_a_bad_value_is_found_by_halving),
         cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),

@@ -371,13 +371,14 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-/* What is ours in the database and unknown here was claimed by an exchange whose answer was
- * lost. */
+/* What is ours in the database and unknown here was claimed by an exchange whose answer was lost.
+ * The attempt alone does not tell: a standby that lagged hands the same number out again. */
 static void take_owned(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
         struct claim *c = x->owned[i], *held = find_held(d, c->id);
-        if (d->stale || (held && held->attempt == c->attempt)) {
+        bool known = held && held->attempt == c->attempt && held->start_us == c->start_us;
+        if (d->stale || known) {
             claim_free(c);
         } else {
             c->outcome = OUTCOME_RELEASED;
