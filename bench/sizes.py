@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 FULL = SimpleNamespace(
     drain=(50000, 200000), bulk=200000, latency=500, sustained_s=15, producers=(4, 16), held_s=60, held_slice_s=10,
-    held_drain=100000, scheduled=100000, scheduled_ahead_s=4, retries=20000,
+    held_drain=100000, scheduled=100000, scheduled_ahead_s=8, retries=20000,
     exec=3000, python=30000, c=50000,
     scale=100000, workers=(1, 2, 4, 8), queues=(1, 10, 100),
     backlogs=(10000, 100000, 1000000, 3000000), backlog_part=50000,
