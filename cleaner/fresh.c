@@ -55,23 +55,26 @@ static bool look(struct cleaner *c, enum pace_act act, const char *gaps, struct 
 
 struct news {
     size_t above; /* rows above the old watermark */
-    bool found;
+    enum pace_news news;
     bool delayed; /* one of them has a run_at ahead */
 };
 
 static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t now_ms)
 {
-    struct news news = {0};
+    struct news news = {.news = PACE_NOTHING};
     int64_t mark = c->watermark.id;
+    if (rows_count(rows) > 0) {
+        watermark_snapshot(&c->watermark, rows_int(rows, 0, 5), rows_int(rows, 0, 6));
+    }
     for (size_t i = 0; i < rows_count(rows); i++) {
         int64_t id = rows_int(rows, i, 0);
         news.above += id > mark;
         if (!watermark_see(&c->watermark, id, now_ms)) {
             continue;
         }
-        news.found = true;
+        news.news = rows_bool(rows, i, 3) && news.news != PACE_ROWS ? PACE_ANNOUNCED : PACE_ROWS;
         news.delayed = news.delayed || rows_bool(rows, i, 2);
-        if (rows_bool(rows, i, 3)) {
+        if (rows_bool(rows, i, 4)) {
             c->counts.fresh += cleaner_publish(c, rows_text(rows, i, 1), id);
             POINT(fresh_published);
         }
@@ -112,7 +115,7 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     struct news news = take_rows(c, rows, turn->now_ms);
     rows_free(rows);
     bool full = news.above == FRESH_ROWS;
-    turn->next_ms = pace_done(&c->pace, act, granted, news.found, full, turn->now_ms);
+    turn->next_ms = pace_done(&c->pace, act, granted, news.news, full, turn->now_ms);
     turn->more = full;
     if (news.delayed) {
         chores_hurry(c, CHORE_DUE, turn->now_ms);

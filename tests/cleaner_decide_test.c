@@ -50,6 +50,36 @@ static void test_watermark_asks_less_and_less_often(void **state)
     assert_false(watermark_see(&mark, 2, 2 * WATERMARK_GAP_MS));
 }
 
+/* A transaction that is over brings nothing any more: one question after its end is the last. */
+static void test_watermark_settles_gaps(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 1);
+    watermark_snapshot(&mark, 90, 100);
+    (void)watermark_see(&mark, 3, 0); /* 2 is a transaction below 100 */
+    assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS, false, ids), 1);
+    watermark_snapshot(&mark, 99, 120);
+    assert_int_equal(watermark_ask(&mark, 2 * WATERMARK_ASK_MS, false, ids), 1);
+    watermark_snapshot(&mark, 100, 120); /* from now on it is over, and this look did not ask */
+    assert_int_equal(watermark_ask(&mark, 3 * WATERMARK_ASK_MS, true, ids), 1);
+    assert_true(watermark_see(&mark, 2, 3 * WATERMARK_ASK_MS));
+    assert_int_equal(watermark_ask(&mark, 4 * WATERMARK_ASK_MS, true, ids), 0);
+    assert_int_equal(mark.n, 0);
+}
+
+/* An id may be taken a moment before its transaction counts. */
+static void test_watermark_does_not_settle_at_once(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 1);
+    watermark_snapshot(&mark, 100, 100);
+    (void)watermark_see(&mark, 3, 0);
+    assert_int_equal(watermark_ask(&mark, 1, true, ids), 1);
+    assert_int_equal(watermark_ask(&mark, 2, true, ids), 1);
+    assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS, true, ids), 1);
+    assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS + 1, true, ids), 0);
+}
+
 static void test_watermark_forgets_the_lowest(void **state)
 {
     (void)state;
@@ -70,15 +100,18 @@ static void test_pace_falls_asleep_and_wakes(void **state)
     struct pace p;
     pace_start(&p, 0);
     assert_int_equal(pace_plan(&p, false, 0), PACE_LOOK);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, false, false, 0), PACE_BUSY_MS);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_NOTHING, false, 0), PACE_BUSY_MS);
     assert_int_equal(pace_plan(&p, false, PACE_QUIET_MS), PACE_LOCK);
-    assert_int_equal(pace_done(&p, PACE_LOCK, false, false, false, 10), 10 + PACE_REFUSED_MS);
+    assert_int_equal(pace_done(&p, PACE_LOCK, false, PACE_NOTHING, false, 10),
+                     10 + PACE_REFUSED_MS);
     assert_int_equal(pace_plan(&p, false, 30), PACE_LOCK);
-    assert_int_equal(pace_done(&p, PACE_LOCK, true, false, false, 30), 30 + PACE_TICK_MS);
+    assert_int_equal(pace_done(&p, PACE_LOCK, true, PACE_NOTHING, false, 30), 30 + PACE_TICK_MS);
     assert_int_equal(pace_plan(&p, false, 1030), PACE_LOOK);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, false, false, 1030), 1030 + PACE_TICK_MS);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_NOTHING, false, 1030),
+                     1030 + PACE_TICK_MS);
     assert_int_equal(pace_plan(&p, true, 1040), PACE_UNLOCK);
-    assert_int_equal(pace_done(&p, PACE_UNLOCK, false, true, false, 1040), 1040 + PACE_BUSY_MS);
+    assert_int_equal(pace_done(&p, PACE_UNLOCK, false, PACE_ROWS, false, 1040),
+                     1040 + PACE_BUSY_MS);
     assert_int_equal(pace_plan(&p, true, 1042), PACE_LOOK);
 }
 
@@ -87,11 +120,12 @@ static void test_pace_rises_when_a_tick_finds_rows(void **state)
     (void)state;
     struct pace p;
     pace_start(&p, 0);
-    (void)pace_done(&p, PACE_LOCK, true, true, false, 10); /* a row came between look and lock */
+    (void)pace_done(&p, PACE_LOCK, true, PACE_ROWS, false,
+                    10); /* a row came between look and lock */
     assert_int_equal(pace_plan(&p, false, 10), PACE_UNLOCK);
-    (void)pace_done(&p, PACE_UNLOCK, false, false, false, 10);
-    (void)pace_done(&p, PACE_LOCK, true, false, false, 20);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, true, false, 1020), 1020);
+    (void)pace_done(&p, PACE_UNLOCK, false, PACE_NOTHING, false, 10);
+    (void)pace_done(&p, PACE_LOCK, true, PACE_NOTHING, false, 20);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ROWS, false, 1020), 1020);
     assert_int_equal(pace_plan(&p, false, 1020), PACE_UNLOCK);
 }
 
@@ -100,7 +134,23 @@ static void test_pace_never_waits_while_looks_are_full(void **state)
     (void)state;
     struct pace p;
     pace_start(&p, 0);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, true, true, 50), 50);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ROWS, true, 50), 50);
+}
+
+static void test_pace_sleeps_through_announced_rows(void **state)
+{
+    (void)state;
+    struct pace p;
+    pace_start(&p, 0);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ANNOUNCED, false, 2), 2 + PACE_BUSY_MS);
+    assert_int_equal(pace_plan(&p, false, PACE_QUIET_MS), PACE_LOCK);
+    assert_int_equal(pace_done(&p, PACE_LOCK, true, PACE_ANNOUNCED, false, 10),
+                     10 + PACE_FOLLOW_MS);
+    assert_int_equal(pace_plan(&p, false, 110), PACE_LOOK);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ANNOUNCED, true, 110), 110);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ANNOUNCED, false, 112),
+                     112 + PACE_FOLLOW_MS);
+    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_NOTHING, false, 212), 212 + PACE_TICK_MS);
 }
 
 static void test_pace_gives_the_lock_back_after_a_failure(void **state)
@@ -224,10 +274,13 @@ int main(void)
         cmocka_unit_test(test_watermark_rises),
         cmocka_unit_test(test_watermark_keeps_gaps),
         cmocka_unit_test(test_watermark_asks_less_and_less_often),
+        cmocka_unit_test(test_watermark_settles_gaps),
+        cmocka_unit_test(test_watermark_does_not_settle_at_once),
         cmocka_unit_test(test_watermark_forgets_the_lowest),
         cmocka_unit_test(test_pace_falls_asleep_and_wakes),
         cmocka_unit_test(test_pace_rises_when_a_tick_finds_rows),
         cmocka_unit_test(test_pace_never_waits_while_looks_are_full),
+        cmocka_unit_test(test_pace_sleeps_through_announced_rows),
         cmocka_unit_test(test_pace_gives_the_lock_back_after_a_failure),
         cmocka_unit_test(test_verdict_needs_two_looks),
         cmocka_unit_test(test_verdict_forgets_who_is_back),

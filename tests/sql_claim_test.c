@@ -126,7 +126,7 @@ static void test_publishers_take_what_is_ready(void **state)
     result = statement_run(fx->conn, &sql_fresh, fresh, 3);
     test_sql(fx, "BEGIN; CREATE TEMP TABLE got (id bigint)");
     for (int i = 0; i < PQntuples(result); i++) {
-        if (*PQgetvalue(result, i, 3) == 't') {
+        if (*PQgetvalue(result, i, 4) == 't') {
             test_sql(fx, "INSERT INTO got VALUES (%s)", PQgetvalue(result, i, 0));
         }
     }

@@ -13,7 +13,7 @@ enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms)
     return now_ms - p->found_ms >= PACE_QUIET_MS ? PACE_LOCK : PACE_LOOK;
 }
 
-int64_t pace_done(struct pace *p, enum pace_act act, bool granted, bool found, bool full,
+int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,
                   int64_t now_ms)
 {
     if (act == PACE_UNLOCK) {
@@ -21,15 +21,17 @@ int64_t pace_done(struct pace *p, enum pace_act act, bool granted, bool found, b
     } else if (act == PACE_LOCK) {
         p->asleep = granted;
     }
-    if (found) {
+    if (news == PACE_ROWS) {
         p->found_ms = now_ms;
         p->roused = p->asleep;
-        return full || p->asleep ? now_ms : now_ms + PACE_BUSY_MS;
+    }
+    if (full || p->roused) {
+        return now_ms;
     }
     if (p->asleep) {
-        return now_ms + PACE_TICK_MS;
+        return now_ms + (news == PACE_ANNOUNCED ? PACE_FOLLOW_MS : PACE_TICK_MS);
     }
-    return now_ms + (act == PACE_LOCK ? PACE_REFUSED_MS : PACE_BUSY_MS);
+    return now_ms + (act == PACE_LOCK && news != PACE_ROWS ? PACE_REFUSED_MS : PACE_BUSY_MS);
 }
 
 void pace_failed(struct pace *p)

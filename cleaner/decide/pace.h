@@ -1,9 +1,11 @@
 /* When the leader looks for fresh rows, and when it sleeps.
  *
- * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming. When none came for
- * PACE_QUIET_MS it tries to take the sleeper's lock and looks once more. Refused, a producer is in
- * flight: look again in PACE_REFUSED_MS. Granted, it sleeps: producers now see that the lock is
- * taken and NOTIFY; without one it looks when the watch has seen rows, and every PACE_TICK_MS. */
+ * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming that their producers do not
+ * publish. When none came for PACE_QUIET_MS it tries to take the sleeper's lock and looks once more.
+ * Refused, a producer is in flight: look again in PACE_REFUSED_MS. Granted, it sleeps: producers now
+ * see that the lock is taken and NOTIFY; without one it looks when the watch has seen rows, every
+ * PACE_FOLLOW_MS while announced rows keep coming, so that few wait above the watermark when it is
+ * called, and every PACE_TICK_MS. */
 #ifndef TENON_CLEANER_DECIDE_PACE_H
 #define TENON_CLEANER_DECIDE_PACE_H
 
@@ -14,7 +16,14 @@ enum {
     PACE_BUSY_MS = 2,
     PACE_QUIET_MS = 4,
     PACE_REFUSED_MS = 20,
+    PACE_FOLLOW_MS = 100,
     PACE_TICK_MS = 60000,
+};
+
+enum pace_news {
+    PACE_NOTHING,
+    PACE_ANNOUNCED, /* rows, and their producers publish them all */
+    PACE_ROWS,
 };
 
 enum pace_act {
@@ -37,10 +46,10 @@ enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms);
 
 /* It was done.
  *   granted   PACE_LOCK: the lock is ours
- *   found     rows were news
+ *   news      what rows were news
  *   full      as many as a look takes: there are more
  *   ret       when to look again */
-int64_t pace_done(struct pace *p, enum pace_act act, bool granted, bool found, bool full,
+int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,
                   int64_t now_ms);
 
 /* It failed, and whether the lock is ours is not known: give it back with the next look. */

@@ -6,12 +6,22 @@ void watermark_start(struct watermark *w, int64_t id)
 {
     w->id = id;
     w->n = 0;
+    w->xmin = w->xmax = 0;
 }
 
-/* The next question comes when the gap is twice as old. */
-static void gap_asked(struct watermark_gap *gap, int64_t now_ms)
+void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t xmax)
+{
+    w->xmin = xmin;
+    w->xmax = xmax;
+}
+
+/* The next question comes when the gap is twice as old. There is none when the transaction was over
+ * before this one: an id is taken a moment before its transaction counts as one that writes, which
+ * is what the first pause is for. */
+static void gap_asked(const struct watermark *w, struct watermark_gap *gap, int64_t now_ms)
 {
     int64_t age_ms = now_ms - gap->since_ms;
+    gap->over = age_ms >= WATERMARK_ASK_MS && gap->fence <= w->xmin;
     gap->ask_ms = now_ms + (age_ms > WATERMARK_ASK_MS ? age_ms : WATERMARK_ASK_MS);
 }
 
@@ -20,11 +30,11 @@ size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids
     size_t kept = 0, n = 0;
     for (size_t i = 0; i < w->n; i++) {
         struct watermark_gap gap = w->gaps[i];
-        if (gap.seen || now_ms - gap.since_ms >= WATERMARK_GAP_MS) {
+        if (gap.seen || gap.over || now_ms - gap.since_ms >= WATERMARK_GAP_MS) {
             continue;
         }
         if (all || gap.ask_ms <= now_ms) {
-            gap_asked(&gap, now_ms);
+            gap_asked(w, &gap, now_ms);
             ids[n++] = gap.id;
         }
         w->gaps[kept++] = gap;
@@ -55,7 +65,8 @@ static void gaps_add(struct watermark *w, int64_t first, int64_t last, int64_t n
     for (int64_t id = first; id <= last; id++) {
         w->gaps[w->n++] = (struct watermark_gap){.id = id,
                                                  .since_ms = now_ms,
-                                                 .ask_ms = now_ms + WATERMARK_ASK_MS};
+                                                 .ask_ms = now_ms + WATERMARK_ASK_MS,
+                                                 .fence = w->xmax ? w->xmax : INT64_MAX};
     }
 }
 

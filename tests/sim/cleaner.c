@@ -96,6 +96,18 @@ static bool sleeper_lock(struct sim *s, struct cleaner *c)
     return true;
 }
 
+/* A session is its transaction here: those that have inserted and are open hold back xmin. */
+static void take_snapshot(const struct sim *s, struct cleaner *c)
+{
+    c->xmin = c->xmax = s->server.last_session + 1;
+    for (int i = 0; i < s->server.n_rows; i++) {
+        const struct row *r = &s->server.rows[i];
+        if (r->changed && r->change == CHANGE_INSERT && r->locker < c->xmin) {
+            c->xmin = r->locker;
+        }
+    }
+}
+
 static void look_for_fresh(struct sim *s, struct cleaner *c)
 {
     int64_t gaps[WATERMARK_GAPS_MAX];
@@ -104,6 +116,7 @@ static void look_for_fresh(struct sim *s, struct cleaner *c)
     c->notified = false;
     size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_LOOK, gaps);
     c->granted = sleeper_lock(s, c);
+    take_snapshot(s, c);
     for (size_t i = 0; i < n; i++) {
         const struct row *r = row_find(s, gaps[i]);
         if (r && r->now.state == ROW_TASK) {
@@ -119,20 +132,25 @@ static void look_for_fresh(struct sim *s, struct cleaner *c)
 
 static void take_fresh(struct sim *s, struct cleaner *c)
 {
-    bool found = false, delayed = false;
+    enum pace_news news = PACE_NOTHING;
+    bool delayed = false;
     int64_t now_ms = cleaner_ms(s, c);
+    if (c->n_rows > 0) {
+        watermark_snapshot(&c->watermark, c->xmin, c->xmax);
+    }
     for (size_t i = 0; i < c->n_rows; i++) {
         const struct row *r = row_find(s, c->rows[i]);
         if (!watermark_see(&c->watermark, r->id, now_ms)) {
             continue;
         }
-        found = c->seen[r->id] = true;
+        c->seen[r->id] = true;
+        news = r->now.announced && news != PACE_ROWS ? PACE_ANNOUNCED : PACE_ROWS;
         delayed = delayed || r->now.delayed;
         if (!r->now.announced && !r->now.delayed && row_is_ready(s, r)) {
             publish(s, r);
         }
     }
-    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, found, false, now_ms);
+    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, news, false, now_ms);
     if (delayed) {
         hurry(s, c, CHORE_DUE);
     }
