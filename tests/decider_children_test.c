@@ -31,6 +31,20 @@ static void test_timeout_terms_then_kills_then_charges(void **state)
     decider_free(d);
 }
 
+/* What is claimed ahead of tasks that do not end would only wait, and keep others from it. */
+static void test_nothing_is_claimed_ahead_of_long_tasks(void **state)
+{
+    (void)state;
+    struct decider *d = running(pool_mode, claimed(5, "a"));
+    d->rate_per_ms = 1; /* until now a task ended each millisecond */
+    d->rate_from_ms = 2000;
+    (void)decide(d, 2000 + RATE_STALE_MS - 1);
+    assert_int_equal(plan_capacity(d), AHEAD_MS);
+    (void)decide(d, 2000 + RATE_STALE_MS);
+    assert_int_equal(plan_capacity(d), 0);
+    decider_free(d);
+}
+
 static void test_a_dead_pool_child_charges_the_oldest_only(void **state)
 {
     (void)state;
@@ -461,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timeout_terms_then_kills_then_charges),
+        cmocka_unit_test(test_nothing_is_claimed_ahead_of_long_tasks),
         cmocka_unit_test(test_a_dead_pool_child_charges_the_oldest_only),
         cmocka_unit_test(test_a_handler_that_cannot_start_rests),
         cmocka_unit_test(test_drain_lets_run_and_gives_back_the_rest),

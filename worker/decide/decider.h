@@ -24,6 +24,8 @@ enum {
     HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
     CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim; claim.sql and the looks say the same */
     AHEAD_MS = 50,              /* claim what will start within so long */
+    RATE_MS = 100,              /* over how long the rate is counted at which tasks end */
+    RATE_STALE_MS = 1000,       /* no task ended for so long: there is no such rate */
     AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
     LOOK_EVERY_MS = 1000,       /* the ordered claim, when nothing else calls for it */
     LOOK_JITTER_MS = 250,

@@ -151,16 +151,22 @@ bool slots_is_full(const struct decider *d, int slot)
     return s->state != SLOT_EMPTY && d->handlers[s->handler].reply_bytes >= decider_bytes_share(d);
 }
 
+/* How many tasks ended since the last time, per millisecond. */
+static void take_rate(struct decider *d, int64_t now_ms)
+{
+    d->rate_per_ms = (double)d->rate_count / (double)(now_ms - d->rate_from_ms);
+    d->rate_from_ms = now_ms;
+    d->rate_count = 0;
+}
+
 static void count_ended(struct decider *d, const struct claim *c, int64_t now_ms)
 {
     int64_t took_us = (now_ms - c->since_ms) * 1000 /
                       (d->slots[c->slot].n_given > 0 ? d->slots[c->slot].n_given : 1);
     d->ewma_us += (took_us - d->ewma_us) / 16;
     d->rate_count++;
-    if (now_ms - d->rate_from_ms >= 100) {
-        d->rate_per_ms = (double)d->rate_count / (double)(now_ms - d->rate_from_ms);
-        d->rate_from_ms = now_ms;
-        d->rate_count = 0;
+    if (now_ms - d->rate_from_ms >= RATE_MS) {
+        take_rate(d, now_ms);
     }
 }
 
@@ -495,6 +501,10 @@ void slots_decide(struct decider *d, int64_t now_ms)
     }
     if (now_ms >= d->attention_ms) {
         check_given(d, now_ms);
+    }
+    /* tasks that have become long: what is claimed ahead of them would only wait */
+    if (now_ms - d->rate_from_ms >= RATE_STALE_MS) {
+        take_rate(d, now_ms);
     }
     int first = longest_waiting(d);
     for (int i = 0; i < d->n_handlers; i++) {
