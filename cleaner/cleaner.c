@@ -109,7 +109,7 @@ static void cleaner_loop(struct cleaner *c)
 static void once_check_broker(struct cleaner *c)
 {
     struct fault f = {.code = FAULT_NONE};
-    if (!amqp_declare(c->amqp_url, NULL, 0, &f)) {
+    if (!amqp_declare(c->amqp_url, c->queue_type, NULL, 0, &f)) {
         log_fault(LOG_ERROR, "broker_down", &f);
         c->exit_code = fault_exit_code(&f);
         publisher_close(c->publisher, 0);
@@ -122,7 +122,7 @@ static bool publisher_start(struct cleaner *c, struct fault *f)
     const struct publisher_settings settings = {.url = c->amqp_url,
                                                 .name = "tenon cleaner",
                                                 .window = c->window,
-                                                .declare = true};
+                                                .declare = c->queue_type};
     return strcmp(c->amqp_url, "none") == 0 || publisher_open(&settings, &c->publisher, f);
 }
 
@@ -131,6 +131,7 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->database_url = option_text(o, OPTION_DATABASE_URL);
     c->amqp_url = option_text(o, OPTION_AMQP_URL);
     c->amqp_url = c->amqp_url ? c->amqp_url : "none";
+    c->queue_type = option_text(o, OPTION_QUEUE_TYPE);
     c->window = option_int(o, OPTION_WINDOW);
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;

@@ -40,7 +40,7 @@ struct queue_table;
 
 struct cleaner {
     const char *database_url; /* borrowed from the options */
-    const char *amqp_url;
+    const char *amqp_url, *queue_type;
     int64_t window;
     bool once;
 

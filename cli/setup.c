@@ -17,6 +17,7 @@ struct setup {
     const char *role;     /* NULL = none */
     const char *amqp_url; /* NULL = RabbitMQ is left alone */
     struct amqp_url url;  /* the same, taken apart */
+    const char *queue_type;
     struct db *db;
     struct migration_plan plan;
     char **queues; /* to declare */
@@ -111,8 +112,8 @@ static bool set_up_database(struct setup *s, const struct options *o, struct fau
 static void set_up_broker(struct setup *s)
 {
     if (s->amqp_url && !s->dry_run) {
-        s->declared = amqp_declare(s->amqp_url, (const char *const *)s->queues, s->n_queues,
-                                   &s->broker_fault);
+        s->declared = amqp_declare(s->amqp_url, s->queue_type, (const char *const *)s->queues,
+                                   s->n_queues, &s->broker_fault);
     }
 }
 
@@ -243,6 +244,7 @@ int setup_main(const struct options *o)
     const char *url = option_text(o, OPTION_AMQP_URL);
     struct setup s = {.dry_run = option_flag(o, OPTION_DRY_RUN),
                       .role = option_text(o, OPTION_GRANT_PRODUCER),
+                      .queue_type = option_text(o, OPTION_QUEUE_TYPE),
                       .amqp_url = url && strcmp(url, "none") != 0 ? url : NULL};
     if (url_read(&s, &f) && set_up_database(&s, o, &f)) {
         set_up_broker(&s);

@@ -58,3 +58,24 @@ int64_t confirms_take(struct confirms *c, uint64_t tag, bool multiple)
     c->open -= n;
     return n;
 }
+
+void refusals_note(struct refusals *r, int64_t now_ms)
+{
+    if (r->last_ms == 0 || now_ms - r->last_ms > REFUSALS_QUIET_MS) {
+        /* a channel that was good for longer than the last pause ends the doubling */
+        bool good = now_ms - r->last_ms > r->patience_ms + REFUSALS_QUIET_MS;
+        r->patience_ms = good || r->patience_ms == 0 ? REFUSALS_MS_MIN : r->patience_ms;
+        r->first_ms = now_ms;
+    }
+    r->last_ms = now_ms;
+}
+
+bool refusals_too_long(struct refusals *r)
+{
+    if (r->last_ms == 0 || r->last_ms - r->first_ms < r->patience_ms) {
+        return false;
+    }
+    r->first_ms = r->last_ms;
+    r->patience_ms = r->patience_ms < REFUSALS_MS_MAX / 2 ? 2 * r->patience_ms : REFUSALS_MS_MAX;
+    return true;
+}

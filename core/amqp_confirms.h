@@ -23,4 +23,23 @@ void confirms_sent(struct confirms *c); /* one more publish; not when full */
  * publishes this is the first answer; 0 for a tag that was never sent. */
 int64_t confirms_take(struct confirms *c, uint64_t tag, bool multiple);
 
+/* Refusals (basic.nack) that do not stop. A quorum queue may refuse for ever what comes through a
+ * channel that was opened while the queue had no leader (RabbitMQ 3.10), and only a new channel
+ * helps. A full queue refuses as well and no channel helps, so each is given twice the time. */
+enum {
+    REFUSALS_QUIET_MS = 1000, /* without one for so long: they stopped */
+    REFUSALS_MS_MIN = 1000,
+    REFUSALS_MS_MAX = 60000,
+};
+
+struct refusals {
+    int64_t first_ms, last_ms; /* of those that do not stop; 0 = never */
+    int64_t patience_ms;       /* 0 = REFUSALS_MS_MIN */
+};
+
+void refusals_note(struct refusals *r, int64_t now_ms);
+
+/* They went on for too long; what follows is about the next channel. */
+bool refusals_too_long(struct refusals *r);
+
 #endif

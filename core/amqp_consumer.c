@@ -248,18 +248,22 @@ static bool consume_due(struct consumer *c, struct fault *f)
     return true;
 }
 
+/* false: the link is broken. */
+static bool cancel(struct consumer *c, size_t i, struct fault *f)
+{
+    char tag[TAG_BYTES];
+    tag_of(c, i, tag);
+    c->feeds[i].consuming = false;
+    (void)amqp_basic_cancel(link_conn(c->link), DELIVERIES, link_bytes(tag));
+    return link_answer(c->link, DELIVERIES, "could not cancel a consumer", f) ||
+           (!link_is_broken(c->link) && begin_epoch_again(c, f));
+}
+
 static bool cancel_all(struct consumer *c, struct fault *f)
 {
     for (size_t i = 0; i < c->n_feeds; i++) {
-        char tag[TAG_BYTES];
-        if (!c->feeds[i].consuming) {
-            continue;
-        }
-        tag_of(c, i, tag);
-        c->feeds[i].consuming = false;
-        (void)amqp_basic_cancel(link_conn(c->link), DELIVERIES, link_bytes(tag));
-        if (!link_answer(c->link, DELIVERIES, "could not cancel a consumer", f)) {
-            return !link_is_broken(c->link) && begin_epoch_again(c, f);
+        if (c->feeds[i].consuming && !cancel(c, i, f)) {
+            return false;
         }
     }
     return true;
@@ -351,8 +355,12 @@ static bool take_frame(struct consumer *c, const amqp_frame_t *frame, struct fau
                                                                          : 0;
     if (method == AMQP_CHANNEL_CLOSE_METHOD) {
         (void)link_channel_closed(c->link, frame, f);
-        if (link_is_broken(c->link) || frame->channel == DELIVERIES) {
-            return !link_is_broken(c->link) && begin_epoch_again(c, f);
+        if (link_is_broken(c->link)) {
+            return false;
+        }
+        if (frame->channel == DELIVERIES) {
+            tell_down(c, f->text);
+            return begin_epoch_again(c, f);
         }
         fault_clear(f);
         return link_channel_open(c->link, QUESTIONS, f);
@@ -388,7 +396,9 @@ static bool take_frames(struct consumer *c, struct fault *f)
 /* --- the watchdog ----------------------------------------------------------------------------- */
 
 /* A queue that was deleted and made again while the server forgot to say so has no consumer; one
- * that holds messages while everything delivered is acked, look after look, delivers no more. */
+ * that holds messages while everything delivered is acked, look after look, delivers no more. A
+ * quorum queue without a leader says that it has no consumer, though it has ours: end that one, or
+ * there are two. */
 static bool watch(struct consumer *c, struct fault *f)
 {
     bool waiting = false;
@@ -407,8 +417,11 @@ static bool watch(struct consumer *c, struct fault *f)
             fault_clear(f);
             consumers = 0;
         }
-        if (consumers == 0) {
-            feed->consuming = feed->known = false;
+        if (consumers == 0 && feed->consuming) {
+            if (!cancel(c, i, f)) {
+                return false;
+            }
+            feed->known = false;
             feed->due_ms = now;
         }
         waiting = waiting || ready > 0;

@@ -24,7 +24,8 @@ struct consumer;
 /* UP comes with every new epoch: after a connect, after consumer_prefetch(c, 0), and when the
  * server closed the channel. Ids of older epochs that were not acked come again. DOWN comes when
  * the link is lost or cannot be made, and again only when the reason is another; also, before the
- * next UP, when RabbitMQ refuses a queue: the others are served, and it is tried again. */
+ * next UP, when RabbitMQ closed the channel, or refuses a queue: the others are served, and it is
+ * tried again. */
 struct consumer_event {
     enum { CONSUMER_UP, CONSUMER_DOWN, CONSUMER_WAKEUPS } type;
     int64_t epoch;      /* counts channels; UP and WAKEUPS */

@@ -225,27 +225,29 @@ static bool login(struct link *l, const struct amqp_url *url, const char *name, 
            fault_set(f, FAULT_CONFIG, "RabbitMQ turned heartbeats off; they are needed");
 }
 
-static bool connect_to(struct link *l, const struct amqp_url *url, struct fault *f)
+static bool connect_to(struct link *l, const struct amqp_url *url, int nth, struct fault *f)
 {
+    const struct amqp_host *host = &url->hosts[nth];
     struct timeval limit = {.tv_sec = LINK_CONNECT_LIMIT_S};
     struct timeval answer = {.tv_sec = LINK_ANSWER_LIMIT_S};
     amqp_socket_t *socket = NULL;
     if (!url->tls) {
         socket = amqp_tcp_socket_new(l->conn);
-    } else if (!tls_socket(l->conn, url->host, l->tls_why, &socket, f)) {
+    } else if (!tls_socket(l->conn, host->name, l->tls_why, &socket, f)) {
         return false;
     }
     if (!socket || amqp_set_handshake_timeout(l->conn, &answer) != AMQP_STATUS_OK ||
         amqp_set_rpc_timeout(l->conn, &answer) != AMQP_STATUS_OK) {
         return fault_memory(f);
     }
-    int status = amqp_socket_open_noblock(socket, url->host, url->port, &limit);
+    int status = amqp_socket_open_noblock(socket, host->name, host->port, &limit);
     return status == AMQP_STATUS_OK || fault_of_status(l, status, "could not connect", f);
 }
 
-static bool open_all(struct link *l, const struct amqp_url *url, const char *name, struct fault *f)
+static bool open_all(struct link *l, const struct amqp_url *url, int nth, const char *name,
+                     struct fault *f)
 {
-    if (!connect_to(l, url, f)) {
+    if (!connect_to(l, url, nth, f)) {
         return false;
     }
     tune_socket(link_fd(l));
@@ -255,6 +257,28 @@ static bool open_all(struct link *l, const struct amqp_url *url, const char *nam
     return login(l, url, name, f);
 }
 
+static bool open_host(const struct amqp_url *url, int nth, const char *name, struct socket_cut *cut,
+                      struct link **ret, struct fault *f)
+{
+    struct link *l = calloc(1, sizeof *l);
+    amqp_connection_state_t conn = l ? amqp_new_connection() : NULL;
+    if (!conn) {
+        free(l);
+        return fault_memory(f);
+    }
+    l->conn = conn;
+    l->cut = cut;
+    amqp_url_where(url, nth, l->where, sizeof l->where);
+    if (!open_all(l, url, nth, name, f)) {
+        (void)fault_add(f, "RabbitMQ at %s", l->where);
+        link_close(l, 0);
+        return false;
+    }
+    *ret = l;
+    return true;
+}
+
+/* Any fault may be that of one node, a refused login too: a node that is just starting refuses. */
 bool link_open(const char *url, const char *name, struct socket_cut *cut, struct link **ret,
                struct fault *f)
 {
@@ -262,25 +286,16 @@ bool link_open(const char *url, const char *name, struct socket_cut *cut, struct
     if (!amqp_url_parse(url, &parts, f)) {
         return false;
     }
-    struct link *l = calloc(1, sizeof *l);
-    amqp_connection_state_t conn = l ? amqp_new_connection() : NULL;
-    if (!conn) {
-        free(l);
-        amqp_url_clear(&parts);
-        return fault_memory(f);
+    bool ok = false;
+    for (int i = 0; !ok && i < parts.n_hosts; i++) {
+        fault_clear(f);
+        ok = open_host(&parts, i, name, cut, ret, f);
     }
-    l->conn = conn;
-    l->cut = cut;
-    amqp_url_mask(url, l->where, sizeof l->where);
-    bool ok = open_all(l, &parts, name, f);
+    if (!ok && parts.n_hosts > 1) {
+        (void)fault_add(f, "none of %d hosts lets us in, here the last", parts.n_hosts);
+    }
     amqp_url_clear(&parts);
-    if (!ok) {
-        (void)fault_add(f, "RabbitMQ at %s", l->where);
-        link_close(l, 0);
-        return false;
-    }
-    *ret = l;
-    return true;
+    return ok;
 }
 
 /* --- closing ---------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@ enum {
 
 struct link;
 
-/* Connect and log in.
+/* Connect and log in: to the first host of the URL, in its order, that lets us in.
  *   name    shown in RabbitMQ's list of connections
  *   cut     where another thread finds the socket; NULL = nobody does
  *   false   RETRY: not reachable; CONFIG: the URL, the login, the virtual host, the certificate */

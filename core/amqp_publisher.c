@@ -86,6 +86,7 @@ static void destroy(void *owner)
     free(p->ring);
     free(p->url);
     free(p->name);
+    free(p->declare);
     free(p);
 }
 
@@ -115,12 +116,13 @@ bool publisher_open(const struct publisher_settings *settings, struct publisher 
     }
     init_locks(p);
     p->window = settings->window > 0 ? settings->window : PUBLISHER_WINDOW_IDS;
-    p->declare = settings->declare;
     p->url = strdup(settings->url);
     p->name = strdup(settings->name);
+    p->declare = settings->declare ? strdup(settings->declare) : NULL;
     p->ring = calloc(PUBLISHER_PENDING_MAX, sizeof *p->ring);
     confirms_reset(&p->confirms);
-    bool ok = (p->url && p->name && p->ring) || fault_memory(f);
+    bool ok = (p->url && p->name && p->ring && !p->declare == !settings->declare) ||
+              fault_memory(f);
     if (!ok || !amqp_thread_start(&p->thread, publisher_run, destroy, p, f)) {
         destroy(p);
         return false;

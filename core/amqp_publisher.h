@@ -29,7 +29,9 @@ struct publisher_settings {
     const char *url;  /* amqp:// or amqps://; copied */
     const char *name; /* shown in RabbitMQ's list of connections; copied */
     int64_t window;   /* ids a queue may hold; 0 = PUBLISHER_WINDOW_IDS */
-    bool declare; /* declare exchange, queues and bindings (setup, cleaner); else only publish */
+    /* Declare exchange, queues of this type ("classic", "quorum") and bindings, for the cleaner;
+     * NULL = only publish. Copied. */
+    const char *declare;
 };
 
 struct publisher_stats {
@@ -72,8 +74,10 @@ void publisher_close(struct publisher *p, int64_t limit_ms);
  * whose state at the fork nobody knows, is left where it is. */
 void publisher_abandon(struct publisher *p);
 
-/* Declare the exchange, and for each queue `tenon.<queue>` and its binding, now, with time limits;
- * for tenon setup. false: RETRY the broker is away; CONFIG not allowed, or declared otherwise. */
-MUST_CHECK bool amqp_declare(const char *url, const char *const *queues, size_t n, struct fault *f);
+/* Declare the exchange, and for each queue `tenon.<queue>` of this type and its binding, now, with
+ * time limits; for tenon setup. false: RETRY the broker is away; CONFIG not allowed, or declared
+ * otherwise. */
+MUST_CHECK bool amqp_declare(const char *url, const char *type, const char *const *queues, size_t n,
+                             struct fault *f);
 
 #endif

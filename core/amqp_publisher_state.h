@@ -14,9 +14,8 @@ struct wakeup {
 
 struct publisher {
     struct amqp_thread thread;
-    char *url, *name;
+    char *url, *name, *declare;
     int64_t window;
-    bool declare;
 
     /* The lock guards what stands from here to the mark. */
     pthread_mutex_t lock;
@@ -37,6 +36,7 @@ struct publisher {
     int failures;
     int64_t connect_due_ms, up_since_ms;
     struct confirms confirms;
+    struct refusals refusals;
     int64_t confirm_progress_ms;
     struct route *asking; /* whose depth is being asked for */
     int64_t asked_ms;

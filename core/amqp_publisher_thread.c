@@ -97,6 +97,9 @@ static void take_confirm(struct publisher *p, uint64_t tag, bool multiple, bool 
     if (n > 0) {
         p->confirm_progress_ms = now_ms();
     }
+    if (n > 0 && !good) {
+        refusals_note(&p->refusals, now_ms());
+    }
     (void)pthread_mutex_lock(&p->lock);
     *(good ? &p->stats.confirmed : &p->stats.unconfirmed) += n;
     publisher_signal(p);
@@ -225,7 +228,7 @@ static bool declare_queues(struct publisher *p, struct fault *f)
 {
     struct route *r;
     while (!link_is_blocked(p->link) && (r = next_to_declare(p))) {
-        bool ok = topology_declare_queue(p->link, DECLARATIONS, r->queue, f);
+        bool ok = topology_declare_queue(p->link, DECLARATIONS, r->queue, p->declare, f);
         if (!ok && link_is_broken(p->link)) {
             return false;
         }
@@ -354,6 +357,9 @@ static bool publish_burst(struct publisher *p, struct fault *f)
 
 static bool check_confirms(struct publisher *p, struct fault *f)
 {
+    if (refusals_too_long(&p->refusals)) {
+        return fault_set(f, FAULT_RETRY, "RabbitMQ refuses what is published");
+    }
     return p->confirms.open == 0 || now_ms() - p->confirm_progress_ms < CONFIRM_LIMIT_MS ||
            fault_set(f, FAULT_RETRY, "RabbitMQ confirmed nothing for %d ms", CONFIRM_LIMIT_MS);
 }

@@ -35,14 +35,14 @@ bool topology_declare_exchange(struct link *l, amqp_channel_t channel, struct fa
 }
 
 bool topology_declare_queue(struct link *l, amqp_channel_t channel, const char *queue,
-                            struct fault *f)
+                            const char *type, struct fault *f)
 {
     char name[TOPOLOGY_NAME_BYTES], doing[LINK_TEXT_BYTES];
     topology_name(queue, name);
-    amqp_table_entry_t type = {.key = link_bytes("x-queue-type")};
-    type.value.kind = AMQP_FIELD_KIND_UTF8;
-    type.value.value.bytes = link_bytes("classic");
-    amqp_table_t arguments = {.num_entries = 1, .entries = &type};
+    amqp_table_entry_t argument = {.key = link_bytes("x-queue-type")};
+    argument.value.kind = AMQP_FIELD_KIND_UTF8;
+    argument.value.value.bytes = link_bytes(type);
+    amqp_table_t arguments = {.num_entries = 1, .entries = &argument};
     (void)snprintf(doing, sizeof doing, "could not declare the queue %s", name);
     (void)amqp_queue_declare(link_conn(l), channel, link_bytes(name), 0, 1, 0, 0, arguments);
     if (!answer(l, channel, doing, f)) {
@@ -73,7 +73,8 @@ bool topology_look(struct link *l, amqp_channel_t channel, const char *queue, in
     return true;
 }
 
-bool amqp_declare(const char *url, const char *const *queues, size_t n, struct fault *f)
+bool amqp_declare(const char *url, const char *type, const char *const *queues, size_t n,
+                  struct fault *f)
 {
     struct link *l = NULL;
     if (!link_open(url, "tenon setup", NULL, &l, f)) {
@@ -81,7 +82,7 @@ bool amqp_declare(const char *url, const char *const *queues, size_t n, struct f
     }
     bool ok = link_channel_open(l, 1, f) && topology_declare_exchange(l, 1, f);
     for (size_t i = 0; ok && i < n; i++) {
-        ok = topology_declare_queue(l, 1, queues[i], f);
+        ok = topology_declare_queue(l, 1, queues[i], type, f);
         link_release(l);
     }
     link_close(l, AMQP_THREAD_PATIENCE_MS);

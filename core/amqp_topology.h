@@ -1,6 +1,6 @@
 /* The exchange, the queues and their bindings in RabbitMQ: exchange `tenon` (direct, durable),
- * queue `tenon.<queue>` (durable, classic), routing key = the queue's name. Everything tunable is
- * left to policies. Only core/amqp_*.c use this. */
+ * queue `tenon.<queue>` (durable, classic or quorum), routing key = the queue's name. Everything
+ * tunable is left to policies. Only core/amqp_*.c use this. */
 #ifndef TENON_CORE_AMQP_TOPOLOGY_H
 #define TENON_CORE_AMQP_TOPOLOGY_H
 
@@ -20,9 +20,10 @@ void topology_name(const char *queue, char name[TOPOLOGY_NAME_BYTES]);
  * fault CONFIG means that RabbitMQ refused, and link_code() why: 404 missing, 403 not allowed. */
 MUST_CHECK bool topology_declare_exchange(struct link *l, amqp_channel_t channel, struct fault *f);
 
-/* A queue that exists with another type or other arguments is bound as it is. */
+/* A queue that exists with another type or other arguments is bound as it is.
+ *   type   "classic" or "quorum" */
 MUST_CHECK bool topology_declare_queue(struct link *l, amqp_channel_t channel, const char *queue,
-                                       struct fault *f);
+                                       const char *type, struct fault *f);
 
 /* How many messages are ready in the queue, and how many consumers it has. */
 MUST_CHECK bool topology_look(struct link *l, amqp_channel_t channel, const char *queue,

@@ -1,11 +1,66 @@
 #include "core/amqp_url.h"
 
+#include "core/buf.h"
+
 #include <amqp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char form[] = "amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://...";
+enum { WHERE_BYTES_MAX = 4096 };
+
+static const char form[] = "amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://..., where "
+                           "HOST:PORT,HOST:PORT are several hosts of one cluster";
+
+/* Where the hosts begin: behind the user. They end where the virtual host begins. */
+static const char *hosts_of(const char *url)
+{
+    const char *scheme = strstr(url, "://");
+    const char *from = scheme ? scheme + 3 : url;
+    const char *at = memchr(from, '@', strcspn(from, "/"));
+    return at ? at + 1 : from;
+}
+
+/* The library knows URLs of one host. `text` gets the one with this host alone, and `info` points
+ * into it. */
+static bool parse_one(const char *url, const char *host, int len, char *text, size_t size,
+                      struct amqp_connection_info *info)
+{
+    const char *hosts = hosts_of(url);
+    (void)snprintf(text, size, "%.*s%.*s%s", (int)(hosts - url), url, len, host,
+                   hosts + strcspn(hosts, "/"));
+    amqp_default_connection_info(info);
+    return amqp_parse_url(text, info) == AMQP_STATUS_OK && info->port >= 1 && info->port <= 65535;
+}
+
+static void take_one(struct amqp_url *ret, const struct amqp_connection_info *info)
+{
+    ret->hosts[ret->n_hosts++] = (struct amqp_host){info->host, info->port};
+    ret->user = info->user;
+    ret->password = info->password;
+    ret->vhost = *info->vhost ? info->vhost : "/";
+    ret->tls = info->ssl != 0;
+}
+
+/* ret->text has room for a URL of each host. */
+static bool parse_all(const char *url, size_t size, struct amqp_url *ret)
+{
+    const char *host = hosts_of(url);
+    bool several = host[strcspn(host, ",/")] == ',';
+    for (;; host++) {
+        struct amqp_connection_info info;
+        int len = (int)strcspn(host, ",/");
+        if (ret->n_hosts == AMQP_URL_HOSTS_MAX || (several && len == 0) ||
+            !parse_one(url, host, len, ret->text + (size_t)ret->n_hosts * size, size, &info)) {
+            return false;
+        }
+        take_one(ret, &info);
+        host += len;
+        if (*host != ',') {
+            return true;
+        }
+    }
+}
 
 bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f)
 {
@@ -17,24 +72,18 @@ bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f)
                          "the AMQP URL has parameters after a \"?\", and none are known; "
                          "a question mark itself is written %%3f");
     }
-    struct amqp_connection_info info;
-    amqp_default_connection_info(&info);
-    char *text = strdup(url);
-    if (!text) {
+    size_t size = strlen(url) + 1;
+    *ret = (struct amqp_url){.text = calloc(AMQP_URL_HOSTS_MAX, size),
+                             .bytes = AMQP_URL_HOSTS_MAX * size};
+    if (!ret->text) {
         return fault_memory(f);
     }
-    if (amqp_parse_url(text, &info) != AMQP_STATUS_OK || info.port < 1 || info.port > 65535) {
-        free(text);
-        return fault_set(f, FAULT_CONFIG, "the AMQP URL cannot be read; it has the form %s", form);
+    if (!parse_all(url, size, ret)) {
+        amqp_url_clear(ret);
+        return fault_set(f, FAULT_CONFIG,
+                         "the AMQP URL cannot be read; it has at most %d hosts and the form %s",
+                         AMQP_URL_HOSTS_MAX, form);
     }
-    *ret = (struct amqp_url){.text = text,
-                             .bytes = strlen(url),
-                             .host = info.host,
-                             .user = info.user,
-                             .password = info.password,
-                             .vhost = *info.vhost ? info.vhost : "/",
-                             .port = info.port,
-                             .tls = info.ssl != 0};
     return true;
 }
 
@@ -47,6 +96,27 @@ void amqp_url_clear(struct amqp_url *url)
     *url = (struct amqp_url){0};
 }
 
+/* The hosts from the nth to before `end`, and what goes for all of them. */
+static void put_where(const struct amqp_url *url, int nth, int end, char *text, size_t size)
+{
+    struct buf b;
+    buf_init(&b, WHERE_BYTES_MAX);
+    for (int i = nth; i < end; i++) {
+        buf_printf(&b, "%s%s", i == nth ? "host=" : ",", url->hosts[i].name);
+    }
+    for (int i = nth; i < end; i++) {
+        buf_printf(&b, "%s%d", i == nth ? " port=" : ",", url->hosts[i].port);
+    }
+    buf_printf(&b, " vhost=%s user=%s%s", url->vhost, url->user, url->tls ? " tls=yes" : "");
+    (void)snprintf(text, size, "%s", buf_text(&b));
+    buf_clear(&b);
+}
+
+void amqp_url_where(const struct amqp_url *url, int nth, char *text, size_t size)
+{
+    put_where(url, nth, nth + 1, text, size);
+}
+
 void amqp_url_mask(const char *url, char *text, size_t size)
 {
     struct amqp_url parts = {0};
@@ -55,7 +125,6 @@ void amqp_url_mask(const char *url, char *text, size_t size)
         (void)snprintf(text, size, "(not an AMQP URL)");
         return;
     }
-    (void)snprintf(text, size, "host=%s port=%d vhost=%s user=%s%s", parts.host, parts.port,
-                   parts.vhost, parts.user, parts.tls ? " tls=yes" : "");
+    put_where(&parts, 0, parts.n_hosts, text, size);
     amqp_url_clear(&parts);
 }

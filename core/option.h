@@ -49,6 +49,7 @@ enum option_id {
     OPTION_RUN_ONE,        /* worker; a kind; the argument is the payload's file */
     OPTION_ONCE,           /* cleaner; flag */
     OPTION_WINDOW,         /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
+    OPTION_QUEUE_TYPE,     /* setup, cleaner; classic quorum */
     OPTION_COUNT
 };
 

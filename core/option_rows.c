@@ -35,8 +35,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
      .required = NEEDS_BROKER,
      .fits = fits_amqp_url,
      .allowed = "an amqp:// or amqps:// URL, or none",
-     .text = "The RabbitMQ broker; `none` works without one, more slowly. On the command line a "
-             "password can be seen in `ps`."},
+     .text = "The RabbitMQ broker; `none` works without one, more slowly. Hosts of a cluster stand "
+             "beside each other, `amqp://user:word@a:5672,b:5672/vhost`, and are tried in this "
+             "order. On the command line a password can be seen in `ps`."},
     {.id = OPTION_LOG_LEVEL,
      .name = "log-level",
      .type = OPTION_TYPE_CHOICE,
@@ -229,4 +230,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
      .max = 1000000,
      .unit = "ids",
      .text = "How many wake-ups RabbitMQ may hold for a queue."},
+    {.id = OPTION_QUEUE_TYPE,
+     .name = "queue-type",
+     .type = OPTION_TYPE_CHOICE,
+     .commands = COMMAND_SETUP | COMMAND_CLEANER,
+     .arg = "TYPE",
+     .def = "classic",
+     .choices = "classic quorum",
+     .text = "The type of RabbitMQ queues that are declared; those that exist stay what they are."},
 };

@@ -37,7 +37,9 @@ static void test_a_publisher_outlives_an_alarm(void **state)
     struct fault f = {0};
     struct publisher_stats stats;
     struct publisher *p = NULL;
-    struct publisher_settings settings = {.url = fx->amqp_url, .name = "test", .declare = true};
+    struct publisher_settings settings = {.url = fx->amqp_url,
+                                          .name = "test",
+                                          .declare = "classic"};
     assert_ok(publisher_open(&settings, &p, &f), &f);
     assert_true(publisher_offer(p, "default", 1));
     assert_true(publisher_flush(p, LIMIT_MS));

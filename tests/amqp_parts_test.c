@@ -122,6 +122,30 @@ static void test_confirms_around(void **state)
     assert_int_equal(answered, 5 * CONFIRMS_MAX);
 }
 
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct refusals r = {0};
+    assert_false(refusals_too_long(&r));
+    refusals_note(&r, 100);
+    assert_false(refusals_too_long(&r));
+    refusals_note(&r, 100 + REFUSALS_QUIET_MS + 1); /* another, and not the same ones */
+    assert_false(refusals_too_long(&r));
+    for (int64_t now = 10000, limit = REFUSALS_MS_MIN; limit <= REFUSALS_MS_MAX; limit *= 2) {
+        int64_t begun = now;
+        for (; !refusals_too_long(&r); now += 500) {
+            refusals_note(&r, now);
+        }
+        assert_in_range(now - begun, limit, limit + 1000);
+    }
+    /* once they have stopped for long enough, the next ones are met with the first patience */
+    refusals_note(&r, 1000000);
+    refusals_note(&r, 1000500);
+    assert_false(refusals_too_long(&r));
+    refusals_note(&r, 1000000 + REFUSALS_MS_MIN);
+    assert_true(refusals_too_long(&r));
+}
+
 static void test_route(void **state)
 {
     (void)state;
@@ -185,21 +209,40 @@ static void test_urls(void **state)
     struct fault f = {0};
     struct amqp_url url = {0};
     assert_ok(amqp_url_parse("amqp://ann:s%2fcret@mq.example:1234/a%2fb", &url, &f), &f);
-    assert_string_equal(url.host, "mq.example");
+    assert_string_equal(url.hosts[0].name, "mq.example");
     assert_string_equal(url.user, "ann");
     assert_string_equal(url.password, "s/cret");
     assert_string_equal(url.vhost, "a/b");
-    assert_int_equal(url.port, 1234);
+    assert_int_equal(url.hosts[0].port, 1234);
     assert_false(url.tls);
     amqp_url_clear(&url);
     assert_ok(amqp_url_parse("amqps://[::1]", &url, &f), &f);
-    assert_string_equal(url.host, "::1");
+    assert_string_equal(url.hosts[0].name, "::1");
     assert_string_equal(url.vhost, "/");
-    assert_int_equal(url.port, 5671);
+    assert_int_equal(url.hosts[0].port, 5671);
     assert_true(url.tls);
     amqp_url_clear(&url);
     assert_ok(amqp_url_parse("amqp://localhost/", &url, &f), &f);
     assert_string_equal(url.vhost, "/");
+    amqp_url_clear(&url);
+}
+
+static void test_urls_of_several_hosts(void **state)
+{
+    (void)state;
+    struct fault f = {0};
+    struct amqp_url url = {0};
+    assert_ok(amqp_url_parse("amqp://ann:a,b@mq1:1,[::1],mq3:3/v,w", &url, &f), &f);
+    assert_int_equal(url.n_hosts, 3);
+    assert_string_equal(url.hosts[0].name, "mq1");
+    assert_int_equal(url.hosts[0].port, 1);
+    assert_string_equal(url.hosts[1].name, "::1");
+    assert_int_equal(url.hosts[1].port, 5672);
+    assert_string_equal(url.hosts[2].name, "mq3");
+    assert_int_equal(url.hosts[2].port, 3);
+    assert_string_equal(url.user, "ann");
+    assert_string_equal(url.password, "a,b");
+    assert_string_equal(url.vhost, "v,w");
     amqp_url_clear(&url);
 }
 
@@ -213,7 +256,12 @@ static void test_bad_urls(void **state)
                                         "amqp://ann:s3cret@h:99999/v",
                                         "amqp://ann:s3cret@h:x/v",
                                         "amqp://ann:s3%zzcret@h/v",
-                                        "amqp://ann:s3cret@h/v?heartbeat=1"};
+                                        "amqp://ann:s3cret@h/v?heartbeat=1",
+                                        "amqp://ann:s3cret@h,,i/v",
+                                        "amqp://ann:s3cret@h,/v",
+                                        "amqp://ann:s3cret@,h/v",
+                                        "amqp://ann:s3cret@h,i:x/v",
+                                        "amqp://ann:s3cret@a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/v"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct fault f = {0};
         struct amqp_url url = {0};
@@ -235,6 +283,8 @@ static void test_mask(void **state)
     char text[200];
     amqp_url_mask("amqps://ann:secret@mq/v", text, sizeof text);
     assert_string_equal(text, "host=mq port=5671 vhost=v user=ann tls=yes");
+    amqp_url_mask("amqp://ann:secret@mq1,mq2:1/v", text, sizeof text);
+    assert_string_equal(text, "host=mq1,mq2 port=5672,1 vhost=v user=ann");
 }
 
 static void test_pauses(void **state)
@@ -251,16 +301,12 @@ static void test_pauses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_deliveries),
-        cmocka_unit_test(test_confirms),
-        cmocka_unit_test(test_confirms_around),
-        cmocka_unit_test(test_route),
-        cmocka_unit_test(test_route_shut),
-        cmocka_unit_test(test_asks_every_so_many),
-        cmocka_unit_test(test_urls),
-        cmocka_unit_test(test_bad_urls),
-        cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_ids),        cmocka_unit_test(test_deliveries),
+        cmocka_unit_test(test_confirms),   cmocka_unit_test(test_confirms_around),
+        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_route),
+        cmocka_unit_test(test_route_shut), cmocka_unit_test(test_asks_every_so_many),
+        cmocka_unit_test(test_urls),       cmocka_unit_test(test_urls_of_several_hosts),
+        cmocka_unit_test(test_bad_urls),   cmocka_unit_test(test_mask),
         cmocka_unit_test(test_pauses),
     };
     return RUN_GROUP(tests);

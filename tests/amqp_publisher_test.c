@@ -26,7 +26,7 @@ static struct publisher *publisher_to(const char *url, int64_t window, bool decl
     struct publisher_settings settings = {.url = url,
                                           .name = "test",
                                           .window = window,
-                                          .declare = declare};
+                                          .declare = declare ? "classic" : NULL};
     assert_ok(publisher_open(&settings, &p, &f), &f);
     return p;
 }
@@ -162,8 +162,8 @@ static void test_a_queue_declared_otherwise(void **state)
                              (amqp_table_t){.num_entries = 1, .entries = &lazy});
     assert_ok(link_answer(l, 1, "declare", &f), &f);
     link_close(l, 1000);
-    assert_ok(amqp_declare(fx->amqp_url, one, 1, &f), &f);
-    assert_ok(amqp_declare(fx->amqp_url, one, 1, &f), &f); /* and again */
+    assert_ok(amqp_declare(fx->amqp_url, "classic", one, 1, &f), &f);
+    assert_ok(amqp_declare(fx->amqp_url, "classic", one, 1, &f), &f); /* and again */
     struct publisher *p = publisher_to(fx->amqp_url, 0, true);
     assert_true(publisher_offer(p, "default", 1));
     assert_true(publisher_flush(p, LIMIT_MS));
@@ -177,17 +177,17 @@ static void test_declare_says_why_not(void **state)
     struct fixture *fx = *state;
     struct fault f = {0};
     char url[600];
-    assert_false(amqp_declare("amqp://127.0.0.1:1/", one, 1, &f));
+    assert_false(amqp_declare("amqp://127.0.0.1:1/", "classic", one, 1, &f));
     assert_int_equal(f.code, FAULT_RETRY);
     fault_clear(&f);
     url_with_path(fx->amqp_url, "no-such-vhost", url, sizeof url);
-    assert_false(amqp_declare(url, one, 1, &f));
+    assert_false(amqp_declare(url, "classic", one, 1, &f));
     assert_int_equal(f.code, FAULT_CONFIG);
     assert_contains(f.text, "no-such-vhost");
     fault_clear(&f);
     const char *at = strchr(fx->amqp_url, '@');
     (void)snprintf(url, sizeof url, "amqp://nobody:wrong-word%s", at);
-    assert_false(amqp_declare(url, one, 1, &f));
+    assert_false(amqp_declare(url, "classic", one, 1, &f));
     assert_int_equal(f.code, FAULT_CONFIG);
     assert_contains(f.text, "ACCESS_REFUSED");
     assert_null(strstr(f.text, "wrong-word"));

@@ -16,8 +16,12 @@ int fuzz_url(const uint8_t *data, size_t size)
     bool ok = amqp_url_parse(url, &parts, &f);
     fuzz_fault(ok, &f);
     if (ok) {
-        fuzz_that(parts.port >= 1 && parts.port <= 65535, "no port");
-        fuzz_that(parts.host && parts.user && parts.password && *parts.vhost, "a part is missing");
+        fuzz_that(parts.n_hosts >= 1 && parts.n_hosts <= AMQP_URL_HOSTS_MAX, "no host");
+        for (int i = 0; i < parts.n_hosts; i++) {
+            fuzz_that(parts.hosts[i].name != NULL, "a host is missing");
+            fuzz_that(parts.hosts[i].port >= 1 && parts.hosts[i].port <= 65535, "no port");
+        }
+        fuzz_that(parts.user && parts.password && *parts.vhost, "a part is missing");
         amqp_url_clear(&parts);
     }
     amqp_url_mask(url, masked, sizeof masked);
