@@ -1,54 +1,30 @@
 /* label: fault */
 /* timeout: 200 */
 /* long: 300 */
-/* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks or forgets. A private
- * RabbitMQ; two workers, a cleaner and two producers go on through all of it, and no producer ever
- * waits for it. With TEST_LONG set it is away for a minute. */
-#include "tests/support/load.h"
+/* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks, forgets or loses its
+ * patience. A private RabbitMQ; two workers, a cleaner and two producers go on through all of it.
+ * With TEST_LONG set it is away for a minute. */
+#include "tests/support/fleet.h"
 #include "tests/support/servers.h"
-#include "tests/support/working.h"
 
 #include "core/now.h"
 
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 
-enum {
-    WORKERS = 2,
-    PER_S = 25,         /* transactions a second of each producer */
-    PRODUCER_MS = 1000, /* the longest that a transaction may take, whatever RabbitMQ does */
-    UP_MS = 15000,      /* until everything is connected again: pauses go up to 10 s */
-    CHECK_LIMIT_MS = 20000,
-    WOKEN_MS = 60, /* the median from commit to start when messages wake; else about 500 */
-    WATCH_MS = 3000,
-};
+enum { WATCH_MS = 3000, CONSUMER_TIMEOUT_MS = 2000, LONG_TASK_MS = 4000, LONG_TASKS = 4 };
 
-static struct running {
-    struct fixture *fx;
-    struct process *workers[WORKERS], *cleaner;
-    struct load load;
-} all;
+static struct fleet all;
 
 static int start_all(void **state)
 {
-    char h[256];
     void *fixture = NULL;
     server_open("rabbitmq");
     if (fixture_setup(&fixture) != 0) {
         return -1;
     }
-    struct fixture *fx = all.fx = fixture;
-    declare(fx);
-    for (int i = 0; i < WORKERS; i++) {
-        all.workers[i] = TENON(fx, "worker", "--slots", "2", "--handler",
-                               handler(h, "a=pool:exec %s 1", "pool"));
-    }
-    all.cleaner = TENON(fx, "cleaner");
-    for (int i = 0; i < WORKERS; i++) {
-        process_await_line(all.workers[i], "event=broker_up", UP_MS);
-    }
-    load_start(&all.load, fx, fx->amqp_url, PER_S);
+    declare(fixture);
+    fleet_start(&all, fixture, "classic");
     *state = &all;
     return 0;
 }
@@ -62,90 +38,17 @@ static int end_all(void **state)
     return 0;
 }
 
-/* Lines of all workers' logs. */
-static size_t lines(const char *text)
+static void await_woken(const char *fault)
 {
-    size_t n = 0;
-    for (int i = 0; i < WORKERS; i++) {
-        n += process_lines(all.workers[i], text);
-    }
-    return n;
+    fleet_await_woken(&all, fault);
 }
 
 static void check(const char *fault)
 {
-    struct load_counts counts;
-    load_check(all.fx, CHECK_LIMIT_MS, 0, &counts);
-    for (int i = 0; i < LOAD_PRODUCERS; i++) {
-        int64_t slowest_us = atomic_exchange(&all.load.shared->slowest_us[i], 0);
-        assert_in_range(slowest_us, 0, PRODUCER_MS * 1000);
-    }
-    assert_int_equal(all.load.shared->failures, 0);
-    assert_int_equal(lines("event=presence_lost"), 0);
-    assert_int_equal(process_lines(all.cleaner, "event=worker_dead"), 0);
-    for (int i = 0; i < WORKERS; i++) {
-        assert_false(process_is_gone(all.workers[i]));
-    }
-    assert_false(process_is_gone(all.cleaner));
-    print_message("%s: %lld placed, lost 0, rolled back 0, doubled 0\n", fault,
-                  (long long)counts.placed);
-}
-
-/* The median from commit to start of the last 20 tasks placed since, in ms; -1: too few. */
-static int64_t median_ms(void)
-{
-    return test_sql_int(
-        all.fx, "SELECT CASE WHEN count(*) = 20 THEN extract(epoch FROM percentile_cont(0.5) "
-                "WITHIN GROUP (ORDER BY took)) * 1000 ELSE -1 END::bigint FROM "
-                "(SELECT start_time - created_at AS took FROM tenon.finished, public.since "
-                "WHERE created_at > at ORDER BY created_at DESC LIMIT 20) t");
-}
-
-static void from_now(void)
-{
-    test_sql(all.fx, "CREATE TABLE IF NOT EXISTS public.since AS SELECT clock_timestamp() AS at;"
-                     "UPDATE public.since SET at = clock_timestamp()");
-}
-
-/* Wait until tasks start as fast as only messages make them; prints how long that took. */
-static void await_woken(const char *fault)
-{
-    int64_t start_ms = now_ms(), median = -1;
-    from_now();
-    while ((median = median_ms()) < 0 || median > WOKEN_MS) {
-        if (now_ms() > start_ms + UP_MS) {
-            fail_msg("half of the tasks start only after %lld ms", (long long)median);
-        }
-        (void)poll(NULL, 0, 20);
-    }
-    print_message("%s: messages wake workers again after %lld ms, half within %lld\n", fault,
-                  (long long)(now_ms() - start_ms), (long long)median);
-}
-
-static void await_lines(const char *text, size_t n)
-{
-    int64_t deadline_ms = now_ms() + UP_MS;
-    while (lines(text) < n) {
-        if (now_ms() > deadline_ms) {
-            fail_msg("%zu lines %s, not %zu", lines(text), text, n);
-        }
-        (void)poll(NULL, 0, 5);
-    }
+    fleet_check(&all, fault);
 }
 
 /* --- it goes and comes --- */
-
-/* While it is away, whatever was placed runs by the ordered claim. */
-static void stay_away(int64_t ms)
-{
-    int64_t until_ms = now_ms() + ms;
-    from_now();
-    do {
-        struct load_counts counts;
-        load_check(all.fx, CHECK_LIMIT_MS, 0, &counts);
-    } while (now_ms() < until_ms);
-    print_message("meanwhile half of the tasks start within %lld ms\n", (long long)median_ms());
-}
 
 /* Back again: wake-ups are those of what is placed, not of what has run meanwhile. */
 static void assert_no_storm(struct broker *b)
@@ -161,8 +64,8 @@ static void assert_no_storm(struct broker *b)
     commits = all.load.shared->commits - commits;
     print_message("%lld wake-ups for %lld tasks, at most %lld waited\n", (long long)wakeups,
                   (long long)commits, (long long)most);
-    assert_in_range(wakeups, commits / 2, commits + commits / 5 + PER_S);
-    assert_in_range(most, 0, 4 * PER_S);
+    assert_in_range(wakeups, commits / 2, commits + commits / 5 + FLEET_PER_S);
+    assert_in_range(most, 0, 4 * FLEET_PER_S);
 }
 
 static void away(const char *fault, const char *verb, int64_t ms)
@@ -170,13 +73,13 @@ static void away(const char *fault, const char *verb, int64_t ms)
     struct broker *b = broker_open(all.fx->amqp_url);
     broker_spy(b, "spy", "default");
     broker_close(b);
-    size_t ups = lines("event=broker_up");
+    size_t ups = fleet_lines(&all, "event=broker_up");
     load_await_running(all.fx, 2);
     server_do(verb);
-    stay_away(ms);
+    fleet_do_without(&all, ms);
     check("RabbitMQ is away");
     server_do("start");
-    await_lines("event=broker_up", ups + WORKERS);
+    fleet_await_lines(&all, "event=broker_up", ups + FLEET_WORKERS);
     await_woken(fault);
     b = broker_open(all.fx->amqp_url);
     assert_no_storm(b);
@@ -200,22 +103,15 @@ static void test_killed_and_away(void **state)
 static void test_connections_closed(void **state)
 {
     (void)state;
-    size_t ups = lines("event=broker_up");
+    size_t ups = fleet_lines(&all, "event=broker_up");
     load_await_running(all.fx, 2);
     broker_ctl("close_all_connections --vhost %s bye", all.fx->vhost);
-    await_lines("event=broker_up", ups + WORKERS);
+    fleet_await_lines(&all, "event=broker_up", ups + FLEET_WORKERS);
     await_woken("close_all_connections");
     check("close_all_connections");
 }
 
 /* --- it forgets --- */
-
-static void signal_workers(int signal)
-{
-    for (int i = 0; i < WORKERS; i++) {
-        process_signal(all.workers[i], signal);
-    }
-}
 
 /* With workers that are frozen for a moment, so that wake-ups wait in the queue. */
 static void test_queue_purged(void **state)
@@ -223,14 +119,14 @@ static void test_queue_purged(void **state)
     (void)state;
     struct broker *b = broker_open(all.fx->amqp_url);
     load_await_running(all.fx, 2);
-    signal_workers(SIGSTOP);
-    int64_t deadline_ms = now_ms() + UP_MS;
-    while (broker_depth(b, "default") < PER_S) {
+    fleet_signal_workers(&all, SIGSTOP);
+    int64_t deadline_ms = now_ms() + FLEET_UP_MS;
+    while (broker_depth(b, "default") < FLEET_PER_S) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 5);
     }
     broker_purge(b, "default");
-    signal_workers(SIGCONT);
+    fleet_signal_workers(&all, SIGCONT);
     broker_close(b);
     check("queue purged");
 }
@@ -250,16 +146,17 @@ static void test_queue_deleted(void **state)
 static void test_permission_revoked(void **state)
 {
     (void)state;
-    size_t ups = lines("event=broker_up"), downs = lines("event=broker_down");
+    size_t ups = fleet_lines(&all, "event=broker_up"),
+           downs = fleet_lines(&all, "event=broker_down");
     load_await_running(all.fx, 2);
     broker_ctl("eval 'rabbit_auth_backend_internal:clear_permissions(<<\"tenon\">>, <<\"%s\">>, "
                "<<\"test\">>), [rabbit_networking:close_connection(P, \"test\") || P <- "
                "rabbit_networking:connections()].'",
                all.fx->vhost);
-    await_lines("event=broker_down", downs + WORKERS);
-    stay_away(1000);
+    fleet_await_lines(&all, "event=broker_down", downs + FLEET_WORKERS);
+    fleet_do_without(&all, 1000);
     broker_ctl("set_permissions -p %s tenon '.*' '.*' '.*'", all.fx->vhost);
-    await_lines("event=broker_up", ups + WORKERS);
+    fleet_await_lines(&all, "event=broker_up", ups + FLEET_WORKERS);
     await_woken("permission revoked and given back");
     check("permission revoked and given back");
 }
@@ -270,7 +167,7 @@ static void alarmed(const char *fault, const char *set, const char *clear)
 {
     load_await_running(all.fx, 2);
     broker_ctl("%s", set);
-    stay_away(2000);
+    fleet_do_without(&all, 2000);
     check("alarm");
     broker_ctl("%s", clear);
     await_woken(fault);
@@ -290,30 +187,74 @@ static void test_disk_alarm(void **state)
     alarmed("disk alarm", "set_disk_free_limit 100000GB", "set_disk_free_limit 50MB");
 }
 
+/* --- it loses its patience --- */
+
+/* RabbitMQ closes a channel whose messages are not acked in time. For all channels from now on. */
+static void set_patience(int64_t timeout_ms, int64_t look_ms)
+{
+    size_t ups = fleet_lines(&all, "event=broker_up");
+    broker_ctl("eval 'application:set_env(rabbit, consumer_timeout, %lld), "
+               "application:set_env(rabbit, channel_tick_interval, %lld).'",
+               (long long)timeout_ms, (long long)look_ms);
+    broker_ctl("close_all_connections --vhost %s bye", all.fx->vhost);
+    fleet_await_lines(&all, "event=broker_up", ups + FLEET_WORKERS);
+    await_woken("other settings");
+}
+
+/* As many tasks as slots, each longer than RabbitMQ waits: wake-ups are acked when they are
+ * claimed, and given back when no slot is free, so none gets too old. */
+static void run_long_tasks(void)
+{
+    test_sql(
+        all.fx,
+        "INSERT INTO public.placed SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": %d}',"
+        " priority => 9) FROM generate_series(1, %d)",
+        LONG_TASK_MS, LONG_TASKS);
+    check("tasks longer than consumer_timeout");
+}
+
+static void await_no_consumer(void)
+{
+    struct broker *b = broker_open(all.fx->amqp_url);
+    int64_t deadline_ms = now_ms() + FLEET_UP_MS;
+    while (broker_consumers(b, "default") > 0) {
+        assert_true(now_ms() < deadline_ms);
+        (void)poll(NULL, 0, 20);
+    }
+    broker_close(b);
+}
+
+static void test_consumer_timeout(void **state)
+{
+    (void)state;
+    const char *closed = "delivery acknowledgement on channel";
+    set_patience(CONSUMER_TIMEOUT_MS, CONSUMER_TIMEOUT_MS / 8);
+    run_long_tasks();
+    assert_int_equal(fleet_lines(&all, closed), 0);
+    /* only who is frozen with wake-ups in its hands meets it */
+    fleet_signal_workers(&all, SIGSTOP);
+    await_no_consumer();
+    fleet_signal_workers(&all, SIGCONT);
+    fleet_await_lines(&all, closed, FLEET_WORKERS);
+    await_woken("consumer_timeout");
+    check("consumer_timeout");
+    set_patience(1800000, 60000);
+}
+
 static void test_all_ends_well(void **state)
 {
     (void)state;
-    load_stop(&all.load);
-    check("in the end");
-    assert_int_equal(test_sql_int(all.fx, "SELECT count(*) FROM tenon.task"), 0);
-    for (int i = 0; i < WORKERS; i++) {
-        end_well(all.workers[i]);
-    }
-    end_well(all.cleaner);
+    fleet_end(&all);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_connections_closed),
-        cmocka_unit_test(test_queue_purged),
-        cmocka_unit_test(test_queue_deleted),
-        cmocka_unit_test(test_permission_revoked),
-        cmocka_unit_test(test_memory_alarm),
-        cmocka_unit_test(test_disk_alarm),
-        cmocka_unit_test(test_restart),
-        cmocka_unit_test(test_killed_and_away),
-        cmocka_unit_test(test_all_ends_well),
+        cmocka_unit_test(test_connections_closed), cmocka_unit_test(test_queue_purged),
+        cmocka_unit_test(test_queue_deleted),      cmocka_unit_test(test_permission_revoked),
+        cmocka_unit_test(test_memory_alarm),       cmocka_unit_test(test_disk_alarm),
+        cmocka_unit_test(test_consumer_timeout),   cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_killed_and_away),    cmocka_unit_test(test_all_ends_well),
     };
     return cmocka_run_group_tests(tests, start_all, end_all);
 }

@@ -157,20 +157,33 @@ void broker_publish(struct broker *b, const char *queue, const void *body, size_
     amqp_maybe_release_buffers(b->conn);
 }
 
-int64_t broker_depth(struct broker *b, const char *queue)
+/* NULL: there is no such queue. */
+static const amqp_queue_declare_ok_t *look(struct broker *b, const char *queue)
 {
     char name[128];
-    amqp_queue_declare_ok_t *ok = amqp_queue_declare(b->conn, CHANNEL, queue_name(queue, name), 1,
-                                                     0, 0, 0, amqp_empty_table);
+    const amqp_queue_declare_ok_t *ok =
+        amqp_queue_declare(b->conn, CHANNEL, queue_name(queue, name), 1, 0, 0, 0, amqp_empty_table);
     amqp_rpc_reply_t r = amqp_get_rpc_reply(b->conn);
     if (reply_code(&r) == AMQP_NOT_FOUND) {
         amqp_channel_close_ok_t closed = {0};
         (void)amqp_send_method(b->conn, CHANNEL, AMQP_CHANNEL_CLOSE_OK_METHOD, &closed);
         open_channel(b);
-        return -1;
+        return NULL;
     }
     check(&r, "ask for a queue's depth");
-    return ok->message_count;
+    return ok;
+}
+
+int64_t broker_depth(struct broker *b, const char *queue)
+{
+    const amqp_queue_declare_ok_t *ok = look(b, queue);
+    return ok ? (int64_t)ok->message_count : -1;
+}
+
+int64_t broker_consumers(struct broker *b, const char *queue)
+{
+    const amqp_queue_declare_ok_t *ok = look(b, queue);
+    return ok ? (int64_t)ok->consumer_count : -1;
 }
 
 void broker_purge(struct broker *b, const char *queue)

@@ -22,6 +22,9 @@ void broker_publish(struct broker *b, const char *queue, const void *body, size_
 /* Messages that are ready in tenon.<queue>; -1 = there is no such queue. */
 int64_t broker_depth(struct broker *b, const char *queue);
 
+/* Consumers of tenon.<queue>; -1 = there is no such queue. */
+int64_t broker_consumers(struct broker *b, const char *queue);
+
 void broker_purge(struct broker *b, const char *queue);
 void broker_delete_queue(struct broker *b, const char *queue);
 void broker_delete_exchange(struct broker *b);

@@ -1,0 +1,44 @@
+/* Two workers, a cleaner and two producers, which go on while RabbitMQ fails. No producer ever
+ * waits for it, and nobody is declared dead or ends. */
+#ifndef TENON_TESTS_SUPPORT_FLEET_H
+#define TENON_TESTS_SUPPORT_FLEET_H
+
+#include "tests/support/load.h"
+#include "tests/support/working.h"
+
+enum {
+    FLEET_WORKERS = 2,
+    FLEET_PER_S = 25,         /* transactions a second of each producer */
+    FLEET_PRODUCER_MS = 1000, /* the longest that a transaction may take, whatever RabbitMQ does */
+    FLEET_UP_MS = 15000,      /* until everything is connected again: pauses go up to 10 s */
+    FLEET_WOKEN_MS = 60, /* the median from commit to start when messages wake; else about 500 */
+};
+
+struct fleet {
+    struct fixture *fx;
+    struct process *workers[FLEET_WORKERS], *cleaner;
+    struct load load;
+};
+
+/* Start all; the queue `default` is there. */
+void fleet_start(struct fleet *all, struct fixture *fx, const char *queue_type);
+
+/* Stop the producers, see that nothing is left, end the others with SIGTERM. */
+void fleet_end(struct fleet *all);
+
+/* Lines of all workers' logs; and until there are so many. */
+size_t fleet_lines(const struct fleet *all, const char *text);
+void fleet_await_lines(const struct fleet *all, const char *text, size_t n);
+
+void fleet_signal_workers(const struct fleet *all, int signal);
+
+/* Wait until what was placed has run; nothing is lost, phantom or doubled. */
+void fleet_check(struct fleet *all, const char *fault);
+
+/* For at least so long, whatever is placed runs by the ordered claim. */
+void fleet_do_without(struct fleet *all, int64_t ms);
+
+/* Wait until tasks start as fast as only messages make them; prints how long that took. */
+void fleet_await_woken(struct fleet *all, const char *fault);
+
+#endif
