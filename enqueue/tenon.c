@@ -303,7 +303,7 @@ static int copy_task(const tenon_task *from, tenon_task *to)
     *to = (tenon_task)TENON_TASK_INIT;
     memcpy(to, from, from->struct_size);
     if (!to->kind) {
-        return fail(TENON_REFUSED, "the task has no kind");
+        return fail(TENON_MISUSE, "the task has no kind");
     }
     return TENON_OK;
 }

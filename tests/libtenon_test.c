@@ -301,9 +301,7 @@ static void test_bad_tasks(void **state)
     struct fixture *fx = *state;
     struct broker *b;
     tenon *t = make(fx, &b);
-    tenon_task task = task_of(NULL);
-    refused(t, fx->conn, &task, "no kind");
-    task = task_of("ma il");
+    tenon_task task = task_of("ma il");
     refused(t, fx->conn, &task, "kind 'ma il' is not allowed");
     task = task_of("mail");
     task.queue = "A b";
@@ -341,6 +339,9 @@ static void test_misuse(void **state)
     assert_code(tenon_enqueue(NULL, fx->conn, &task, NULL), TENON_MISUSE);
     assert_code(tenon_enqueue(t, NULL, &task, NULL), TENON_MISUSE);
     assert_code(tenon_enqueue(t, fx->conn, NULL, NULL), TENON_MISUSE);
+    task = task_of(NULL);
+    assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_MISUSE);
+    assert_contains(tenon_errmsg(), "no kind");
     task.struct_size = 3;
     assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_MISUSE);
     assert_contains(tenon_errmsg(), "TENON_TASK_INIT");

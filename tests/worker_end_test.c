@@ -129,6 +129,48 @@ static void test_a_breaking_schema_stops_a_running_worker(void **state)
                                   " FROM tenon.task JOIN tenon.worker w ON w.id = worker_id"));
 }
 
+/* A worker of 40 slots, each of which takes several descriptors, under a limit of 110 of them. */
+static struct process *worker_limited(struct fixture *fx, const char *ulimit)
+{
+    char text[64], h[256];
+    (void)snprintf(text, sizeof text, "%s; exec \"$0\" \"$@\"", ulimit);
+    const char *const argv[] = {"sh",
+                                "-c",
+                                text,
+                                tenon_program,
+                                "worker",
+                                "--slots",
+                                "40",
+                                "--handler",
+                                "b=ulimit -Sn",
+                                "--handler",
+                                handler(h, "a=pool:exec %s 1", "pool"),
+                                NULL};
+    return process_spawn(fx, argv, NULL);
+}
+
+static void test_a_soft_limit_of_descriptors_is_raised(void **state)
+{
+    struct fixture *fx = *state;
+    int64_t asks = test_sql_int(fx, "SELECT tenon.enqueue('b')");
+    struct process *p = worker_limited(fx, "ulimit -Sn 110");
+    test_await(fx, LIMIT_MS, "SELECT result = '110' FROM tenon.finished WHERE id = %lld",
+               (long long)asks); /* for the handler it is as it was */
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 60000}')"
+                 " FROM generate_series(1, 40)");
+    journal_await_started(fx, 40, LIMIT_MS);
+    process_signal(p, SIGTERM);
+    end_well(p);
+}
+
+static void test_a_hard_limit_of_descriptors_is_told(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = worker_limited(fx, "ulimit -n 110");
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    process_await_line(p, "--slots 40 needs 300 file descriptors", LIMIT_MS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +179,8 @@ int main(void)
         WITH_SERVERS(test_a_second_sigterm_stops_at_once),
         WITH_DATABASE(test_sigterm_while_the_database_is_away_is_no_failure),
         WITH_SERVERS(test_a_breaking_schema_stops_a_running_worker),
+        WITH_DATABASE(test_a_soft_limit_of_descriptors_is_raised),
+        WITH_DATABASE(test_a_hard_limit_of_descriptors_is_told),
         WITH_SERVERS(test_bad_input_is_refused),
         WITH_DATABASE(test_no_schema_says_run_tenon_setup),
     };

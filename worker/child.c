@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -76,6 +77,29 @@ static void say_failed(int fd)
     _exit(127);
 }
 
+static struct rlimit given_limit; /* of descriptors, as this process got it; 0 = left alone */
+
+bool child_descriptors(int n, struct fault *f)
+{
+    struct rlimit limit;
+    rlim_t needed = CHILD_DESCRIPTORS_OWN + CHILD_DESCRIPTORS * (rlim_t)n;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) {
+        return true;
+    }
+    if (limit.rlim_max < needed) {
+        return fault_set(f, FAULT_CONFIG,
+                         "--slots %d needs %llu file descriptors, and this process may open %llu: "
+                         "raise the hard limit (ulimit -Hn, LimitNOFILE= of systemd) or use fewer "
+                         "slots",
+                         n, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
+    }
+    given_limit = limit;
+    limit.rlim_cur = needed;
+    return setrlimit(RLIMIT_NOFILE, &limit) == 0 ||
+           fault_set(f, FAULT_CONFIG, "could not raise the limit of file descriptors to %llu: %s",
+                     (unsigned long long)needed, strerror(errno));
+}
+
 /* In the child, between fork and exec: async-signal-safe calls only. */
 static void become(const struct handler *h, char *const *env, const struct pipes *p, pid_t parent)
 {
@@ -94,6 +118,9 @@ static void become(const struct handler *h, char *const *env, const struct pipes
         say_failed(p->failed[1]);
     }
     (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+    if (given_limit.rlim_cur > 0) {
+        (void)setrlimit(RLIMIT_NOFILE, &given_limit);
+    }
     if (h->directory && chdir(h->directory) != 0) {
         say_failed(p->failed[1]);
     }

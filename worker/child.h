@@ -10,7 +10,9 @@
 #include <sys/types.h>
 
 enum {
-    CHILD_TAIL_BYTES = 4096, /* of stderr, the last of which are kept */
+    CHILD_DESCRIPTORS = 5,       /* its three pipes, its pidfd, and how exec failed */
+    CHILD_DESCRIPTORS_OWN = 100, /* a worker's sessions, RabbitMQ, and what a start needs */
+    CHILD_TAIL_BYTES = 4096,     /* of stderr, the last of which are kept */
     CHILD_INPUT_BYTES_MAX =
         1 << 30, /* waiting to be written to its stdin; HELD_BYTES_MAX bounds it before */
 };
@@ -33,6 +35,11 @@ struct child {
     bool output_cut;  /* more than output's limit came; the rest is dropped */
     bool told_mute;   /* EVENT_CHILD_MUTE was told */
 };
+
+/* Before the first child: may this process open the descriptors that `n` children need? Raises the
+ * soft limit for it if need be; the children get the old one.
+ *   false   CONFIG: the hard limit is lower */
+MUST_CHECK bool child_descriptors(int n, struct fault *f);
 
 /* Start `h`. `env` ends with NULL and is borrowed for the call.
  *   payload      its whole stdin, there before it starts; NULL = a pipe, for `input`

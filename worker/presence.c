@@ -417,7 +417,7 @@ bool presence_close(struct presence *p)
     if (!end_thread(p)) {
         return false;
     }
-    /* the cleaner sees the free lock anyway; and one that was refused has tasks for it to recover */
+    /* the cleaner sees the free lock anyway; who was refused has tasks for it to recover */
     struct fault ignored = {0};
     if (p->refused.code == FAULT_NONE && p->db && db_is_open(p->db) &&
         !POINT_FAILS(leave_due, &ignored)) {

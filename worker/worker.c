@@ -158,8 +158,8 @@ static bool open_exchanger(struct worker *w, struct fault *f)
 
 static bool open_all(struct worker *w, struct fault *f)
 {
-    if (!load_options(w, f) || !guard_start(f) || !catch_signals(w, f) ||
-        !mailbox_init(&w->mailbox, f) ||
+    if (!load_options(w, f) || !child_descriptors(w->n_slots, f) || !guard_start(f) ||
+        !catch_signals(w, f) || !mailbox_init(&w->mailbox, f) ||
         !children_init(&w->children, w->n_slots, &w->handlers, f) || !make_decider(w, f)) {
         return false;
     }

@@ -54,10 +54,17 @@ extern "C" {
 
 typedef struct tenon tenon;
 
-/* What a call returns. */
+/* What a call returns. tenon_enqueue() and tenon_enqueue_many() leave the caller's transaction
+ *   after OK               with the tasks in it
+ *   after MISUSE, MEMORY   as it was: nothing was sent to PostgreSQL, and it can go on without them
+ *   after any other code   failed, as after any other statement that fails: PostgreSQL takes
+ *                          nothing but a rollback, or one to a savepoint. After RETRY the
+ *                          connection may be broken, too, and the transaction gone with it.
+ * tenon_commit() and tenon_rollback() end it, whatever they return but MISUSE, after which it is as
+ * it was. tenon_flush() has nothing to do with it. */
 enum {
     TENON_OK = 0,
-    TENON_MISUSE = 1,  /* a NULL or a connection in a wrong state; a bug in the caller */
+    TENON_MISUSE = 1,  /* a NULL, no kind, a connection in a wrong state: a bug in the caller */
     TENON_MEMORY = 2,  /* out of memory */
     TENON_REFUSED = 3, /* an argument that tenon.enqueue() does not allow; the text says which */
     TENON_RETRY = 4,   /* a deadlock, a timeout, a lost connection: run the transaction again */
@@ -120,8 +127,7 @@ TENON_EXPORT void tenon_free(tenon *t);
  * no such task.
  *
  *   ret_id   where the id goes; may be NULL
- *   returns  TENON_OK, or another code: the transaction has then failed, as after any other
- *            statement that fails */
+ *   returns  TENON_OK, or another code: what then becomes of the transaction stands above */
 TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id);
 
 /* Enqueue one task per payload, with one statement.
