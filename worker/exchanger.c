@@ -177,7 +177,7 @@ static void add_claims(struct run *r, const char *worker)
         buf_empty(n);
         buf_put_int(n, x->n_look);
         struct buf *from = new_array(r);
-        bounds_start(&r->e->bounds, x->turn, now_ms(), from);
+        bounds_start(&r->e->bounds, x->turn, x->front, now_ms(), from);
         const char *params[] = {worker, queues, kinds, buf_text(n), end_array(r, from)};
         r->look = add_call(r, x->oldest ? &sql_look_oldest : &sql_look, 5, params);
     }

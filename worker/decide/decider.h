@@ -61,6 +61,7 @@ struct exchange {
     bool own;      /* first ask what is ours: the outcome of the last exchange is not known */
     bool unlocked; /* use the form of finish that leaves locked rows out */
     bool oldest;   /* look by age instead of priority */
+    bool front;    /* look from the very front, at those as well that an earlier look had passed */
     bool chores;   /* make partitions, read the settings */
     size_t n_finish, n_put_back, n_verify, n_ids;
     int n_look;

@@ -90,7 +90,8 @@ static bool wants_last_look(const struct decider *d, int64_t now_ms)
 static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     int room = plan_capacity(d);
-    bool look = now_ms >= d->next_look_ms || wants_last_look(d, now_ms);
+    bool last = wants_last_look(d, now_ms);
+    bool look = last || now_ms >= d->next_look_ms;
     int kept = look ? (room + 7) / 8 : 0;
     if (room == 0) {
         return;
@@ -99,6 +100,7 @@ static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     if (look) {
         x->n_look = room - (int)x->n_ids;
         x->oldest = ++d->looks % OLDEST_EVERY == 0;
+        x->front = last;
         x->turn = d->looks;
         d->next_look_ms = now_ms + LOOK_EVERY_MS + decider_jitter(d, LOOK_JITTER_MS);
     }
@@ -148,7 +150,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
     x->unlocked = now_ms < d->unlocked_until_ms;
-    x->oldest = x->chores = false;
+    x->oldest = x->front = x->chores = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
     x->n_by_id = x->n_by_look = x->n_owned = 0;
     x->n_look = 0;
@@ -363,7 +365,7 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     if (x->n_look > 0 && (x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2)) {
         d->next_look_ms = now_ms; /* there is more where these came from */
     }
-    bool empty = x->n_look > 0 && x->n_by_look == 0 && d->n_held == 0 &&
+    bool empty = x->front && x->n_by_look == 0 && d->n_held == 0 &&
                  !left_kinds_out(x, d->n_handlers);
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
