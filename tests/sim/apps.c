@@ -35,7 +35,7 @@ static void end_later(struct sim *s, int app)
     sim_after(s, us, app_ends, app, a->session);
 }
 
-/* tenon.wake_publisher() */
+/* tenon.publisher_sleeps() */
 static void wake_publisher(struct sim *s, struct session *x)
 {
     if (s->server.sleeper) {
