@@ -1,6 +1,6 @@
-/* One producer on an idle system: a task every 20 ms, each in a transaction of its own. Writes "<task
- * id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the enqueue call and
- * just after the commit returned.
+/* One producer on an idle system: a task every 20 ms, each in a transaction of its own. Writes
+ * "<task id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the enqueue
+ * call and just after the commit returned.
  *
  *     latency TASKS [sql | begin]      DATABASE_URL and AMQP_URL from the environment
  *

@@ -1,10 +1,9 @@
 /* label: fault */
 /* timeout: 400 */
 /* long: 600 */
-/* Strikes at every point of core/point.h with every action that makes sense there: kill, exit,
- * freeze, error, sleep. One round is one point and one action: tasks flow, the armed process
- * reaches its point, and the verdict comes from the application's tables and the handlers' journals
- * (support/struck.h). A point that is never reached, or reached with nothing pending, fails.
+/* Strikes at every point of core/point.h: kill, exit, freeze, error, sleep. One round is one point
+ * and one action: tasks flow, the armed process reaches its point, and support/struck.h judges. A
+ * point that is never reached, or reached with nothing pending, fails.
  *
  * Rounds run in lanes, each a process of its own with its own database and virtual host: most of a
  * round is waiting. Without TEST_LONG each point gets kill and one other action.

@@ -416,8 +416,8 @@ static void test_producer_role(void **state)
     test_sql(fx, "DROP OWNED BY %s_app; DROP ROLE %s_app", fx->database, fx->database);
 }
 
-/* What PUBLIC may do by accident: every function must be revoked, and those that roles are granted pin
- * their search path, for themselves and for what they call. */
+/* What PUBLIC may do by accident: every function must be revoked, and those that roles are
+ * granted pin their search path, for themselves and for what they call. */
 static void test_functions_are_closed(void **state)
 {
     struct fixture *fx = *state;

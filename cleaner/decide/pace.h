@@ -1,11 +1,11 @@
 /* When the leader looks for fresh rows, and when it sleeps.
  *
- * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming that their producers do not
- * publish. When none came for PACE_QUIET_MS it tries to take the sleeper's lock and looks once more.
- * Refused, a producer is in flight: look again in PACE_REFUSED_MS. Granted, it sleeps: producers now
- * see that the lock is taken and NOTIFY; without one it looks when the watch has seen rows, every
- * PACE_FOLLOW_MS while announced rows keep coming, so that few wait above the watermark when it is
- * called, and every PACE_TICK_MS. */
+ * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming that their producers do
+ * not publish. When none came for PACE_QUIET_MS it tries to take the sleeper's lock and looks
+ * once more. Refused, a producer is in flight: look again in PACE_REFUSED_MS. Granted, it
+ * sleeps: producers now see that the lock is taken and NOTIFY; without one it looks when the
+ * watch has seen rows, every PACE_FOLLOW_MS while announced rows keep coming, so that few wait
+ * above the watermark when it is called, and every PACE_TICK_MS. */
 #ifndef TENON_CLEANER_DECIDE_PACE_H
 #define TENON_CLEANER_DECIDE_PACE_H
 

@@ -2,9 +2,9 @@
  *
  * Ids are handed out before the commit, so a lower id can become visible after a higher one. An
  * id below the watermark that was not there yet is a gap, and is asked for by id, ever less
- * often, until it is seen, or was not there when all transactions that could have held it were over (a
- * rollback, or the task has ended already), or WATERMARK_GAP_MS have passed (a very long transaction:
- * its rows are found as overlooked ones). */
+ * often, until it is seen, or was not there when all transactions that could have held it were
+ * over (a rollback, or the task has ended already), or WATERMARK_GAP_MS have passed (a very long
+ * transaction: its rows are found as overlooked ones). */
 #ifndef TENON_CLEANER_DECIDE_WATERMARK_H
 #define TENON_CLEANER_DECIDE_WATERMARK_H
 
@@ -42,8 +42,8 @@ void watermark_start(struct watermark *w, int64_t id);
  *   ret   how many */
 size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids);
 
-/* The snapshot of the look whose rows follow: all transactions below `xmin` are over, and none that had
- * begun to write is at or above `xmax`. */
+/* The snapshot of the look whose rows follow: all transactions below `xmin` are over, and none
+ * that had begun to write is at or above `xmax`. */
 void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t xmax);
 
 /* A look returned the row `id`. Ids above the watermark must come in ascending order.
