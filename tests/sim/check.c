@@ -392,7 +392,8 @@ static void check_starving(struct sim *s, struct row *r)
     for (int i = 0; i < s->plan.n_nodes && row_is_ready(s, r) && r->locker == 0; i++) {
         any = any || is_free_for(s, &s->nodes[i], r);
     }
-    r->idle_us = !any ? 0 : r->idle_us ? r->idle_us : s->now_us;
+    bool still = r->idle_us && r->changed_us <= r->idle_us; /* it has not run meanwhile */
+    r->idle_us = !any ? 0 : still ? r->idle_us : s->now_us;
     check_that(s, !any || s->now_us - r->idle_us < STARVING_US,
                "task %lld waits although a worker is free", (long long)r->id);
 }

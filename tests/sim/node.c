@@ -422,6 +422,7 @@ static void thaw(struct sim *s, int node, int64_t incarnation)
         n->consumer.planned = false;
         node_faulted(s, n, 0);
         consumer_order(s, n);
+        presence_ping(s, n); /* one is overdue, or the session's end has come in meanwhile */
         plan_turn(s, n);
     }
 }
