@@ -9,47 +9,6 @@ CREATE TYPE tenon.enqueued AS (
 	queue text
 );
 
-CREATE FUNCTION tenon.add_task(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
-    LANGUAGE plpgsql
-    AS $$
-#variable_conflict use_variable
-DECLARE
-    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
-    at      timestamptz := clock_timestamp();
-    due     timestamptz := greatest(coalesce(run_at, at + delay), at);
-    added   tenon.enqueued;
-BEGIN
-    IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
-        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
-    END IF;
-    -- twice at most in practice: the holder of the key may finish between the two statements
-    FOR try IN 1..100 LOOP
-        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace)
-        SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               announced AND due <= at, d.queue, kind, payload, unique_key, trace
-          FROM tenon.defaults(kind, queue) d
-         WHERE octet_length(payload::text) <= d.payload_bytes_max
-        ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING task.id, task.queue INTO added;
-        EXIT WHEN FOUND;
-        PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
-        SELECT t.id, t.queue INTO added FROM tenon.task t WHERE t.unique_key = unique_key;
-        IF FOUND THEN
-            RETURN added;
-        END IF;
-    END LOOP;
-    IF added IS NULL THEN
-        RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
-            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
-    END IF;
-    IF notify AND NOT announced AND tenon.publisher_sleeps() THEN
-        PERFORM pg_notify('tenon', '');
-    END IF;
-    RETURN added;
-END $$;
-
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -126,20 +85,16 @@ CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, 
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
            s.payload_bytes_max
       FROM tenon.setting s
-      LEFT JOIN tenon.kind k ON k.name = $1
-      LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
+      LEFT JOIN LATERAL (SELECT * FROM tenon.kind WHERE name = $1 LIMIT 1) k ON true
+      LEFT JOIN LATERAL (SELECT * FROM tenon.queue WHERE name = coalesce($2, k.queue, 'default') LIMIT 1) q ON true
 $_$;
 
 CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
+    LANGUAGE sql
     AS $$
-DECLARE
-    task tenon.enqueued := tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts,
-                                          timeout, trace, coalesce(notify, true), coalesce(announced, false));
-BEGIN
-    RETURN task.id;
-END $$;
+    SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout,
+                                 trace, notify, announced)).id
+$$;
 
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
@@ -189,9 +144,42 @@ CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}'::json
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+#variable_conflict use_variable
+DECLARE
+    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    at      timestamptz := clock_timestamp();
+    due     timestamptz := greatest(coalesce(run_at, at + delay), at);
+    added   tenon.enqueued;
 BEGIN
-    RETURN tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace,
-                          coalesce(notify, true), coalesce(announced, true));
+    IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
+        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
+    END IF;
+    -- twice at most in practice: the holder of the key may finish between the two statements
+    FOR try IN 1..100 LOOP
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
+                                announced, queue, kind, payload, unique_key, trace)
+        SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+               coalesce(announced, false) AND due <= at, d.queue, kind, payload, unique_key, trace
+          FROM tenon.defaults(kind, queue) d
+         WHERE octet_length(payload::text) <= d.payload_bytes_max
+        ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
+        RETURNING task.id, task.queue INTO added;
+        EXIT WHEN FOUND;
+        PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
+        added := tenon.holder(unique_key);
+        IF added.id IS NOT NULL THEN
+            RETURN added;
+        END IF;
+    END LOOP;
+    IF added IS NULL THEN
+        RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
+            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+    END IF;
+    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND tenon.publisher_sleeps() THEN
+        PERFORM pg_notify('tenon', '');
+    END IF;
+    RETURN added;
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL::jsonb) RETURNS void
@@ -236,6 +224,18 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
+END $$;
+
+CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    held tenon.enqueued;
+BEGIN
+    SELECT t.id, t.queue INTO held FROM tenon.task t WHERE t.unique_key = holder.unique_key;
+    RETURN held;
 END $$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
@@ -629,8 +629,6 @@ CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key) WHERE
 
 CREATE INDEX worker_alive ON tenon.worker USING btree (started_at) WHERE (ended_at IS NULL);
 
-REVOKE ALL ON FUNCTION tenon.add_task(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, max_attempts integer, timeout interval, trace text) FROM PUBLIC;
@@ -648,6 +646,8 @@ REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload jsonb, queue text
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.holder(unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 

@@ -39,6 +39,9 @@ static const struct statement finish_inside = {"test_finish",
                                                "') FROM unnest($1::bigint[]) id"};
 static const struct statement cancel = {"test_cancel",
                                         "SELECT tenon.cancel(id) FROM unnest($1::bigint[]) id"};
+static const struct statement enqueue_again = {
+    "test_enqueue_again",
+    "SELECT tenon.enqueue('a', unique_key => 'k' || id) FROM unnest($1::bigint[]) id"};
 
 static const struct planned {
     const struct statement *st;
@@ -70,6 +73,7 @@ static const struct planned {
     {&sql_queues, hot, {"100"}, false, false, 1},
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
     {&cancel, plain, {"$ids"}, true, false, TASKS},
+    {&enqueue_again, plain, {"$ids"}, false, false, TASKS},
     {&sql_own, hot, {WORKER}, true, true, TASKS + 1},
     {&sql_deadlines_expired, plain, {"0 s", "$n"}, true, true, TASKS},
     {&sql_deadlines_orphans, plain, {"$n"}, true, true, TASKS},
@@ -150,8 +154,10 @@ static int64_t number_after(const char *plan, const char *words)
 /* Tasks `first` to `first + n - 1` are those that the statement is about. */
 static void mark_tasks(struct fixture *fx, const struct planned *p, int first, int n)
 {
-    test_sql(fx, "UPDATE tenon.task SET delayed = true WHERE id BETWEEN %d AND %d", first,
-             first + n - 1);
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET delayed = true, unique_key = 'k' || id WHERE id BETWEEN %d AND %d",
+        first, first + n - 1);
     if (p->started) {
         test_sql(fx,
                  "UPDATE tenon.task SET attempt = 1, worker_id = '" WORKER "', start_time ="

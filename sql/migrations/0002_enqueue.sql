@@ -8,8 +8,8 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
 END $$;
 
--- The checks of every enqueue. This and add_task have no search_path of their own: only functions that have
--- one call them, and to set it costs more than the checks.
+-- The checks of every enqueue. Without a search_path of its own: only functions that have one call it, and to
+-- set it costs more than the checks.
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
     delay interval, max_attempts integer, timeout interval, trace text) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -58,7 +58,8 @@ BEGIN
 END $$;
 
 -- What holds for a task that does not say it itself: its kind's default, else its queue's, else ours.
--- One row; plain SQL, so that it becomes a part of the statement that asks.
+-- One row; plain SQL, so that it becomes a part of the statement that asks. LIMIT keeps it from a hash join, which
+-- takes longer to set up than these rows to find.
 CREATE FUNCTION tenon.defaults(kind text, queue text)
 RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer)
 LANGUAGE sql STABLE AS $$
@@ -66,8 +67,8 @@ LANGUAGE sql STABLE AS $$
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
            s.payload_bytes_max
       FROM tenon.setting s
-      LEFT JOIN tenon.kind k ON k.name = $1
-      LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
+      LEFT JOIN LATERAL (SELECT * FROM tenon.kind WHERE name = $1 LIMIT 1) k ON true
+      LEFT JOIN LATERAL (SELECT * FROM tenon.queue WHERE name = coalesce($2, k.queue, 'default') LIMIT 1) q ON true
 $$;
 
 -- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds
@@ -78,11 +79,26 @@ LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(195280
 -- A task that is there now: the new one, or the unfinished one that holds its unique_key.
 CREATE TYPE tenon.enqueued AS (id bigint, queue text);
 
--- What tenon.enqueue and tenon.enqueue_routed do.
-CREATE FUNCTION tenon.add_task(kind text, payload jsonb, queue text, priority integer, run_at timestamptz,
-    delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean,
-    announced boolean) RETURNS tenon.enqueued
-LANGUAGE plpgsql AS $$
+-- The unfinished task that holds unique_key; NULLs: none. By the index, also in a session that made its plan when
+-- there were only a few tasks.
+CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    held tenon.enqueued;
+BEGIN
+    SELECT t.id, t.queue INTO held FROM tenon.task t WHERE t.unique_key = holder.unique_key;
+    RETURN held;
+END $$;
+
+-- Enqueue one task, for producers that publish: returns its id and queue, or those of the unfinished task that
+-- holds unique_key. libtenon calls it, without names, because PostgreSQL has to make sense of the call each time.
+--   announced  the caller publishes the id to RabbitMQ itself, near its commit
+--   notify     false in a transaction that will be PREPAREd: it can neither NOTIFY nor hold the lock
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL,
+    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
+    unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
+    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
@@ -99,15 +115,15 @@ BEGIN
                                 announced, queue, kind, payload, unique_key, trace)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               announced AND due <= at, d.queue, kind, payload, unique_key, trace
+               coalesce(announced, false) AND due <= at, d.queue, kind, payload, unique_key, trace
           FROM tenon.defaults(kind, queue) d
          WHERE octet_length(payload::text) <= d.payload_bytes_max
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, task.queue INTO added;
         EXIT WHEN FOUND;
         PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
-        SELECT t.id, t.queue INTO added FROM tenon.task t WHERE t.unique_key = unique_key;
-        IF FOUND THEN
+        added := tenon.holder(unique_key);
+        IF added.id IS NOT NULL THEN
             RETURN added;
         END IF;
     END LOOP;
@@ -115,38 +131,22 @@ BEGIN
         RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
-    IF notify AND NOT announced AND tenon.publisher_sleeps() THEN
+    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND tenon.publisher_sleeps() THEN
         PERFORM pg_notify('tenon', '');
     END IF;
     RETURN added;
 END $$;
 
--- Enqueue one task; returns its id, or the id of the unfinished task that holds unique_key.
---   announced  the caller publishes the id to RabbitMQ itself, near its commit
---   notify     false in a transaction that will be PREPAREd: it can neither NOTIFY nor hold the lock
+-- Enqueue one task; returns its id. The arguments are those of tenon.enqueue_routed, of which it becomes a
+-- call when PostgreSQL plans the statement.
 CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
     trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    task tenon.enqueued := tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts,
-                                          timeout, trace, coalesce(notify, true), coalesce(announced, false));
-BEGIN
-    RETURN task.id;
-END $$;
-
--- The same for producers that publish: returns the id and the queue. libtenon calls it, without names,
--- because PostgreSQL has to make sense of the call each time.
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL,
-    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
-    unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
-    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RETURN tenon.add_task(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace,
-                          coalesce(notify, true), coalesce(announced, true));
-END $$;
+LANGUAGE sql AS $$
+    SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout,
+                                 trace, notify, announced)).id
+$$;
 
 -- Enqueue one task per payload, all of one kind; returns their ids in the order of `payloads`.
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAULT NULL,
@@ -201,5 +201,5 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.check_enqueue, tenon.check_payload, tenon.defaults,
-    tenon.publisher_sleeps, tenon.add_task, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
+    tenon.publisher_sleeps, tenon.holder, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
     tenon.queue_of FROM PUBLIC;
