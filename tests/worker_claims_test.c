@@ -200,7 +200,7 @@ static void test_work_is_shared_fairly(void **state)
     test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('default', true)");
     test_await(fx, LIMIT_MS, "SELECT true");
     test_sql(fx,
-             "BEGIN; SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 100}', announced => "
+             "BEGIN; SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 300}', announced => "
              "true) FROM generate_series(1, 30);"
              "UPDATE tenon.queue SET paused = false; COMMIT");
     for (int64_t id = 4; id <= 33; id++) {
