@@ -85,8 +85,8 @@ CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, 
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
            s.payload_bytes_max
       FROM tenon.setting s
-      LEFT JOIN LATERAL (SELECT * FROM tenon.kind WHERE name = $1 LIMIT 1) k ON true
-      LEFT JOIN LATERAL (SELECT * FROM tenon.queue WHERE name = coalesce($2, k.queue, 'default') LIMIT 1) q ON true
+      LEFT JOIN tenon.kind k ON k.name = $1
+      LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $_$;
 
 CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint

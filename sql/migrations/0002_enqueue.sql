@@ -58,8 +58,7 @@ BEGIN
 END $$;
 
 -- What holds for a task that does not say it itself: its kind's default, else its queue's, else ours.
--- One row; plain SQL, so that it becomes a part of the statement that asks. LIMIT keeps it from a hash join, which
--- takes longer to set up than these rows to find.
+-- One row; plain SQL, so that it becomes a part of the statement that asks.
 CREATE FUNCTION tenon.defaults(kind text, queue text)
 RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer)
 LANGUAGE sql STABLE AS $$
@@ -67,8 +66,8 @@ LANGUAGE sql STABLE AS $$
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
            s.payload_bytes_max
       FROM tenon.setting s
-      LEFT JOIN LATERAL (SELECT * FROM tenon.kind WHERE name = $1 LIMIT 1) k ON true
-      LEFT JOIN LATERAL (SELECT * FROM tenon.queue WHERE name = coalesce($2, k.queue, 'default') LIMIT 1) q ON true
+      LEFT JOIN tenon.kind k ON k.name = $1
+      LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $$;
 
 -- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds
