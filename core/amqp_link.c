@@ -287,7 +287,7 @@ bool link_open(const char *url, const char *name, struct socket_cut *cut, struct
         return false;
     }
     bool ok = false;
-    for (int i = 0; !ok && i < parts.n_hosts; i++) {
+    for (int i = 0; !ok && i < parts.n_hosts && !(cut && socket_cut_is_wanted(cut)); i++) {
         fault_clear(f);
         ok = open_host(&parts, i, name, cut, ret, f);
     }

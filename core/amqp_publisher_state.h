@@ -37,6 +37,7 @@ struct publisher {
     int64_t connect_due_ms, up_since_ms;
     struct confirms confirms;
     struct refusals refusals;
+    bool refused; /* they are why the link is closed */
     int64_t confirm_progress_ms;
     struct route *asking; /* whose depth is being asked for */
     int64_t asked_ms;

@@ -66,10 +66,13 @@ static bool connect_now(struct publisher *p, struct fault *f)
     return true;
 }
 
-/* A link that was up gets a second chance before anything is dropped that was not sent. */
+/* A link that was up, or that worked but for a queue that refuses, gets a second chance before
+ * anything is dropped that was not sent. */
 static void disconnect(struct publisher *p, const struct fault *f)
 {
-    bool was_steady = p->link && p->stats.connected && now_ms() - p->up_since_ms >= STEADY_MS;
+    bool was_steady = p->link && p->stats.connected &&
+                      (now_ms() - p->up_since_ms >= STEADY_MS || p->refused);
+    p->refused = false;
     link_close(p->link, 0);
     p->link = NULL;
     p->failures = was_steady ? 1 : p->failures + 1;
@@ -357,7 +360,8 @@ static bool publish_burst(struct publisher *p, struct fault *f)
 
 static bool check_confirms(struct publisher *p, struct fault *f)
 {
-    if (refusals_too_long(&p->refusals)) {
+    p->refused = refusals_too_long(&p->refusals);
+    if (p->refused) {
         return fault_set(f, FAULT_RETRY, "RabbitMQ refuses what is published");
     }
     return p->confirms.open == 0 || now_ms() - p->confirm_progress_ms < CONFIRM_LIMIT_MS ||

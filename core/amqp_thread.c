@@ -47,6 +47,14 @@ void socket_cut_now(struct socket_cut *cut)
     (void)pthread_mutex_unlock(&cut->lock);
 }
 
+bool socket_cut_is_wanted(struct socket_cut *cut)
+{
+    (void)pthread_mutex_lock(&cut->lock);
+    bool wanted = cut->wanted;
+    (void)pthread_mutex_unlock(&cut->lock);
+    return wanted;
+}
+
 static void *thread_main(void *arg)
 {
     struct amqp_thread *t = arg;

@@ -66,6 +66,7 @@ void socket_cut_forget(struct socket_cut *cut);
 
 /* Shut the socket down now, or as soon as there is one. */
 void socket_cut_now(struct socket_cut *cut);
+bool socket_cut_is_wanted(struct socket_cut *cut);
 
 /* A pause before the next try to connect: 0.1 s doubling to 10 s, half of it by chance.
  *   failures   how many tries failed in a row, 1.. */

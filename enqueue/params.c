@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *number(char text[PARAMS_NUMBER_BYTES], int64_t value, int64_t none)
 {
@@ -9,12 +10,14 @@ static const char *number(char text[PARAMS_NUMBER_BYTES], int64_t value, int64_t
     return value == none ? NULL : text;
 }
 
-/* An interval can hold this much; what is longer is refused by the database all the same. */
+/* In seconds: before PostgreSQL 15 a number of milliseconds has 32 bits. What is longer than so many
+ * seconds is refused by the database all the same. */
 static const char *interval(char text[PARAMS_NUMBER_BYTES], int64_t ms)
 {
-    const int64_t most = INT64_C(1000000000000000);
+    const int64_t most = INT64_C(2000000000000);
     int64_t held = ms > most ? most : ms < -most ? -most : ms;
-    (void)snprintf(text, PARAMS_NUMBER_BYTES, "%lld milliseconds", (long long)held);
+    (void)snprintf(text, PARAMS_NUMBER_BYTES, "%s%lld.%03lld seconds", held < 0 ? "-" : "",
+                   llabs(held / 1000), llabs(held % 1000));
     return ms == 0 ? NULL : text;
 }
 

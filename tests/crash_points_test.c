@@ -90,7 +90,7 @@ static const struct point_plan plans[] = {
     {"fresh_read", CLEANER, 3, CAN_FAIL, FAIL},
     {"fresh_published", CLEANER, 5, 0, EXIT},
     {"due_read", CLEANER, 1, CAN_FAIL, FAIL},
-    {"hot_sent", CLEANER, 12, 0, EXIT},
+    {"hot_sent", CLEANER, 5, 0, EXIT},
     {"publish_taken", CLEANER, 3, 0, EXIT},
     {"publish_sent", CLEANER, 3, CAN_FAIL, FAIL},
     {"partition_detached", SWEEPER, 1, CAN_FAIL, FAIL},

@@ -280,6 +280,14 @@ static void come_back(struct presence *p, const struct fault *lost)
     }
 }
 
+static bool has_word(struct presence *p)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    bool any = p->ping || p->quit;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return any;
+}
+
 /* Word that was left: is there a ping to do? */
 static bool take_word(struct presence *p, bool *ret_drain)
 {
@@ -298,7 +306,8 @@ static void *presence_thread(void *arg)
     struct presence *p = arg;
     while (!is_quitting(p)) {
         struct fault f = {0};
-        bool drain, spoke = hear(p, db_fd(p->db), -1);
+        /* word that was left while the lock was taken again was heard then */
+        bool drain, spoke = hear(p, db_fd(p->db), has_word(p) ? 0 : -1);
         if (!take_word(p, &drain) && !spoke) {
             continue;
         }

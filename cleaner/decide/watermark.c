@@ -6,18 +6,19 @@ void watermark_start(struct watermark *w, int64_t id)
 {
     w->id = id;
     w->n = 0;
-    w->xmin = w->xmax = 0;
+    w->xmin = w->next = 0;
 }
 
-void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t xmax)
+void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t next)
 {
     w->xmin = xmin;
-    w->xmax = xmax;
+    w->next = next;
 }
 
 /* The next question comes when the gap is twice as old. There is none when the transaction was over
- * before this one: an id is taken a moment before its transaction counts as one that writes, which
- * is what the first pause is for. */
+ * before this one. An id is taken a moment before its transaction counts as one that writes, which
+ * is what the first pause is for; one that takes longer, because it waits for who holds its unique
+ * key, is found as overlooked. */
 static void gap_asked(const struct watermark *w, struct watermark_gap *gap, int64_t now_ms)
 {
     int64_t age_ms = now_ms - gap->since_ms;
@@ -66,7 +67,7 @@ static void gaps_add(struct watermark *w, int64_t first, int64_t last, int64_t n
         w->gaps[w->n++] = (struct watermark_gap){.id = id,
                                                  .since_ms = now_ms,
                                                  .ask_ms = now_ms + WATERMARK_ASK_MS,
-                                                 .fence = w->xmax ? w->xmax : INT64_MAX};
+                                                 .fence = w->next ? w->next : INT64_MAX};
     }
 }
 

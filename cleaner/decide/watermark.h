@@ -22,13 +22,13 @@ struct watermark_gap {
     int64_t id;
     int64_t since_ms;
     int64_t ask_ms;
-    int64_t fence;   /* the transaction that holds it is below this */
+    int64_t fence;   /* a transaction that holds it is below this */
     bool seen, over; /* was there; cannot come any more: it goes with the next question */
 };
 
 struct watermark {
     int64_t id;         /* the highest id seen */
-    int64_t xmin, xmax; /* of the last look's snapshot; 0 = none yet */
+    int64_t xmin, next; /* of the last look; 0 = none yet */
     size_t n;
     struct watermark_gap gaps[WATERMARK_GAPS_MAX]; /* by id */
 };
@@ -42,9 +42,9 @@ void watermark_start(struct watermark *w, int64_t id);
  *   ret   how many */
 size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids);
 
-/* The snapshot of the look whose rows follow: all transactions below `xmin` are over, and none
- * that had begun to write is at or above `xmax`. */
-void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t xmax);
+/* Of the look whose rows follow: all transactions below `xmin` are over, and `next` is the next
+ * transaction to begin to write. */
+void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t next);
 
 /* A look returned the row `id`. Ids above the watermark must come in ascending order.
  *   ret   true: it is news; false: it was seen before */

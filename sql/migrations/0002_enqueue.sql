@@ -130,8 +130,10 @@ BEGIN
         RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND tenon.publisher_sleeps() THEN
-        PERFORM pg_notify('tenon', '');
+    IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
+        IF tenon.publisher_sleeps() THEN
+            PERFORM pg_notify('tenon', '');
+        END IF;
     END IF;
     RETURN added;
 END $$;
@@ -186,9 +188,13 @@ BEGIN
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
         PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p;
+        RAISE EXCEPTION 'tenon: payload_bytes_max was changed meanwhile'
+            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' AND tenon.publisher_sleeps() THEN
-        PERFORM pg_notify('tenon', '');
+    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
+        IF tenon.publisher_sleeps() THEN
+            PERFORM pg_notify('tenon', '');
+        END IF;
     END IF;
     RETURN ids;
 END $$;

@@ -36,7 +36,7 @@ static void end_later(struct sim *s, int app)
 }
 
 /* tenon.publisher_sleeps() */
-static void wake_publisher(struct sim *s, struct session *x)
+static void publisher_sleeps(struct sim *s, struct session *x)
 {
     if (s->server.sleeper) {
         x->notify = true;
@@ -58,7 +58,7 @@ static void enqueue(struct sim *s, int app)
         TRACE(s, "application %d: enqueues %lld%s%s", app, (long long)r->id,
               r->next.announced ? ", announced" : "", r->next.delayed ? ", delayed" : "");
         if (!r->next.announced) {
-            wake_publisher(s, session_find(s, a->session));
+            publisher_sleeps(s, session_find(s, a->session));
         } else if (random_chance(&s->random, s->plan.rate_early)) {
             broker_publish(s, r->next.queue, r->id); /* its message overtakes its commit */
         }

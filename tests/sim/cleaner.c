@@ -99,7 +99,7 @@ static bool sleeper_lock(struct sim *s, struct cleaner *c)
 /* A session is its transaction here: those that have inserted and are open hold back xmin. */
 static void take_snapshot(const struct sim *s, struct cleaner *c)
 {
-    c->xmin = c->xmax = s->server.last_session + 1;
+    c->xmin = c->next = s->server.last_session + 1;
     for (int i = 0; i < s->server.n_rows; i++) {
         const struct row *r = &s->server.rows[i];
         if (r->changed && r->change == CHANGE_INSERT && r->locker < c->xmin) {
@@ -136,7 +136,7 @@ static void take_fresh(struct sim *s, struct cleaner *c)
     bool delayed = false;
     int64_t now_ms = cleaner_ms(s, c);
     if (c->n_rows > 0) {
-        watermark_snapshot(&c->watermark, c->xmin, c->xmax);
+        watermark_snapshot(&c->watermark, c->xmin, c->next);
     }
     for (size_t i = 0; i < c->n_rows; i++) {
         const struct row *r = row_find(s, c->rows[i]);
@@ -146,7 +146,7 @@ static void take_fresh(struct sim *s, struct cleaner *c)
         c->seen[r->id] = true;
         news = r->now.announced && news != PACE_ROWS ? PACE_ANNOUNCED : PACE_ROWS;
         delayed = delayed || r->now.delayed;
-        if (!r->now.announced && !r->now.delayed && row_is_ready(s, r)) {
+        if (!r->now.announced && row_is_ready(s, r)) {
             publish(s, r);
         }
     }

@@ -42,7 +42,7 @@ struct cleaner {
     int64_t rows[OFFERS_MAX];
     struct sweep_plan plans[QUEUES];
     int condemned[WORKERS_MAX], n_condemned;
-    int64_t xmin, xmax;      /* of the look for fresh rows under way */
+    int64_t xmin, next;      /* of the look for fresh rows under way */
     bool seen[ROWS_MAX + 1]; /* by the look for fresh rows, while it leads */
 };
 
