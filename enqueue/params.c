@@ -10,8 +10,8 @@ static const char *number(char text[PARAMS_NUMBER_BYTES], int64_t value, int64_t
     return value == none ? NULL : text;
 }
 
-/* In seconds: before PostgreSQL 15 a number of milliseconds has 32 bits. What is longer than so many
- * seconds is refused by the database all the same. */
+/* In seconds: before PostgreSQL 15 a number of milliseconds has 32 bits. What is longer than so
+ * many seconds is refused by the database all the same. */
 static const char *interval(char text[PARAMS_NUMBER_BYTES], int64_t ms)
 {
     const int64_t most = INT64_C(2000000000000);

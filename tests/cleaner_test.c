@@ -129,25 +129,9 @@ static void test_a_row_without_notify_is_found_by_the_tick(void **state)
     broker_close(b);
 }
 
-static void test_ids_that_commit_in_another_order(void **state)
-{
-    struct fixture *fx = *state;
-    struct broker *b;
-    struct process *p = start(fx, &b);
-    PGconn *late = sql_connect(fx->database_url);
-    sql_run(late, "BEGIN; SELECT tenon.enqueue('mail'); SELECT tenon.enqueue('mail')");
-    (void)enqueue(fx, "");
-    await_depth(b, "default", 1, LIMIT_MS);
-    sql_run(late, "COMMIT");
-    await_depth(b, "default", 3, LIMIT_MS);
-    PQfinish(late);
-    stop(p);
-    broker_close(b);
-}
-
 /* The transaction of the lower ids began to write later than the one that committed first, so
  * that a snapshot's xmax does not cover it. Its rows are asked for until it is over. */
-static void test_a_commit_that_comes_late(void **state)
+static void test_ids_that_commit_in_another_order(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b;
@@ -585,7 +569,6 @@ int main(void)
         WITH_SERVERS(test_a_sleeping_leader_is_woken),
         WITH_SERVERS(test_a_row_without_notify_is_found_by_the_tick),
         WITH_SERVERS(test_ids_that_commit_in_another_order),
-        WITH_SERVERS(test_a_commit_that_comes_late),
         WITH_SERVERS(test_what_is_not_ready_is_not_published),
         WITH_SERVERS(test_due_rows_are_published),
         WITH_SERVERS(test_many_due_rows_at_one_moment),
