@@ -160,6 +160,7 @@ DECLARE
     checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
+    d       record;
     ids     bigint[];
 BEGIN
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
@@ -175,6 +176,7 @@ BEGIN
           INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
+    SELECT * INTO d FROM tenon.defaults(kind, queue);
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
                                 queue, kind, payload, trace)
@@ -182,7 +184,7 @@ BEGIN
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
                coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
-          FROM tenon.defaults(kind, queue) d, unnest(payloads) WITH ORDINALITY AS a (p, o)
+          FROM unnest(payloads) WITH ORDINALITY AS a (p, o)
          WHERE octet_length(p::text) <= d.payload_bytes_max ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
