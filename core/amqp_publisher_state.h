@@ -34,7 +34,7 @@ struct publisher {
 
     struct link *link;
     int failures;
-    int64_t connect_due_ms, up_since_ms;
+    int64_t connect_due_ms, up_since_ms, burst_us;
     struct confirms confirms;
     struct refusals refusals;
     bool refused; /* they are why the link is closed */

@@ -33,6 +33,8 @@ enum {
     CHORES_RETRY_MS = 1000,
     UNLOCKED_FOR_MS = 10000,   /* after a lock was met: wait for none of the next */
     GATHER_PER_MS = 10,        /* tasks ended per ms from which on an exchange waits for a few */
+    PACE_PER_MS = 1,           /* tasks ended per ms from which on exchanges keep a pace */
+    PACE_MS = 2,               /* then they begin so far apart at least */
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
     WAY_AFTER_MS = 500,        /* no child for a task for so long: another kind's must make way */
@@ -225,6 +227,7 @@ struct decider {
     bool told_exit;
 
     int64_t gather_ms; /* until then ended tasks gather; 0 = they do not */
+    int64_t begun_ms;  /* when the last exchange began */
     bool warm;         /* the pool children were started */
     int64_t ewma_us;   /* how long a task takes */
     int64_t rate_from_ms, rate_count;

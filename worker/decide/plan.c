@@ -124,10 +124,15 @@ static bool is_worth_it(const struct exchange *x)
     return busy || x->own || x->chores;
 }
 
-/* At a high rate the first answers come a moment before hundreds more: they gather for a
- * millisecond, so that an exchange is worth its commit. */
+/* While tasks come one after the other, an exchange for each would cost as much as they do, and its
+ * commit keeps the producers' waiting. At a high rate the first answers come a moment before
+ * hundreds more: they gather for a millisecond, so that an exchange is worth its commit. */
 static bool should_gather(struct decider *d, int64_t now_ms)
 {
+    if (d->rate_per_ms >= PACE_PER_MS && now_ms < d->begun_ms + PACE_MS) {
+        d->gather_ms = d->begun_ms + PACE_MS;
+        return true;
+    }
     int n_ended = d->n_held - d->n_waiting - d->n_given;
     if (d->rate_per_ms < GATHER_PER_MS || d->n_given == 0 || n_ended >= (int)d->rate_per_ms) {
         d->gather_ms = 0;
@@ -145,6 +150,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
         return;
     }
     d->gather_ms = 0;
+    d->begun_ms = now_ms;
     struct exchange *x = &d->exchange;
     x->own = d->need_own || now_ms >= d->own_again_ms;
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
