@@ -337,8 +337,9 @@ static void keep_pace(struct publisher *p)
     (void)pthread_mutex_lock(&p->lock);
     bool wait = p->ring_n > 0 && p->ring_n < BURST && left_us > 0;
     (void)pthread_mutex_unlock(&p->lock);
-    if (wait) {
-        (void)nanosleep(&(struct timespec){.tv_nsec = left_us * 1000}, NULL);
+    if (wait) { /* or until the link breaks */
+        struct pollfd fd = {.fd = link_fd(p->link)};
+        (void)ppoll(&fd, 1, &(struct timespec){.tv_nsec = left_us * 1000}, NULL);
     }
 }
 

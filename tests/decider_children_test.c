@@ -468,6 +468,13 @@ static void test_at_a_high_rate_outcomes_gather(void **state)
     }
     (void)decide(d, 5);
     assert_non_null(action_find(d, ACTION_EXCHANGE)); /* enough came at once */
+    commit(d, 5, NULL, 0);
+    d->rate_per_ms = PACE_PER_MS;
+    reply(d, 6, 61, OUTCOME_DONE);
+    assert_int_equal(decide(d, 6), 5 + PACE_MS);
+    assert_null(action_find(d, ACTION_EXCHANGE)); /* one after the other they keep a pace */
+    (void)decide(d, 5 + PACE_MS);
+    assert_non_null(action_find(d, ACTION_EXCHANGE));
     decider_free(d);
 }
 

@@ -129,12 +129,14 @@ static bool is_worth_it(const struct exchange *x)
  * hundreds more: they gather for a millisecond, so that an exchange is worth its commit. */
 static bool should_gather(struct decider *d, int64_t now_ms)
 {
-    if (d->rate_per_ms >= PACE_PER_MS && now_ms < d->begun_ms + PACE_MS) {
+    int n_ended = d->n_held - d->n_waiting - d->n_given;
+    bool high = d->rate_per_ms >= GATHER_PER_MS;
+    bool enough = high && n_ended >= (int)d->rate_per_ms;
+    if (d->rate_per_ms >= PACE_PER_MS && !enough && now_ms < d->begun_ms + PACE_MS) {
         d->gather_ms = d->begun_ms + PACE_MS;
         return true;
     }
-    int n_ended = d->n_held - d->n_waiting - d->n_given;
-    if (d->rate_per_ms < GATHER_PER_MS || d->n_given == 0 || n_ended >= (int)d->rate_per_ms) {
+    if (!high || enough || d->n_given == 0) {
         d->gather_ms = 0;
         return false;
     }
