@@ -90,7 +90,7 @@ static const struct point_plan plans[] = {
     {"fresh_read", CLEANER, 3, CAN_FAIL, FAIL},
     {"fresh_published", CLEANER, 5, 0, EXIT},
     {"due_read", CLEANER, 1, CAN_FAIL, FAIL},
-    {"hot_sent", CLEANER, 5, 0, EXIT},
+    {"hot_sent", CLEANER, 3, 0, EXIT},
     {"publish_taken", CLEANER, 3, 0, EXIT},
     {"publish_sent", CLEANER, 3, CAN_FAIL, FAIL},
     {"partition_detached", SWEEPER, 1, CAN_FAIL, FAIL},
@@ -110,8 +110,7 @@ static size_t n_rounds;
 
 /* --- what a lane stands on -------------------------------------------------------------------- */
 
-/* Workers are struck while a cleaner of theirs watches, that is old enough to judge; cleaners are
- * struck alone. Both kinds of rounds have lanes of their own. */
+/* Cleaners are struck alone, workers while a cleaner watches that is old enough to judge. */
 static struct lane {
     struct fixture *fx;
     struct process *worker, *cleaner;
@@ -379,6 +378,7 @@ static void strike_cleaner(const struct round *r)
     struct process *worker = start_worker("1", "1", NULL);
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     start_flow(r, NULL);
+    test_await(lane.fx, LIMIT_MS, "SELECT count(*) > 0 FROM tenon.task"); /* it may lead at once */
     struct process *p = start_cleaner(s.env);
     struck_await(&s, REACH_MS);
     struct process *heir = is_lost(r) ? start_cleaner(NULL) : NULL;
