@@ -70,7 +70,7 @@ static const struct point_plan plans[] = {
     {"worker_locked", WORKER, 1, CAN_FAIL, FAIL},
     {"exchange_planned", WORKER, 4, CLAIMS | CAN_FAIL, FAIL},
     {"hot_sent", WORKER, 4, CLAIMS, EXIT},
-    {"finish_committed", WORKER, 2, CLAIMS | CAN_FAIL, FAIL},
+    {"finish_committed", WORKER, 2, CAN_FAIL, FAIL},
     {"put_back_committed", WORKER, 1, CLAIMS | CAN_FAIL, FAIL},
     {"task_claimed", WORKER, 6, CLAIMS, SLEEP},
     {"child_spawned", EXEC_WORKER, 4, CLAIMS, EXIT},
