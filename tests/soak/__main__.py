@@ -19,7 +19,7 @@ from verdict import Journal, Logs, Verdict
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
 HERE = os.path.join(ROOT, "tests", "soak")
 BUILD = os.path.join(ROOT, "build", "release")
-FAILED = os.path.join(ROOT, "build", "log", "soak")
+FAILED = os.path.join(ROOT, "build", "log", "soak-")  # and the seed
 WORKERS, CLEANERS, PRODUCERS = 3, 2, 4
 PER_SECOND = 30      # transactions of each producer
 BETWEEN_S = (1, 5)   # faults
@@ -178,12 +178,13 @@ class Soak:
         if self.fleet:
             self.fleet.wipe()
         if self.broken:
-            shutil.rmtree(FAILED, ignore_errors=True)
-            shutil.copytree(self.dir, FAILED, ignore=shutil.ignore_patterns("bin"))
+            kept = FAILED + str(self.seed)
+            shutil.rmtree(kept, ignore_errors=True)
+            shutil.copytree(self.dir, kept, ignore=shutil.ignore_patterns("bin"))
             for name in ("postgres.log", "rabbitmq.log"):
                 if os.path.exists(os.path.join(self.services_dir, name)):
-                    shutil.copy(os.path.join(self.services_dir, name), FAILED)
-            print(f"soak: the journal and all logs are in {FAILED}")
+                    shutil.copy(os.path.join(self.services_dir, name), kept)
+            print(f"soak: the journal and all logs are in {kept}")
         self.services("wipe", may_fail=True)
         shutil.rmtree(self.dir, ignore_errors=True)
 
