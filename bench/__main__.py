@@ -34,8 +34,8 @@ class Bench:
     def add(self, workload, variant, metric, value, unit):
         self.record.add(workload, "tenon", variant, metric, value, unit)
 
-    def limit(self, variant, metric, value):
-        self.record.add("limits", "limit", variant, metric, value, "1/s")
+    def limit(self, variant, metric, value, unit="1/s"):
+        self.record.add("limits", "limit", variant, metric, value, unit)
 
     def server_cpu_s(self):
         """CPU seconds of the whole PostgreSQL server since its start."""
@@ -86,7 +86,7 @@ def parts(b, arguments):
     """What one run does: (name, function) in order. tenon and its rivals take turns by workload."""
     chosen = arguments.workloads or list(workloads.ALL)
     if arguments.limits:
-        yield "limits", lambda: limits.run(b)
+        yield "limits", lambda: limits.run_all(b)
     systems = [rivals.ALL[name](b) for name in arguments.rivals.split(",") if name]
     for name in chosen:
         yield name, lambda name=name: workloads.ALL[name](b)

@@ -2,11 +2,11 @@
  * "<task id> <before> <after>" to stdout: CLOCK_REALTIME in nanoseconds just before the enqueue
  * call and just after the commit returned.
  *
- *     latency TASKS [sql | begin]      DATABASE_URL and AMQP_URL from the environment
+ *     latency TASKS [begin | STATEMENT]      DATABASE_URL and AMQP_URL from the environment
  *
  *   (neither)  tenon_enqueue(), which commits by itself
  *   begin      the call and tenon_commit(), in a transaction that was begun before
- *   sql        SELECT tenon.enqueue(), which commits by itself */
+ *   STATEMENT  in SQL, instead of the call; it returns the id and commits by itself */
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
@@ -30,10 +30,10 @@ static int fail(const char *what, const char *why)
     return 1;
 }
 
-static int enqueue_sql(PGconn *conn)
+static int enqueue_sql(PGconn *conn, const char *statement)
 {
     int64_t before = now_ns();
-    PGresult *r = PQexec(conn, "SELECT tenon.enqueue('noop')");
+    PGresult *r = PQexec(conn, statement);
     int64_t after = now_ns();
     int failed = PQntuples(r) == 1 ? 0 : fail("could not enqueue", PQerrorMessage(conn));
     if (!failed) {
@@ -66,11 +66,11 @@ static int enqueue_one(tenon *t, PGconn *conn, int begin)
 int main(int argc, char **argv)
 {
     int tasks = argc >= 2 ? (int)strtol(argv[1], NULL, 10) : 0;
-    int sql = argc == 3 && strcmp(argv[2], "sql") == 0;
     int begin = argc == 3 && strcmp(argv[2], "begin") == 0;
+    const char *statement = argc == 3 && !begin ? argv[2] : NULL;
     PGconn *conn = PQconnectdb(getenv("DATABASE_URL"));
     tenon *t = tenon_new(NULL);
-    int failed = tasks < 1 ? fail("usage", "latency TASKS [sql | begin]") : 0;
+    int failed = tasks < 1 ? fail("usage", "latency TASKS [begin | STATEMENT]") : 0;
     if (PQstatus(conn) != CONNECTION_OK) {
         failed = fail("could not connect", PQerrorMessage(conn));
     } else if (!t) {
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < tasks && !failed; i++) {
         struct timespec pause = {.tv_nsec = EVERY_NS};
-        failed = sql ? enqueue_sql(conn) : enqueue_one(t, conn, begin);
+        failed = statement ? enqueue_sql(conn, statement) : enqueue_one(t, conn, begin);
         (void)nanosleep(&pause, NULL);
     }
     tenon_free(t);

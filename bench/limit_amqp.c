@@ -1,12 +1,13 @@
-/* What RabbitMQ itself can do with such small messages: publish them with confirms, or consume them
- * with acks, through librabbitmq, with nothing of tenon between.
+/* What RabbitMQ itself can do with such small messages: publish them with confirms, or consume
+ * them with acks, through librabbitmq, with nothing of tenon between.
  *
- *     limit_amqp publish|consume MESSAGES WINDOW
+ *     limit_amqp publish|consume|deliver MESSAGES WINDOW
  *
- * One connection, a durable classic queue, persistent messages with an 8-digit body. At most WINDOW
- * publishes are unconfirmed, or WINDOW deliveries unacked, at once; acks cover many. `publish`
- * begins with an empty queue and leaves it full, `consume` deletes it at its end. Writes seconds to
- * stdout. */
+ * One connection, a durable classic queue, persistent messages with an 8-digit body. At most
+ * WINDOW publishes are unconfirmed, or WINDOW deliveries unacked, at once; acks cover many.
+ * `publish` begins with an empty queue and leaves it full, `consume` deletes it at its end; both
+ * write seconds to stdout. `deliver` publishes one message every 20 ms and waits for it on a
+ * second connection; it writes for each how many milliseconds that took. */
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
 
@@ -15,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { EVERY_NS = 20000000 };
 
 static const char queue_name[] = "bench.limit";
 
@@ -72,19 +75,40 @@ static uint64_t wait_for_confirm(amqp_connection_state_t conn)
     }
 }
 
-static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+static void close_connection(amqp_connection_state_t conn)
+{
+    (void)amqp_connection_close(conn, AMQP_REPLY_SUCCESS);
+    (void)amqp_destroy_connection(conn);
+}
+
+static void declare_empty_queue(amqp_connection_state_t conn)
+{
+    (void)amqp_queue_declare(conn, 1, amqp_cstring_bytes(queue_name), 0, 1, 0, 0, amqp_empty_table);
+    check_reply(conn, "declare the queue");
+    (void)amqp_queue_purge(conn, 1, amqp_cstring_bytes(queue_name));
+    check_reply(conn, "purge the queue");
+}
+
+static void publish_one(amqp_connection_state_t conn, uint64_t number)
 {
     amqp_basic_properties_t persistent = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
                                           .delivery_mode = 2};
+    char body[32];
+    (void)snprintf(body, sizeof body, "%" PRIu64, 10000000 + number);
+    check(amqp_basic_publish(conn, 1, amqp_empty_bytes, amqp_cstring_bytes(queue_name), 1, 0,
+                             &persistent, amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
+          "publish");
+}
+
+static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
     uint64_t confirmed = 0;
+    declare_empty_queue(conn);
     (void)amqp_confirm_select(conn, 1);
     check_reply(conn, "ask for confirms");
+    double start = now_s();
     for (uint64_t i = 0; i < n; i++) {
-        char body[32];
-        (void)snprintf(body, sizeof body, "%" PRIu64, 10000000 + i);
-        check(amqp_basic_publish(conn, 1, amqp_empty_bytes, amqp_cstring_bytes(queue_name), 1, 0,
-                                 &persistent, amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
-              "publish");
+        publish_one(conn, i);
         while (i + 1 - confirmed >= window) {
             confirmed = wait_for_confirm(conn);
         }
@@ -92,48 +116,87 @@ static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t windo
     while (confirmed < n) {
         confirmed = wait_for_confirm(conn);
     }
+    (void)printf("%.6f\n", now_s() - start);
 }
 
-static void consume_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+static void begin_consuming(amqp_connection_state_t conn, uint64_t window)
 {
     (void)amqp_basic_qos(conn, 1, 0, (uint16_t)window, 0);
     check_reply(conn, "set the prefetch");
     (void)amqp_basic_consume(conn, 1, amqp_cstring_bytes(queue_name), amqp_empty_bytes, 0, 0, 0,
                              amqp_empty_table);
     check_reply(conn, "consume");
+}
+
+/* The next message's delivery tag. */
+static uint64_t consume_one(amqp_connection_state_t conn)
+{
+    amqp_envelope_t envelope;
+    amqp_maybe_release_buffers(conn);
+    check(amqp_consume_message(conn, &envelope, NULL, 0).reply_type == AMQP_RESPONSE_NORMAL,
+          "read a message");
+    uint64_t tag = envelope.delivery_tag;
+    amqp_destroy_envelope(&envelope);
+    return tag;
+}
+
+static void ack(amqp_connection_state_t conn, uint64_t tag)
+{
+    check(amqp_basic_ack(conn, 1, tag, 1) == AMQP_STATUS_OK, "ack");
+}
+
+static void delete_queue(amqp_connection_state_t conn)
+{
+    (void)amqp_queue_delete(conn, 1, amqp_cstring_bytes(queue_name), 0, 0);
+}
+
+static void consume_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    double start = now_s();
+    begin_consuming(conn, window);
     for (uint64_t i = 1; i <= n; i++) {
-        amqp_envelope_t envelope;
-        amqp_maybe_release_buffers(conn);
-        check(amqp_consume_message(conn, &envelope, NULL, 0).reply_type == AMQP_RESPONSE_NORMAL,
-              "read a message");
+        uint64_t tag = consume_one(conn);
         if (i % (window / 4) == 0 || i == n) {
-            check(amqp_basic_ack(conn, 1, envelope.delivery_tag, 1) == AMQP_STATUS_OK, "ack");
+            ack(conn, tag);
         }
-        amqp_destroy_envelope(&envelope);
     }
+    (void)printf("%.6f\n", now_s() - start);
+    delete_queue(conn);
+}
+
+static void deliver_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
+{
+    amqp_connection_state_t publisher = open_connection();
+    struct timespec pause = {.tv_nsec = EVERY_NS};
+    declare_empty_queue(conn);
+    begin_consuming(conn, window);
+    for (uint64_t i = 0; i < n; i++) {
+        (void)nanosleep(&pause, NULL);
+        double start = now_s();
+        publish_one(publisher, i);
+        uint64_t tag = consume_one(conn);
+        (void)printf("%.6f\n", (now_s() - start) * 1e3);
+        ack(conn, tag);
+    }
+    delete_queue(conn);
+    close_connection(publisher);
 }
 
 int main(int argc, char **argv)
 {
-    int publishes = argc == 4 && strcmp(argv[1], "publish") == 0;
-    check(argc == 4, "understand: publish|consume MESSAGES WINDOW");
+    static const struct {
+        const char *name;
+        void (*run)(amqp_connection_state_t conn, uint64_t n, uint64_t window);
+    } verbs[] = {{"publish", publish_all}, {"consume", consume_all}, {"deliver", deliver_all}};
+    size_t verb = 0, n_verbs = sizeof verbs / sizeof *verbs;
+    while (argc == 4 && verb < n_verbs && strcmp(argv[1], verbs[verb].name) != 0) {
+        verb++;
+    }
+    check(argc == 4 && verb < n_verbs, "understand: publish|consume|deliver MESSAGES WINDOW");
     uint64_t n = strtoull(argv[2], NULL, 10), window = strtoull(argv[3], NULL, 10);
     check(n > 0 && window >= 4 && window <= 65535, "use MESSAGES or WINDOW (4 to 65535)");
     amqp_connection_state_t conn = open_connection();
-    if (publishes) {
-        (void)amqp_queue_declare(conn, 1, amqp_cstring_bytes(queue_name), 0, 1, 0, 0,
-                                 amqp_empty_table);
-        check_reply(conn, "declare the queue");
-        (void)amqp_queue_purge(conn, 1, amqp_cstring_bytes(queue_name));
-        check_reply(conn, "purge the queue");
-    }
-    double start = now_s();
-    (publishes ? publish_all : consume_all)(conn, n, window);
-    (void)printf("%.6f\n", now_s() - start);
-    if (!publishes) {
-        (void)amqp_queue_delete(conn, 1, amqp_cstring_bytes(queue_name), 0, 0);
-    }
-    (void)amqp_connection_close(conn, AMQP_REPLY_SUCCESS);
-    (void)amqp_destroy_connection(conn);
+    verbs[verb].run(conn, n, window);
+    close_connection(conn);
     return 0;
 }

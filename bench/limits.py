@@ -1,7 +1,7 @@
 """What PostgreSQL and RabbitMQ can do on this machine with nothing of a queue between."""
-import subprocess
-
-from workloads import pgbench
+from cost import Cost
+from process import run
+from workloads import pgbench, percentiles
 
 # tenon.task's columns and its primary key, without its other indexes.
 TABLE = """
@@ -27,21 +27,40 @@ def postgres(b):
     for clients in (1, 4, 16):
         b.servers.sql(TABLE)
         b.servers.settle()
-        b.limit(f"pgbench-insert-{clients}-clients", "rows_per_s", pgbench(INSERT, clients, b.sizes.pgbench_s))
+        cost, variant = Cost(b), f"pgbench-insert-{clients}-clients"
+        rows_per_s = pgbench(INSERT, clients, b.sizes.pgbench_s, watch=cost.watch)
+        b.limit(variant, "rows_per_s", rows_per_s)
+        for part, us in cost.per_task_us(rows_per_s):
+            b.limit(variant, f"cpu_us_{part}", us, "us")
     b.servers.sql(TABLE + "CREATE INDEX ON bench.task (attempt);")
     b.servers.settle()
     b.limit("pgbench-insert-update-delete-500", "rows_per_s", pgbench(LIFE_500, 4, b.sizes.pgbench_s, rows=500))
-    b.servers.sql("DROP SCHEMA bench CASCADE")
+
+
+def amqp(b, verb, n):
+    return run([f"{b.tenon.bench}/bench_limit_amqp", verb, str(n), str(WINDOW)], 60)
 
 
 def rabbitmq(b):
     n = b.sizes.limit_messages
     for verb in ("publish", "consume"):
-        out = subprocess.run([f"{b.tenon.bench}/bench_limit_amqp", verb, str(n), str(WINDOW)], check=True, text=True,
-                             capture_output=True, timeout=120).stdout
-        b.limit(f"rabbitmq-{verb}", "messages_per_s", n / float(out))
+        b.limit(f"rabbitmq-{verb}", "messages_per_s", n / float(amqp(b, verb, n)))
 
 
-def run(b):
+def idle_machine(b):
+    """What a task's two journeys take when nothing else goes on: a row's to the disk, and a message's."""
+    b.servers.sql(TABLE)
+    b.servers.settle()
+    out = run([f"{b.tenon.bench}/bench_latency", str(b.sizes.latency), INSERT.rstrip(";\n") + " RETURNING id"], 60)
+    inserts = [(int(after) - int(before)) / 1e6 for _, before, after in map(str.split, out.splitlines())]
+    deliveries = [float(line) for line in amqp(b, "deliver", b.sizes.latency).split()]
+    for variant, values in (("insert-every-20-ms", inserts), ("rabbitmq-deliver-every-20-ms", deliveries)):
+        for p, ms in percentiles(values).items():
+            b.limit(variant, f"p{p}_ms", ms, "ms")
+
+
+def run_all(b):
     postgres(b)
     rabbitmq(b)
+    idle_machine(b)
+    b.servers.sql("DROP SCHEMA bench CASCADE")

@@ -56,6 +56,21 @@ def wait_cpu_s(process, timeout_s):
     raise subprocess.TimeoutExpired(process.args, timeout_s)
 
 
+def run(words, seconds, watch=None):
+    """The output of a program that takes so long; meanwhile watch(its process id, seconds)."""
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            if watch:
+                watch(process.pid, seconds)
+            out, err = process.communicate(timeout=seconds + 120)
+        except BaseException:
+            process.kill()
+            raise
+    if process.returncode != 0:
+        raise RuntimeError(f"{words[0]} ended with {process.returncode}: {err.strip()[-500:]}")
+    return out
+
+
 def machine_busy_percent(seconds):
     """How busy all processors are, over the next so many seconds."""
     before = cpu_ticks()

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 
-from process import cpu_s, rss_mb, wait_cpu_s
+from process import cpu_s, rss_mb, run, wait_cpu_s
 
 SLOTS = 2
 
@@ -106,9 +106,8 @@ class Tenon:
             "SELECT count(*) FROM tenon.finished WHERE finished_at BETWEEN to_timestamp(%s) AND to_timestamp(%s)",
             start, end)
 
-    def produce(self, producers, seconds=0, tasks=0, batch=1, begin=False):
+    def produce(self, producers, seconds=0, tasks=0, batch=1, begin=False, watch=None):
         """(tasks, seconds) of bench_produce."""
-        out = subprocess.run([f"{self.bench}/bench_produce", str(producers), str(seconds), str(tasks), str(batch),
-                              *(["begin"] if begin else [])],
-                             check=True, text=True, capture_output=True, timeout=seconds + 120).stdout
+        out = run([f"{self.bench}/bench_produce", str(producers), str(seconds), str(tasks), str(batch),
+                   *(["begin"] if begin else [])], seconds, watch)
         return int(out.split()[0]), float(out.split()[1])

@@ -6,9 +6,13 @@ import time
 
 import psycopg2
 
-from tenon import SLOTS
+from cost import Cost
+from process import run
 
-SQL_PRODUCER = "SELECT tenon.enqueue('noop');\n"
+# How a producer that knows only SQL wakes the publisher up: as tenon does; in every commit; not at all.
+NOTIFY = {"adaptive": "SELECT tenon.enqueue('noop')",
+          "always": "SELECT tenon.enqueue('noop', notify => false), pg_notify('tenon', '')",
+          "never": "SELECT tenon.enqueue('noop', notify => false)"}
 
 
 def percentiles(values_ms, ps=(50, 95, 99)):
@@ -70,7 +74,8 @@ def read_starts(path):
 def latency(b):
     latency_of(b, "libtenon", (), cleaner=False)
     latency_of(b, "libtenon-transaction", ("begin",), cleaner=False)
-    latency_of(b, "sql", ("sql",), cleaner=True)
+    latency_of(b, "sql", (NOTIFY["adaptive"],), cleaner=True)
+    latency_of(b, "sql-never-notified", (NOTIFY["never"],), cleaner=True)
 
 
 def latency_of(b, variant, how, cleaner):
@@ -95,36 +100,58 @@ def sustained(b):
         sustained_of(b, f"{producers}-producers", producers)
     sustained_of(b, f"{b.sizes.producers[0]}-producers-transaction", b.sizes.producers[0], begin=True)
     b.servers.empty_tenon()
-    with b.tenon.running():
-        start = time.time()
-        tasks = pgbench(SQL_PRODUCER, 4, b.sizes.sustained_s) * b.sizes.sustained_s
-        report_sustained(b, "sql-4-producers", start, tasks, b.sizes.sustained_s)
+    with b.tenon.running() as programs:
+        start, cost = time.time(), Cost(b, programs)
+        tasks = pgbench(NOTIFY["adaptive"] + ";\n", 4, b.sizes.sustained_s, watch=cost.watch) * b.sizes.sustained_s
+        report_sustained(b, "sql-4-producers", start, tasks, b.sizes.sustained_s, cost)
 
 
 def sustained_of(b, variant, producers, begin=False):
     b.servers.empty_tenon()
-    with b.tenon.running():
-        start = time.time()
-        tasks, seconds = b.tenon.produce(producers, b.sizes.sustained_s, begin=begin)
-        report_sustained(b, variant, start, tasks, seconds)
+    with b.tenon.running() as programs:
+        start, cost = time.time(), Cost(b, programs)
+        tasks, seconds = b.tenon.produce(producers, b.sizes.sustained_s, begin=begin, watch=cost.watch)
+        report_sustained(b, variant, start, tasks, seconds, cost)
 
 
-def report_sustained(b, variant, start, tasks, seconds):
+def report_sustained(b, variant, start, tasks, seconds, cost):
     done = b.tenon.finished_between(start, start + seconds)
     b.add("sustained", variant, "enqueued_per_s", tasks / seconds, "1/s")
     b.add("sustained", variant, "tasks_per_s", done / seconds, "1/s")
+    for part, us in cost.per_task_us(done / seconds):
+        b.add("sustained", variant, f"cpu_us_{part}", us, "us")
     b.tenon.wait_until_done(60)
 
 
-def pgbench(script, clients, seconds, rows=1, database_url=None):
+def notify(b):
+    """Producers that know only SQL, with transactions that stay open for up to so many ms."""
+    for producers, open_ms in b.sizes.notify:
+        for name, statement in NOTIFY.items():
+            notify_of(b, f"{producers}-producers-{open_ms}-ms-{name}", producers, open_ms, statement)
+
+
+def notify_of(b, variant, producers, open_ms, statement):
+    b.servers.empty_tenon()
+    with tempfile.NamedTemporaryFile() as starts:
+        with b.tenon.running(env={"BENCH_STARTS": starts.name}):
+            out = run([f"{b.tenon.bench}/bench_open_transactions", str(producers), str(b.sizes.notify_s),
+                       str(open_ms), statement], b.sizes.notify_s)
+            b.tenon.wait_until_done(60)
+        started = read_starts(starts.name)
+    commits = {int(task): int(ns) for task, ns in (line.split() for line in out.splitlines())}
+    b.add("notify", variant, "commits_per_s", len(commits) / b.sizes.notify_s, "1/s")
+    for p, ms in percentiles([(started[task] - ns) / 1e6 for task, ns in commits.items()]).items():
+        b.add("notify", variant, f"p{p}_ms", ms, "ms")
+
+
+def pgbench(script, clients, seconds, rows=1, watch=None):
     """Rows per second of a script that is run again and again by `clients`."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(script)
         file.flush()
-        out = subprocess.run(
-            [f"{os.environ['TENON_PGBIN']}/pgbench", "-n", "-M", "prepared", "-f", file.name, "-c", str(clients),
-             "-j", str(min(clients, 2)), "-T", str(seconds), database_url or os.environ["DATABASE_URL"]],
-            check=True, text=True, capture_output=True, timeout=seconds + 60).stdout
+        out = run([f"{os.environ['TENON_PGBIN']}/pgbench", "-n", "-M", "prepared", "-f", file.name, "-c", str(clients),
+                   "-j", str(min(clients, 2)), "-T", str(seconds), os.environ["DATABASE_URL"]],
+                  seconds, watch)
     return next(float(line.split()[2]) for line in out.splitlines() if line.startswith("tps")) * rows
 
 
@@ -340,6 +367,6 @@ def footprint_tables(b):
     b.add("footprint", f"{n}-tasks", "hot_table_mb_after", after / 1e6, "MB")
 
 
-ALL = {"drain": drain, "latency": latency, "sustained": sustained, "held-snapshot": held_snapshot,
+ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
        "bulk-enqueue": bulk_enqueue, "scheduled": scheduled, "retry-storm": retry_storm, "handlers": handlers,
        "scale": scale, "footprint": footprint}
