@@ -7,9 +7,8 @@
  * and what it starts alone; where it may not mount anything, the tests are skipped. Two workers, a
  * cleaner and two producers go on through all of it. With TEST_LONG set the disks stay full for
  * longer. */
-#include "tests/support/load.h"
+#include "tests/support/fleet.h"
 #include "tests/support/servers.h"
-#include "tests/support/working.h"
 
 #include "core/now.h"
 
@@ -24,8 +23,6 @@
 #include <unistd.h>
 
 enum {
-    WORKERS = 2,
-    PER_S = 25, /* transactions a second of each producer */
     BACKLOG = 1000,
     SERIES_MAX = 5, /* an exchange may find room for a moment */
     TABLES_MIB = 48,
@@ -40,11 +37,7 @@ static struct disk {
     char path[300], filler[320];
 } tables, wal;
 
-static struct running {
-    struct fixture *fx; /* NULL when nothing may be mounted */
-    struct process *workers[WORKERS], *cleaner;
-    struct load load;
-} all;
+static struct fleet all; /* fx is NULL when nothing may be mounted */
 
 /* --- small disks --- */
 
@@ -146,7 +139,6 @@ static void move_tables(struct fixture *fx)
 
 static int start_all(void **state)
 {
-    char h[256];
     void *fixture = NULL;
     struct fixture before = {.vhost = ""};
     server_open("postgres");
@@ -162,12 +154,7 @@ static int start_all(void **state)
     memcpy(fx->vhost, before.vhost, sizeof fx->vhost);
     memcpy(fx->amqp_url, before.amqp_url, sizeof fx->amqp_url);
     declare(fx);
-    for (int i = 0; i < WORKERS; i++) {
-        all.workers[i] = TENON(fx, "worker", "--slots", "2", "--handler",
-                               handler(h, "a=pool:exec %s 1", "pool"));
-    }
-    all.cleaner = TENON(fx, "cleaner");
-    load_start(&all.load, fx, fx->amqp_url, PER_S);
+    fleet_start(&all, fx, "classic");
     *state = &all;
     return 0;
 }
@@ -216,14 +203,14 @@ static void test_tables_full(void **state)
              BACKLOG);
     int64_t failures = all.load.shared->failures;
     disk_fill(&tables);
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < FLEET_WORKERS; i++) {
         process_await_line(all.workers[i], "No space left on device", MET_LIMIT_MS);
     }
     (void)poll(NULL, 0, load_is_long() ? 30000 : 4000); /* the time that the fault lasts */
     assert_true(all.load.shared->failures > failures);
     disk_free(&tables);
     int64_t recovery_ms = load_await_start(all.fx, load_now_ns(), RECOVERY_MS);
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < FLEET_WORKERS; i++) {
         process_await_line(all.workers[i], "event=exchange_works", RECOVERY_MS);
         /* told once per series, not with each try */
         assert_in_range(process_lines(all.workers[i], "event=exchange_failed"), 1, SERIES_MAX);
@@ -271,11 +258,7 @@ static void test_all_ends_well(void **state)
     need_disks();
     load_stop(&all.load);
     check("in the end", 0);
-    assert_int_equal(test_sql_int(all.fx, "SELECT count(*) FROM tenon.task"), 0);
-    for (int i = 0; i < WORKERS; i++) {
-        end_well(all.workers[i]);
-    }
-    end_well(all.cleaner);
+    fleet_end(&all);
 }
 
 int main(void)

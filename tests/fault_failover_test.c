@@ -6,9 +6,8 @@
  * producers go on through all of it. A standby that has everything loses and doubles nothing; one
  * that lags behind loses what it never got, and nothing but that. With TEST_LONG set it takes 30 s
  * until the standby is promoted. */
-#include "tests/support/load.h"
+#include "tests/support/fleet.h"
 #include "tests/support/servers.h"
-#include "tests/support/working.h"
 
 #include "core/now.h"
 
@@ -19,8 +18,6 @@
 #include <sys/stat.h>
 
 enum {
-    WORKERS = 2,
-    PER_S = 25,   /* transactions a second of each producer */
     COMMITS = 50, /* before a fault */
     STREAM_LIMIT_MS = 20000,
     RECOVERY_MS = 15000,
@@ -32,13 +29,9 @@ static struct node {
     char data[300]; /* directory */
 } nodes[2];
 
-static struct running {
-    struct fixture *fx;
-    struct process *workers[WORKERS], *cleaner;
-    struct load load;
-    char login[128];
-    int primary;
-} all;
+static struct fleet all;
+static char login[128];
+static int primary;
 
 /* --- two servers --- */
 
@@ -53,14 +46,14 @@ static void node_open(int n)
                    host + 1);
     (void)snprintf(nodes[n].data, sizeof nodes[n].data, "%s", test_env("TENON_PGDATA"));
     if (n == 0) { /* the other will be its copy */
-        (void)snprintf(all.login, sizeof all.login, "%.*s", (int)(host - url), url);
+        (void)snprintf(login, sizeof login, "%.*s", (int)(host - url), url);
     }
 }
 
 static PGconn *node_connect(int n, const char *database)
 {
     char url[512];
-    (void)snprintf(url, sizeof url, "%s@%s/%s", all.login, nodes[n].host, database);
+    (void)snprintf(url, sizeof url, "%s@%s/%s", login, nodes[n].host, database);
     return sql_connect(url);
 }
 
@@ -87,7 +80,7 @@ static void follow(void)
 {
     char command[1600];
     struct stat info;
-    int n = 1 - all.primary;
+    int n = 1 - primary;
     const struct node *node = &nodes[n];
     server_use(n);
     server_do("stop");
@@ -96,8 +89,8 @@ static void follow(void)
     (void)snprintf(command, sizeof command,
                    "rm -rf '%s' && '%s/pg_basebackup' -d '%s@%s/tenon' -D '%s' -R -X stream -c fast"
                    " && chown -R %d:%d '%s'",
-                   node->data, test_env("TENON_PGBIN"), all.login, nodes[all.primary].host,
-                   node->data, (int)info.st_uid, (int)info.st_gid, node->data);
+                   node->data, test_env("TENON_PGBIN"), login, nodes[primary].host, node->data,
+                   (int)info.st_uid, (int)info.st_gid, node->data);
     assert_int_equal(system(command), 0);
     server_do("start");
     test_await(
@@ -107,8 +100,8 @@ static void follow(void)
 
 static void both_url(const char *database, char *ret, size_t size)
 {
-    (void)snprintf(ret, size, "%s@%s,%s/%s?target_session_attrs=read-write", all.login,
-                   nodes[0].host, nodes[1].host, database);
+    (void)snprintf(ret, size, "%s@%s,%s/%s?target_session_attrs=read-write", login, nodes[0].host,
+                   nodes[1].host, database);
 }
 
 /* --- start and end --- */
@@ -131,15 +124,9 @@ static struct fixture *make_fixture(void)
 
 static int start_all(void **state)
 {
-    char h[256];
     struct fixture *fx = all.fx = make_fixture();
     follow();
-    for (int i = 0; i < WORKERS; i++) {
-        all.workers[i] = TENON(fx, "worker", "--slots", "2", "--handler",
-                               handler(h, "a=pool:exec %s 1", "pool"));
-    }
-    all.cleaner = TENON(fx, "cleaner");
-    load_start(&all.load, fx, fx->amqp_url, PER_S);
+    fleet_start(&all, fx, "classic");
     *state = &all;
     return 0;
 }
@@ -157,7 +144,7 @@ static int end_all(void **state)
 
 static void kill_primary(void)
 {
-    server_use(all.primary);
+    server_use(primary);
     server_do("kill");
 }
 
@@ -165,8 +152,8 @@ static void kill_primary(void)
 static int64_t promote(void)
 {
     (void)poll(NULL, 0, load_is_long() ? 30000 : 0); /* until somebody decides to */
-    all.primary = 1 - all.primary;
-    PGconn *conn = node_connect(all.primary, "tenon");
+    primary = 1 - primary;
+    PGconn *conn = node_connect(primary, "tenon");
     assert_true(sql_bool(conn, "SELECT pg_promote(true, 30)"));
     PQfinish(conn);
     int64_t up_ns = load_now_ns();
@@ -222,17 +209,6 @@ static void test_synchronous_standby(void **state)
     check("failover to a synchronous standby", killed_ns, promote());
 }
 
-static void signal_clients(int signal)
-{
-    for (int i = 0; i < WORKERS; i++) {
-        process_signal(all.workers[i], signal);
-    }
-    process_signal(all.cleaner, signal);
-    for (int i = 0; i < LOAD_PRODUCERS; i++) {
-        (void)kill(all.load.pids[i], signal);
-    }
-}
-
 /* Before its session is 15 s old a cleaner judges nobody. */
 static void await_verdict(void)
 {
@@ -249,14 +225,14 @@ static void test_asynchronous_standby_in_sync(void **state)
     follow();
     await_verdict();
     load_await_running(all.fx, 2);
-    signal_clients(SIGSTOP);
+    fleet_signal_all(&all, SIGSTOP);
     test_await(all.fx, STREAM_LIMIT_MS,
                "SELECT (SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND "
                "backend_type = 'client backend' AND pid <> pg_backend_pid()) = 0 AND "
                "(SELECT bool_and(flush_lsn >= pg_current_wal_lsn()) FROM pg_stat_replication)");
     int64_t killed_ns = load_now_ns();
     kill_primary();
-    signal_clients(SIGCONT);
+    fleet_signal_all(&all, SIGCONT);
     check("failover to an asynchronous standby in sync", killed_ns, promote());
 }
 
@@ -270,7 +246,7 @@ static int64_t lag_behind(void)
     await_commits(COMMITS);
     load_await_running(all.fx, 2);
     kill_primary();
-    PGconn *conn = node_connect(1 - all.primary, all.fx->database);
+    PGconn *conn = node_connect(1 - primary, all.fx->database);
     sql_await(conn, STREAM_LIMIT_MS,
               "SELECT pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn()");
     int64_t last = sql_int(conn, "SELECT max(task) FROM public.placed");
@@ -336,10 +312,7 @@ static void test_all_ends_well(void **state)
 {
     (void)state;
     nobody_died();
-    for (int i = 0; i < WORKERS; i++) {
-        end_well(all.workers[i]);
-    }
-    end_well(all.cleaner);
+    fleet_end(&all);
 }
 
 int main(void)

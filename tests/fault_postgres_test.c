@@ -4,9 +4,8 @@
 /* What becomes of tasks when PostgreSQL restarts, crashes, refuses or hangs. A private PostgreSQL;
  * two workers, a cleaner and two producers go on through all of it. The verdict comes from the
  * producers' own table and the handlers' journal. With TEST_LONG set the locks last longer. */
-#include "tests/support/load.h"
+#include "tests/support/fleet.h"
 #include "tests/support/servers.h"
-#include "tests/support/working.h"
 
 #include "core/now.h"
 
@@ -15,24 +14,17 @@
 #include <stdio.h>
 
 enum {
-    WORKERS = 2,
     CONNECTIONS = 40, /* max_connections from the first restart on */
-    PER_S = 25,       /* transactions a second of each producer */
     RECOVERY_MS = 10000,
     PATIENCE_MS = 16000, /* a cleaner condemns nobody in the first 15 s of its session */
     EXHAUSTED_MS = 2000,
     CHECK_LIMIT_MS = 40000,
 };
 
-static struct running {
-    struct fixture *fx;
-    struct process *workers[WORKERS], *cleaner;
-    struct load load;
-} all;
+static struct fleet all;
 
 static int start_all(void **state)
 {
-    char h[256];
     void *fixture = NULL;
     server_open("postgres");
     if (fixture_setup_database(&fixture) != 0) {
@@ -42,12 +34,7 @@ static int start_all(void **state)
     server_vhost(fx, "fault_postgres");
     declare(fx);
     test_sql(fx, "ALTER SYSTEM SET max_connections = %d", CONNECTIONS);
-    for (int i = 0; i < WORKERS; i++) {
-        all.workers[i] = TENON(fx, "worker", "--slots", "2", "--handler",
-                               handler(h, "a=pool:exec %s 1", "pool"));
-    }
-    all.cleaner = TENON(fx, "cleaner");
-    load_start(&all.load, fx, fx->amqp_url, PER_S);
+    fleet_start(&all, fx, "classic");
     *state = &all;
     return 0;
 }
@@ -121,7 +108,7 @@ static void await_sessions(const char *name, int64_t but_not)
     test_await(all.fx, RECOVERY_MS,
                "SELECT count(*) = %d, count(*) FROM pg_stat_activity "
                "WHERE application_name = '%s' AND pid <> %lld",
-               WORKERS, name, (long long)but_not);
+               FLEET_WORKERS, name, (long long)but_not);
 }
 
 static void terminate(const char *name, const char *fault)
@@ -147,7 +134,7 @@ static void test_exchange_backends_killed(void **state)
         (void)load_await_start(all.fx, load_now_ns(), RECOVERY_MS);
     }
     terminate("tenon worker", "an exchange's backend killed");
-    for (int i = 0; i < WORKERS; i++) {
+    for (int i = 0; i < FLEET_WORKERS; i++) {
         assert_true(process_lines(all.workers[i], "event=exchange_works") > 0);
     }
 }
@@ -275,11 +262,7 @@ static void test_all_ends_well(void **state)
     (void)state;
     load_stop(&all.load);
     check("in the end", 0);
-    assert_int_equal(test_sql_int(all.fx, "SELECT count(*) FROM tenon.task"), 0);
-    for (int i = 0; i < WORKERS; i++) {
-        end_well(all.workers[i]);
-    }
-    end_well(all.cleaner);
+    fleet_end(&all);
 }
 
 int main(void)

@@ -244,6 +244,8 @@ static void test_consumer_timeout(void **state)
 static void test_all_ends_well(void **state)
 {
     (void)state;
+    load_stop(&all.load);
+    fleet_check(&all, "in the end");
     fleet_end(&all);
 }
 

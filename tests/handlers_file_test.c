@@ -2,6 +2,7 @@
 /* The handlers file: what it says, and what is said about a wrong one. */
 #include "worker/handler.h"
 
+#include "tests/support/temporary.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -26,10 +27,8 @@ static bool load(const char *path, struct handlers *ret, struct fault *f)
 
 static bool load_text(const char *text, struct handlers *ret, struct fault *f)
 {
-    char path[] = "/tmp/tenon-handlers-test-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    (void)close(fd);
+    char path[TEMPORARY_BYTES];
+    temporary_file(text, path);
     bool ok = load(path, ret, f);
     (void)unlink(path);
     return ok;

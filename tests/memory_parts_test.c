@@ -3,6 +3,7 @@
 /* Without memory: the parts that need no server, with every allocation failing in its turn. */
 #include "tests/support/deciding.h"
 #include "tests/support/nth.h"
+#include "tests/support/temporary.h"
 
 #include "core/amqp_url.h"
 #include "core/array.h"
@@ -32,15 +33,7 @@ static void judged(long n, const char *what)
 
 /* --- options, config file, handlers ---------------------------------------------------------- */
 
-static char file_path[] = "/tmp/tenon-memory-test-XXXXXX";
-
-static void write_file(const char *text)
-{
-    (void)snprintf(file_path, sizeof file_path, "/tmp/tenon-memory-test-XXXXXX");
-    int fd = mkstemp(file_path);
-    assert_true(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-    (void)close(fd);
-}
+static char file_path[TEMPORARY_BYTES];
 
 static bool read_options(const char *flag, struct options **ret, struct fault *f)
 {
@@ -76,7 +69,7 @@ static void run_options(void *arg)
 static void test_options(void **state)
 {
     (void)state;
-    write_file("log-level = debug\nqueues = {d, e}\nhandler = {\"y=sleep 1\"}\n");
+    temporary_file("log-level = debug\nqueues = {d, e}\nhandler = {\"y=sleep 1\"}\n", file_path);
     judged(nth_each(run_options, NULL), "options and config file");
     (void)unlink(file_path);
 }
@@ -99,8 +92,9 @@ static void run_handlers(void *arg)
 static void test_handlers(void **state)
 {
     (void)state;
-    write_file("handler \"a,b\" { command = {sh, -c, true} directory = \"/tmp\" }\n"
-               "handler c { command = x mode = pool }\n");
+    temporary_file("handler \"a,b\" { command = {sh, -c, true} directory = \"/tmp\" }\n"
+                   "handler c { command = x mode = pool }\n",
+                   file_path);
     judged(nth_each(run_handlers, NULL), "handlers file");
     (void)unlink(file_path);
 }

@@ -1,6 +1,7 @@
 /* label: unit */
 /* The option table and what reads it: flags, variables, the config file, defaults. */
 #include "core/option_value.h"
+#include "tests/support/temporary.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
-static char config_path[] = "/tmp/tenon-option-test-XXXXXX";
+static char config_path[TEMPORARY_BYTES];
 
 static int start(void **state)
 {
@@ -20,8 +21,8 @@ static int start(void **state)
         option_variable(&option_rows[i], name, sizeof name);
         (void)unsetenv(name);
     }
-    int fd = mkstemp(config_path);
-    return fd < 0 ? -1 : close(fd);
+    temporary_file("", config_path);
+    return 0;
 }
 
 static int end(void **state)
@@ -170,7 +171,7 @@ static void test_secrets_are_never_shown(void **state)
     assert_null(strstr(f.text, "geheim"));
     fault_clear(&f);
     write_config("amqp-url = 'http://geheim'\n");
-    char words[64];
+    char words[TEMPORARY_BYTES + 64];
     (void)snprintf(words, sizeof words, "-c|%s", config_path);
     (void)unsetenv("AMQP_URL");
     assert_false(read_words(COMMAND_WORKER, words, &o, &f));
@@ -332,7 +333,7 @@ static void test_lists(void **state)
 static void test_precedence(void **state)
 {
     (void)state;
-    char words[128];
+    char words[TEMPORARY_BYTES + 64];
     struct options *o = must_read(COMMAND_CLEANER, "--amqp-url=none");
     assert_int_equal(option_int(o, OPTION_WINDOW), 10000);
     assert_false(option_is_given(o, OPTION_WINDOW));
@@ -374,7 +375,7 @@ static void test_precedence(void **state)
 static void test_config_lists(void **state)
 {
     (void)state;
-    char words[128];
+    char words[TEMPORARY_BYTES + 64];
     (void)snprintf(words, sizeof words, "--config|%s", config_path);
     write_config("# comment\namqp-url = 'amqp://u:p#w@h/%2f'\nqueues = {default, \"mail\"}\n"
                  "handler = {'a=run me', 'b=x'}\nuntil-empty = yes\ndrain-limit = 2s\n");
@@ -407,7 +408,7 @@ static void test_config_is_refused_with_file_and_line(void **state)
         {"window = 0", ":1: window|\"0\""},
         {"log_level = loud\n", ":1: log_level|\"loud\"|one of"},
     };
-    char words[128];
+    char words[TEMPORARY_BYTES + 64];
     (void)snprintf(words, sizeof words, "--amqp-url=none|--slots|4|--config|%s", config_path);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         write_config(bad[i].text);
@@ -421,7 +422,7 @@ static void test_config_is_refused_with_file_and_line(void **state)
 static void test_every_key_has_two_spellings(void **state)
 {
     (void)state;
-    char words[128];
+    char words[TEMPORARY_BYTES + 64];
     (void)snprintf(words, sizeof words, "--config|%s", config_path);
     write_config("log-level = debug\nlog_format = json\n");
     struct options *o = must_read(COMMAND_STATUS, words);

@@ -3,6 +3,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/process.h"
 #include "tests/support/template.h"
+#include "tests/support/temporary.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -136,11 +137,7 @@ static void empty_vhost(struct fixture *fx)
 
 static void make_dir(struct fixture *fx)
 {
-    const char *tmp = getenv("TMPDIR");
-    (void)snprintf(fx->dir, sizeof fx->dir, "%s/tenon-test.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(fx->dir)) {
-        fail_msg("could not make %s: %s", fx->dir, strerror(errno));
-    }
+    temporary_directory("tenon-test", fx->dir, sizeof fx->dir);
     (void)snprintf(fx->journal, sizeof fx->journal, "%s/journal", fx->dir);
 }
 

@@ -3,6 +3,7 @@
 #include "core/now.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 
 enum { CHECK_LIMIT_MS = 20000 };
@@ -22,8 +23,6 @@ void fleet_start(struct fleet *all, struct fixture *fx, const char *queue_type)
 
 void fleet_end(struct fleet *all)
 {
-    load_stop(&all->load);
-    fleet_check(all, "in the end");
     assert_int_equal(test_sql_int(all->fx, "SELECT count(*) FROM tenon.task"), 0);
     for (int i = 0; i < FLEET_WORKERS; i++) {
         end_well(all->workers[i]);
@@ -55,6 +54,15 @@ void fleet_signal_workers(const struct fleet *all, int signal)
 {
     for (int i = 0; i < FLEET_WORKERS; i++) {
         process_signal(all->workers[i], signal);
+    }
+}
+
+void fleet_signal_all(const struct fleet *all, int signal)
+{
+    fleet_signal_workers(all, signal);
+    process_signal(all->cleaner, signal);
+    for (int i = 0; i < LOAD_PRODUCERS; i++) {
+        (void)kill(all->load.pids[i], signal);
     }
 }
 

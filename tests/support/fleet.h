@@ -1,5 +1,4 @@
-/* Two workers, a cleaner and two producers, which go on while RabbitMQ fails. No producer ever
- * waits for it, and nobody is declared dead or ends. */
+/* Two workers, a cleaner and two producers, which go on while a server fails. */
 #ifndef TENON_TESTS_SUPPORT_FLEET_H
 #define TENON_TESTS_SUPPORT_FLEET_H
 
@@ -20,10 +19,10 @@ struct fleet {
     struct load load;
 };
 
-/* Start all; the queue `default` is there. */
+/* Start all, and await their connections to RabbitMQ, where the queue `default` is. */
 void fleet_start(struct fleet *all, struct fixture *fx, const char *queue_type);
 
-/* Stop the producers, see that nothing is left, end the others with SIGTERM. */
+/* When the producers have stopped: see that no task is left, end the others with SIGTERM. */
 void fleet_end(struct fleet *all);
 
 /* Lines of all workers' logs; and until there are so many. */
@@ -31,8 +30,10 @@ size_t fleet_lines(const struct fleet *all, const char *text);
 void fleet_await_lines(const struct fleet *all, const char *text, size_t n);
 
 void fleet_signal_workers(const struct fleet *all, int signal);
+void fleet_signal_all(const struct fleet *all, int signal); /* producers too */
 
-/* Wait until what was placed has run; nothing is lost, phantom or doubled. */
+/* After a fault of RabbitMQ: wait until what was placed has run; nothing is lost, phantom or
+ * doubled, no producer waited for it, and nobody is declared dead or has ended. */
 void fleet_check(struct fleet *all, const char *fault);
 
 /* For at least so long, whatever is placed runs by the ordered claim. */

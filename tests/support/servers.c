@@ -1,5 +1,7 @@
 #include "tests/support/servers.h"
 
+#include "tests/support/temporary.h"
+
 #include "core/now.h"
 
 #include <errno.h>
@@ -57,12 +59,7 @@ static void leave_guard(void)
 static void make_base(void)
 {
     char keep[300];
-    const char *tmp = getenv("TMPDIR");
-    (void)snprintf(server->base, sizeof server->base, "%s/tenon-server.XXXXXX",
-                   tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(server->base)) {
-        fail_msg("could not make %s: %s", server->base, strerror(errno));
-    }
+    temporary_directory("tenon-server", server->base, sizeof server->base);
     (void)snprintf(server->state, sizeof server->state, "%s/state", server->base);
     /* wiping removes the directories above that are empty */
     (void)snprintf(keep, sizeof keep, "%s/keep", server->base);
