@@ -36,7 +36,7 @@ static const char session_common[] =
     "SET idle_in_transaction_session_timeout = 15000; SET client_min_messages = warning;"
     "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
     "SET tcp_user_timeout = 20000;";
-static const char session_hot[] =
+const char db_session_hot[] =
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
     "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
 static const char session_presence[] = "SET idle_session_timeout = 30000;";
@@ -486,7 +486,7 @@ static PGconn *connect_to(const char *url, const char *name)
 
 static bool session_set_up(struct db *db, enum db_kind kind, struct fault *f)
 {
-    const char *own = kind == DB_HOT ? session_hot : kind == DB_PRESENCE ? session_presence : "";
+    const char *own = kind == DB_HOT ? db_session_hot : kind == DB_PRESENCE ? session_presence : "";
     int64_t limit_ms = DB_CONNECT_LIMIT_S * 1000;
     return (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f)) &&
            run_script(db, session_common, limit_ms, f) &&

@@ -27,6 +27,9 @@ enum db_kind {
     DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
 };
 
+/* What pins the plans of a DB_HOT session, as a text for psql. */
+extern const char db_session_hot[];
+
 struct db;
 struct rows;
 

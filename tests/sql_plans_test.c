@@ -9,6 +9,7 @@
 
 #include "cleaner/statements.h"
 #include "core/buf.h"
+#include "core/db.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
@@ -23,10 +24,7 @@ enum {
     PARAMS_MAX = 7,
 };
 
-/* Where a statement runs, as core/db.c sets a session up; an application's has no settings. */
-static const char hot[] =
-    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
-    " SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
+/* Where a statement runs: in a session as the exchange's (db_session_hot), or without settings. */
 static const char plain[] = "SET search_path = pg_catalog";
 
 #define WORKER "00000000-0000-0000-0000-000000000001"
@@ -51,30 +49,30 @@ static const struct planned {
     bool scans;  /* it reads the table once, by design; the worker of its tasks is dead */
     int answers; /* rows that it returns for ten tasks */
 } all[] = {
-    {&sql_claim, hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
-    {&sql_look, hot, {LOOK}, false, false, TASKS},
-    {&sql_look_oldest, hot, {LOOK}, false, false, TASKS},
-    {&sql_finish, hot, {FENCE, "$nulls"}, true, false, TASKS},
-    {&sql_finish_forget, hot, {FENCE, "$nulls"}, true, false, TASKS},
-    {&sql_finish_unlocked, hot, {FENCE, "$nulls"}, true, false, TASKS},
-    {&sql_verify, hot, {WORKER, "$ids", "$attempts"}, true, false, TASKS},
-    {&sql_put_back, hot, {FENCE, "$failed", "$nulls", "$nulls"}, true, false, TASKS},
-    {&sql_fresh, hot, {"$first", "{}", "$n"}, false, false, TASKS},
-    {&sql_fresh, hot, {"1000000000", "$ids", "$n"}, false, false, TASKS},
-    {&sql_due, hot, {"0", "$n"}, false, false, TASKS},
-    {&sql_watch, hot, {"false", "0", "0"}, false, false, 1},
-    {&sql_watch, hot, {"false", "1000000000", "9000000000000000"}, false, false, 1},
+    {&sql_claim, db_session_hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
+    {&sql_look, db_session_hot, {LOOK}, false, false, TASKS},
+    {&sql_look_oldest, db_session_hot, {LOOK}, false, false, TASKS},
+    {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_verify, db_session_hot, {WORKER, "$ids", "$attempts"}, true, false, TASKS},
+    {&sql_put_back, db_session_hot, {FENCE, "$failed", "$nulls", "$nulls"}, true, false, TASKS},
+    {&sql_fresh, db_session_hot, {"$first", "{}", "$n"}, false, false, TASKS},
+    {&sql_fresh, db_session_hot, {"1000000000", "$ids", "$n"}, false, false, TASKS},
+    {&sql_due, db_session_hot, {"0", "$n"}, false, false, TASKS},
+    {&sql_watch, db_session_hot, {"false", "0", "0"}, false, false, 1},
+    {&sql_watch, db_session_hot, {"false", "1000000000", "9000000000000000"}, false, false, 1},
     {&sql_overlooked,
-     hot,
+     db_session_hot,
      {"{default}", "{0}", "{0}", "{0}", "$in_braces", "0 s"},
      false,
      false,
      TASKS},
-    {&sql_queues, hot, {"100"}, false, false, 1},
+    {&sql_queues, db_session_hot, {"100"}, false, false, 1},
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
     {&cancel, plain, {"$ids"}, true, false, TASKS},
     {&enqueue_again, plain, {"$ids"}, false, false, TASKS},
-    {&sql_own, hot, {WORKER}, true, true, TASKS + 1},
+    {&sql_own, db_session_hot, {WORKER}, true, true, TASKS + 1},
     {&sql_deadlines_expired, plain, {"0 s", "$n"}, true, true, TASKS},
     {&sql_deadlines_orphans, plain, {"$n"}, true, true, TASKS},
     {&sql_workers_recover, plain, {WORKER, "died", "$n"}, true, true, TASKS},
@@ -255,7 +253,7 @@ static void plan_fill_execute(struct fixture *fx, const struct planned *p)
 static void test_plans_of_workers(void **state)
 {
     for (int i = 0; i < ALL; i++) {
-        if (strcmp(all[i].session, hot) == 0) {
+        if (strcmp(all[i].session, db_session_hot) == 0) {
             plan_fill_execute(*state, &all[i]);
         }
     }
@@ -275,7 +273,7 @@ static void test_a_plan_is_kept(void **state)
 {
     static const struct statement joined = {
         "joined", "SELECT t.id FROM tenon.task t, unnest($1::bigint[]) i (id) WHERE t.id = i.id"};
-    static const struct planned p = {&joined, hot, {"$ids"}, false, false, TASKS};
+    static const struct planned p = {&joined, db_session_hot, {"$ids"}, false, false, TASKS};
     struct fixture *fx = *state;
     make_one_row(fx, &p);
     PGconn *conn = plan_it(fx, &p);
