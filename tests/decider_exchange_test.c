@@ -448,6 +448,30 @@ static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
     decider_free(d);
 }
 
+/* What such an exchange did not claim is still to be claimed: its wake-up was acked long ago. */
+static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
+{
+    (void)state;
+    const int64_t id = 7;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 0, NULL, 0);
+    feed(d, 1,
+         (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = &id, .n = 1, .last_tag = 1});
+    (void)decide(d, 1);
+    assert_int_equal(d->exchange.n_ids, 1);
+    feed(d, 2, (struct event){.type = EVENT_PRESENCE, .up = false});
+    feed(d, 3, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
+    commit(d, 4, NULL, 0);
+    settle(d, 4);
+    (void)decide(d, 4 + 50);
+    assert_true(d->in_flight);
+    assert_int_equal(d->exchange.n_ids, 1);
+    assert_int_equal(d->exchange.ids[0], id);
+    decider_free(d);
+}
+
 /* A session that was lost may still be at work when we ask what is ours, and commit after it. */
 static void test_what_is_ours_is_asked_again_later(void **state)
 {
@@ -568,6 +592,7 @@ int main(void)
         cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_rests),
         cmocka_unit_test(test_a_drain_asks_for_what_it_may_own),
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
+        cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
         cmocka_unit_test(test_what_is_ours_is_asked_again_later),
         cmocka_unit_test(test_tasks_near_the_border_do_not_flip_the_prefetch),
         cmocka_unit_test(test_what_was_delivered_outlives_a_prefetch_of_0),

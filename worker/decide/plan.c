@@ -358,13 +358,13 @@ static bool left_kinds_out(const struct exchange *x, int n_handlers)
 
 static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 {
+    take_missed(d, x, now_ms);
     for (size_t i = 0; d->stale && i < x->n_by_id + x->n_by_look; i++) {
         claim_free(x->claimed[i]); /* claimed by a worker that is declared dead */
     }
     if (d->stale) {
         return;
     }
-    take_missed(d, x, now_ms);
     size_t bytes = 0;
     for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
         bytes += x->claimed[i]->payload_bytes;
