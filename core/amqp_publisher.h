@@ -6,8 +6,8 @@
  * of 0.1 s doubling to 10 s. Every PUBLISHER_ASK_EVERY publishes or second it asks for a queue's
  * depth, and above the window it drops what is offered: RabbitMQ holds a window on the backlog,
  * never the backlog (about: what was under way when the depth was asked for may come on top).
- * Exchange `tenon` (direct, durable), routing key = queue name, queue `tenon.<queue>`, persistent
- * messages, mandatory; the body is the id in decimal. */
+ * Exchange `tenon` (direct, durable), routing key = queue name, queue `tenon.<queue>` (durable); the
+ * messages are transient and mandatory, the body is the id in decimal. */
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
 #define TENON_CORE_AMQP_PUBLISHER_H
 

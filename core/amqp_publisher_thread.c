@@ -20,7 +20,7 @@ enum {
     CONFIRM_LIMIT_MS = 10000,
     STEADY_MS = 10000, /* a link that lasted so long was good */
     CODE_MISSING = 404,
-    DELIVERY_PERSISTENT = 2,
+    DELIVERY_TRANSIENT = 1,
 };
 
 /* With the lock held. */
@@ -323,7 +323,7 @@ static int publish(struct publisher *p, const struct wakeup *w)
 {
     char body[24];
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
-                                          .delivery_mode = DELIVERY_PERSISTENT};
+                                          .delivery_mode = DELIVERY_TRANSIENT};
     (void)snprintf(body, sizeof body, "%lld", (long long)w->id);
     return amqp_basic_publish(link_conn(p->link), PUBLISHES, link_bytes(TOPOLOGY_EXCHANGE),
                               link_bytes(w->route->queue), 1, 0, &properties, link_bytes(body));

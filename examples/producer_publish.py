@@ -4,8 +4,8 @@
     DATABASE_URL=postgresql://... AMQP_URL=amqp://... examples/producer_publish.py ann@example.org
 
 This is the whole protocol: exchange "tenon", routing key = the queue's name, the id in decimal as
-the body, persistent. The message is only a wake-up: one that comes too early, twice, or never costs
-time, never a task. So no error of RabbitMQ is an error of ours, and nothing waits for it for long.
+the body; it need not be persistent. The message is only a wake-up: one that comes too early, twice, or
+never costs time, never a task. So no error of RabbitMQ is an error of ours, and nothing waits for it for long.
 Needs python3-psycopg2 and python3-pika.
 """
 import os
@@ -14,8 +14,6 @@ import sys
 import pika
 import psycopg2
 from psycopg2.extras import Json
-
-PERSISTENT = pika.BasicProperties(delivery_mode=2)
 
 
 class Waker:
@@ -35,7 +33,7 @@ class Waker:
                 if self.channel is None or not self.channel.is_open:
                     self.connection = pika.BlockingConnection(self.settings)
                     self.channel = self.connection.channel()
-                self.channel.basic_publish("tenon", queue, str(task).encode(), PERSISTENT)
+                self.channel.basic_publish("tenon", queue, str(task).encode())
                 return True
             except (pika.exceptions.AMQPError, OSError):
                 self.channel = None
