@@ -5,6 +5,7 @@
 #include "core/point.h"
 #include "enqueue/ledger.h"
 #include "enqueue/params.h"
+#include "enqueue/prepared.h"
 #include "enqueue/statements.h"
 
 #include <ctype.h>
@@ -70,12 +71,12 @@ static int state_is(const char *state, const char *list)
 
 static int code_of_state(const char *state)
 {
-    return state_is(state, "25P02")                            ? TENON_ABORTED
-           : state_is(state, "22 23")                          ? TENON_REFUSED
-           : state_is(state, "40 55P03 57014 57P 53 08 25006") ? TENON_RETRY
-           : state_is(state, "3F000 42883 42P01")              ? TENON_SCHEMA
-           : state_is(state, "42501")                          ? TENON_DENIED
-                                                               : TENON_FAILED;
+    return state_is(state, "25P02")                                  ? TENON_ABORTED
+           : state_is(state, "22 23")                                ? TENON_REFUSED
+           : state_is(state, "40 55P03 57014 57P 53 08 25006 26000") ? TENON_RETRY
+           : state_is(state, "3F000 42883 42P01")                    ? TENON_SCHEMA
+           : state_is(state, "42501")                                ? TENON_DENIED
+                                                                     : TENON_FAILED;
 }
 
 static int fail_with(PGconn *conn, const PGresult *result)
@@ -308,12 +309,29 @@ static int copy_task(const tenon_task *from, tenon_task *to)
     return TENON_OK;
 }
 
-/* Run a statement that answers with one row: what was enqueued, and the queue. */
-static int run(PGconn *conn, const struct statement *statement, const struct params *p,
-               PGresult **ret)
+/* Prepared, where its session has it. A session that lost it, and no transaction with it, is asked
+ * the other way. */
+static PGresult *enqueue_one(PGconn *conn, const struct params *p)
 {
-    PGresult *result = PQexecParams(conn, statement->text, PARAMS_N, NULL, p->values, NULL, NULL,
-                                    0);
+    PGresult *result = NULL;
+    if (prepared_is(conn)) {
+        result = prepared_run(conn, PARAMS_N, p->values);
+        const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+        if (!state || strcmp(state, "26000") != 0) {
+            return result;
+        }
+        prepared_forget(conn);
+        if (PQtransactionStatus(conn) != PQTRANS_IDLE) {
+            return result;
+        }
+        PQclear(result);
+    }
+    return PQexecParams(conn, sql_enqueue_one.text, PARAMS_N, NULL, p->values, NULL, NULL, 0);
+}
+
+/* The answer is one row: what was enqueued, and the queue. */
+static int check_answer(PGconn *conn, PGresult *result, PGresult **ret)
+{
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
         *ret = result;
         return TENON_OK;
@@ -336,7 +354,7 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
         return code;
     }
     bool announced = params_fill(&p, &copy, begin(t, conn, in_transaction, 1));
-    code = run(conn, &sql_enqueue_one, &p, &result);
+    code = check_answer(conn, enqueue_one(conn, &p), &result);
     if (code != TENON_OK) {
         return code;
     }
@@ -353,6 +371,19 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
         *ret_id = routed.id;
     }
     return ok();
+}
+
+int tenon_prepare_statement(tenon *t, PGconn *conn)
+{
+    bool in_transaction = false;
+    int code = look_at(t, conn, &in_transaction);
+    if (code != TENON_OK || prepared_is(conn)) {
+        return code == TENON_OK ? ok() : code;
+    }
+    PGresult *result = prepared_make(conn, sql_enqueue_one.text);
+    code = PQresultStatus(result) == PGRES_COMMAND_OK ? ok() : fail_with(conn, result);
+    PQclear(result);
+    return code;
 }
 
 /* "{1,2,3}" */
@@ -393,7 +424,10 @@ static int run_many(PGconn *conn, struct params *p, const char *const *payloads,
     int code = values.failed || keys.failed
                    ? fail(TENON_MEMORY, "no memory for the payloads, or over %d bytes together",
                           PAYLOADS_BYTES_MAX)
-                   : run(conn, &sql_enqueue_many, p, ret);
+                   : check_answer(conn,
+                                  PQexecParams(conn, sql_enqueue_many.text, PARAMS_N, NULL,
+                                               p->values, NULL, NULL, 0),
+                                  ret);
     buf_clear(&values);
     buf_clear(&keys);
     return code;

@@ -54,14 +54,15 @@ extern "C" {
 
 typedef struct tenon tenon;
 
-/* What a call returns. tenon_enqueue() and tenon_enqueue_many() leave the caller's transaction
+/* What a call returns. tenon_enqueue(), tenon_enqueue_many() and tenon_prepare_statement() leave
+ * the caller's transaction
  *   after OK               with the tasks in it
  *   after MISUSE, MEMORY   as it was: nothing was sent to PostgreSQL, and it can go on without them
  *   after any other code   failed, as after any other statement that fails: PostgreSQL takes
  *                          nothing but a rollback, or one to a savepoint. After RETRY the
  *                          connection may be broken, too, and the transaction gone with it.
- * tenon_commit() and tenon_rollback() end it, whatever they return but MISUSE, after which it is as
- * it was. tenon_flush() has nothing to do with it. */
+ * tenon_commit() and tenon_rollback() end it, whatever they return but MISUSE, after which it is
+ * as it was. tenon_flush() has nothing to do with it. */
 enum {
     TENON_OK = 0,
     TENON_MISUSE = 1,  /* a NULL, no kind, a connection in a wrong state: a bug in the caller */
@@ -129,6 +130,16 @@ TENON_EXPORT void tenon_free(tenon *t);
  *   ret_id   where the id goes; may be NULL
  *   returns  TENON_OK, or another code: what then becomes of the transaction stands above */
 TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id);
+
+/* Prepare the statement of tenon_enqueue() in the session of `conn`, which makes each call
+ * cheaper: once after PQconnectdb(), and again after PQreset(). Only where the session is the
+ * connection's own: with a pooler between that gives sessions to transactions, do without.
+ *
+ * If the session loses it all the same (DISCARD ALL, DEALLOCATE ALL), tenon_enqueue() goes on
+ * without, or returns TENON_RETRY once when it is in a transaction.
+ *
+ *   returns  TENON_OK, also when it is prepared already, or a code as tenon_enqueue() */
+TENON_EXPORT int tenon_prepare_statement(tenon *t, PGconn *conn);
 
 /* Enqueue one task per payload, with one statement.
  *   common       what they share; its payload and unique_key are not looked at
