@@ -7,34 +7,23 @@
  *   (neither)  tenon_enqueue(), which commits by itself
  *   begin      the call and tenon_commit(), in a transaction that was begun before
  *   STATEMENT  in SQL, instead of the call; it returns the id and commits by itself */
+#include "bench/common.h"
+
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { EVERY_NS = 20000000 };
 
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-static int fail(const char *what, const char *why)
-{
-    (void)fprintf(stderr, "latency: %s: %s\n", what, why);
-    return 1;
-}
-
 static int enqueue_sql(PGconn *conn, const char *statement)
 {
-    int64_t before = now_ns();
+    int64_t before = now_ns(CLOCK_REALTIME);
     PGresult *r = PQexec(conn, statement);
-    int64_t after = now_ns();
+    int64_t after = now_ns(CLOCK_REALTIME);
     int failed = PQntuples(r) == 1 ? 0 : fail("could not enqueue", PQerrorMessage(conn));
     if (!failed) {
         (void)printf("%s %" PRId64 " %" PRId64 "\n", PQgetvalue(r, 0, 0), before, after);
@@ -43,15 +32,16 @@ static int enqueue_sql(PGconn *conn, const char *statement)
     return failed;
 }
 
-static int enqueue_one(tenon *t, PGconn *conn, int begin)
+static int enqueue_one(tenon *t, PGconn *conn, bool begin)
 {
     tenon_task task = TENON_TASK_INIT;
     int64_t id;
     task.kind = "noop";
-    if (begin) {
-        PQclear(PQexec(conn, "BEGIN"));
+    task.payload = "{\"i\":0}";
+    if (begin && begin_transaction(conn) != 0) {
+        return 1;
     }
-    int64_t before = now_ns();
+    int64_t before = now_ns(CLOCK_REALTIME);
     int code = tenon_enqueue(t, conn, &task, &id);
     if (code == TENON_OK && begin) {
         code = tenon_commit(t, conn);
@@ -59,14 +49,14 @@ static int enqueue_one(tenon *t, PGconn *conn, int begin)
     if (code != TENON_OK) {
         return fail("could not enqueue", tenon_errmsg());
     }
-    (void)printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", id, before, now_ns());
+    (void)printf("%" PRId64 " %" PRId64 " %" PRId64 "\n", id, before, now_ns(CLOCK_REALTIME));
     return 0;
 }
 
 int main(int argc, char **argv)
 {
     int tasks = argc >= 2 ? (int)strtol(argv[1], NULL, 10) : 0;
-    int begin = argc == 3 && strcmp(argv[2], "begin") == 0;
+    bool begin = argc == 3 && strcmp(argv[2], "begin") == 0;
     const char *statement = argc == 3 && !begin ? argv[2] : NULL;
     PGconn *conn = PQconnectdb(getenv("DATABASE_URL"));
     tenon *t = tenon_new(NULL);

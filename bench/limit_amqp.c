@@ -12,6 +12,7 @@
 #include <amqp_tcp_socket.h>
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,20 +60,35 @@ static amqp_connection_state_t open_connection(void)
     return conn;
 }
 
-/* Read frames until at least one confirm has come; returns up to which tag all is confirmed. */
-static uint64_t wait_for_confirm(amqp_connection_state_t conn)
+/* What RabbitMQ has confirmed: one publish or, with `multiple`, all up to one; in any order. */
+struct confirms {
+    bool *seen;      /* by delivery tag, from 1 */
+    uint64_t all_to; /* all up to this tag were in confirms of many */
+    uint64_t n;
+};
+
+static void note_confirm(struct confirms *c, uint64_t tag, bool multiple)
+{
+    for (uint64_t i = multiple ? c->all_to + 1 : tag; i <= tag; i++) {
+        c->n += !c->seen[i];
+        c->seen[i] = true;
+    }
+    if (multiple && tag > c->all_to) {
+        c->all_to = tag;
+    }
+}
+
+/* Read frames until one confirm has come. */
+static void wait_for_confirm(amqp_connection_state_t conn, struct confirms *c)
 {
     amqp_frame_t frame;
-    for (;;) {
+    do {
         check(amqp_simple_wait_frame(conn, &frame) == AMQP_STATUS_OK, "read a confirm");
-        if (frame.frame_type == AMQP_FRAME_METHOD &&
-            frame.payload.method.id == AMQP_BASIC_ACK_METHOD) {
-            amqp_basic_ack_t *ack = frame.payload.method.decoded;
-            uint64_t tag = ack->delivery_tag;
-            amqp_maybe_release_buffers(conn);
-            return tag;
-        }
-    }
+    } while (frame.frame_type != AMQP_FRAME_METHOD);
+    check(frame.payload.method.id == AMQP_BASIC_ACK_METHOD, "publish: RabbitMQ refused");
+    const amqp_basic_ack_t *ack = frame.payload.method.decoded;
+    note_confirm(c, ack->delivery_tag, ack->multiple);
+    amqp_maybe_release_buffers(conn);
 }
 
 static void close_connection(amqp_connection_state_t conn)
@@ -102,21 +118,23 @@ static void publish_one(amqp_connection_state_t conn, uint64_t number)
 
 static void publish_all(amqp_connection_state_t conn, uint64_t n, uint64_t window)
 {
-    uint64_t confirmed = 0;
+    struct confirms confirmed = {.seen = calloc(n + 1, sizeof(bool))};
+    check(confirmed.seen != NULL, "allocate");
     declare_empty_queue(conn);
     (void)amqp_confirm_select(conn, 1);
     check_reply(conn, "ask for confirms");
     double start = now_s();
     for (uint64_t i = 0; i < n; i++) {
         publish_one(conn, i);
-        while (i + 1 - confirmed >= window) {
-            confirmed = wait_for_confirm(conn);
+        while (i + 1 - confirmed.n >= window) {
+            wait_for_confirm(conn, &confirmed);
         }
     }
-    while (confirmed < n) {
-        confirmed = wait_for_confirm(conn);
+    while (confirmed.n < n) {
+        wait_for_confirm(conn, &confirmed);
     }
     (void)printf("%.6f\n", now_s() - start);
+    free(confirmed.seen);
 }
 
 static void begin_consuming(amqp_connection_state_t conn, uint64_t window)

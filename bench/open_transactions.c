@@ -6,6 +6,8 @@
  *
  *   OPEN_MS_MAX  each transaction waits up to so long between STATEMENT and COMMIT; 0 = not at all
  *   STATEMENT    enqueues one task; its first column is the id */
+#include "bench/common.h"
+
 #include <libpq-fe.h>
 
 #include <inttypes.h>
@@ -13,7 +15,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum { PRODUCERS_MAX = 256, COMMITS_MAX = 1000000 };
 
@@ -31,19 +32,6 @@ struct producer {
     size_t n;
     bool failed;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-static int fail(const char *what, const char *why)
-{
-    (void)fprintf(stderr, "open_transactions: %s: %s\n", what, why);
-    return 1;
-}
 
 static bool run(struct producer *p, const char *sql, int64_t *ret_id)
 {
@@ -71,13 +59,13 @@ static void stay_open(struct producer *p)
 static void *produce(void *arg)
 {
     struct producer *p = arg;
-    while (!p->failed && p->n < COMMITS_MAX && now_ns() < p->until_ns) {
+    while (!p->failed && p->n < COMMITS_MAX && now_ns(CLOCK_REALTIME) < p->until_ns) {
         struct commit *c = &p->commits[p->n];
         p->failed = !run(p, "BEGIN", NULL) || !run(p, p->statement, &c->id);
         if (!p->failed) {
             stay_open(p);
             p->failed = !run(p, "COMMIT", NULL);
-            c->at_ns = now_ns();
+            c->at_ns = now_ns(CLOCK_REALTIME);
             p->n += !p->failed;
         }
     }
@@ -118,7 +106,7 @@ int main(int argc, char **argv)
             return fail("could not start", PQerrorMessage(p->conn));
         }
     }
-    int64_t until_ns = now_ns() + (int64_t)(strtod(argv[2], NULL) * 1e9);
+    int64_t until_ns = now_ns(CLOCK_REALTIME) + (int64_t)(strtod(argv[2], NULL) * 1e9);
     for (int i = 0; i < n; i++) {
         producers[i].until_ns = until_ns;
         if (pthread_create(&producers[i].thread, NULL, produce, &producers[i]) != 0) {

@@ -7,7 +7,11 @@
  *   BATCH      tasks per transaction: 1 = tenon_enqueue(), more = tenon_enqueue_many()
  *   begin      a transaction is BEGIN, the call and COMMIT
  *
- * Writes "<tasks> <seconds>" to stdout. DATABASE_URL and AMQP_URL come from the environment. */
+ * Every task has a small payload. Writes "<tasks> <seconds>" to stdout; the seconds end when all is
+ * committed, while some wake-ups may still be on their way. DATABASE_URL and AMQP_URL come from the
+ * environment. */
+#include "bench/common.h"
+
 #include <tenon/tenon.h>
 
 #include <inttypes.h>
@@ -16,9 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-enum { PRODUCERS_MAX = 256 };
+enum { PRODUCERS_MAX = 256, PAYLOAD_BYTES = 32 };
 
 struct producer {
     pthread_t thread;
@@ -26,35 +29,24 @@ struct producer {
     tenon *t;
     int64_t until_ns, tasks_max, tasks;
     size_t batch;
-    const char **payloads;
     bool begins;
     int failed;
 };
 
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
-static int fail(const char *what, const char *why)
-{
-    (void)fprintf(stderr, "produce: %s: %s\n", what, why);
-    return 1;
-}
+static const char *payloads[TENON_BATCH_MAX];
 
 static int enqueue_once(struct producer *p)
 {
     tenon_task task = TENON_TASK_INIT;
     int64_t id;
     task.kind = "noop";
-    if (p->begins) {
-        PQclear(PQexec(p->conn, "BEGIN"));
+    task.payload = payloads[0];
+    if (p->begins && begin_transaction(p->conn) != 0) {
+        return 1;
     }
     int code = p->batch == 1
                    ? tenon_enqueue(p->t, p->conn, &task, &id)
-                   : tenon_enqueue_many(p->t, p->conn, &task, p->payloads, NULL, p->batch, NULL);
+                   : tenon_enqueue_many(p->t, p->conn, &task, payloads, NULL, p->batch, NULL);
     if (code == TENON_OK && p->begins) {
         code = tenon_commit(p->t, p->conn);
     }
@@ -68,10 +60,21 @@ static int enqueue_once(struct producer *p)
 static void *produce(void *arg)
 {
     struct producer *p = arg;
-    while (!p->failed && p->tasks < p->tasks_max && (!p->until_ns || now_ns() < p->until_ns)) {
+    while (!p->failed && p->tasks < p->tasks_max &&
+           (!p->until_ns || now_ns(CLOCK_MONOTONIC) < p->until_ns)) {
         p->failed = enqueue_once(p);
     }
     return NULL;
+}
+
+/* {"i":0}, {"i":1} and so on, for the tasks of one transaction. */
+static void make_payloads(void)
+{
+    static char texts[TENON_BATCH_MAX][PAYLOAD_BYTES];
+    for (int i = 0; i < TENON_BATCH_MAX; i++) {
+        (void)snprintf(texts[i], sizeof texts[i], "{\"i\":%d}", i);
+        payloads[i] = texts[i];
+    }
 }
 
 static int connect_all(struct producer *producers, int n)
@@ -99,7 +102,7 @@ static int run_all(struct producer *producers, int n, int64_t start_ns)
         tasks += producers[i].tasks;
         failed |= producers[i].failed;
     }
-    (void)printf("%" PRId64 " %.3f\n", tasks, (double)(now_ns() - start_ns) / 1e9);
+    (void)printf("%" PRId64 " %.3f\n", tasks, (double)(now_ns(CLOCK_MONOTONIC) - start_ns) / 1e9);
     return failed;
 }
 
@@ -115,24 +118,25 @@ int main(int argc, char **argv)
     int64_t tasks_max = strtoll(argv[3], NULL, 10) / n;
     size_t batch = (size_t)strtoll(argv[4], NULL, 10);
     tenon *t = tenon_new(NULL);
-    const char **payloads = calloc(batch, sizeof *payloads);
-    if (!t || !payloads || connect_all(producers, n) != 0) {
-        return t ? 1 : fail("could not start", tenon_errmsg());
+    if (!t) {
+        return fail("could not start", tenon_errmsg());
     }
-    int64_t start_ns = now_ns();
+    if (connect_all(producers, n) != 0) {
+        return 1;
+    }
+    make_payloads();
+    int64_t start_ns = now_ns(CLOCK_MONOTONIC);
     for (int i = 0; i < n; i++) {
         producers[i].t = t;
         producers[i].until_ns = seconds > 0 ? start_ns + (int64_t)(seconds * 1e9) : 0;
         producers[i].tasks_max = seconds > 0 ? INT64_MAX : tasks_max;
         producers[i].batch = batch;
         producers[i].begins = begins;
-        producers[i].payloads = payloads;
     }
     int failed = run_all(producers, n, start_ns);
     tenon_free(t);
     for (int i = 0; i < n; i++) {
         PQfinish(producers[i].conn);
     }
-    free(payloads);
     return failed;
 }
