@@ -2,28 +2,64 @@
 /* timeout: 150 */
 /* Connections that hang: nothing comes, nothing goes, and nobody says so. In front of either
  * server, either way, half open, from the start, and while a worker stops. All at once, as most
- * of it is waiting: each limit is one of DESIGN.md's or of a header's. */
+ * of it is waiting: each limit is one of DESIGN.md's or of a header's, counted from the moment in
+ * which the connections began to hang to the time in the log. */
 #include "tests/support/subject.h"
 
 #include "core/now.h"
 
 #include <poll.h>
 #include <signal.h>
+#include <time.h>
 
 enum {
     DATABASE_MS = 26000, /* an exchange without an answer is given up after 20 s */
+    PRESENCE_MS = 28000, /* the same for a ping, of which there is one every 5 s */
     LOGIN_MS = 32000,    /* what hangs after the login is given up after 5 or 20 s */
     BROKER_MS = 36000,   /* a peer without a heartbeat is given up after 20 to 30 s */
     STOP_MS = 19000,     /* drain limit 2 s, telling 10 s, closing 1.25 + 1 + 2.25 s */
 };
 
 enum { TO_SERVER, TO_CLIENT, HALF_OPEN, WAYS };
+enum { LEADER = TO_CLIENT }; /* which of the cleaners leads at the beginning */
 enum { MID_LOGIN, IN_SESSION, IN_SCHEMA, SILENT_DATABASE, SILENT_BROKER, STARTS };
 
 struct all {
-    struct subject database[WAYS], broker[WAYS], start[STARTS], stop, cleaner;
-    int64_t tasks[WAYS], start_ms;
+    struct subject database[WAYS], broker[WAYS], start[STARTS], stop, cleaner[WAYS];
+    int64_t tasks[WAYS], start_ms, spawn_ms;
 };
+
+/* When the log's first line with this text was written, on CLOCK_REALTIME. */
+static int64_t logged_at_ms(const struct process *p, const char *text)
+{
+    struct tm tm = {0};
+    char *log = file_text(p->log), *rest = log, *line;
+    while ((line = strsep(&rest, "\n")) && !strstr(line, text)) {
+    }
+    char *dot = line ? strptime(line, "ts=%Y-%m-%dT%H:%M:%S", &tm) : NULL;
+    if (!dot) {
+        fail_msg("no line with \"%s\" and its time", text);
+    }
+    int64_t ms = timegm(&tm) * INT64_C(1000) + strtol(dot + 1, NULL, 10);
+    free(log);
+    return ms;
+}
+
+static int64_t wall_ms(void)
+{
+    return load_now_ns() / 1000000;
+}
+
+/* A first line with this text comes within limit_ms of start_ms, by its own time. ret: after ms */
+static int64_t await_told(struct subject *s, const char *text, int64_t start_ms, int64_t limit_ms)
+{
+    int64_t left_ms = start_ms + limit_ms - wall_ms();
+    process_await_line(s->process, text, left_ms > 0 ? left_ms : 0);
+    int64_t after_ms = logged_at_ms(s->process, text) - start_ms;
+    print_message("%s %s after %lld ms\n", s->queue, text, (long long)after_ms);
+    assert_in_range(after_ms, 0, limit_ms);
+    return after_ms;
+}
 
 static void hang(struct proxy *p, int how, bool hangs)
 {
@@ -51,6 +87,7 @@ static int64_t login_bytes(struct fixture *fx)
 static void begin_starts(struct fixture *fx, struct all *a)
 {
     int64_t login = login_bytes(fx);
+    a->spawn_ms = wall_ms();
     const int64_t bytes[] = {
         [MID_LOGIN] = 100, [IN_SESSION] = login + 60, [IN_SCHEMA] = login + 300};
     for (int i = 0; i < STARTS; i++) {
@@ -68,10 +105,19 @@ static void begin_starts(struct fixture *fx, struct all *a)
 
 static void end_starts(struct fixture *fx, struct all *a)
 {
-    process_await_line(a->start[SILENT_DATABASE].process, "event=waiting_for_database", LOGIN_MS);
-    proxy_door(&a->start[SILENT_DATABASE].database, PROXY_SERVES);
+    struct subject *no_database = &a->start[SILENT_DATABASE];
+    struct subject *no_broker = &a->start[SILENT_BROKER];
+    (void)await_told(no_database, "event=waiting_for_database", a->spawn_ms, LOGIN_MS);
+    (void)await_told(no_broker, "event=broker_down", a->spawn_ms, LOGIN_MS);
+    proxy_door(&no_database->database, PROXY_SERVES);
+    proxy_door(&no_broker->broker, PROXY_SERVES);
     for (int i = 0; i < STARTS; i++) {
-        process_await_line(a->start[i].process, "event=worker_ready", LOGIN_MS);
+        if (i == SILENT_DATABASE) {
+            process_await_line(a->start[i].process, "event=worker_ready", BACK_MS);
+        } else {
+            (void)await_told(&a->start[i], "event=worker_ready", a->spawn_ms, LOGIN_MS);
+        }
+        process_await_line(a->start[i].process, "event=broker_up", BACK_MS);
         subject_run(fx, &a->start[i], START_MS);
     }
 }
@@ -84,28 +130,28 @@ static void begin_database(struct fixture *fx, struct all *a)
         a->tasks[i] = subject_give(fx, &a->database[i], "{\"do\": \"sleep\", \"ms\": 3000}");
     }
     load_await_running(fx, WAYS);
+    a->start_ms = wall_ms();
     for (int i = 0; i < WAYS; i++) {
         hang(&a->database[i].database, i, true);
+        hang(&a->cleaner[i].database, i, true);
     }
-    hang(&a->cleaner.database, TO_CLIENT, true);
 }
 
 static void end_database(struct fixture *fx, struct all *a)
 {
     for (int i = 0; i < WAYS; i++) {
-        process_await_line(a->database[i].process, "event=exchange_failed", DATABASE_MS);
+        (void)await_told(&a->database[i], "event=exchange_failed", a->start_ms, DATABASE_MS);
+        (void)await_told(&a->cleaner[i], "event=database_down", a->start_ms, DATABASE_MS);
+        (void)await_told(&a->database[i], "event=presence_lost", a->start_ms, PRESENCE_MS);
         hang(&a->database[i].database, i, false);
+        hang(&a->cleaner[i].database, i, false);
     }
-    process_await_line(a->cleaner.process, "event=database_down", DATABASE_MS);
-    hang(&a->cleaner.database, TO_CLIENT, false);
-    print_message("a database that hangs is given up within %lld ms\n",
-                  (long long)(now_ms() - a->start_ms));
     for (int i = 0; i < WAYS; i++) {
         await_task(fx, a->tasks[i], BACK_MS);
         subject_run(fx, &a->database[i], BACK_MS);
+        subject_await_lines(&a->database[i], "event=presence_held", 2, BACK_MS);
+        process_await_line(a->cleaner[i].process, "event=database_up", BACK_MS);
     }
-    process_await_line(a->cleaner.process, "event=database_up", BACK_MS);
-    subject_await_lines(&a->cleaner, "event=leader", 3, BACK_MS); /* leader, leader_lost, leader */
 }
 
 /* --- the broker, in the middle: connected, and no message comes though there is work --- */
@@ -115,6 +161,7 @@ static void begin_broker(struct fixture *fx, struct all *a)
     for (int i = 0; i < WAYS; i++) {
         hang(&a->broker[i].broker, i, true);
     }
+    hang(&a->cleaner[LEADER].broker, LEADER, true);
     for (int i = 0; i < WAYS; i++) {
         subject_run(fx, &a->broker[i], LOOK_MS);
         produce(fx, a->broker[i].broker.url, a->broker[i].queue);
@@ -123,15 +170,32 @@ static void begin_broker(struct fixture *fx, struct all *a)
 
 static void end_broker(struct all *a)
 {
+    int64_t cleaner_ms = BROKER_MS + BACK_MS; /* it hung in its session as well */
     for (int i = 0; i < WAYS; i++) {
-        process_await_line(a->broker[i].process, "event=broker_down", BROKER_MS);
+        (void)await_told(&a->broker[i], "event=broker_down", a->start_ms, BROKER_MS);
         hang(&a->broker[i].broker, i, false);
     }
-    print_message("a broker that hangs is given up within %lld ms\n",
-                  (long long)(now_ms() - a->start_ms));
+    (void)await_told(&a->cleaner[LEADER], "event=broker_down", a->start_ms, cleaner_ms);
+    hang(&a->cleaner[LEADER].broker, LEADER, false);
     for (int i = 0; i < WAYS; i++) {
         subject_await_lines(&a->broker[i], "event=broker_up", 2, BACK_MS);
     }
+}
+
+/* Whoever leads now: what is enqueued without a wake-up is published, into a queue without a worker. */
+static void await_leader(struct fixture *fx, struct all *a)
+{
+    const char *queue = a->cleaner[0].queue;
+    struct broker *b = broker_open(fx->amqp_url);
+    int64_t deadline_ms = now_ms() + BACK_MS;
+    test_sql(fx, "SELECT tenon.enqueue('a', queue => '%s')", queue);
+    while (broker_depth(b, queue) < 1) {
+        if (now_ms() > deadline_ms) {
+            fail_msg("no cleaner leads and publishes");
+        }
+        (void)poll(NULL, 0, 5);
+    }
+    broker_close(b);
 }
 
 /* --- SIGTERM while everything hangs --- */
@@ -140,10 +204,26 @@ static void end_stop(struct all *a)
 {
     int64_t start_ms = now_ms();
     process_signal(a->stop.process, SIGTERM);
-    (void)process_wait(a->stop.process, STOP_MS);
+    assert_int_equal(process_wait(a->stop.process, STOP_MS), 0);
     print_message("with everything hanging, a worker ends within %lld ms\n",
                   (long long)(now_ms() - start_ms));
     subject_close(&a->stop);
+}
+
+static void start_cleaners(struct fixture *fx, struct all *a)
+{
+    for (int i = 0; i < WAYS; i++) {
+        subject_open(fx, &a->cleaner[i]);
+    }
+    subject_clean(fx, &a->cleaner[LEADER]);
+    process_await_line(a->cleaner[LEADER].process, "event=leader", START_MS);
+    process_await_line(a->cleaner[LEADER].process, "event=broker_up", START_MS);
+    for (int i = 0; i < WAYS; i++) {
+        if (i != LEADER) {
+            subject_clean(fx, &a->cleaner[i]);
+            process_await_line(a->cleaner[i].process, "event=cleaner_started", START_MS);
+        }
+    }
 }
 
 static void test_connections_that_hang(void **state)
@@ -153,11 +233,8 @@ static void test_connections_that_hang(void **state)
     subjects_up(fx, a->database, WAYS);
     subjects_up(fx, a->broker, WAYS);
     subjects_up(fx, &a->stop, 1);
-    subject_open(fx, &a->cleaner);
-    subject_clean(fx, &a->cleaner);
-    process_await_line(a->cleaner.process, "event=leader", START_MS);
+    start_cleaners(fx, a);
     begin_starts(fx, a);
-    a->start_ms = now_ms();
     hang(&a->stop.database, TO_CLIENT, true);
     hang(&a->stop.broker, TO_CLIENT, true);
     begin_database(fx, a);
@@ -167,12 +244,13 @@ static void test_connections_that_hang(void **state)
     end_broker(a);
     end_starts(fx, a);
     assert_nobody_died(fx);
+    test_await(fx, START_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
     assert_all_ran_once(fx);
+    await_leader(fx, a);
     subjects_down(a->database, WAYS);
     subjects_down(a->broker, WAYS);
     subjects_down(a->start, STARTS);
-    end_well(a->cleaner.process);
-    subject_close(&a->cleaner);
+    subjects_down(a->cleaner, WAYS);
     free(a);
 }
 
