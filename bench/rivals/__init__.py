@@ -1,12 +1,13 @@
 """What people would pick instead. Each is installed at run time, at the version that is named here, into
 a directory under .services, and uses the same servers as tenon."""
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import tempfile
 
-import pika
-
+from servers import channel
 from workloads import Snapshot
 
 HERE = os.path.dirname(__file__)
@@ -23,7 +24,8 @@ def fetch(package, version, folder):
     if not os.path.exists(f"{TOOLS}/{folder}/package.json"):
         os.makedirs(f"{TOOLS}/{folder}", exist_ok=True)
         subprocess.run(f"curl -fsS {REGISTRY}/{package}/-/{package}-{version}.tgz"
-                       f" | tar xz -C {TOOLS}/{folder} --strip-components=1", shell=True, check=True)
+                       f" | tar xz -C {TOOLS}/{folder} --strip-components=1", shell=True, check=True,
+                       timeout=LIMIT_S)
 
 
 def install_node():
@@ -40,7 +42,7 @@ def install_node():
         file.write(wanted)
     subprocess.run([f"{TOOLS}/node/bin/node", f"{TOOLS}/npm/bin/npm-cli.js", "install", "--prefix", TOOLS, "--cache",
                     f"{TOOLS}/npm-cache", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error"],
-                   check=True, stdout=subprocess.DEVNULL,
+                   check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S,
                    env={**os.environ, "PATH": f"{TOOLS}/node/bin:{os.environ['PATH']}"})
     os.replace(f"{TOOLS}/package.json", f"{TOOLS}/package.json.installed")
 
@@ -48,6 +50,7 @@ def install_node():
 class Rival:
     workloads = ("drain", "latency", "sustained")
     variants = ("recommended", "max")
+    sustained_variants = {"": "recommended"}  # by what is added to the variant's name
 
     def __init__(self, b):
         self.b = b
@@ -62,17 +65,18 @@ class Rival:
     def environment(self):
         return {"RIVAL_URL": self.b.servers.new_database("bench_rival"), "NODE_PATH": f"{TOOLS}/node_modules"}
 
-    def measure(self, *words, inside=None):
-        """What the rival's program printed: {metric: value}."""
+    def measure(self, *words):
+        """What the rival's program printed: {metric: value}. Its workers end with it."""
         env = {**os.environ, **self.environment()}
         self.b.servers.settle()
-        process = subprocess.Popen([*self.command(), *map(str, words)], env=env, stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*self.command(), *map(str, words)], env=env, stdout=subprocess.PIPE, text=True,
+                                   start_new_session=True)
         try:
-            if inside:
-                inside()
             out, _ = process.communicate(timeout=LIMIT_S)
         finally:
-            process.kill()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
         if process.returncode != 0:
             raise RuntimeError(f"{self.name} {words} ended with {process.returncode}")
         return {line.split()[0]: float(line.split()[1]) for line in out.splitlines()}
@@ -100,15 +104,19 @@ class Rival:
 
     def sustained(self):
         for producers in self.b.sizes.producers:
-            for metric, value in self.measure("sustained", "recommended", producers, self.b.sizes.sustained_s).items():
-                self.add("sustained", f"{producers}-producers", metric, value)
+            for suffix, variant in self.sustained_variants.items():
+                figures = self.measure("sustained", variant, producers, self.b.sizes.sustained_s)
+                for metric, value in figures.items():
+                    self.add("sustained", f"{producers}-producers{suffix}", metric, value)
 
 
 class NodeInPostgres(Rival):
     workloads = (*Rival.workloads, "held-snapshot")
 
     def held_snapshot(self):
-        seconds, size = self.b.sizes.held_s, self.b.sizes.held_slice_s
+        """As tenon's own: the first slice is the cold start."""
+        size = self.b.sizes.held_slice_s
+        seconds = size + self.b.sizes.held_s
         environment = self.environment()
         self.environment = lambda: environment  # the snapshot must be of the same database
         try:
@@ -118,7 +126,7 @@ class NodeInPostgres(Rival):
             del self.environment
         for metric, value in figures.items():
             self.add("held-snapshot", "4-producers", metric, value)
-        first, last = figures["slice_1_tasks_per_s"], figures[f"slice_{seconds // size}_tasks_per_s"]
+        first, last = figures["slice_1_tasks_per_s"], figures[f"slice_{seconds // size - 1}_tasks_per_s"]
         self.add("held-snapshot", "4-producers", "last_to_first", last / first)
 
 
@@ -128,6 +136,7 @@ class Graphile(NodeInPostgres):
 
 class PgBoss(NodeInPostgres):
     name, file = "pg-boss", "pgboss.js"
+    sustained_variants = {"": "recommended", "-polling": "polling"}
 
 
 class BullMQ(Rival):
@@ -135,7 +144,7 @@ class BullMQ(Rival):
 
     def environment(self):
         url = self.b.servers.start_redis()
-        subprocess.run(["redis-cli", "-u", url, "flushall"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["redis-cli", "-u", url, "flushall"], check=True, stdout=subprocess.DEVNULL, timeout=60)
         return {"RIVAL_URL": url, "NODE_PATH": f"{TOOLS}/node_modules"}
 
 
@@ -152,9 +161,8 @@ class CeleryRabbitMQ(Rival):
         return ["/usr/bin/python3", f"{HERE}/celery_bench.py"]
 
     def environment(self):
-        connection = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
-        connection.channel().queue_delete("bench.celery")
-        connection.close()
+        with channel() as c:
+            c.queue_delete("bench.celery")
         file, path = tempfile.mkstemp(prefix="tenon-bench-celery.")
         os.close(file)
         self.starts = path

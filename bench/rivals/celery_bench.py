@@ -119,7 +119,7 @@ def sustained(variant, producers, seconds):
     processes = [multiprocessing.Process(target=produce, args=(start + seconds, totals)) for _ in range(producers)]
     for process in processes:
         process.start()
-    enqueued = sum(totals.get() for _ in processes)
+    enqueued = sum(totals.get(timeout=seconds + 60) for _ in processes)
     done = sum(1 for i, at in entries() if i >= 0 and at / 1e9 < start + seconds)
     wait_for(enqueued + 50, 120)
     stop(worker)

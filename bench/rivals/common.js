@@ -131,7 +131,7 @@ async function sustained(rival, variant, producers, seconds, slice) {
     const rate = (from, to) => times.filter((t) => t >= from * 1000 && t < to * 1000).length / (to - from)
     print('tasks_per_s', rate(0, seconds))
     for (let at = 0; slice > 0 && at + slice <= seconds; at += slice) {
-        print(`slice_${at / slice + 1}_tasks_per_s`, rate(at, at + slice))
+        print(`slice_${at / slice}_tasks_per_s`, rate(at, at + slice))
     }
     await workers.stop()
     await producer.close()

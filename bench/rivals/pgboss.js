@@ -1,4 +1,5 @@
-// pg-boss: a table in PostgreSQL; finished jobs are kept.
+// pg-boss: a table in PostgreSQL; finished jobs are kept. It polls by default; NOTIFY, which it offers for short
+// waits, costs each send a commit in turn.
 'use strict'
 const { Pool } = require('pg')
 const { PgBoss } = require('pg-boss')
@@ -8,22 +9,25 @@ const connectionString = process.env.RIVAL_URL
 
 const settings = {
     // wakes by NOTIFY; a full batch is followed by the next at once
-    recommended: { batchSize: 500, pollingIntervalSeconds: 0.5, burstWhenBatchFull: true },
+    recommended: { notify: true, batchSize: 500, pollingIntervalSeconds: 0.5, burstWhenBatchFull: true },
+    // the same without NOTIFY; it does not poll more often than twice a second
+    polling: { notify: false, batchSize: 500, pollingIntervalSeconds: 0.5, burstWhenBatchFull: true },
     // the fastest that was found here
-    max: { batchSize: 5000, localConcurrency: 2, pollingIntervalSeconds: 0.5, burstWhenBatchFull: true },
+    max: { notify: true, batchSize: 5000, localConcurrency: 2, pollingIntervalSeconds: 0.5, burstWhenBatchFull: true },
 }
 
-async function start(connections, supervise) {
-    const boss = new PgBoss({ connectionString, max: connections, useListenNotify: true, supervise })
+async function start(connections, supervise, notify) {
+    const boss = new PgBoss({ connectionString, max: connections, useListenNotify: notify, supervise })
     boss.on('error', (error) => console.error(error))
     await boss.start()
     return boss
 }
 
 async function open(variant, connections) {
-    const boss = await start(connections, false)
+    const { notify } = settings[variant]
+    const boss = await start(connections, false, notify)
     const pool = new Pool({ connectionString, max: 1 })
-    await boss.createQueue('noop', { notify: true })
+    await boss.createQueue('noop', { notify })
     return {
         one: (i) => boss.send('noop', { i }),
         many: async (n) => {
@@ -42,8 +46,9 @@ async function open(variant, connections) {
 }
 
 async function work(variant, onTask) {
-    const boss = await start(10, true)
-    await boss.work('noop', settings[variant], async (jobs) => {
+    const { notify, ...options } = settings[variant]
+    const boss = await start(10, true, notify)
+    await boss.work('noop', options, async (jobs) => {
         for (const job of jobs) onTask(job.data.i)
     })
     return { stop: () => boss.stop({ graceful: true, timeout: 5000 }) }
