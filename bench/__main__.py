@@ -3,6 +3,7 @@ import argparse
 import datetime
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ import sizes
 import workloads
 from process import family_cpu_s, machine_busy_percent
 from record import Record, say, table
-from servers import POSTGRES, Servers
+from servers import Servers, lock
 from tenon import Tenon
 
 BUILD = "build/release"
@@ -55,7 +56,7 @@ def facts(b):
             "cpus": os.cpu_count(), "processor": processor(), "kernel": platform.release(),
             "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
             "quick": b.quick, "command": os.environ.get("BENCH_COMMAND", "bench"),
-            "busy_before_percent": round(b.busy_percent, 1), "settings": POSTGRES,
+            "busy_before_percent": round(b.busy_percent, 1), "settings": b.servers.settings(),
             "versions": b.servers.versions()}
 
 
@@ -105,22 +106,26 @@ def run_all(b, arguments):
             start = time.monotonic()
             try:
                 function()
-            except (RuntimeError, subprocess.SubprocessError) as error:
-                failed.append(f"run {run}: {name}: {error}")
-                say(f"  FAILED: {error}")
+            except Exception as error:
+                failed.append(f"run {run}: {name}: {type(error).__name__}: {error}")
+                say(f"  FAILED: {failed[-1]}")
             say(f"  ({time.monotonic() - start:.0f} s)")
     return failed
 
 
 def main():
     arguments = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is stopped and wiped then, too
+    held = lock()
     b = Bench(arguments)
     try:
         b.record.head({**facts(b), "runs": arguments.runs, "rivals": rivals.facts(arguments.rivals)})
         failed = run_all(b, arguments)
+        b.record.head({"failed": failed})
     finally:
         b.servers.close()
         b.record.close()
+        held.close()
     print(table(b.record.rows))
     for text in failed:
         print(f"bench: {text}", file=sys.stderr)

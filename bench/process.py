@@ -29,13 +29,14 @@ def rss_mb(pid):
 
 
 def family_cpu_s(pid):
-    """CPU seconds of a process, of its children, and of those that it has reaped; in ticks."""
-    fields = stat_fields(pid)
-    total = sum(int(x) for x in fields[11:15]) / TICK
+    """CPU seconds of a process, of its children, and of those that it has reaped."""
+    total = cpu_s(pid)
     for child in children(pid):
-        fields = stat_fields(child)
-        total += sum(int(x) for x in fields[11:13]) / TICK
-    return total
+        try:
+            total += cpu_s(child)
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # reaped meanwhile: what it took is in what is read next
+    return total + sum(int(x) for x in stat_fields(pid)[13:15]) / TICK
 
 
 def children(pid):
@@ -53,6 +54,7 @@ def wait_cpu_s(process, timeout_s):
             return process.returncode, usage.ru_utime + usage.ru_stime
         time.sleep(0.002)
     process.kill()
+    process.wait()
     raise subprocess.TimeoutExpired(process.args, timeout_s)
 
 

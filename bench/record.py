@@ -17,8 +17,9 @@ class Record:
         self.run = 1
 
     def head(self, facts):
-        """What was measured, when, on what; a line of its own, which has no `value`."""
+        """What was measured, when, on what, or what failed; a line of its own, which has no `value`."""
         self.file.write(json.dumps(facts) + "\n")
+        self.file.flush()
 
     def add(self, workload, system, variant, metric, value, unit):
         value = round(value, 6 if abs(value) < 1 else 3)
@@ -27,9 +28,6 @@ class Record:
         self.file.write(json.dumps(row) + "\n")
         self.file.flush()
         say(f"  {workload:<14} {system:<16} {variant!s:<24} {metric:<22} {shown(value):>12} {unit}")
-
-    def skip(self, workload, system, why):
-        say(f"  {workload:<14} {system:<16} skipped: {why}")
 
     def close(self):
         self.file.close()

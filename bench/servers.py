@@ -1,8 +1,12 @@
 """The private servers that everything in one run shares, and their one documented setting."""
+import contextlib
+import fcntl
 import os
+import re
 import shlex
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -15,23 +19,45 @@ DIRECTORY = ".services/bench/servers"
 POSTGRES = {"shared_buffers": "1GB", "max_wal_size": "4GB"}
 
 
+LIMIT_S = 300
+
+
 def services(*words):
-    subprocess.run(["script/services", "--dir", DIRECTORY, *words], check=True,
-                   stdout=subprocess.DEVNULL)
+    return subprocess.run(["script/services", "--dir", DIRECTORY, *words], check=True, text=True,
+                          stdout=subprocess.PIPE, timeout=LIMIT_S).stdout
 
 
 def read_env():
-    text = subprocess.run(["script/services", "--dir", DIRECTORY, "env"], check=True, text=True,
-                          capture_output=True).stdout
-    for line in text.splitlines():
+    for line in services("env").splitlines():
         name, _, value = shlex.split(line)[1].partition("=")
         os.environ[name] = value
+
+
+def lock():
+    """One run at a time, while the result lives; children do not inherit it, so none of a killed run holds it."""
+    os.makedirs(os.path.dirname(DIRECTORY), exist_ok=True)
+    file = open(f"{DIRECTORY}.lock", "w", encoding="ascii")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("bench: another run is under way in this clone; wait until it has ended")
+    return file
+
+
+@contextlib.contextmanager
+def channel():
+    connection = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
+    try:
+        yield connection.channel()
+    finally:
+        connection.close()
 
 
 class Servers:
     def __init__(self, tenon):
         self.tenon = tenon
         self.redis = None
+        services("wipe")  # what a killed run left
         try:
             self.start()
         except BaseException:
@@ -45,7 +71,11 @@ class Servers:
             self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
         services("restart", "postgres")
         read_env()
-        subprocess.run([self.tenon, "setup"], check=True, stdout=subprocess.DEVNULL)
+        self.rabbitmq_pid = int(re.search(r"rabbitmq runs on .*, pid (\d+)", services("status"))[1])
+        self.setup()
+
+    def setup(self, *options):
+        subprocess.run([self.tenon, "setup", *options], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
 
     def connect(self, database=None):
         conn = psycopg2.connect(os.environ["DATABASE_URL"], **({"dbname": database} if database else {}))
@@ -68,11 +98,20 @@ class Servers:
     def empty_tenon(self, queues=("default",)):
         """No task, no history, no wake-up, and no dirty pages from the one before."""
         self.sql("TRUNCATE tenon.task, tenon.finished, tenon.dead, tenon.worker")
-        connection = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
-        for queue in queues:
-            connection.channel().queue_purge(f"tenon.{queue}")
-        connection.close()
+        with channel() as c:
+            for queue in queues:
+                c.queue_purge(f"tenon.{queue}")
         self.settle()
+
+    def messages(self, queue):
+        """How many wait in RabbitMQ."""
+        with channel() as c:
+            return c.queue_declare(f"tenon.{queue}", passive=True).method.message_count
+
+    def delete_queues(self, queues):
+        with channel() as c:
+            for queue in queues:
+                c.queue_delete(f"tenon.{queue}")
 
     def settle(self):
         self.sql("CHECKPOINT")
@@ -84,7 +123,7 @@ class Servers:
         return os.environ["DATABASE_URL"].rsplit("/", 1)[0] + "/" + name
 
     def start_redis(self):
-        """A Redis of our own with its recommended durability: appendonly, fsync every second."""
+        """A Redis of our own with its recommended durability: appendonly, fsync every second; no snapshots."""
         if self.redis is None:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
@@ -92,23 +131,30 @@ class Servers:
             self.redis_dir = tempfile.TemporaryDirectory(prefix="tenon-bench-redis.")
             self.redis = subprocess.Popen(
                 ["redis-server", "--port", str(self.redis_port), "--bind", "127.0.0.1", "--dir",
-                 self.redis_dir.name, "--appendonly", "yes", "--appendfsync", "everysec",
+                 self.redis_dir.name, "--appendonly", "yes", "--appendfsync", "everysec", "--save", "",
                  "--maxmemory-policy", "noeviction"], stdout=subprocess.DEVNULL)
-            while subprocess.run(["redis-cli", "-p", str(self.redis_port), "ping"],
-                                 capture_output=True).stdout != b"PONG\n":
-                time.sleep(0.05)
+            self.wait_for_redis(time.monotonic() + 30)
         return f"redis://127.0.0.1:{self.redis_port}"
 
+    def wait_for_redis(self, deadline):
+        while subprocess.run(["redis-cli", "-p", str(self.redis_port), "ping"], capture_output=True,
+                             timeout=30).stdout != b"PONG\n":
+            if time.monotonic() > deadline or self.redis.poll() is not None:
+                raise RuntimeError("redis-server did not start within 30 s")
+            time.sleep(0.05)
+
     def versions(self):
-        text = {"PostgreSQL": self.value("SHOW server_version")}
-        connection = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
-        text["RabbitMQ"] = connection._impl.server_properties["version"]
-        connection.close()
-        return text
+        with channel() as c:
+            rabbitmq = c.connection._impl.server_properties["version"]
+        return {"PostgreSQL": self.value("SHOW server_version"), "RabbitMQ": rabbitmq}
+
+    def settings(self):
+        """What is not PostgreSQL's default, by name."""
+        return {name: self.value(f"SHOW {name}") for name in (*POSTGRES, "max_connections")}
 
     def close(self):
         if self.redis:
-            self.redis.terminate()
+            self.redis.kill()
             self.redis.wait()
             self.redis_dir.cleanup()
         services("wipe")

@@ -2,17 +2,19 @@
 from types import SimpleNamespace
 
 FULL = SimpleNamespace(
-    drain=(50000, 200000), bulk=200000, latency=500, sustained_s=15, notify=((16, 0), (64, 100)), notify_s=6, producers=(4, 16), held_s=60, held_slice_s=10,
-    held_drain=100000, scheduled=100000, scheduled_ahead_s=8, retries=20000,
+    drain=(50000, 200000), bulk=200000, latency=500, sustained_s=15, producers=(4, 16),
+    notify=((16, 0), (64, 100)), notify_s=6, held_s=60, held_slice_s=10, held_drain=100000,
+    scheduled=100000, scheduled_ahead_s=8, retries=20000,
     exec=3000, python=30000, c=50000,
     scale=100000, workers=(1, 2, 4, 8), queues=(1, 10, 100),
-    backlogs=(10000, 100000, 1000000, 3000000), backlog_part=50000,
+    backlogs=(50000, 100000, 1000000, 3000000), backlog_part=50000,
     idle_s=20, footprint=1000000, footprint_drain=50000, single=2000,
     pgbench_s=8, limit_messages=200000)
 
 QUICK = SimpleNamespace(
-    drain=(2000,), bulk=2000, latency=20, sustained_s=1, notify=((4, 0), (8, 20)), notify_s=1, producers=(4,), held_s=2, held_slice_s=1,
-    held_drain=1000, scheduled=1000, scheduled_ahead_s=2, retries=200,
+    drain=(2000,), bulk=2000, latency=20, sustained_s=1, producers=(4,),
+    notify=((4, 0), (8, 20)), notify_s=1, held_s=2, held_slice_s=1, held_drain=1000,
+    scheduled=1000, scheduled_ahead_s=2, retries=200,
     exec=20, python=200, c=2000,
     scale=1000, workers=(1, 2), queues=(1, 10), backlogs=(2000,), backlog_part=1000,
     idle_s=2, footprint=2000, footprint_drain=2000, single=100,

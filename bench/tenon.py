@@ -8,6 +8,17 @@ import time
 from process import cpu_s, rss_mb, run, wait_cpu_s
 
 SLOTS = 2
+NOTE_DELETES = """
+DROP SCHEMA IF EXISTS bench CASCADE;
+CREATE SCHEMA bench;
+CREATE SEQUENCE bench.deleted_us;
+CREATE FUNCTION bench.note_deleted() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM setval('bench.deleted_us', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_deleted AFTER DELETE ON tenon.task FOR EACH STATEMENT EXECUTE FUNCTION bench.note_deleted();
+"""
 
 
 class Program:
@@ -31,6 +42,12 @@ class Program:
             return self.wait(40)
         return 0.0
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
     def cpu_s(self):
         return cpu_s(self.pid)
 
@@ -53,16 +70,11 @@ class Tenon:
         return Program([self.bin, "cleaner", "--log-level", "warning"], {})
 
     @contextlib.contextmanager
-    def running(self, workers=1, cleaner=True, **options):
-        """Workers, and a cleaner, that have found each other, and are stopped in the end."""
-        programs = [self.worker(**options) for _ in range(workers)]
-        programs += [self.cleaner()] if cleaner else []
-        try:
+    def running(self, **options):
+        """A worker and a cleaner that have found each other, and are stopped in the end."""
+        with self.worker(**options) as worker, self.cleaner() as cleaner:
             self.warm_up()
-            yield programs
-        finally:
-            for program in programs:
-                program.stop()
+            yield worker, cleaner
 
     def warm_up(self):
         """The first tasks start the children, prepare the statements and open the producers' way."""
@@ -71,35 +83,58 @@ class Tenon:
             self.wait_until_done(30)
 
     def enqueue_sql(self, n, queue=None, run_at=None, announced=True, kind="noop"):
-        """Bulk inserts of 10,000 with payload {}, made in the server."""
-        for first in range(0, n, 10000):
-            self.servers.sql(
-                "SELECT tenon.enqueue_many(%s, array_fill('{}'::jsonb, ARRAY[%s]), queue => %s,"
-                " run_at => %s, announced => %s)", kind, min(10000, n - first), queue, run_at, announced)
+        """Bulk inserts of 10,000 with payloads {"i": number}, made in the server."""
+        with contextlib.closing(self.servers.connect()) as conn, conn.cursor() as cursor:
+            for first in range(0, n, 10000):
+                cursor.execute(
+                    "SELECT tenon.enqueue_many(%s, (SELECT array_agg(jsonb_build_object('i', i))"
+                    " FROM generate_series(%s, %s) i), queue => %s, run_at => %s, announced => %s)",
+                    (kind, first, min(first + 10000, n) - 1, queue, run_at, announced))
 
     def prepare(self, n, queues=("default",)):
         """`n` tasks in a database that has come to rest."""
         self.servers.empty_tenon(queues)
         for queue in queues:
             self.enqueue_sql(n // len(queues), queue=queue)
+        self.rest()
+
+    def rest(self):
+        """The state of a backlog that has been there for a while."""
         self.servers.sql("VACUUM ANALYZE tenon.task")
         self.servers.settle()
 
-    def finished(self):
-        return self.servers.value("SELECT count(*) FROM tenon.finished")
+    def counts(self):
+        """How many tasks are (unfinished, finished, dead)."""
+        return self.servers.sql("SELECT (SELECT count(*) FROM tenon.task), (SELECT count(*) FROM tenon.finished),"
+                                " (SELECT count(*) FROM tenon.dead)")[0]
 
     def last_finish(self):
         return float(self.servers.value("SELECT extract(epoch FROM max(finished_at)) FROM tenon.finished"))
 
-    def left(self):
-        return self.servers.value("SELECT count(*) FROM tenon.task")
+    @contextlib.contextmanager
+    def without_history(self):
+        """Done tasks leave no trace; gives what tells when the last one went: a trigger notes the moment of each
+        statement that deletes tasks, as finished_at does with a history."""
+        self.servers.sql(NOTE_DELETES)
+        self.servers.sql("UPDATE tenon.setting SET history_keep = '0'")
+        try:
+            yield lambda: self.servers.value("SELECT last_value FROM bench.deleted_us") / 1e6
+        finally:
+            self.servers.sql("UPDATE tenon.setting SET history_keep = DEFAULT; DROP SCHEMA bench CASCADE")
 
     def wait_until_done(self, limit_s):
+        self.wait_for("NOT EXISTS (SELECT FROM tenon.task)", limit_s)
+
+    def wait_for(self, condition, limit_s):
+        """Until SQL says so. One connection and ten looks a second, which cost next to nothing."""
         deadline = time.monotonic() + limit_s
-        while self.left() > 0:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{self.left()} tasks are left after {limit_s} s")
-            time.sleep(0.02)
+        with contextlib.closing(self.servers.connect()) as conn, conn.cursor() as cursor:
+            cursor.execute(f"SELECT {condition}")
+            while not cursor.fetchone()[0]:
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"{condition}: not after {limit_s} s; unfinished, finished, dead: {self.counts()}")
+                time.sleep(0.1)
+                cursor.execute(f"SELECT {condition}")
 
     def finished_between(self, start, end):
         return self.servers.value(

@@ -1,58 +1,24 @@
 """tenon's workloads. Each puts its figures into `b.record`; what they mean is in docs/benchmarks.md."""
 import os
-import subprocess
 import tempfile
 import time
-
-import psycopg2
+from urllib.parse import quote
 
 from cost import Cost
+from drain import drain, drain_once, report
 from process import run
 
 # How a producer that knows only SQL wakes the publisher up: as tenon does; in every commit; not at all.
-NOTIFY = {"adaptive": "SELECT tenon.enqueue('noop')",
-          "always": "SELECT tenon.enqueue('noop', notify => false), pg_notify('tenon', '')",
-          "never": "SELECT tenon.enqueue('noop', notify => false)"}
+# (":0" without the space would be a variable of pgbench.)
+NOTIFY = {"adaptive": """SELECT tenon.enqueue('noop', '{"i": 0}')""",
+          "always": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false), pg_notify('tenon', '')""",
+          "never": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false)"""}
+LATE_MS = 900  # a worker looks for itself once a second: what starts later after its commit was not woken up
 
 
 def percentiles(values_ms, ps=(50, 95, 99)):
     values = sorted(values_ms)
     return {p: values[min(len(values) - 1, int(len(values) * p / 100))] for p in ps}
-
-
-def drain_once(b, n):
-    """(tasks/s from the worker's start to the last finished row, CPU seconds of worker and handlers)"""
-    worker = b.tenon.worker("--until-empty")
-    cpu = worker.wait(300)
-    if b.tenon.finished() != n:
-        raise RuntimeError(f"{b.tenon.finished()} of {n} tasks finished")
-    return n / (b.tenon.last_finish() - worker.started), cpu
-
-
-def drain(b):
-    for n in b.sizes.drain:
-        b.tenon.prepare(n)
-        rate, cpu = drain_once(b, n)
-        b.add("drain", n, "tasks_per_s", rate, "1/s")
-        b.add("drain", n, "worker_cpu_us_per_task", cpu / n * 1e6, "us")
-    drain_without_history(b)
-
-
-def drain_without_history(b):
-    try:
-        b.servers.sql("UPDATE tenon.setting SET history_keep = '0'")
-    except psycopg2.errors.CheckViolation:
-        b.record.skip("drain", "tenon", "without history: this version always keeps one")
-        return
-    try:
-        for n in b.sizes.drain:
-            b.tenon.prepare(n)
-            worker = b.tenon.worker("--until-empty")
-            worker.wait(300)  # its end is the end: no finished row has a time
-            rate = n / (time.time() - worker.started)
-            b.add("drain", f"{n}-without-history", "tasks_per_s", rate, "1/s")
-    finally:
-        b.servers.sql("UPDATE tenon.setting SET history_keep = DEFAULT")
 
 
 def bulk_enqueue(b):
@@ -72,21 +38,20 @@ def read_starts(path):
 
 
 def latency(b):
-    latency_of(b, "libtenon", (), cleaner=False)
-    latency_of(b, "libtenon-transaction", ("begin",), cleaner=False)
-    latency_of(b, "sql", (NOTIFY["adaptive"],), cleaner=True)
-    latency_of(b, "sql-never-notified", (NOTIFY["never"],), cleaner=True)
+    latency_of(b, "libtenon")
+    latency_of(b, "libtenon-transaction", "begin")
+    latency_of(b, "sql", NOTIFY["adaptive"])
+    latency_of(b, "sql-never-notified", NOTIFY["never"])
 
 
-def latency_of(b, variant, how, cleaner):
+def latency_of(b, variant, *how):
     b.servers.empty_tenon()
-    def words(n):
-        return [f"{b.tenon.bench}/bench_latency", str(n), *how]
+    def enqueue(n):
+        return run([f"{b.tenon.bench}/bench_latency", str(n), *how], n * 0.02)
     with tempfile.NamedTemporaryFile() as starts:
-        with b.tenon.running(cleaner=cleaner, env={"BENCH_STARTS": starts.name}):
-            subprocess.run(words(10), check=True, stdout=subprocess.DEVNULL)
-            out = subprocess.run(words(b.sizes.latency), check=True, text=True,
-                                 capture_output=True).stdout
+        with b.tenon.running(env={"BENCH_STARTS": starts.name}):
+            enqueue(10)
+            out = enqueue(b.sizes.latency)
             b.tenon.wait_until_done(30)
         started = read_starts(starts.name)
     rows = [tuple(map(int, line.split())) for line in out.splitlines()]
@@ -99,11 +64,8 @@ def sustained(b):
     for producers in b.sizes.producers:
         sustained_of(b, f"{producers}-producers", producers)
     sustained_of(b, f"{b.sizes.producers[0]}-producers-transaction", b.sizes.producers[0], begin=True)
-    b.servers.empty_tenon()
-    with b.tenon.running() as programs:
-        start, cost = time.time(), Cost(b, programs)
-        tasks = pgbench(NOTIFY["adaptive"] + ";\n", 4, b.sizes.sustained_s, watch=cost.watch) * b.sizes.sustained_s
-        report_sustained(b, "sql-4-producers", start, tasks, b.sizes.sustained_s, cost)
+    for producers in b.sizes.producers:
+        sustained_sql(b, producers)
 
 
 def sustained_of(b, variant, producers, begin=False):
@@ -114,11 +76,20 @@ def sustained_of(b, variant, producers, begin=False):
         report_sustained(b, variant, start, tasks, seconds, cost)
 
 
+def sustained_sql(b, producers):
+    seconds = b.sizes.sustained_s
+    b.servers.empty_tenon()
+    with b.tenon.running() as programs:
+        start, cost = time.time(), Cost(b, programs)
+        tasks = pgbench(NOTIFY["adaptive"] + ";\n", producers, seconds, watch=cost.watch) * seconds
+        report_sustained(b, f"sql-{producers}-producers", start, tasks, seconds, cost)
+
+
 def report_sustained(b, variant, start, tasks, seconds, cost):
     done = b.tenon.finished_between(start, start + seconds)
     b.add("sustained", variant, "enqueued_per_s", tasks / seconds, "1/s")
     b.add("sustained", variant, "tasks_per_s", done / seconds, "1/s")
-    for part, us in cost.per_task_us(done / seconds):
+    for part, us in cost.per_task_us(b.tenon.finished_between(cost.start, cost.end)):
         b.add("sustained", variant, f"cpu_us_{part}", us, "us")
     b.tenon.wait_until_done(60)
 
@@ -139,18 +110,23 @@ def notify_of(b, variant, producers, open_ms, statement):
             b.tenon.wait_until_done(60)
         started = read_starts(starts.name)
     commits = {int(task): int(ns) for task, ns in (line.split() for line in out.splitlines())}
-    b.add("notify", variant, "commits_per_s", len(commits) / b.sizes.notify_s, "1/s")
-    for p, ms in percentiles([(started[task] - ns) / 1e6 for task, ns in commits.items()]).items():
+    seconds = (max(commits.values()) - min(commits.values())) / 1e9
+    waits = [(started[task] - ns) / 1e6 for task, ns in commits.items()]
+    b.add("notify", variant, "commits_per_s", len(commits) / seconds, "1/s")
+    for p, ms in percentiles(waits).items():
         b.add("notify", variant, f"p{p}_ms", ms, "ms")
+    b.add("notify", variant, "max_ms", max(waits), "ms")
+    b.add("notify", variant, "late", sum(ms > LATE_MS for ms in waits), "tasks")
 
 
-def pgbench(script, clients, seconds, rows=1, watch=None):
-    """Rows per second of a script that is run again and again by `clients`."""
+def pgbench(script, clients, seconds, rows=1, watch=None, options=""):
+    """Rows per second of a script that is run again and again by `clients`; `options` are of their sessions."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(script)
         file.flush()
         out = run([f"{os.environ['TENON_PGBIN']}/pgbench", "-n", "-M", "prepared", "-f", file.name, "-c", str(clients),
-                   "-j", str(min(clients, 2)), "-T", str(seconds), os.environ["DATABASE_URL"]],
+                   "-j", str(min(clients, 2)), "-T", str(seconds),
+                   f"{os.environ['DATABASE_URL']}?options={quote(options)}"],
                   seconds, watch)
     return next(float(line.split()[2]) for line in out.splitlines() if line.startswith("tps")) * rows
 
@@ -170,17 +146,18 @@ class Snapshot:
 
 
 def held_snapshot(b):
+    """The first slice is the cold start, with a full page image of whatever is written; none is compared with it."""
+    size = b.sizes.held_slice_s
     b.servers.empty_tenon()
     with b.tenon.running(), Snapshot(b.servers):
         start = time.time()
-        tasks, seconds = b.tenon.produce(4, b.sizes.held_s)
-        size = b.sizes.held_slice_s
+        tasks, seconds = b.tenon.produce(4, size + b.sizes.held_s)
+        b.add("held-snapshot", "4-producers", "enqueued_per_s", tasks / seconds, "1/s")
         slices = [b.tenon.finished_between(start + i * size, start + (i + 1) * size) / size
-                  for i in range(b.sizes.held_s // size)]
-        b.add("held-snapshot", "4-producers", "tasks_per_s", tasks / seconds, "1/s")
-        for i, rate in enumerate(slices):
-            b.add("held-snapshot", "4-producers", f"slice_{i + 1}_tasks_per_s", rate, "1/s")
-        b.add("held-snapshot", "4-producers", "last_to_first", slices[-1] / slices[0], "")
+                  for i in range(1 + b.sizes.held_s // size)]
+    for i, rate in enumerate(slices):
+        b.add("held-snapshot", "4-producers", f"slice_{i}_tasks_per_s", rate, "1/s")
+    b.add("held-snapshot", "4-producers", "last_to_first", slices[-1] / slices[1], "")
     held_drain(b)
 
 
@@ -189,18 +166,11 @@ def held_drain(b):
     b.servers.empty_tenon()
     with Snapshot(b.servers):
         for i in range(2):
-            before = b.tenon.finished()
             b.tenon.enqueue_sql(n)
             b.servers.settle()
-            cpu = b.server_cpu_s()
-            worker = b.tenon.worker("--until-empty")
-            worker.wait(300)
-            cpu = b.server_cpu_s() - cpu
-            if b.tenon.finished() - before != n:
-                raise RuntimeError("not all tasks finished under the snapshot")
-            b.add("held-snapshot", f"drain-{n}", f"drain_{i + 1}_postgres_cpu_us_per_task", cpu / n * 1e6, "us")
-            rates.append(n / (b.tenon.last_finish() - worker.started))
-            b.add("held-snapshot", f"drain-{n}", f"drain_{i + 1}_tasks_per_s", rates[-1], "1/s")
+            figures = drain_once(b, n)
+            report(b, "held-snapshot", f"drain-{n}", figures, f"drain_{i + 1}_")
+            rates.append(figures["tasks_per_s"])
     b.add("held-snapshot", f"drain-{n}", "last_to_first", rates[1] / rates[0], "")
 
 
@@ -229,17 +199,12 @@ def retry_storm(b):
     """Each task fails once, asks for another run 100 ms later, and then is done."""
     n = b.sizes.retries
     b.tenon.prepare(n)
-    cleaner = b.tenon.cleaner()
-    worker = b.tenon.worker(env={"BENCH_FAIL_ONCE": "100"})
-    try:
+    with b.tenon.cleaner(), b.tenon.worker(env={"BENCH_FAIL_ONCE": "100"}) as worker:
         b.tenon.wait_until_done(300)
-        seconds = b.tenon.last_finish() - worker.started
-        failures = b.servers.value("SELECT sum(failures) FROM tenon.finished")
-        if failures != n:
-            raise RuntimeError(f"{failures} failures of {n} tasks")
-    finally:
-        worker.stop()
-        cleaner.stop()
+    seconds = b.tenon.last_finish() - worker.started
+    failures = b.servers.value("SELECT sum(failures) FROM tenon.finished")
+    if failures != n:
+        raise RuntimeError(f"{failures} failures of {n} tasks")
     b.add("retry-storm", n, "tasks_per_s", n / seconds, "1/s")
     b.add("retry-storm", n, "seconds", seconds, "s")
 
@@ -250,58 +215,44 @@ def handlers(b):
             ("python-pool", b.sizes.python, "noop=pool:exec /usr/bin/python3 bench/handler.py"),
             ("c-pool", b.sizes.c, f"noop=pool:exec {b.tenon.bench}/bench_handler")):
         b.tenon.prepare(n)
-        worker = b.tenon.worker("--until-empty", handler=handler)
-        cpu = worker.wait(300)
-        rate = n / (b.tenon.last_finish() - worker.started)
-        b.add("handlers", variant, "tasks_per_s", rate, "1/s")
-        b.add("handlers", variant, "worker_cpu_us_per_task", cpu / n * 1e6, "us")
+        report(b, "handlers", variant, drain_once(b, n, handler=handler))
 
 
 def scale(b):
     for workers in b.sizes.workers:
-        scale_workers(b, workers)
+        b.tenon.prepare(b.sizes.scale)
+        report(b, "scale", f"{workers}-workers", drain_once(b, b.sizes.scale, workers))
     for n in b.sizes.queues:
-        scale_queues(b, n)
+        scale_queues(b, [f"q{i}" for i in range(n)])
     for n in b.sizes.backlogs:
         scale_backlog(b, n)
 
 
-def scale_workers(b, workers):
-    n = b.sizes.scale
-    b.tenon.prepare(n)
-    programs = [b.tenon.worker("--until-empty") for _ in range(workers)]
-    cpu = sum(program.wait(300) for program in programs)
-    rate = n / (b.tenon.last_finish() - programs[0].started)
-    b.add("scale", f"{workers}-workers", "tasks_per_s", rate, "1/s")
-    b.add("scale", f"{workers}-workers", "worker_cpu_us_per_task", cpu / n * 1e6, "us")
-
-
-def scale_queues(b, queues):
-    names = ["default"] if queues == 1 else [f"q{i}" for i in range(queues)]
-    subprocess.run([b.tenon.bin, "setup", "--queues", ",".join(names)], check=True, stdout=subprocess.DEVNULL)
-    b.tenon.prepare(b.sizes.scale, names)
-    worker = b.tenon.worker("--until-empty", "--queues", ",".join(names))
-    cpu = worker.wait(300)
-    b.add("scale", f"{queues}-queues", "tasks_per_s", b.sizes.scale / (b.tenon.last_finish() - worker.started), "1/s")
-    b.add("scale", f"{queues}-queues", "worker_cpu_us_per_task", cpu / b.sizes.scale * 1e6, "us")
+def scale_queues(b, names):
+    b.servers.setup("--queues", ",".join(names))
+    try:
+        b.tenon.prepare(b.sizes.scale, names)
+        report(b, "scale", f"{len(names)}-queues", drain_once(b, b.sizes.scale, options=("--queues", ",".join(names))))
+    finally:
+        b.servers.delete_queues(names)
 
 
 def scale_backlog(b, n):
-    """The first 50,000 of a backlog, so that each length is measured over the same work."""
-    part = min(b.sizes.backlog_part, n)
+    """The first 50,000 of a backlog, so that each length is measured over the same work. The worker does more
+    until it is stopped, and the CPU time is divided by all of it."""
+    part = b.sizes.backlog_part
     b.tenon.prepare(n)
-    server = b.server_cpu_s()
-    worker = b.tenon.worker()
-    try:
-        while b.tenon.finished() < part:
-            time.sleep(0.05)
-    finally:
-        worker.stop()
-    done = b.tenon.finished()
+    postgres_s = b.server_cpu_s()
+    with b.tenon.worker() as worker:
+        b.tenon.wait_for(f"EXISTS (SELECT FROM tenon.finished OFFSET {part - 1})", 300)
+        worker_s = worker.stop()
+    postgres_s = b.server_cpu_s() - postgres_s
+    done = b.tenon.counts()[1]
     at = float(b.servers.value("SELECT extract(epoch FROM finished_at) FROM tenon.finished"
                                " ORDER BY finished_at OFFSET %s LIMIT 1", part - 1))
-    b.add("scale", f"backlog-{n}", "tasks_per_s", part / (at - worker.started), "1/s")
-    b.add("scale", f"backlog-{n}", "postgres_cpu_us_per_task", (b.server_cpu_s() - server) / done * 1e6, "us")
+    report(b, "scale", f"backlog-{n}", {
+        "tasks_per_s": part / (at - worker.started), "worker_cpu_us_per_task": worker_s / done * 1e6,
+        "postgres_cpu_us_per_task": postgres_s / done * 1e6})
 
 
 def footprint(b):
