@@ -40,8 +40,7 @@ class Bench:
 
     def server_cpu_s(self):
         """CPU seconds of the whole PostgreSQL server since its start."""
-        with open(f"{os.environ['TENON_PGDATA']}/postmaster.pid", encoding="ascii") as file:
-            return family_cpu_s(int(file.readline()))
+        return sum(family_cpu_s(self.servers.postgres_pid).values())
 
 
 def processor():

@@ -1,7 +1,7 @@
 """Where the processors' time goes while tasks come one after the other."""
 import time
 
-from process import children, cpu_s
+from process import children, cpu_s, family_cpu_s
 
 # Whose client a session of PostgreSQL is, by the beginning of its application_name.
 SESSIONS = (("tenon worker", "worker_sessions"), ("tenon cleaner", "cleaner_sessions"), ("", "producer_sessions"))
@@ -34,14 +34,19 @@ class Cost:
         time.sleep(margin)
         sessions = self.sessions()
         parts = {**self.processes(producer), **sessions}
-        self.start, server, before = time.time(), self.b.server_cpu_s(), {pid: cpu_s(pid) for pid in parts}
+        self.start, before, server_before = self.look(parts, sessions)
         time.sleep(seconds - 2 * margin)
-        self.end, server = time.time(), self.b.server_cpu_s() - server
-        used = {pid: cpu_s(pid) - before[pid] for pid in parts}
+        self.end, after, server_after = self.look(parts, sessions)
         for pid, part in parts.items():
-            self.used[part] = self.used.get(part, 0) + used[pid]
+            self.used[part] = self.used.get(part, 0) + after[pid] - before[pid]
         # checkpointer, WAL writer, and autovacuum's workers, of which most have ended by now
-        self.used["postgresql_itself"] = max(0, server - sum(used[pid] for pid in sessions))
+        self.used["postgresql_itself"] = server_after - server_before
+
+    def look(self, parts, sessions):
+        """(now, {process id: CPU seconds} of all parts, and those of PostgreSQL without the sessions)"""
+        now, server = time.time(), family_cpu_s(self.b.servers.postgres_pid)
+        found = {pid: server[pid] if pid in sessions else cpu_s(pid) for pid in parts}
+        return now, found, sum(server.values()) - sum(found[pid] for pid in sessions)
 
     def per_task_us(self, tasks):
         """[(part, us)], the greatest first, and their sum; of so many tasks between the looks."""

@@ -29,14 +29,15 @@ def rss_mb(pid):
 
 
 def family_cpu_s(pid):
-    """CPU seconds of a process, of its children, and of those that it has reaped."""
-    total = cpu_s(pid)
+    """{process id: CPU seconds} of a process's children and, with what it has reaped, of itself."""
+    found = {}
     for child in children(pid):
         try:
-            total += cpu_s(child)
+            found[child] = cpu_s(child)
         except (FileNotFoundError, ProcessLookupError):
             pass  # reaped meanwhile: what it took is in what is read next
-    return total + sum(int(x) for x in stat_fields(pid)[13:15]) / TICK
+    found[pid] = cpu_s(pid) + sum(int(x) for x in stat_fields(pid)[13:15]) / TICK
+    return found
 
 
 def children(pid):

@@ -71,7 +71,7 @@ class Servers:
             self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
         services("restart", "postgres")
         read_env()
-        self.rabbitmq_pid = int(re.search(r"rabbitmq runs on .*, pid (\d+)", services("status"))[1])
+        self.postgres_pid, self.rabbitmq_pid = map(int, re.findall(r" runs on .*, pid (\d+)", services("status")))
         self.setup()
 
     def setup(self, *options):
