@@ -41,16 +41,21 @@ class Soak:
 
     # --- servers ---
 
-    def services(self, *args, may_fail=False):
+    def try_services(self, *args):
+        """Its exit status, and what it said."""
         done = subprocess.run([ROOT + "/script/services", "--dir", self.services_dir, *args],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               stdin=subprocess.DEVNULL, text=True, check=False)
-        if done.returncode != 0 and not may_fail:
-            raise RuntimeError(f"script/services {' '.join(args)} failed:\n{done.stdout}")
-        return done.stdout
+        return done.returncode, done.stdout
 
-    def rabbitmqctl(self, *args, may_fail=True):
-        return self.services("rabbitmqctl", *args, may_fail=may_fail)
+    def services(self, *args):
+        status, said = self.try_services(*args)
+        if status != 0:
+            raise RuntimeError(f"script/services {' '.join(args)} failed:\n{said}")
+        return said
+
+    def rabbitmqctl(self, *args):
+        return self.try_services("rabbitmqctl", *args)
 
     def query(self, sql, args=None):
         conn = psycopg2.connect(self.env["DATABASE_URL"], connect_timeout=5,
@@ -156,9 +161,12 @@ class Soak:
                           dead)
         self.broken += verdict.broken
         print(verdict.text())
-        print(f"{'most of':<24} {'first third':>12} {'last third':>12}")
+        flat_faults = sum(fault.flat for fault in faults.struck)
+        print(f"faults: {len(faults.struck)}, of which {flat_faults} fell flat")
+        self.broken += faults.too_flat()
+        print(f"{'must not grow':<32} {'first third':>12} {'last third':>12}")
         for name, first, last, flat in samples.rows(self.begun, end):
-            print(f"{name:<24} {first:>12.1f} {last:>12.1f}  {'ok' if flat else 'BROKEN'}")
+            print(f"{name:<32} {first:>12.1f} {last:>12.1f}  {'ok' if flat else 'BROKEN'}")
             if not flat:
                 self.broken.append(f"{name} grew")
 
@@ -185,7 +193,7 @@ class Soak:
                 if os.path.exists(os.path.join(self.services_dir, name)):
                     shutil.copy(os.path.join(self.services_dir, name), kept)
             print(f"soak: the journal and all logs are in {kept}")
-        self.services("wipe", may_fail=True)
+        self.try_services("wipe")
         shutil.rmtree(self.dir, ignore_errors=True)
 
 

@@ -1,14 +1,27 @@
 """The faults, each chosen and dosed by the seed. A fault says in `doubles` what it may excuse: "worker" the
-tasks that one worker ran, "database" those whose end could not be told, None nothing at all."""
+tasks that one worker ran, "database" those whose end could not be told, None nothing at all. One that could not
+be done fell flat, and excuses nothing; too many of those break the soak, as it has shown little then."""
+import collections
 import signal
 import time
 
 import psycopg2
 
+from fleet import SPARED, wait_until
+
+FLAT_MAX = 0.2       # of all faults
+FLAT_KIND_MIN = 3    # a kind that never once worked, in so many
+ALARM_ENDS_S = 30
+
+
+class FellFlat(Exception):
+    """A fault was refused."""
+
 
 class Fault:
-    def __init__(self, at, text, doubles=None, pid=0):
-        self.at, self.until, self.text, self.doubles, self.pid = at, at, text, doubles, pid
+    def __init__(self, at, kind):
+        self.at, self.until, self.kind, self.text = at, at, kind, kind
+        self.doubles, self.pid, self.flat = None, 0, False
 
 
 class Faults:
@@ -30,13 +43,26 @@ class Faults:
         self.struck.append(fault)
         try:
             kind(fault)
-        except psycopg2.Error as error:  # the server is not up again: this fault fell flat
-            fault.text += f" (fell flat: {str(error).strip().splitlines()[0]})"
+        except (psycopg2.Error, FellFlat) as error:  # as when a server is not up again
+            fault.flat, fault.doubles = True, None
+            fault.text += f" (fell flat: {(str(error).strip() or 'no reason').splitlines()[-1]})"
         fault.until = time.time()
         self.soak.say(f"{fault.text}, {fault.until - fault.at:.1f} s")
 
-    def pick(self, fault, prefix):
-        name = self.random.choice(self.fleet.running(prefix))
+    def too_flat(self):
+        """What is wrong with the faults themselves, as texts."""
+        flat = [fault for fault in self.struck if fault.flat]
+        if len(flat) > FLAT_MAX * len(self.struck):
+            yield f"{len(flat)} of {len(self.struck)} faults fell flat"
+        all_of, flat_of = (collections.Counter(fault.kind for fault in faults)
+                           for faults in (self.struck, flat))
+        for kind, n in all_of.items():
+            if n >= FLAT_KIND_MIN and flat_of[kind] == n:
+                yield f"\"{kind}\" fell flat each time, {n} times"
+
+    def pick(self, fault, prefix, spare=False):
+        name = self.random.choice([name for name in self.fleet.running(prefix)
+                                   if not spare or name not in SPARED])
         fault.pid = self.fleet.pid(name)
         fault.text += f": {name} (pid {fault.pid})"
         return name
@@ -44,7 +70,7 @@ class Faults:
     # --- processes ---
 
     def kill(self, fault, prefix):
-        name = self.pick(fault, prefix)
+        name = self.pick(fault, prefix, spare=True)
         self.fleet.end(name, signal.SIGKILL, 10)
         time.sleep(self.random.uniform(0, 2))
         self.fleet.start(name)
@@ -56,7 +82,7 @@ class Faults:
         self.fleet.signal(name, signal.SIGCONT)
 
     def term(self, fault, prefix):
-        name = self.pick(fault, prefix)
+        name = self.pick(fault, prefix, spare=True)
         status = self.fleet.end(name, signal.SIGTERM, 60)
         if status != 0:
             self.soak.broken.append(f"{name} ended with {status} after SIGTERM")
@@ -103,21 +129,27 @@ class Faults:
         self.soak.services("start", "postgres")
 
     def end_backends(self, fault):
-        fault.doubles = "database"
+        """Only a worker whose session was among them may not know what became of a task."""
         ended = self.soak.query(
             "SELECT application_name FROM (SELECT pid, application_name FROM pg_stat_activity"
             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             " AND datname = current_database() ORDER BY random() LIMIT %s) b"
             " WHERE pg_terminate_backend(pid)", (self.random.randrange(1, 4),))
         fault.text += ": " + ", ".join(name or "an application" for name, in ended)
+        if any(name.startswith("tenon worker") for name, in ended):
+            fault.doubles = "database"
 
     def lock_table(self, fault):
-        fault.doubles = "database"
         seconds = self.random.uniform(0.5, 1.5)
         self.soak.query("SET LOCAL lock_timeout = '3s'; LOCK tenon.task IN ACCESS EXCLUSIVE MODE;"
                         " SELECT pg_sleep(%s)", (seconds,))
 
     # --- RabbitMQ: none of it may make any task run twice ---
+
+    def rabbitmqctl(self, *args):
+        status, said = self.soak.rabbitmqctl(*args)
+        if status != 0:
+            raise FellFlat(said)
 
     def restart_rabbitmq(self, _fault):
         self.soak.services("restart", "rabbitmq")
@@ -128,15 +160,17 @@ class Faults:
         self.soak.services("start", "rabbitmq")
 
     def purge_queue(self, _fault):
-        self.soak.rabbitmqctl("purge_queue", "tenon.default")
+        self.rabbitmqctl("purge_queue", "tenon.default")
 
     def delete_queue(self, _fault):
-        self.soak.rabbitmqctl("delete_queue", "tenon.default")
+        self.rabbitmqctl("delete_queue", "tenon.default")
 
     def close_connections(self, _fault):
-        self.soak.rabbitmqctl("close_all_connections", "soak")
+        self.rabbitmqctl("close_all_connections", "soak")
 
     def alarm(self, _fault):
-        self.soak.rabbitmqctl("set_vm_memory_high_watermark", "absolute", "1MB")
+        self.rabbitmqctl("set_vm_memory_high_watermark", "absolute", "1MB")
         time.sleep(self.random.uniform(1, 5))
-        self.soak.rabbitmqctl("set_vm_memory_high_watermark", "0.6")
+        if not wait_until(lambda: self.soak.rabbitmqctl("set_vm_memory_high_watermark",
+                                                        "0.6")[0] == 0, ALARM_ENDS_S):
+            raise RuntimeError("the memory alarm could not be ended")
