@@ -3,31 +3,36 @@
 /* long: 300 */
 /* Bad handlers beside a good one in the same worker: they harm their own tasks and nobody else's.
  *
- * Each test sends good tasks one after another, first alone, then while bad ones misbehave, and
- * compares how long they waited. What delays everything at a time, as another program on this
- * machine, shows in the test's own calls too. TEST_LONG=1 floods with 1 GB instead of 50 MB. */
+ * Each test sends good tasks one after another, first alone, then until the last of the bad ones has
+ * ended, and compares how long they waited. What delays everything at a time, as another program on
+ * this machine, shows in the test's own calls too. TEST_LONG=1 floods with 1 GB instead of 50 MB. */
 #include "core/now.h"
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
+#include <glob.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    GOOD_TASKS = 25,             /* in each of the two streams */
+    GOOD_TASKS = 25,             /* in each of the two streams at least */
     DELAY_MAX_MS = 300,          /* so much longer than the worst alone may a good task wait */
+    NOISE_MAX_MS = 700,          /* and so much more at most because the test's own calls took it */
     RESULTS_DELAY_MAX_MS = 5000, /* the same while PostgreSQL takes 60 MB of results */
+    GIGABYTE_MS = 120000,        /* until it is flooded */
     ARGS_MAX = 64,
     BAD_MAX = 16,
+    POLL_MS = 5,
 };
 
 struct bad {
     const char *mode, *what, *n; /* of tests/support/handlers/bad.c */
     const char *timeout;         /* NULL = the usual, an hour */
     const char *state;           /* what becomes of its task, which has one attempt; NULL = any */
-    const char *error;           /* LIKE, of last_error; NULL = anything */
+    const char *error;           /* LIKE one of these, "A|B", of last_error; NULL = anything */
 };
 
 struct run {
@@ -37,7 +42,7 @@ struct run {
     const struct bad *bad;
     size_t n_bad, n_good;
     int64_t noise_ms; /* the longest that enqueueing and publishing took */
-    char handlers[BAD_MAX + 1][320];
+    char handlers[BAD_MAX + 1][600];
 };
 
 /* --- the worker and its tasks --- */
@@ -54,8 +59,9 @@ static void start_worker(struct run *r, const char *slots)
     args[n++] = r->handlers[BAD_MAX];
     for (size_t i = 0; i < r->n_bad; i++) {
         const struct bad *b = &r->bad[i];
-        (void)snprintf(r->handlers[i], sizeof *r->handlers, "bad%zu=%sexec %s %s %s %s", i,
-                       strcmp(b->mode, "pool") == 0 ? "pool:" : "", bad, b->mode, b->what, b->n);
+        (void)snprintf(r->handlers[i], sizeof *r->handlers, "bad%zu=%sexec %s %s %s %s %s", i,
+                       strcmp(b->mode, "pool") == 0 ? "pool:" : "", bad, b->mode, b->what, b->n,
+                       r->fx->dir); /* by which they are found */
         args[n++] = "--handler";
         args[n++] = r->handlers[i];
     }
@@ -83,27 +89,97 @@ static int64_t first_start_ns(const struct journal *j, int64_t id)
     return 0;
 }
 
-/* One good task after the other; how long the slowest waited for its start, in milliseconds. */
-static int64_t good_stream(struct run *r)
+/* How long it waited for its start, in milliseconds. */
+static int64_t good_task(struct run *r)
 {
-    int64_t worst_ms = 0;
-    for (int i = 0; i < GOOD_TASKS; i++) {
-        char body[24];
-        struct journal j;
-        int64_t since_ns = load_now_ns();
-        int64_t id = test_sql_int(r->fx, "SELECT tenon.enqueue('good')");
-        int n = snprintf(body, sizeof body, "%lld", (long long)id);
-        broker_publish(r->broker, "default", body, (size_t)n);
-        int64_t noise_ms = (load_now_ns() - since_ns) / 1000000;
-        r->noise_ms = noise_ms > r->noise_ms ? noise_ms : r->noise_ms;
-        journal_await_ended(r->fx, ++r->n_good, LIMIT_MS);
-        journal_read(r->fx, &j);
-        int64_t waited_ms = (first_start_ns(&j, id) - since_ns) / 1000000;
+    char body[24];
+    struct journal j;
+    int64_t since_ns = load_now_ns();
+    int64_t id = test_sql_int(r->fx, "SELECT tenon.enqueue('good')");
+    int n = snprintf(body, sizeof body, "%lld", (long long)id);
+    broker_publish(r->broker, "default", body, (size_t)n);
+    int64_t noise_ms = (load_now_ns() - since_ns) / 1000000;
+    r->noise_ms = noise_ms > r->noise_ms ? noise_ms : r->noise_ms;
+    journal_await_ended(r->fx, ++r->n_good, LIMIT_MS);
+    journal_read(r->fx, &j);
+    int64_t waited_ms = (first_start_ns(&j, id) - since_ns) / 1000000;
+    journal_clear(&j);
+    return waited_ms;
+}
+
+/* One good task after the other, until `is_over` says so; how long the slowest waited. */
+static int64_t good_stream(struct run *r, bool (*is_over)(const struct run *))
+{
+    int64_t worst_ms = 0, deadline_ms = now_ms() + (load_is_long() ? GIGABYTE_MS : LIMIT_MS);
+    for (int i = 0; i < GOOD_TASKS || !is_over(r); i++) {
+        int64_t waited_ms = good_task(r);
         worst_ms = waited_ms > worst_ms ? waited_ms : worst_ms;
-        journal_clear(&j);
+        if (now_ms() > deadline_ms) {
+            char *left = test_sql_text(r->fx, "SELECT string_agg(concat_ws(' ', kind, state, "
+                                              "attempt, last_error), E'\\n') FROM tenon.tasks "
+                                              "WHERE kind LIKE 'bad%%'");
+            fail_msg("the bad tasks do not come to their ends:\n%s", left ? left : "");
+        }
     }
     return worst_ms;
 }
+
+static bool at_once(const struct run *r)
+{
+    (void)r;
+    return true;
+}
+
+static bool bad_ended(const struct run *r)
+{
+    return test_sql_bool(r->fx, "SELECT count(*) = 0 FROM tenon.task WHERE kind LIKE 'bad%%'");
+}
+
+/* --- the processes of bad handlers --- */
+
+/* Its last argument is the test's directory. */
+static bool is_of_run(const struct run *r, const char *path)
+{
+    char line[4096] = "";
+    FILE *file = fopen(path, "re");
+    size_t n = file ? fread(line, 1, sizeof line - 1, file) : 0;
+    if (file) {
+        (void)fclose(file);
+    }
+    const char *before = n > 1 ? memrchr(line, '\0', n - 1) : NULL;
+    return before && strcmp(before + 1, r->fx->dir) == 0;
+}
+
+static size_t count_processes(const struct run *r)
+{
+    glob_t found;
+    size_t n = 0;
+    assert_int_equal(glob("/proc/[0-9]*/cmdline", GLOB_NOSORT, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        n += is_of_run(r, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return n;
+}
+
+/* Nobody but them may be left: they have left their session, and nobody may find them. */
+static void await_only_daemons(const struct run *r)
+{
+    size_t daemons = 0;
+    int64_t deadline_ms = now_ms() + LIMIT_MS;
+    for (size_t i = 0; i < r->n_bad; i++) {
+        daemons += strstr(r->bad[i].what, "daemon") != NULL;
+    }
+    while (count_processes(r) != daemons) {
+        if (now_ms() > deadline_ms) {
+            fail_msg("%zu processes of bad handlers are left, not %zu", count_processes(r),
+                     daemons);
+        }
+        (void)poll(NULL, 0, POLL_MS);
+    }
+}
+
+/* --- a run --- */
 
 static void start_run(struct run *r, struct fixture *fx, const struct bad *bad, size_t n,
                       const char *slots)
@@ -118,11 +194,11 @@ static void start_run(struct run *r, struct fixture *fx, const struct bad *bad, 
 static void check_outcome(struct run *r, size_t i)
 {
     const struct bad *b = &r->bad[i];
-    test_await(
-        r->fx, LIMIT_MS,
-        "SELECT state = '%s' AND coalesce(last_error, '') LIKE '%s', '%s', state, last_error "
-        "FROM tenon.tasks WHERE kind = 'bad%zu'",
-        b->state, b->error ? b->error : "%", b->what, i);
+    test_await(r->fx, LIMIT_MS,
+               "SELECT state = '%s' AND attempt = 1 AND coalesce(last_error, '') LIKE ANY "
+               "(string_to_array('%s', '|')), '%s', state, attempt, last_error "
+               "FROM tenon.tasks WHERE kind = 'bad%zu'",
+               b->state, b->error ? b->error : "%", b->what, i);
 }
 
 static void end_run(struct run *r)
@@ -132,11 +208,16 @@ static void end_run(struct run *r)
     assert_each_ran_once(r->fx, r->n_good);
     test_await(r->fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task WHERE kind = 'good'");
     assert_int_equal(process_lines(r->worker, "event=exchange_failed"), 0);
+    await_only_daemons(r);
 }
 
 static void assert_unharmed(const struct run *r, int64_t alone_ms, int64_t beside_ms)
 {
-    if (beside_ms > alone_ms + DELAY_MAX_MS + r->noise_ms) {
+    int64_t noise_ms = r->noise_ms < NOISE_MAX_MS ? r->noise_ms : NOISE_MAX_MS;
+    print_message("%zu good tasks, the slowest alone %lld ms, beside bad ones %lld ms; noise %lld "
+                  "ms\n",
+                  r->n_good, (long long)alone_ms, (long long)beside_ms, (long long)r->noise_ms);
+    if (beside_ms > alone_ms + DELAY_MAX_MS + noise_ms) {
         fail_msg(
             "good tasks waited up to %lld ms beside bad ones, alone up to %lld ms; noise %lld ms",
             (long long)beside_ms, (long long)alone_ms, (long long)r->noise_ms);
@@ -148,14 +229,15 @@ static void beside(struct fixture *fx, const struct bad *bad, size_t n, const ch
 {
     struct run r;
     start_run(&r, fx, bad, n, slots);
-    int64_t alone_ms = good_stream(&r);
+    int64_t alone_ms = good_stream(&r, at_once);
     enqueue_bad(&r);
-    int64_t beside_ms = good_stream(&r);
+    int64_t beside_ms = good_stream(&r, bad_ended);
     assert_unharmed(&r, alone_ms, beside_ms);
     for (size_t i = 0; i < n; i++) {
-        if (bad[i].state) {
-            check_outcome(&r, i);
-        }
+        check_outcome(&r, i);
+    }
+    if (strcmp(bad->mode, "exec") == 0) {
+        await_only_daemons(&r); /* not only because the worker ends */
     }
     end_run(&r);
 }
@@ -188,9 +270,10 @@ static void test_exec_that_writes_for_ever(void **state)
     BESIDE(*state, bad, "4");
 }
 
-/* All that must be killed, which takes until 5 s after the TERM. */
+/* Two of them obey no TERM, and are killed 5 s after it. */
 static void test_exec_that_does_not_end(void **state)
 {
+    struct fixture *fx = *state;
     static const struct bad bad[] = {
         {"exec", "say_nothing", "0", "500 ms", "dead", "timed out%"},
         {"exec", "close", "0", "500 ms", "dead", "timed out%"},
@@ -201,7 +284,15 @@ static void test_exec_that_does_not_end(void **state)
         {"exec", "daemon", "0", NULL, "done", NULL},
         {"exec", "kill_group", "0", NULL, "dead", "killed by signal 9%"},
     };
-    BESIDE(*state, bad, "10");
+    BESIDE(fx, bad, "10");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead WHERE last_error LIKE "
+                                      "'timed out%%' AND dead_at - start_time BETWEEN '5.4 s' "
+                                      "AND '8 s' AND kind IN ('bad2', 'bad4')"),
+                     2);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead WHERE last_error LIKE "
+                                      "'timed out%%' AND dead_at - start_time BETWEEN '0.4 s' "
+                                      "AND '3 s'"),
+                     4);
 }
 
 static void test_exec_output_at_the_limits(void **state)
@@ -262,6 +353,7 @@ static void test_pool_that_does_not_end(void **state)
         {"pool", "ignore_term", "4", "500 ms", "dead", "timed out%"},
         {"pool", "leave_group", "4", "500 ms", "dead", "timed out%"},
         {"pool", "stop", "4", "500 ms", "dead", "timed out%"},
+        {"pool", "close_in", "4", "500 ms", "dead", "timed out%"},
         {"pool", "close_out", "4", NULL, "dead", "the handler closed its stdin or stdout%"},
     };
     BESIDE(*state, bad, "8");
@@ -272,7 +364,7 @@ static void test_pool_that_drips(void **state)
 {
     struct fixture *fx = *state;
     static const struct bad bad[] = {
-        {"pool", "drip", "4", "2 s", "dead", "%"},
+        {"pool", "drip", "4", "2 s", "dead", "timed out after 2000 ms%|%a line is longer than%"},
     };
     BESIDE(fx, bad, "3");
 }
@@ -284,7 +376,7 @@ static int64_t start_large(struct run *r, struct fixture *fx, const struct bad *
                            const char *payload, int n)
 {
     start_run(r, fx, bad, 1, "3");
-    int64_t alone_ms = good_stream(r);
+    int64_t alone_ms = good_stream(r, at_once);
     test_sql(fx, "SELECT tenon.enqueue_many('bad0', array_fill(%s::jsonb, ARRAY[%d]))", payload, n);
     return alone_ms;
 }
@@ -299,7 +391,7 @@ static void test_a_child_that_never_reads_large_payloads(void **state)
     static const char held[] = "SELECT count(start_time) BETWEEN %d AND %d, count(start_time) "
                                "FROM tenon.task WHERE kind = 'bad0'";
     test_await(fx, LIMIT_MS, held, 32, 70);
-    int64_t beside_ms = good_stream(&r);
+    int64_t beside_ms = good_stream(&r, at_once); /* it would not read for ever */
     assert_unharmed(&r, alone_ms, beside_ms);
     assert_true(test_sql_bool(fx, held, 32, 70));
     process_signal(r.worker, SIGTERM);
@@ -315,27 +407,39 @@ static void test_1024_in_flight_with_large_results(void **state)
     static const struct bad bad = {"pool", "long_lines", "1024", NULL, NULL, NULL};
     struct run r;
     int64_t alone_ms = start_large(&r, *state, &bad, "'1'", 60);
-    int64_t beside_ms = good_stream(&r);
+    int64_t beside_ms = good_stream(&r, bad_ended);
+    print_message("good tasks waited up to %lld ms beside 60 MB of results\n",
+                  (long long)beside_ms);
     assert_in_range(beside_ms, 0, alone_ms + RESULTS_DELAY_MAX_MS);
-    test_await((struct fixture *)*state, LIMIT_MS,
-               "SELECT count(*) = 60 AND sum(length(result #>> '{}')) > 59000000, count(*) "
-               "FROM tenon.finished WHERE kind = 'bad0'");
+    assert_true(test_sql_bool((struct fixture *)*state,
+                              "SELECT count(*) = 60 AND sum(length(result #>> '{}')) > 59000000 "
+                              "FROM tenon.finished WHERE kind = 'bad0'"));
     end_run(&r);
 }
 
 /* --- crash loops: the kind rests, and no task is charged --- */
 
+static void start_crash_loop(struct run *r, struct fixture *fx, const struct bad *bad,
+                             bool (*is_over)(const struct run *))
+{
+    start_run(r, fx, bad, 1, "3");
+    int64_t alone_ms = good_stream(r, at_once);
+    test_sql(fx, "SELECT tenon.enqueue('bad0', max_attempts => 1) FROM generate_series(1, 20)");
+    int64_t beside_ms = good_stream(r, is_over);
+    assert_unharmed(r, alone_ms, beside_ms);
+}
+
+static bool rests(const struct run *r)
+{
+    return process_lines(r->worker, "bad0 rests for 400 ms") > 0;
+}
+
 static void test_crash_loop_before_hello(void **state)
 {
     struct fixture *fx = *state;
     struct run r;
-    const struct bad bad = {"pool", "no_hello", "4", NULL, "ready", NULL};
-    start_run(&r, fx, &bad, 1, "3");
-    int64_t alone_ms = good_stream(&r);
-    test_sql(fx, "SELECT tenon.enqueue('bad0', max_attempts => 1) FROM generate_series(1, 20)");
-    int64_t beside_ms = good_stream(&r);
-    assert_unharmed(&r, alone_ms, beside_ms);
-    process_await_line(r.worker, "bad0 rests for 400 ms", LIMIT_MS);
+    const struct bad bad = {"pool", "no_hello", "4", NULL, NULL, NULL};
+    start_crash_loop(&r, fx, &bad, rests);
     test_await(fx, LIMIT_MS, "SELECT resting LIKE 'bad0: exit status 3%%' FROM tenon.worker");
     char *status = TENON_RUN(fx, 0, "status");
     assert_contains(status, "has handlers that do not start: bad0: exit status 3");
@@ -346,11 +450,25 @@ static void test_crash_loop_before_hello(void **state)
                                   "AND start_time IS NULL) FROM tenon.task WHERE kind = 'bad0'"));
 }
 
-/* One that has a task already when it ends is charged; else its kind rests. */
+static bool rests_or_is_through(const struct run *r)
+{
+    return rests(r) || bad_ended(r);
+}
+
+/* If it has a task already when it ends, that one is charged; else its kind rests. */
 static void test_crash_loop_after_hello(void **state)
 {
-    static const struct bad bad[] = {{"pool", "hello_and_exit", "4", NULL, NULL, NULL}};
-    BESIDE(*state, bad, "3");
+    struct fixture *fx = *state;
+    struct run r;
+    const struct bad bad = {"pool", "hello_and_exit", "4", NULL, NULL, NULL};
+    start_crash_loop(&r, fx, &bad, rests_or_is_through);
+    end_run(&r);
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT count(*) = 20 AND bool_and(CASE state WHEN 'dead' THEN attempt > 0 AND failures "
+        "= 1 AND last_error LIKE '%%the handler ended without an answer: exit status 0%%' ELSE "
+        "state = 'ready' AND failures = 0 END AND crashes = 0) FROM tenon.tasks WHERE kind = "
+        "'bad0'"));
 }
 
 int main(void)

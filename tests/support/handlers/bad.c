@@ -231,8 +231,6 @@ static bool bad_line(const char *what, long long id)
         nested(id, 2000);
     } else if (strcmp(what, "tiny_number") == 0) { /* JSON, but PostgreSQL takes no such number */
         tiny_number(id);
-    } else if (strcmp(what, "later_at_once") == 0) {
-        reply(id, "\"outcome\":\"later\",\"delay_ms\":1");
     } else {
         return false;
     }
