@@ -3,7 +3,7 @@
 /* long: 600 */
 /* Strikes at every point of core/point.h: kill, exit, freeze, error, sleep. One round is one point
  * and one action: tasks flow, the armed process reaches its point, and support/struck.h judges. A
- * point that is never reached, or reached with nothing pending, fails.
+ * point that is never reached fails, or reached with nothing running (or pending: not of a worker).
  *
  * Rounds run in lanes, each a process of its own with its own database and virtual host: most of a
  * round is waiting. Without TEST_LONG each point gets kill and one other action.
@@ -79,8 +79,8 @@ static const struct point_plan plans[] = {
     {"ack_sent", WORKER, 2, CAN_FAIL, FAIL},
     {"drain_begun", STOPPED, 1, CAN_FAIL, FAIL},
     {"leave_due", STOPPED, 1, CAN_FAIL, FAIL},
-    {"handler_begun", HANDLER, 3, CLAIMS, EXIT},
-    {"handler_effect", HANDLER, 2, CLAIMS, FREEZE},
+    {"handler_begun", HANDLER, 3, CLAIMS | CAN_FAIL, EXIT},
+    {"handler_effect", HANDLER, 2, CLAIMS | CAN_FAIL, FREEZE},
     {"handler_answered", HANDLER, 3, 0, EXIT},
     {"worker_condemned", UNDERTAKER, 1, CAN_FAIL, FAIL},
     {"worker_buried", UNDERTAKER, 1, 0, EXIT},
@@ -276,7 +276,7 @@ static void strike_producer(const struct round *r)
     struct struck s;
     start_round(r, &s);
     start_flow(r, (const char *const[]){s.point, s.log, NULL});
-    struck_await(&s, REACH_MS);
+    struck_await(&s, false, REACH_MS);
     flow_stop(&lane.flow);
     flow_await_end(&lane.flow, !FLOW_LIBTENON, LIMIT_MS);
     if (r->action == FREEZE) {
@@ -328,7 +328,7 @@ static void strike_worker(const struct round *r)
         struck_await_run(&s, LIMIT_MS);
         process_signal(p, SIGTERM);
     }
-    struck_await(&s, REACH_MS);
+    struck_await(&s, true, REACH_MS);
     assert_claims(r, p);
     end_flow();
     if (r->plan->who != STOPPED || is_lost(r)) {
@@ -353,7 +353,7 @@ static void strike_handler(const struct round *r)
     start_round(r, &s);
     struct process *p = start_worker("2", "1", s.env);
     start_flow(r, NULL);
-    struck_await(&s, REACH_MS);
+    struck_await(&s, true, REACH_MS);
     assert_claims(r, p);
     end_flow();
     struck_await_ended(&s, true, ENDED_MS);
@@ -380,7 +380,7 @@ static void strike_cleaner(const struct round *r)
     start_flow(r, NULL);
     test_await(lane.fx, LIMIT_MS, "SELECT count(*) > 0 FROM tenon.task"); /* it may lead at once */
     struct process *p = start_cleaner(s.env);
-    struck_await(&s, REACH_MS);
+    struck_await(&s, false, REACH_MS);
     struct process *heir = is_lost(r) ? start_cleaner(NULL) : NULL;
     end_flow();
     check_process(r, p);
@@ -424,7 +424,7 @@ static void strike_undertaker(const struct round *r)
                "SELECT count(*) > 550, count(*) FROM tenon.task WHERE worker_id "
                "IS NOT NULL");
     process_kill(victim);
-    struck_await(&s, REACH_MS);
+    struck_await(&s, false, REACH_MS);
     check_process(r, p);
     process_signal(heir, SIGCONT);
     struct process *worker = start_worker("2", "8", NULL);

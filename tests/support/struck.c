@@ -26,13 +26,15 @@ void struck_init(struct struck *s, struct fixture *fx, const char *point, int nt
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
 }
 
-static int64_t unended(const struct struck *s)
+static int64_t unended(const struct struck *s, bool claimed)
 {
-    return test_sql_int(s->fx, "SELECT count(*) FROM tenon.task WHERE id > %lld",
-                        (long long)s->base);
+    return test_sql_int(s->fx,
+                        "SELECT count(*) FROM tenon.task WHERE id > %lld AND (start_time IS NOT "
+                        "NULL OR NOT %s)",
+                        (long long)s->base, claimed ? "true" : "false");
 }
 
-void struck_await(struct struck *s, int64_t limit_ms)
+void struck_await(struct struck *s, bool claimed, int64_t limit_ms)
 {
     int64_t deadline_ms = now_ms() + limit_ms;
     while (access(strchr(s->log, '=') + 1, F_OK) != 0) {
@@ -42,9 +44,10 @@ void struck_await(struct struck *s, int64_t limit_ms)
         }
         (void)poll(NULL, 0, POLL_MS);
     }
-    s->pending = unended(s);
+    s->pending = unended(s, claimed);
     if (s->pending == 0) {
-        fail_msg("%s: nothing was pending when the point was reached", s->point);
+        fail_msg("%s: nothing was %s when the point was reached", s->point,
+                 claimed ? "running" : "pending");
     }
 }
 
@@ -108,7 +111,7 @@ static void hurry_up(const struct struck *s)
 void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms)
 {
     int64_t deadline_ms = now_ms() + limit_ms;
-    while (unended(s) > 0) {
+    while (unended(s, false) > 0) {
         if (hurry) {
             hurry_up(s);
         }
@@ -118,7 +121,7 @@ void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms)
                        "failures, run_at, last_error), E'\\n') FROM (SELECT * FROM tenon.task "
                        "ORDER BY id LIMIT 10) t");
             fail_msg("%s: %lld tasks have not ended within %lld ms:\n%s", s->point,
-                     (long long)unended(s), (long long)limit_ms, rows);
+                     (long long)unended(s, false), (long long)limit_ms, rows);
         }
         (void)poll(NULL, 0, POLL_MS);
     }

@@ -91,6 +91,7 @@ static void finish_inside(const json_t *task)
 
 static void run(const json_t *task)
 {
+    struct fault fault = {0};
     const json_t *payload = json_object_get(task, "payload");
     const char *what = json_string_value(json_object_get(payload, "do"));
     what = what ? what : "done";
@@ -98,7 +99,10 @@ static void run(const json_t *task)
         bool first = json_integer_value(json_object_get(task, "attempt")) == 1;
         what = first ? "later" : "done";
     }
-    POINT(handler_begun);
+    if (POINT_FAILS(handler_begun, &fault)) {
+        answer_outcome(task, "failed", payload);
+        return;
+    }
     note(task, "start");
     bool is_first = json_integer_value(json_object_get(task, "attempt")) == 1;
     if (strcmp(what, "sleep") == 0 || (strcmp(what, "first") == 0 && is_first)) {
@@ -111,7 +115,10 @@ static void run(const json_t *task)
     } else if (strcmp(what, "finish") == 0) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "ms")));
         finish_inside(task);
-        POINT(handler_effect);
+        if (POINT_FAILS(handler_effect, &fault)) {
+            answer_outcome(task, "failed", payload);
+            return;
+        }
     }
     if (json_integer_value(json_object_get(task, "attempt")) > 1) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "again_ms")));
