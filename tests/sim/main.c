@@ -22,6 +22,7 @@ static const char usage[] =
     "  --faults WHICH   none, all, or both in turn (default: all)\n"
     "  --mutant NAME    break a rule of the models: no_fence\n"
     "  --expect-broken  succeed if, and only if, an invariant is broken\n"
+    "  --twice          each schedule twice: it must be the same\n"
     "  --trace          print every step\n";
 
 struct run_options {
@@ -29,7 +30,7 @@ struct run_options {
     long long runs, seconds;
     int faults; /* 0 none, 1 all, 2 both in turn */
     enum mutant mutant;
-    bool trace, expect_broken;
+    bool trace, expect_broken, twice;
 };
 
 static bool parse_number(const char *text, long long *ret)
@@ -74,6 +75,9 @@ static bool parse_option(int option, const char *value, struct run_options *o)
     case 'v':
         o->trace = true;
         return true;
+    case 'w':
+        o->twice = true;
+        return true;
     default:
         return false;
     }
@@ -84,7 +88,8 @@ static bool parse_options(int argc, char **argv, struct run_options *o)
     static const struct option options[] = {
         {"seed", 1, NULL, 's'},    {"random", 0, NULL, 'r'},        {"runs", 1, NULL, 'n'},
         {"seconds", 1, NULL, 't'}, {"faults", 1, NULL, 'f'},        {"mutant", 1, NULL, 'm'},
-        {"trace", 0, NULL, 'v'},   {"expect-broken", 0, NULL, 'x'}, {NULL, 0, NULL, 0}};
+        {"trace", 0, NULL, 'v'},   {"expect-broken", 0, NULL, 'x'}, {"twice", 0, NULL, 'w'},
+        {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         if (!parse_option(option, optarg, o)) {
@@ -109,6 +114,8 @@ static bool faults_of(const struct run_options *o, long long i)
 /* The same schedule once more, for its last steps. */
 static void tell_broken(struct sim *s, const struct run_options *o, uint64_t seed, bool faults)
 {
+    char why[LINE_BYTES];
+    memcpy(why, s->why, sizeof why);
     if (!o->trace) {
         (void)sim_run(s, seed, faults, o->mutant, false, true);
         size_t n = s->n_lines < LAST_LINES ? s->n_lines : LAST_LINES;
@@ -118,8 +125,22 @@ static void tell_broken(struct sim *s, const struct run_options *o, uint64_t see
     }
     (void)printf("\nsim: broken: %s\nsim: tenon %s; replay: sim --seed %" PRIu64
                  " --faults %s --trace%s\n",
-                 s->why, SIM_BUILD, seed, faults ? "all" : "none",
+                 why, SIM_BUILD, seed, faults ? "all" : "none",
                  o->mutant ? " --mutant no_fence" : "");
+}
+
+/* The same schedule once more, now with its last steps kept: does the seed say all? */
+static void run_again(struct sim *s, const struct run_options *o, uint64_t seed, bool faults)
+{
+    uint64_t digest = s->digest;
+    int64_t moments = s->moments, runs = s->n_runs;
+    if (sim_run(s, seed, faults, o->mutant, false, true)) {
+        check_that(s, s->digest == digest && s->moments == moments && s->n_runs == runs,
+                   "the same seed gave another schedule: %lld steps and %lld runs, not %lld and "
+                   "%lld",
+                   (long long)s->moments, (long long)s->n_runs, (long long)moments,
+                   (long long)runs);
+    }
 }
 
 static bool is_over(const struct run_options *o, long long i, double from)
@@ -136,6 +157,10 @@ static bool run_all(struct sim *s, const struct run_options *o)
     for (bool ok = true; ok && !is_over(o, i, from); i++) {
         bool faults = faults_of(o, i);
         ok = sim_run(s, seed, faults, o->mutant, o->trace, false);
+        if (ok && o->twice) {
+            run_again(s, o, seed, faults);
+            ok = !s->failed;
+        }
         moments += s->moments;
         doubled += s->journal.doubled;
         runs += s->n_runs;

@@ -88,12 +88,20 @@ static void begin(struct sim *s)
     sim_after(s, LOOK_US, look, 0, 0);
 }
 
+static void digest(struct sim *s, int64_t value)
+{
+    s->digest = (s->digest ^ (uint64_t)value) * 0x100000001b3; /* FNV-1a, but of words */
+}
+
 /* Until it is quiet, or until `until_us`. ret: it is quiet */
 static bool run_until(struct sim *s, int64_t until_us, bool (*is_quiet)(struct sim *s))
 {
     struct moment m;
     for (int i = 0; !s->failed && timeline_next(&s->timeline, &m); i++) {
         s->now_us = m.at_us;
+        digest(s, m.at_us);
+        digest(s, m.who);
+        digest(s, m.arg);
         m.act(s, m.who, m.arg);
         s->moments++;
         if (s->now_us >= until_us) {
@@ -122,6 +130,7 @@ static void end(struct sim *s)
 static void clear(struct sim *s)
 {
     s->over = true;
+    digest(s, (int64_t)s->random.state); /* how much was drawn */
     for (int i = 0; i < s->plan.n_nodes; i++) {
         node_kill(s, &s->nodes[i], false);
     }

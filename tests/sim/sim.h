@@ -39,6 +39,7 @@ struct sim {
     int64_t calm_since_us; /* nothing went wrong with what all share since */
     bool healed, over;     /* no faults any more; all has ended */
     int64_t moments, n_runs;
+    uint64_t digest; /* of all moments: the same schedule has the same */
 
     bool failed;
     char why[LINE_BYTES];
