@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -44,6 +45,18 @@ def lock():
     return file
 
 
+def wipe_leftovers():
+    """What a killed run left: its servers, and every program with its mark, which all programs inherit."""
+    mark = f"BENCH_SERVERS={os.path.abspath(DIRECTORY)}"
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, PermissionError, ProcessLookupError):
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if mark.encode() in file.read().split(b"\0"):
+                    os.kill(int(pid), signal.SIGKILL)
+    os.environ.update([mark.split("=", 1)])
+    services("wipe")
+
+
 @contextlib.contextmanager
 def channel():
     connection = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
@@ -57,7 +70,7 @@ class Servers:
     def __init__(self, tenon):
         self.tenon = tenon
         self.redis = None
-        services("wipe")  # what a killed run left
+        wipe_leftovers()
         try:
             self.start()
         except BaseException:
