@@ -52,14 +52,11 @@ static void log_up(const struct cleaner *c)
               LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp));
 }
 
-/* The pause doubles; its second half is left to chance, so that cleaners do not come in step. */
-static void plan_reconnect(struct cleaner *c, int64_t now_ms)
+static void plan_reconnect(struct cleaner *c, int64_t at_ms)
 {
-    int64_t pause_ms = 2 * c->reconnect_pause_ms;
-    pause_ms = pause_ms < SESSION_PAUSE_MIN_MS ? SESSION_PAUSE_MIN_MS : pause_ms;
-    pause_ms = pause_ms > SESSION_PAUSE_MAX_MS ? SESSION_PAUSE_MAX_MS : pause_ms;
-    c->reconnect_pause_ms = pause_ms;
-    c->reconnect_ms = now_ms + pause_ms / 2 + (int64_t)now_jitter((uint64_t)pause_ms / 2);
+    c->connect_failures++;
+    c->reconnect_ms = at_ms +
+                      now_pause_ms(c->connect_failures, SESSION_PAUSE_MIN_MS, SESSION_PAUSE_MAX_MS);
 }
 
 /* What trying again cannot mend: a schema that is too new always, the rest only at the start. */
@@ -94,7 +91,7 @@ int64_t session_connect(struct cleaner *c, int64_t at_ms)
     log_up(c);
     c->was_up = true;
     c->down_logged = false;
-    c->reconnect_pause_ms = 0;
+    c->connect_failures = 0;
     verdict_start(&c->verdict, now_ms());
     chores_start(c, at_ms);
     return at_ms;

@@ -48,7 +48,7 @@ struct cleaner {
     struct db *hot;              /* NULL: not connected */
     struct db *plain;            /* opened when a chore wants it, for one round */
     int64_t reconnect_ms;        /* when to connect again */
-    int64_t reconnect_pause_ms;
+    int connect_failures;        /* in a row */
     bool was_up;      /* was connected once, so that no fault at connecting is final any more */
     bool down_logged; /* the loss of the database is logged */
 

@@ -15,9 +15,8 @@ enum {
     QUESTIONS = 2,  /* the channel that asks, and is closed when a queue does not exist */
     ASK_PAUSE_MS = 3000,
     REFUSED_PAUSE_MS = 30000,
-    SOON_MS = 200,     /* after a cancel: perhaps the queue is just being made again */
-    STEADY_MS = 10000, /* a link that lasted so long was good */
-    WATCH_PAUSE_MS = 30000,
+    SOON_MS = 200,        /* after a cancel: perhaps the queue is just being made again */
+    STEADY_MS = 10000,    /* a link that lasted so long was good */
     PREFETCH_MAX = 65535, /* AMQP's field has 16 bits */
     TAG_BYTES = 32,
     CODE_MISSING = 404,
@@ -36,6 +35,7 @@ struct consumer {
     char *url, *name;
     struct feed *feeds;
     size_t n_feeds;
+    int64_t watch_ms;
 
     pthread_mutex_t event_lock; /* held while the owner is told */
     bool silent;
@@ -154,7 +154,7 @@ static bool connect_now(struct consumer *c, struct fault *f)
         return false;
     }
     c->up_since_ms = now_ms();
-    c->watch_due_ms = c->up_since_ms + WATCH_PAUSE_MS;
+    c->watch_due_ms = c->up_since_ms + c->watch_ms;
     c->down_text[0] = '\0';
     return link_channel_open(c->link, QUESTIONS, f) && begin_epoch(c, 0, f);
 }
@@ -430,7 +430,7 @@ static bool watch(struct consumer *c, struct fault *f)
                  c->acked_tag == c->last_tag;
     c->watched_waiting = waiting;
     c->watched_tag = c->last_tag;
-    c->watch_due_ms = now + WATCH_PAUSE_MS + (int64_t)now_jitter(WATCH_PAUSE_MS / 10);
+    c->watch_due_ms = now + c->watch_ms + (int64_t)now_jitter((uint64_t)c->watch_ms / 10 + 1);
     return !stuck || fault_set(f, FAULT_RETRY, "RabbitMQ stopped delivering");
 }
 
@@ -456,6 +456,7 @@ static int64_t next_due(const struct consumer *c)
     if (!c->link) {
         return c->connect_due_ms;
     }
+    due = c->watch_due_ms < due ? c->watch_due_ms : due;
     for (size_t i = 0; c->prefetch > 0 && i < c->n_feeds; i++) {
         if (!c->feeds[i].consuming && c->feeds[i].due_ms < due) {
             due = c->feeds[i].due_ms;
@@ -498,6 +499,7 @@ static bool copy_settings(struct consumer *c, const struct consumer_settings *se
 {
     c->on_event = settings->on_event;
     c->owner = settings->owner;
+    c->watch_ms = settings->watch_ms > 0 ? settings->watch_ms : CONSUMER_WATCH_MS;
     c->url = strdup(settings->url);
     c->name = strdup(settings->name);
     c->feeds = calloc(settings->n_queues + 1, sizeof *c->feeds);

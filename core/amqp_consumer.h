@@ -4,8 +4,9 @@
  * seconds), consumes from all queues on one channel with one prefetch budget, and reconnects for
  * ever with a jittered pause of 0.1 s doubling to 10 s. Bodies that are not one decimal id of
  * 1..2^63-1 are rejected without requeue and counted. Acks carry the epoch of their channel; those
- * of an older epoch are dropped. A watchdog notices a consumer that was cancelled, or a queue that
- * was deleted or purged and made again. */
+ * of an older epoch are dropped. A watchdog notices a consumer that was cancelled, a queue that
+ * was deleted or purged and made again, and one that holds messages and delivers none: two looks
+ * without a delivery, and the link is made again. */
 #ifndef TENON_CORE_AMQP_CONSUMER_H
 #define TENON_CORE_AMQP_CONSUMER_H
 
@@ -17,6 +18,7 @@
 enum {
     CONSUMER_BATCH_MAX = 1024,    /* ids in one event */
     CONSUMER_BODY_BYTES_MAX = 20, /* a longer body is no id */
+    CONSUMER_WATCH_MS = 30000,
 };
 
 struct consumer;
@@ -41,6 +43,7 @@ struct consumer_settings {
     const char *name;          /* shown in RabbitMQ's list of connections; copied */
     const char *const *queues; /* names without "tenon."; copied */
     size_t n_queues;
+    int64_t watch_ms; /* how often the watchdog looks; 0 = CONSUMER_WATCH_MS */
     /* Called on the consumer's thread; must not block. May call consumer_ack() and
      * consumer_prefetch(). */
     void (*on_event)(void *owner, const struct consumer_event *event);

@@ -188,10 +188,5 @@ void amqp_thread_abandon(struct amqp_thread *t)
 
 int64_t amqp_pause_ms(int failures)
 {
-    int64_t pause = PAUSE_MS_MIN;
-    for (int i = 1; i < failures && pause < PAUSE_MS_MAX; i++) {
-        pause *= 2;
-    }
-    pause = pause > PAUSE_MS_MAX ? PAUSE_MS_MAX : pause;
-    return pause / 2 + (int64_t)now_jitter((uint64_t)pause / 2 + 1);
+    return now_pause_ms(failures, PAUSE_MS_MIN, PAUSE_MS_MAX);
 }

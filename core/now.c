@@ -35,3 +35,13 @@ uint64_t now_jitter(uint64_t n)
     }
     return random % n;
 }
+
+int64_t now_pause_ms(int failures, int64_t min_ms, int64_t max_ms)
+{
+    int64_t pause_ms = min_ms;
+    for (int i = 1; i < failures && pause_ms < max_ms; i++) {
+        pause_ms *= 2;
+    }
+    pause_ms = pause_ms > max_ms ? max_ms : pause_ms;
+    return pause_ms / 2 + (int64_t)now_jitter((uint64_t)pause_ms / 2 + 1);
+}

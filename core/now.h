@@ -17,4 +17,9 @@ void now_text(char text[NOW_TEXT_BYTES]);
 /* A random number below `n` (n > 0), for jitter. Not for secrets. */
 uint64_t now_jitter(uint64_t n);
 
+/* A pause before the next try to connect: min_ms, doubled by each failure up to max_ms. Its second
+ * half is left to chance: who lost a server together does not come back in step.
+ *   failures   how many tries failed in a row, 1.. */
+int64_t now_pause_ms(int failures, int64_t min_ms, int64_t max_ms);
+
 #endif

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-enum { CLOSE_MS = 300 };
+enum { CLOSE_MS = 300, WATCH_MS = 200 };
 
 static const char *const one[] = {"default"};
 static const char *const two[] = {"default", "other"};
@@ -256,6 +256,40 @@ static void test_says_why_it_is_down(void **state)
     consumer_close(s.c, 2000);
 }
 
+/* --- a queue that delivers nothing ------------------------------------------------------------ */
+
+/* Connected and alone in getting nothing, as only one consumer is active: it says so, again and
+ * again, and has the messages as soon as it is let. One that has not acked what it got, and waits
+ * for itself, says nothing. */
+static void test_deliveries_that_stop(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b = broker_open(fx->amqp_url), *holder = broker_open(fx->amqp_url);
+    struct seen full, starved;
+    use_other(fx, b);
+    broker_declare(b, "other");
+    broker_declare_single(b, "default");
+    broker_hold(holder, "default");
+    publish_ids(b, "default", 1, 3);
+    publish_ids(b, "other", 4, 3);
+    seen_watch(&full, fx->amqp_url, "other", false, WATCH_MS);
+    consumer_prefetch(full.c, 1);
+    AWAIT(&full, full.n == 1);
+    await_depth(b, "default", 2);
+    seen_watch(&starved, fx->amqp_url, "default", true, WATCH_MS);
+    consumer_prefetch(starved.c, 5);
+    AWAIT(&starved, starved.downs == 2);
+    assert_string_equal(starved.down, "RabbitMQ stopped delivering");
+    assert_int_equal(starved.n, 0);
+    assert_int_equal(full.downs, 0); /* looked at at least as often */
+    broker_close(holder);
+    AWAIT(&starved, starved.n == 3);
+    consumer_close(starved.c, 2000);
+    consumer_close(full.c, 2000);
+    await_depth(b, "default", 0);
+    broker_close(b);
+}
+
 /* --- a broker that hangs ---------------------------------------------------------------------- */
 
 static void hang(bool takes)
@@ -298,6 +332,7 @@ int main(void)
         WITH_SERVERS(test_a_deleted_queue_is_found_again),
         WITH_SERVERS(test_a_lost_connection_comes_back),
         WITH_SERVERS(test_says_why_it_is_down),
+        WITH_SERVERS(test_deliveries_that_stop),
         cmocka_unit_test(test_a_broker_that_never_answers),
         cmocka_unit_test(test_a_broker_that_lets_nobody_in),
     };

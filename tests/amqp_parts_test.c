@@ -8,6 +8,8 @@
 #include "core/amqp_route.h"
 #include "core/amqp_url.h"
 
+#include <limits.h>
+
 static bool is_id(const char *body, int64_t want)
 {
     int64_t id = -1;
@@ -290,11 +292,22 @@ static void test_mask(void **state)
 static void test_pauses(void **state)
 {
     (void)state;
-    for (int i = 0; i < 200; i++) {
-        int64_t first = amqp_pause_ms(1), third = amqp_pause_ms(3), last = amqp_pause_ms(1000);
-        assert_in_range(first, 50, 100);
-        assert_in_range(third, 200, 400);
-        assert_in_range(last, 5000, 10000);
+    static const struct {
+        int failures;
+        int64_t least, most;
+    } rows[] = {{1, 50, 100},    {2, 100, 200},    {3, 200, 400},
+                {7, 3200, 6400}, {8, 5000, 10000}, {INT_MAX, 5000, 10000}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t least = INT64_MAX, most = 0;
+        for (int n = 0; n < 200; n++) {
+            int64_t pause = amqp_pause_ms(rows[i].failures);
+            least = pause < least ? pause : least;
+            most = pause > most ? pause : most;
+        }
+        assert_in_range(least, rows[i].least, rows[i].most);
+        assert_in_range(most, rows[i].least, rows[i].most);
+        /* by chance: they fill the most part of the range */
+        assert_in_range(most - least, (rows[i].most - rows[i].least) / 2, rows[i].most);
     }
 }
 

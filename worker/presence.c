@@ -65,7 +65,8 @@ static bool register_worker(struct presence *p, struct fault *f)
     const char *params[] = {host, pid, slots, queues_array(&p->settings, &queues),
                             kinds_array(&p->settings, &kinds)};
     struct rows *rows = NULL;
-    bool ok = db_exec(p->db, &sql_register, params, 5, &rows, f);
+    bool ok = params[3] && params[4] ? db_exec(p->db, &sql_register, params, 5, &rows, f)
+                                     : fault_memory(f);
     if (ok) {
         (void)snprintf(p->worker_id, sizeof p->worker_id, "%s", rows_text(rows, 0, 0));
         (void)snprintf(p->lock_key, sizeof p->lock_key, "%s", rows_text(rows, 0, 1));
@@ -256,9 +257,8 @@ static void refuse(struct presence *p, const struct fault *f)
 static void come_back(struct presence *p, const struct fault *lost)
 {
     char told[FAULT_TEXT_BYTES_MAX];
-    int64_t pause = PRESENCE_RECONNECT_MIN_MS;
     (void)snprintf(told, sizeof told, "%s", lost->text);
-    while (!is_quitting(p)) {
+    for (int failures = 1; !is_quitting(p); failures++) {
         struct fault f = {0};
         bool renewed = false;
         if (establish(p, &renewed, &f)) {
@@ -275,8 +275,7 @@ static void come_back(struct presence *p, const struct fault *lost)
             refuse(p, &f);
             return;
         }
-        pause_ms(p, pause / 2 + (int64_t)now_jitter((uint64_t)pause));
-        pause = 2 * pause < PRESENCE_RECONNECT_MAX_MS ? 2 * pause : PRESENCE_RECONNECT_MAX_MS;
+        pause_ms(p, now_pause_ms(failures, PRESENCE_RECONNECT_MIN_MS, PRESENCE_RECONNECT_MAX_MS));
     }
 }
 

@@ -95,20 +95,17 @@ static bool become_present(struct worker *w, struct fault *f)
                                                .n_handlers = w->handlers.n,
                                                .slots = w->n_slots,
                                                .mailbox = &w->mailbox};
-    int64_t pause = START_PAUSE_MIN_MS;
-    for (bool told = false; !presence_open(&settings, &w->loop.presence, f);) {
+    for (int failures = 1; !presence_open(&settings, &w->loop.presence, f); failures++) {
         if (f->code != FAULT_RETRY && f->code != FAULT_AGAIN) {
             return false;
         }
-        if (!told) {
+        if (failures == 1) {
             log_fault(LOG_WARNING, "waiting_for_database", f);
-            told = true;
         }
         fault_clear(f); /* to be stopped while waiting is no failure */
-        if (pause_or_stop(w, pause / 2 + (int64_t)now_jitter((uint64_t)pause))) {
+        if (pause_or_stop(w, now_pause_ms(failures, START_PAUSE_MIN_MS, START_PAUSE_MAX_MS))) {
             return false;
         }
-        pause = 2 * pause < START_PAUSE_MAX_MS ? 2 * pause : START_PAUSE_MAX_MS;
     }
     return true;
 }

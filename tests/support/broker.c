@@ -105,13 +105,15 @@ void broker_close(struct broker *b)
     }
 }
 
-static void declare_bound(struct broker *b, const char *queue, const char *key)
+static void declare_bound(struct broker *b, const char *queue, const char *key, bool single)
 {
     char name[128];
-    amqp_table_entry_t type = {.key = bytes("x-queue-type"),
-                               .value = {.kind = AMQP_FIELD_KIND_UTF8,
-                                         .value.bytes = bytes("classic")}};
-    amqp_table_t arguments = {.num_entries = 1, .entries = &type};
+    amqp_table_entry_t entries[] = {
+        {.key = bytes("x-queue-type"),
+         .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = bytes("classic")}},
+        {.key = bytes("x-single-active-consumer"),
+         .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}}};
+    amqp_table_t arguments = {.num_entries = single ? 2 : 1, .entries = entries};
     (void)amqp_exchange_declare(b->conn, CHANNEL, bytes("tenon"), bytes("direct"), 0, 1, 0, 0,
                                 amqp_empty_table);
     check_last(b, "declare the exchange");
@@ -124,12 +126,27 @@ static void declare_bound(struct broker *b, const char *queue, const char *key)
 
 void broker_declare(struct broker *b, const char *queue)
 {
-    declare_bound(b, queue, queue);
+    declare_bound(b, queue, queue, false);
+}
+
+void broker_declare_single(struct broker *b, const char *queue)
+{
+    declare_bound(b, queue, queue, true);
+}
+
+void broker_hold(struct broker *b, const char *queue)
+{
+    char name[128];
+    (void)amqp_basic_qos(b->conn, CHANNEL, 0, 1, 0);
+    check_last(b, "set the prefetch");
+    (void)amqp_basic_consume(b->conn, CHANNEL, queue_name(queue, name), amqp_empty_bytes, 0, 0, 0,
+                             amqp_empty_table);
+    check_last(b, "consume");
 }
 
 void broker_spy(struct broker *b, const char *name, const char *queue)
 {
-    declare_bound(b, name, queue);
+    declare_bound(b, name, queue, false);
 }
 
 void broker_publish(struct broker *b, const char *queue, const void *body, size_t len)
@@ -178,6 +195,24 @@ int64_t broker_depth(struct broker *b, const char *queue)
 {
     const amqp_queue_declare_ok_t *ok = look(b, queue);
     return ok ? (int64_t)ok->message_count : -1;
+}
+
+int64_t broker_take(struct broker *b, const char *queue)
+{
+    char name[128], body[24] = "";
+    amqp_message_t message;
+    amqp_rpc_reply_t r = amqp_basic_get(b->conn, CHANNEL, queue_name(queue, name), 1);
+    check(&r, "get a message");
+    if (r.reply.id == AMQP_BASIC_GET_EMPTY_METHOD) {
+        return -1;
+    }
+    r = amqp_read_message(b->conn, CHANNEL, &message, 0);
+    check(&r, "read a message");
+    assert_in_range(message.body.len, 1, sizeof body - 1);
+    memcpy(body, message.body.bytes, message.body.len);
+    amqp_destroy_message(&message);
+    amqp_maybe_release_buffers(b->conn);
+    return strtoll(body, NULL, 10);
 }
 
 int64_t broker_consumers(struct broker *b, const char *queue)

@@ -13,6 +13,12 @@ void broker_close(struct broker *b);
 /* Declare exchange tenon, queue tenon.<queue> and their binding, as `tenon setup` does. */
 void broker_declare(struct broker *b, const char *queue);
 
+/* The same with x-single-active-consumer: only one consumer at a time is given anything. */
+void broker_declare_single(struct broker *b, const char *queue);
+
+/* Consume from the queue, take one message, and never ack it. Then only close `b`. */
+void broker_hold(struct broker *b, const char *queue);
+
 /* Declare the queue tenon.<name>, durable, which gets a copy of every wake-up of `queue`. */
 void broker_spy(struct broker *b, const char *name, const char *queue);
 
@@ -21,6 +27,9 @@ void broker_publish(struct broker *b, const char *queue, const void *body, size_
 
 /* Messages that are ready in tenon.<queue>; -1 = there is no such queue. */
 int64_t broker_depth(struct broker *b, const char *queue);
+
+/* Take the oldest message out of tenon.<queue>; ret: the id in its body, -1 = it is empty. */
+int64_t broker_take(struct broker *b, const char *queue);
 
 /* Consumers of tenon.<queue>; -1 = there is no such queue. */
 int64_t broker_consumers(struct broker *b, const char *queue);

@@ -105,6 +105,13 @@ static void half_open(struct connection *c)
     c->deaf = true;
 }
 
+static void limit(const struct server *s, struct connection *c)
+{
+    struct flow *f = &c->flow[s->rules->cut_way];
+    f->limit = f->passed + s->rules->cut_bytes;
+    c->hangs = false;
+}
+
 /* Blocking: the server is on this machine. */
 static int connect_upstream(const struct server *s)
 {
@@ -235,6 +242,8 @@ static void obey(struct server *s)
     for (size_t i = 0; wanted != s->rules->breaks_done && i < CONNECTIONS; i++) {
         if (s->connections[i] && how == PROXY_HALF_OPEN) {
             half_open(s->connections[i]);
+        } else if (s->connections[i] && how == PROXY_LIMIT) {
+            limit(s, s->connections[i]);
         } else if (s->connections[i]) {
             end(s, i, how);
         }
@@ -343,6 +352,14 @@ void proxy_cut_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n)
 void proxy_hang_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n)
 {
     limit_next(p, way, bytes, n, true);
+}
+
+void proxy_cut_after(struct proxy *p, enum proxy_way way, int64_t bytes)
+{
+    p->rules->cuts_left = 0;
+    p->rules->cut_way = (int)way;
+    p->rules->cut_bytes = bytes;
+    proxy_break(p, PROXY_LIMIT);
 }
 
 void proxy_stall(struct proxy *p, enum proxy_way way, bool stalled)

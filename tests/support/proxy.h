@@ -20,6 +20,7 @@ enum proxy_break {
     PROXY_CLOSE,     /* both sides see an end */
     PROXY_RESET,     /* both sides see a reset */
     PROXY_HALF_OPEN, /* the server sees an end, the client sees nothing any more */
+    PROXY_LIMIT,     /* nothing yet: for proxy_cut_after() */
 };
 
 struct proxy_rules;
@@ -40,7 +41,10 @@ void proxy_door(struct proxy *p, enum proxy_door door);
 /* The next `n` connections are each closed after so many bytes of that way; later ones are not. */
 void proxy_cut_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n);
 
-/* The same, but they stay open and pass nothing on any more, either way. */
+/* The connections there are, each after so many bytes more of that way; returns when it is known. */
+void proxy_cut_after(struct proxy *p, enum proxy_way way, int64_t bytes);
+
+/* The next `n` connections, but they stay open and pass nothing on any more, either way. */
 void proxy_hang_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n);
 
 /* All connections, also later ones: pass nothing on; pass on so many bytes a second, 0 = all. */

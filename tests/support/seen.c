@@ -44,21 +44,30 @@ void await_depth(struct broker *b, const char *queue, int64_t depth)
     }
 }
 
-void seen_listen(struct seen *s, const char *url, const char *const *queues, size_t n, bool acks)
+static void open_consumer(struct seen *s, bool acks, struct consumer_settings settings)
 {
     struct fault f = {0};
     *s = (struct seen){.acks = acks};
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->news, NULL);
-    struct consumer_settings settings = {.url = url,
-                                         .name = "test",
-                                         .queues = queues,
-                                         .n_queues = n,
-                                         .on_event = on_event,
-                                         .owner = s};
+    settings.name = "test";
+    settings.on_event = on_event;
+    settings.owner = s;
     (void)pthread_mutex_lock(&s->lock); /* no event before s->c is set */
     assert_ok(consumer_open(&settings, &s->c, &f), &f);
     (void)pthread_mutex_unlock(&s->lock);
+}
+
+void seen_listen(struct seen *s, const char *url, const char *const *queues, size_t n, bool acks)
+{
+    open_consumer(s, acks, (struct consumer_settings){.url = url, .queues = queues, .n_queues = n});
+}
+
+void seen_watch(struct seen *s, const char *url, const char *queue, bool acks, int64_t watch_ms)
+{
+    open_consumer(s, acks,
+                  (struct consumer_settings){
+                      .url = url, .queues = &queue, .n_queues = 1, .watch_ms = watch_ms});
 }
 
 void use_other(struct fixture *fx, struct broker *b)

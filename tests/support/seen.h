@@ -44,8 +44,10 @@ struct seen {
         }                                                                                          \
     } while (0)
 
-/* Start a consumer that tells `s`, which acks at once if it `acks`. */
+/* Start a consumer that tells `s`, which acks at once if it `acks`; its watchdog looks every
+ * watch_ms. */
 void seen_listen(struct seen *s, const char *url, const char *const *queues, size_t n, bool acks);
+void seen_watch(struct seen *s, const char *url, const char *queue, bool acks, int64_t watch_ms);
 
 void await_depth(struct broker *b, const char *queue, int64_t depth);
 

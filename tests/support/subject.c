@@ -10,7 +10,7 @@
 void subject_open(struct fixture *fx, struct subject *s)
 {
     static int count;
-    *s = (struct subject){0};
+    *s = (struct subject){.slots = 1};
     (void)snprintf(s->queue, sizeof s->queue, "q%d", ++count);
     proxy_open(&s->database, fx->database_url);
     proxy_open(&s->broker, fx->amqp_url);
@@ -37,11 +37,12 @@ static void subject_spawn(struct fixture *fx, struct subject *s, const char *con
 
 void subject_work(struct fixture *fx, struct subject *s)
 {
-    char h[256];
+    char h[256], slots[12];
+    (void)snprintf(slots, sizeof slots, "%d", s->slots);
     subject_spawn(fx, s,
-                  (const char *const[]){"worker", "--slots", "1", "--queues", s->queue, "--handler",
-                                        handler(h, "a=pool:exec %s 1", "pool"), "--drain-limit",
-                                        "2s", "--log-level", "debug", NULL});
+                  (const char *const[]){"worker", "--slots", slots, "--queues", s->queue,
+                                        "--handler", handler(h, "a=pool:exec %s 1", "pool"),
+                                        "--drain-limit", "2s", "--log-level", "debug", NULL});
 }
 
 void subject_clean(struct fixture *fx, struct subject *s)

@@ -17,13 +17,14 @@ struct subject {
     struct process *process;
     struct proxy database, broker;
     char queue[16]; /* of its own */
+    int slots;      /* of a worker; 1 */
 };
 
 /* The proxies, and the queue, which is declared. */
 void subject_open(struct fixture *fx, struct subject *s);
 void subject_close(struct subject *s);
 
-/* A worker with one slot for kind "a" of its queue, and two seconds to drain; a cleaner. */
+/* A worker for kind "a" of its queue, and two seconds to drain; a cleaner. */
 void subject_work(struct fixture *fx, struct subject *s);
 void subject_clean(struct fixture *fx, struct subject *s);
 
