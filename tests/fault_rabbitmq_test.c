@@ -12,7 +12,14 @@
 #include <poll.h>
 #include <signal.h>
 
-enum { WATCH_MS = 3000, CONSUMER_TIMEOUT_MS = 2000, LONG_TASK_MS = 4000, LONG_TASKS = 4 };
+enum {
+    WATCH_MS = 3000,
+    WAKEUPS_MAX = 20000,
+    DOUBLED_MAX = 5, /* tasks that were woken up twice, after it is back */
+    CONSUMER_TIMEOUT_MS = 2000,
+    LONG_TASK_MS = 4000,
+    LONG_TASKS = 4,
+};
 
 static struct fleet all;
 
@@ -50,21 +57,56 @@ static void check(const char *fault)
 
 /* --- it goes and comes --- */
 
-/* Back again: wake-ups are those of what is placed, not of what has run meanwhile. */
-static void assert_no_storm(struct broker *b)
+static int64_t last_placed(void)
 {
-    int64_t most = 0, until_ms = now_ms() + WATCH_MS, commits = all.load.shared->commits;
-    int64_t before = broker_depth(b, "spy");
+    return test_sql_int(all.fx, "SELECT max(task) FROM public.placed");
+}
+
+static int64_t watch_depth(struct broker *b)
+{
+    int64_t most = 0, until_ms = now_ms() + WATCH_MS;
     while (now_ms() < until_ms) {
         int64_t depth = broker_depth(b, "default");
         most = depth > most ? depth : most;
         (void)poll(NULL, 0, 10);
     }
-    int64_t wakeups = broker_depth(b, "spy") - before;
+    return most;
+}
+
+static bool is_among(const int64_t *ids, size_t n, int64_t id)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All wake-ups since before it was stopped are in the spy's queue: of what was placed and has run
+ * while it was away, the tasks gone+1..back, there is none, and one of each task after that. */
+static void assert_no_storm(struct broker *b, int64_t gone, int64_t back)
+{
+    static int64_t after[WAKEUPS_MAX];
+    size_t n = 0;
+    int64_t stale = 0, doubled = 0, commits = all.load.shared->commits, most = watch_depth(b);
     commits = all.load.shared->commits - commits;
-    print_message("%lld wake-ups for %lld tasks, at most %lld waited\n", (long long)wakeups,
-                  (long long)commits, (long long)most);
-    assert_in_range(wakeups, commits / 2, commits + commits / 5 + FLEET_PER_S);
+    for (int64_t id; (id = broker_take(b, "spy")) >= 0;) {
+        stale += id > gone && id <= back;
+        doubled += id > back && is_among(after, n, id);
+        if (id > back) {
+            assert_true(n < WAKEUPS_MAX);
+            after[n++] = id;
+        }
+    }
+    print_message("tasks %lld to %lld ran without it: %lld wake-ups; later %zu, of which %lld were"
+                  " second ones; at most %lld waited\n",
+                  (long long)gone + 1, (long long)back, (long long)stale, n, (long long)doubled,
+                  (long long)most);
+    assert_in_range(back - gone, FLEET_PER_S / 2, INT64_MAX);
+    assert_int_equal(stale, 0);
+    assert_in_range(doubled, 0, DOUBLED_MAX);
+    assert_in_range(n, commits / 2, WAKEUPS_MAX);
     assert_in_range(most, 0, 4 * FLEET_PER_S);
 }
 
@@ -76,13 +118,15 @@ static void away(const char *fault, const char *verb, int64_t ms)
     size_t ups = fleet_lines(&all, "event=broker_up");
     load_await_running(all.fx, 2);
     server_do(verb);
+    int64_t gone = last_placed();
     fleet_do_without(&all, ms);
-    check("RabbitMQ is away");
+    int64_t back = last_placed();
+    check("RabbitMQ is away"); /* all up to `back` have run, and more */
     server_do("start");
     fleet_await_lines(&all, "event=broker_up", ups + FLEET_WORKERS);
     await_woken(fault);
     b = broker_open(all.fx->amqp_url);
-    assert_no_storm(b);
+    assert_no_storm(b, gone, back);
     broker_delete_queue(b, "spy");
     broker_close(b);
     check(fault);
@@ -163,28 +207,39 @@ static void test_permission_revoked(void **state)
 
 /* --- it blocks --- */
 
-static void alarmed(const char *fault, const char *set, const char *clear)
+/* While it is on, nobody's message comes in. */
+static void alarmed(const char *fault, const char *resource, const char *set, const char *clear)
 {
+    struct broker *b = broker_open(all.fx->amqp_url);
+    broker_spy(b, "spy", "default");
     load_await_running(all.fx, 2);
     broker_ctl("%s", set);
+    broker_ctl("eval 'true = lists:keymember({resource_limit, %s, node()}, 1, "
+               "rabbit_alarm:get_alarms()).'",
+               resource);
+    int64_t before = broker_depth(b, "spy");
     fleet_do_without(&all, 2000);
     check("alarm");
+    assert_int_equal(broker_depth(b, "spy"), before);
     broker_ctl("%s", clear);
     await_woken(fault);
+    assert_true(broker_depth(b, "spy") > before);
+    broker_delete_queue(b, "spy");
+    broker_close(b);
     check(fault);
 }
 
 static void test_memory_alarm(void **state)
 {
     (void)state;
-    alarmed("memory alarm", "set_vm_memory_high_watermark 0.000001",
+    alarmed("memory alarm", "memory", "set_vm_memory_high_watermark 0.000001",
             "set_vm_memory_high_watermark 0.4");
 }
 
 static void test_disk_alarm(void **state)
 {
     (void)state;
-    alarmed("disk alarm", "set_disk_free_limit 100000GB", "set_disk_free_limit 50MB");
+    alarmed("disk alarm", "disk", "set_disk_free_limit 100000GB", "set_disk_free_limit 50MB");
 }
 
 /* --- it loses its patience --- */

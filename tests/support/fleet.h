@@ -11,6 +11,7 @@ enum {
     FLEET_PRODUCER_MS = 1000, /* the longest that a transaction may take, whatever RabbitMQ does */
     FLEET_UP_MS = 15000,      /* until everything is connected again: pauses go up to 10 s */
     FLEET_WOKEN_MS = 60, /* the median from commit to start when messages wake; else about 500 */
+    FLEET_WITHOUT_MS = 1000, /* the median that the ordered claim keeps */
 };
 
 struct fleet {
@@ -36,7 +37,8 @@ void fleet_signal_all(const struct fleet *all, int signal); /* producers too */
  * doubled, no producer waited for it, and nobody is declared dead or has ended. */
 void fleet_check(struct fleet *all, const char *fault);
 
-/* For at least so long, whatever is placed runs by the ordered claim. */
+/* For at least so long, whatever is placed runs by the ordered claim, half of it within
+ * FLEET_WITHOUT_MS. */
 void fleet_do_without(struct fleet *all, int64_t ms);
 
 /* Wait until tasks start as fast as only messages make them; prints how long that took. */
