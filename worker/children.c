@@ -47,6 +47,7 @@ void children_clear(struct children *cs)
     free(cs->said_hello);
     free(cs->broke);
     free(cs->why);
+    *cs = (struct children){0}; /* a second call, after a start that failed, finds nothing */
 }
 
 static bool is_pool(const struct children *cs, int slot)

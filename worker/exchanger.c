@@ -382,7 +382,7 @@ static void report(struct exchanger *e, enum event_type type, enum exchange_fail
  * back: only a session that broke leaves us in doubt. */
 static void report_fault(struct exchanger *e, struct fault *f)
 {
-    bool unknown = f->code == FAULT_RETRY && !db_is_open(e->db);
+    bool unknown = !db_is_open(e->db);
     enum exchange_failure failure = unknown                ? FAILURE_UNKNOWN
                                     : f->code == FAULT_ROW ? FAILURE_ROW
                                                            : FAILURE_AGAIN;
