@@ -182,7 +182,7 @@ static void end_broker(struct all *a)
     }
 }
 
-/* Whoever leads now: what is enqueued without a wake-up is published, into a queue without a worker. */
+/* Whoever leads now: what is enqueued without a wake-up is published. The queue has no worker. */
 static void await_leader(struct fixture *fx, struct all *a)
 {
     const char *queue = a->cleaner[0].queue;
