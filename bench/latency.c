@@ -65,6 +65,8 @@ int main(int argc, char **argv)
         failed = fail("could not connect", PQerrorMessage(conn));
     } else if (!t) {
         failed = fail("could not start", tenon_errmsg());
+    } else if (!statement && tenon_prepare_statement(t, conn) != TENON_OK) {
+        failed = fail("could not prepare", tenon_errmsg());
     }
     for (int i = 0; i < tasks && !failed; i++) {
         struct timespec pause = {.tv_nsec = EVERY_NS};

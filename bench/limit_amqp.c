@@ -3,7 +3,7 @@
  *
  *     limit_amqp publish|consume|deliver MESSAGES WINDOW
  *
- * One connection, a durable classic queue, persistent messages with an 8-digit body. At most
+ * One connection, a durable classic queue, transient messages with an 8-digit body. At most
  * WINDOW publishes are unconfirmed, or WINDOW deliveries unacked, at once; acks cover many.
  * `publish` begins with an empty queue and leaves it full, `consume` deletes it at its end; both
  * write seconds to stdout. `deliver` publishes one message every 20 ms and waits for it on a
@@ -107,12 +107,12 @@ static void declare_empty_queue(amqp_connection_state_t conn)
 
 static void publish_one(amqp_connection_state_t conn, uint64_t number)
 {
-    amqp_basic_properties_t persistent = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
-                                          .delivery_mode = 2};
+    amqp_basic_properties_t transient = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
+                                         .delivery_mode = 1};
     char body[32];
     (void)snprintf(body, sizeof body, "%" PRIu64, 10000000 + number);
     check(amqp_basic_publish(conn, 1, amqp_empty_bytes, amqp_cstring_bytes(queue_name), 1, 0,
-                             &persistent, amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
+                             &transient, amqp_cstring_bytes(body)) == AMQP_STATUS_OK,
           "publish");
 }
 

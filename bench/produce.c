@@ -77,12 +77,15 @@ static void make_payloads(void)
     }
 }
 
-static int connect_all(struct producer *producers, int n)
+static int connect_all(tenon *t, struct producer *producers, int n)
 {
     for (int i = 0; i < n; i++) {
         producers[i].conn = PQconnectdb(getenv("DATABASE_URL"));
         if (PQstatus(producers[i].conn) != CONNECTION_OK) {
             return fail("could not connect", PQerrorMessage(producers[i].conn));
+        }
+        if (tenon_prepare_statement(t, producers[i].conn) != TENON_OK) {
+            return fail("could not prepare", tenon_errmsg());
         }
     }
     return 0;
@@ -121,7 +124,7 @@ int main(int argc, char **argv)
     if (!t) {
         return fail("could not start", tenon_errmsg());
     }
-    if (connect_all(producers, n) != 0) {
+    if (connect_all(t, producers, n) != 0) {
         return 1;
     }
     make_payloads();
