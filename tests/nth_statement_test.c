@@ -13,7 +13,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { RUNS_MAX = 200, TASKS = 12 };
+/* runs come unequally far: only several that need no more in a row are the end */
+enum { RUNS_MAX = 200, UNSTRUCK_RUNS = 3, TASKS = 12 };
 
 struct strike {
     struct fixture *fx;
@@ -55,13 +56,16 @@ static void each(struct fixture *fx, const char *counted, const char *const ways
 {
     for (int first = 0; first < (load_is_long() ? 2 : 1); first++) {
         struct strike s = {.fx = fx, .counted = counted};
-        bool struck = true;
-        for (s.n = 1; struck && s.n < RUNS_MAX; s.n++) {
+        long struck = 0, unstruck = 0;
+        for (s.n = 1; unstruck < UNSTRUCK_RUNS; s.n++) {
+            assert_in_range(s.n, 1, RUNS_MAX);
             s.how = ways[(s.n + first) % 2];
-            struck = run(&s);
+            bool any = run(&s);
+            struck += any;
+            unstruck = any ? 0 : unstruck + 1;
         }
-        print_message("%s failed in %ld runs\n", counted, s.n - 2);
-        assert_true(!struck && s.n > 3);
+        print_message("%s failed in %ld runs\n", counted, struck);
+        assert_true(struck > 1);
     }
 }
 

@@ -41,7 +41,7 @@ void proxy_door(struct proxy *p, enum proxy_door door);
 /* The next `n` connections are each closed after so many bytes of that way; later ones are not. */
 void proxy_cut_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n);
 
-/* The connections there are are each closed after so many bytes more of that way. */
+/* Each connection there is now is closed after so many bytes more of that way. */
 void proxy_cut_after(struct proxy *p, enum proxy_way way, int64_t bytes);
 
 /* The next `n` connections, but they stay open and pass nothing on any more, either way. */
