@@ -3,9 +3,10 @@
 /* long: 300 */
 /* Bad handlers beside a good one in the same worker: they harm their own tasks and nobody else's.
  *
- * Each test sends good tasks one after another, first alone, then until the last of the bad ones has
- * ended, and compares how long they waited. What delays everything at a time, as another program on
- * this machine, shows in the test's own calls too. TEST_LONG=1 floods with 1 GB instead of 50 MB. */
+ * Each test sends good tasks one after another, first alone, then until the last of the bad ones
+ * has ended, and compares how long they waited. What delays everything at a time, as another
+ * program on this machine, shows in the test's own calls too. TEST_LONG=1 floods with 1 GB instead
+ * of 50 MB. */
 #include "core/now.h"
 #include "tests/support/load.h"
 #include "tests/support/working.h"

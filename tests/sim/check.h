@@ -1,6 +1,6 @@
-/* The invariants. Those of a commit, a run, an exchange, an event and a worker's turn are checked in
- * that step; check_world(), whose limits are seconds, every 500 ms of virtual time; and check_end()
- * when all has ended. */
+/* The invariants. Those of a commit, a run, an exchange, an event and a worker's turn are checked
+ * in that step; check_world(), whose limits are seconds, every 500 ms of virtual time; and
+ * check_end() when all has ended. */
 #ifndef TENON_TESTS_SIM_CHECK_H
 #define TENON_TESTS_SIM_CHECK_H
 
