@@ -392,11 +392,22 @@ static void ends_run(struct stage *g, const struct act *a, const struct act *b)
     }
 }
 
+/* Partitions are the history's: in the short variant they meet what writes it. */
+static bool parts_matter(const struct stage *g, const struct act *a, const struct act *b)
+{
+    if (a == b && !a->st) {
+        return false; /* one partition ends once */
+    }
+    if (!load_is_long()) {
+        return g->begin == HELD && act_writes_history(a) && act_writes_history(b);
+    }
+    return g->begin == HELD || (!act_is_fenced(a) && !act_is_fenced(b));
+}
+
 static bool pair_matters(const struct stage *g, const struct act *a, const struct act *b)
 {
     if (act_is_of_partitions(a) || act_is_of_partitions(b)) {
-        return g->begin == HELD && act_writes_history(a) && act_writes_history(b) &&
-               (a != b || a->st);
+        return parts_matter(g, a, b);
     }
     if (g->begin == CANCELLED) {
         return a == b && a->effect == ENQUEUES;
@@ -419,8 +430,15 @@ static void pairs_run(struct stage *g)
     }
 }
 
-static void interleave(void **state, enum state begin, int lock_timeout_ms)
+/* How many there are, so that a rule above that leaves too many out is seen. */
+struct counts {
+    size_t schedules, kills, timeouts; /* at least */
+};
+
+static void interleave(void **state, enum state begin, int lock_timeout_ms, struct counts usual,
+                       struct counts all)
 {
+    struct counts least = load_is_long() ? all : usual;
     struct stage g = {.fx = *state, .begin = begin, .lock_timeout_ms = lock_timeout_ms};
     test_sql(g.fx, "%s", stage_function);
     worker_make(g.fx, g.cast.claimer);
@@ -434,31 +452,33 @@ static void interleave(void **state, enum state begin, int lock_timeout_ms)
                   " %zu kills, %zu timeouts; %lld ms\n",
                   state_words[begin], lock_timeout_ms, g.schedules, g.blocked, g.kills, g.timeouts,
                   (long long)(now_ms() - begin_ms));
-    assert_true(g.schedules >= DIFFERENT_ORDERS);
-    assert_true(lock_timeout_ms > 0 ? g.timeouts > 0 : g.blocked > 0);
+    assert_in_range(g.schedules, least.schedules, SIZE_MAX);
+    assert_in_range(g.kills, least.kills, SIZE_MAX);
+    assert_in_range(g.timeouts, least.timeouts, SIZE_MAX);
+    assert_true(lock_timeout_ms > 0 || g.blocked > 0);
     stepper_close(&g.sessions[0]);
     stepper_close(&g.sessions[1]);
 }
 
 static void test_of_a_running_task(void **state)
 {
-    interleave(state, HELD, 0);
+    interleave(state, HELD, 0, (struct counts){3550, 460, 0}, (struct counts){19140, 7960, 0});
 }
 
 static void test_of_a_ready_task(void **state)
 {
-    interleave(state, READY, 0);
+    interleave(state, READY, 0, (struct counts){1080, 0, 0}, (struct counts){6960, 2880, 0});
 }
 
 static void test_of_a_key_that_is_free(void **state)
 {
-    interleave(state, CANCELLED, 0);
+    interleave(state, CANCELLED, 0, (struct counts){18, 0, 0}, (struct counts){1060, 520, 0});
 }
 
 /* As in production: who must wait for a lock gives up and repeats later. */
 static void test_with_a_lock_timeout(void **state)
 {
-    interleave(state, HELD, 3);
+    interleave(state, HELD, 3, (struct counts){612, 0, 80}, (struct counts){6680, 0, 700});
 }
 
 int main(void)
