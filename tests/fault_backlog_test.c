@@ -3,12 +3,14 @@
 /* long: 2400 */
 /* serial: yes */
 /* A backlog, and nobody to work it off: RabbitMQ holds a window on it, the database's load stays
- * flat; then workers come. With TEST_LONG: 1,000,000 tasks, ten minutes without a worker. */
+ * flat; then workers come, and take it in order, but for two queues by turns. With TEST_LONG:
+ * 1,000,000 tasks, ten minutes without a worker. */
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
-#include "core/amqp_publisher.h"
+#include "cleaner/decide/sweep.h"
 #include "core/now.h"
+#include "worker/decide/decider.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -19,11 +21,17 @@ enum {
     TASKS_LONG = 1000000,
     WINDOW = 1000,
     WINDOW_LONG = 10000,
-    ALONE_MS = 9000,
+    ALONE_MS = 7500,
     ALONE_LONG_MS = 600000,
+    PARTS = 3, /* of that time, which are compared */
     WORKERS = 2,
     WORKERS_LONG = 4,
-    READ_PER_S = 20000, /* rows that the cleaner alone may read in a second */
+    READ_PER_S = 50,  /* rows that the cleaner alone may read in a second, */
+    SCANS = 2,        /* but for these over the whole table, for deadlines and lost claims, */
+    SCANS_MS = 60000, /* once in so long */
+    TOLD_MS = 2000,   /* sessions tell what they have read within so long */
+    FULL_MS = 60000,  /* until the window is full */
+    OTHER_PART = 10,  /* one in so many tasks is of another queue, and younger than the rest */
     URGENT_MS = 2000,
     OLD_MS = 60000,
     DRAIN_MS = 60000,
@@ -35,52 +43,132 @@ static int64_t either(int64_t usual, int64_t in_the_night)
     return load_is_long() ? in_the_night : usual;
 }
 
-static void fill(struct fixture *fx, int64_t n)
+/* Tasks with ids in a row, in the order in which they are due. */
+struct range {
+    int64_t first, n;
+};
+
+/* In a session of its own, whose end tells the server what it has read itself. */
+static struct range fill(struct fixture *fx, const char *queue, int64_t n)
 {
-    for (int64_t left = n; left > 0; left -= 10000) {
-        test_sql(fx, "SELECT count(*) FROM unnest(tenon.enqueue_many('a', "
-                     "array_fill('{}'::jsonb, ARRAY[10000]))) t");
+    struct range r = {.n = n};
+    PGconn *conn = sql_connect(fx->database_url);
+    for (int64_t done = 0; done < n;) {
+        int64_t many = n - done < 10000 ? n - done : 10000;
+        done += many;
+        r.first = sql_int(conn,
+                          "SELECT max(id) - %lld FROM unnest(tenon.enqueue_many('a', "
+                          "array_fill('{}'::jsonb, ARRAY[%lld]), queue => '%s')) AS t (id)",
+                          (long long)done - 1, (long long)many, queue);
     }
-    test_sql(fx, "ANALYZE tenon.task");
+    assert_int_equal(sql_int(conn,
+                             "SELECT count(*) FROM (SELECT run_at >= lag(run_at, 1, run_at)"
+                             " OVER (ORDER BY id) AS in_order FROM tenon.task WHERE id >= %lld"
+                             " AND queue = '%s') t WHERE in_order",
+                             (long long)r.first, queue),
+                     n);
+    PQfinish(conn);
+    return r;
 }
 
-/* Rows that this database's sessions have read so far. */
+/* Rows of our tables and entries of their indexes that scans have returned so far, whether they were
+ * wanted or not. Of the catalog's, autovacuum reads a thousand now and then. */
 static int64_t rows_read(struct fixture *fx)
 {
-    return test_sql_int(fx, "SELECT tup_fetched FROM pg_stat_database "
-                            "WHERE datname = current_database()");
+    return test_sql_int(fx, "SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables)"
+                            " + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)");
 }
 
-/* The cleaner alone for a while; ret: the most messages that waited. */
-static int64_t watch(struct fixture *fx, struct broker *b, int64_t ms, int64_t *ret_read_per_s)
+/* Only the cleaner publishes here, so many rows of a queue at a time. RabbitMQ answers a question
+ * for the depth before it has put what is under way into the queue, so that once so many may come
+ * on top of the window. */
+static int64_t depth_in_window(struct broker *b, const char *queue)
 {
-    int64_t most = 0, start_ms = now_ms(), before = rows_read(fx);
-    while (now_ms() < start_ms + ms) {
-        int64_t depth = broker_depth(b, "default");
-        most = depth > most ? depth : most;
-        (void)poll(NULL, 0, 20);
-    }
-    *ret_read_per_s = (rows_read(fx) - before) * 1000 / ms;
-    return most;
+    int64_t depth = broker_depth(b, queue);
+    assert_in_range(depth, 0, either(WINDOW, WINDOW_LONG) + SWEEP_IDS_MAX);
+    return depth;
 }
 
-static void nobody_works(struct fixture *fx, struct broker *b)
+static void await_full_window(struct broker *b, const char *queue)
 {
-    int64_t window = either(WINDOW, WINDOW_LONG), ms = either(ALONE_MS, ALONE_LONG_MS) / 3, read[3];
-    for (int64_t deadline_ms = now_ms() + LIMIT_MS; broker_depth(b, "default") == 0;) {
+    int64_t deadline_ms = now_ms() + FULL_MS;
+    while (depth_in_window(b, queue) < either(WINDOW, WINDOW_LONG)) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 5);
     }
-    for (int i = 0; i < 3; i++) {
-        int64_t most = watch(fx, b, ms, &read[i]);
-        print_message("part %d: at most %lld messages wait, %lld rows read a second\n", i + 1,
-                      (long long)most, (long long)read[i]);
-        assert_in_range(most, 1, window + PUBLISHER_ASK_EVERY);
-        assert_in_range(read[i], 0, READ_PER_S);
-        if (i == 2) {
-            assert_in_range(most, window * 9 / 10, window + PUBLISHER_ASK_EVERY);
+}
+
+/* The cleaner alone for a while, the window full; ret: rows that were read. */
+static int64_t watch(struct fixture *fx, struct broker *b, int64_t ms, int64_t *ret_most)
+{
+    int64_t start_ms = now_ms(), before = rows_read(fx);
+    *ret_most = 0;
+    while (now_ms() < start_ms + ms) {
+        int64_t depth = depth_in_window(b, "default");
+        assert_true(depth >= either(WINDOW, WINDOW_LONG));
+        *ret_most = depth > *ret_most ? depth : *ret_most;
+        (void)poll(NULL, 0, 20);
+    }
+    return rows_read(fx) - before;
+}
+
+/* The window fills up, and nothing is read but what is said above. */
+static void nobody_works(struct fixture *fx, struct broker *b, int64_t tasks)
+{
+    int64_t ms = either(ALONE_MS, ALONE_LONG_MS) / PARTS, read[PARTS], most;
+    int64_t scanned = either(0, (ms / SCANS_MS + 1) * SCANS * tasks);
+    await_full_window(b, "default");
+    await_full_window(b, "other");
+    (void)watch(fx, b, TOLD_MS, &most);
+    for (int i = 0; i < PARTS; i++) {
+        read[i] = watch(fx, b, ms, &most);
+        print_message("part %d: at most %lld messages wait, %lld rows read in %lld ms\n", i + 1,
+                      (long long)most, (long long)read[i], (long long)ms);
+        assert_in_range(read[i], 0, scanned + READ_PER_S * ms / 1000);
+    }
+    /* one scan more falls into one part than into another */
+    assert_in_range(read[PARTS - 1], 0,
+                    read[0] + either(READ_PER_S * ms / 2000, SCANS * tasks * 11 / 10));
+}
+
+/* The farthest that a task of the range started from its place in the order. */
+static int64_t farthest(const struct journal *j, struct range r)
+{
+    int64_t place = 0, far = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        int64_t due = j->runs[i].id - r.first;
+        if (due >= 0 && due < r.n) {
+            int64_t off = llabs(place++ - due);
+            far = off > far ? off : far;
         }
     }
+    return far;
+}
+
+/* How many of `others` had started when the last of the range did. */
+static int64_t overtaken(const struct journal *j, struct range r, struct range others)
+{
+    int64_t n = 0, at_last = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        int64_t id = j->runs[i].id;
+        n += id >= others.first && id < others.first + others.n;
+        at_last = id >= r.first && id < r.first + r.n ? n : at_last;
+    }
+    return at_last;
+}
+
+/* As far from the order as what each worker may have claimed ahead; and the younger queue has its
+ * turns. */
+static void check_order(const struct journal *j, struct range tasks, struct range others)
+{
+    int64_t far = farthest(j, tasks), other_far = farthest(j, others);
+    int64_t before = overtaken(j, others, tasks), slack = either(WORKERS, WORKERS_LONG) * AHEAD_MAX;
+    print_message("tasks start at most %lld places from their order, %lld in the other queue, whose"
+                  " last started after %lld of the first queue's\n",
+                  (long long)far, (long long)other_far, (long long)before);
+    assert_in_range(far, 0, slack);
+    assert_in_range(other_far, 0, slack);
+    assert_in_range(before, 0, tasks.n / 2);
 }
 
 /* When a task started, by the journal, and how many had started before. */
@@ -107,14 +195,17 @@ static void test_a_backlog(void **state)
     (void)snprintf(window, sizeof window, "%lld", (long long)either(WINDOW, WINDOW_LONG));
     declare(fx);
     int64_t old = test_sql_int(fx, "SELECT tenon.enqueue('a', priority => 0)");
-    fill(fx, tasks);
+    struct range usual = fill(fx, "default", tasks);
+    struct range others = fill(fx, "other", tasks / OTHER_PART);
+    tasks += others.n;
+    test_sql(fx, "ANALYZE tenon.task");
     struct process *cleaner = TENON(fx, "cleaner", "--window", window);
     struct broker *b = broker_open(fx->amqp_url);
-    nobody_works(fx, b);
+    nobody_works(fx, b, tasks);
 
     int64_t start_ns = load_now_ns();
     for (int i = 0; i < workers; i++) {
-        p[i] = TENON(fx, "worker", "--slots", "2", "--handler",
+        p[i] = TENON(fx, "worker", "--slots", "2", "--queues", "default,other", "--handler",
                      handler(h, "a=pool:exec %s 64", "pool"));
     }
     test_await(fx, either(DRAIN_MS, DRAIN_LONG_MS), "SELECT count(*) > %lld FROM tenon.finished",
@@ -137,6 +228,7 @@ static void test_a_backlog(void **state)
     assert_in_range(old_ms, 0, OLD_MS);
     assert_int_equal(j.n, tasks + 2);
     assert_int_equal(journal_tasks(&j), tasks + 2);
+    check_order(&j, usual, others);
     journal_clear(&j);
     for (int i = 0; i < workers; i++) {
         end_well(p[i]);
