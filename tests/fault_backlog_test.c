@@ -71,8 +71,8 @@ static struct range fill(struct fixture *fx, const char *queue, int64_t n)
     return r;
 }
 
-/* Rows of our tables and entries of their indexes that scans have returned so far, whether they were
- * wanted or not. Of the catalog's, autovacuum reads a thousand now and then. */
+/* Rows of our tables and entries of their indexes that scans have returned so far, wanted or not.
+ * Of the catalog's, autovacuum reads a thousand now and then. */
 static int64_t rows_read(struct fixture *fx)
 {
     return test_sql_int(fx, "SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables)"
