@@ -1,13 +1,14 @@
 /* Publishes wake-ups: task ids, with confirms that nobody waits for.
  *
- * A thread of its own does everything that can block (rabbitmq-c can block in any send), so no call
- * here waits longer than it says. A wake-up that is lost costs time only: the row is the truth. The
- * thread connects when it has something to publish, and again after a fault, with a jittered pause
- * of 0.1 s doubling to 10 s. Every PUBLISHER_ASK_EVERY publishes or second it asks for a queue's
- * depth, and above the window it drops what is offered: RabbitMQ holds a window on the backlog,
- * never the backlog (about: what was under way when the depth was asked for may come on top).
- * Exchange `tenon` (direct, durable), routing key = queue name, queue `tenon.<queue>` (durable); the
- * messages are transient and mandatory, the body is the id in decimal. */
+ * A thread of its own does everything that can block (rabbitmq-c can block in any send), so no
+ * call here waits longer than it says. A wake-up that is lost costs time only: the row is the
+ * truth. The thread connects when it has something to publish, and again after a fault, with a
+ * jittered pause of 0.1 s doubling to 10 s. Every PUBLISHER_ASK_EVERY publishes or second it
+ * asks for a queue's depth, and above the window it drops what is offered: RabbitMQ holds a
+ * window on the backlog, never the backlog (about: what was under way when the depth was asked
+ * for may come on top). Exchange `tenon` (direct, durable), routing key = queue name, queue
+ * `tenon.<queue>` (durable); the messages are transient and mandatory, the body is the id in
+ * decimal. */
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
 #define TENON_CORE_AMQP_PUBLISHER_H
 

@@ -1,0 +1,81 @@
+/* label: unit */
+/* What a worker does that was declared dead, and goes on under another id. */
+#include "tests/support/deciding.h"
+
+#include <signal.h>
+
+static void test_declared_dead_it_drops_all_and_goes_on(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    feed(d, 100, (struct event){.type = EVENT_PRESENCE, .up = false});
+    feed(d, 200, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
+    (void)decide(d, 200);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
+    settle(d, 200);
+    gone(d, 201, 0, "killed by signal 9");
+    (void)decide(d, 201);
+    assert_non_null(note_find(d, NOTE_CLAIM_LOST));
+    assert_int_equal(d->n_held, 0);
+    assert_int_equal(d->exchange.n_put_back, 0); /* it is not ours to put back */
+    decider_free(d);
+}
+
+/* The exchange in flight may commit claims for a worker that has been declared dead since. */
+static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    feed(d, 1, (struct event){.type = EVENT_PRESENCE, .up = false});
+    feed(d, 2, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
+    struct claim *c = claimed(7, "a");
+    commit(d, 3, &c, 1);
+    (void)decide(d, 3);
+    assert_null(action_find(d, ACTION_SPAWN));
+    assert_int_equal(d->n_held, 0);
+    c = claimed(8, "a"); /* under the new id */
+    d->next_look_ms = 4;
+    settle(d, 3);
+    (void)decide(d, 4);
+    commit(d, 4, &c, 1);
+    (void)decide(d, 4);
+    assert_non_null(action_find(d, ACTION_SPAWN));
+    decider_free(d);
+}
+
+/* What such an exchange did not claim is still to be claimed: its wake-up was acked long ago. */
+static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
+{
+    (void)state;
+    const int64_t id = 7;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 0, NULL, 0);
+    feed(d, 1,
+         (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = &id, .n = 1, .last_tag = 1});
+    (void)decide(d, 1);
+    assert_int_equal(d->exchange.n_ids, 1);
+    feed(d, 2, (struct event){.type = EVENT_PRESENCE, .up = false});
+    feed(d, 3, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
+    commit(d, 4, NULL, 0);
+    settle(d, 4);
+    (void)decide(d, 4 + 50);
+    assert_true(d->in_flight);
+    assert_int_equal(d->exchange.n_ids, 1);
+    assert_int_equal(d->exchange.ids[0], id);
+    decider_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_declared_dead_it_drops_all_and_goes_on),
+        cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
+        cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
+    };
+    return RUN_GROUP(tests);
+}
