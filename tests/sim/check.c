@@ -104,9 +104,9 @@ void check_run(struct sim *s, const struct run_entry *e)
         return;
     }
     s->journal.doubled++;
-    check_that(s,
-               is_faulted_since(s, p->node, p->claimed_us) ||
-                   is_faulted_since(s, e->node, p->claimed_us),
+    /* the older claim may be the one that starts now: its worker was frozen with it */
+    int64_t since_us = e->claimed_us < p->claimed_us ? e->claimed_us : p->claimed_us;
+    check_that(s, is_faulted_since(s, p->node, since_us) || is_faulted_since(s, e->node, since_us),
                "task %lld runs again, attempt %d after %d, and no fault explains it", id,
                e->fence.attempt, p->fence.attempt);
 }

@@ -15,12 +15,13 @@ int journal_start(struct sim *s, const struct node *n, int worker, struct fence 
             abort();
         }
     }
-    j->entries[j->n] = (struct run_entry){.fence = fence,
-                                          .worker = worker,
-                                          .node = n->index,
-                                          .before = r ? r->last_run : -1,
-                                          .claimed_us = r ? r->claimed_us : 0,
-                                          .start_us = s->now_us};
+    j->entries[j->n] =
+        (struct run_entry){.fence = fence,
+                           .worker = worker,
+                           .node = n->index,
+                           .before = r ? r->last_run : -1,
+                           .claimed_us = r ? r->claimed_us[fence.attempt % CLAIMS_KEPT] : 0,
+                           .start_us = s->now_us};
     TRACE(s, "run: task %lld attempt %d on worker %d", (long long)fence.id, fence.attempt,
           n->index);
     check_run(s, &j->entries[j->n]);

@@ -24,6 +24,8 @@ struct version {
 
 enum change { CHANGE_INSERT, CHANGE_CLAIM, CHANGE_FINISH, CHANGE_BACK, CHANGE_CANCEL };
 
+enum { CLAIMS_KEPT = 16 };
+
 struct row {
     int64_t id; /* its index + 1 */
     struct version now, next;
@@ -33,8 +35,9 @@ struct row {
     bool by_cleaner; /* who put it back */
 
     /* what the checks remember */
-    int64_t inserted_us, committed_us, changed_us, claimed_us;
-    int last_run;    /* newest entry of the journal, -1 = it never ran */
+    int64_t inserted_us, committed_us, changed_us;
+    int64_t claimed_us[CLAIMS_KEPT]; /* by attempt, of the newest claims */
+    int last_run;                    /* newest entry of the journal, -1 = it never ran */
     int taken;       /* how often a claim was taken away by the cleaner, or the task by a cancel */
     int64_t idle_us; /* since when it waits although a healthy worker is free; 0 = it does not */
 };

@@ -55,7 +55,7 @@ static struct row *claim(struct sim *s, struct row *r, int64_t session, int work
     v->start_us = server_now(s);
     v->worker = worker;
     v->attempt++;
-    r->claimed_us = s->now_us;
+    r->claimed_us[v->attempt % CLAIMS_KEPT] = s->now_us;
     return r;
 }
 
