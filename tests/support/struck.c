@@ -29,8 +29,8 @@ void struck_init(struct struck *s, struct fixture *fx, const char *point, int nt
 static int64_t unended(const struct struck *s, bool claimed)
 {
     return test_sql_int(s->fx,
-                        "SELECT count(*) FROM tenon.task WHERE id > %lld AND (start_time IS NOT "
-                        "NULL OR NOT %s)",
+                        "SELECT count(*) FROM tenon.task WHERE id > %lld AND (attempt > 0 OR NOT "
+                        "%s)",
                         (long long)s->base, claimed ? "true" : "false");
 }
 
