@@ -137,9 +137,14 @@ class Verdict:
                 f"{run.start:.3f} to {end or 0:.3f}, attempt {again.attempt} of worker "
                 f"{again.worker} at {again.start:.3f}")
 
+    def awake(self, run, at):
+        """When the run's worker could hear of what happened `at`: a frozen one starts what it had claimed before."""
+        return max([at] + [fault.until for fault in self.faults if fault.doubles == "worker"
+                           and fault.pid == run.worker and fault.at <= run.start and fault.until >= at])
+
     def check_cancelled(self):
         late = [task for task, at in self.logs.cancelled.items()
-                for run in self.journal.runs.get(task, []) if run.start > at + 0.5]
+                for run in self.journal.runs.get(task, []) if run.start > self.awake(run, at) + 0.5]
         self.row("tasks cancelled", len(self.logs.cancelled))
         self.row("  started half a second later all the same", len(late), not late)
         self.details += [f"started after it was cancelled: task {task}" for task in late[:20]]
