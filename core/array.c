@@ -1,7 +1,5 @@
 #include "core/array.h"
 
-#include <string.h>
-
 void array_begin(struct buf *b)
 {
     buf_empty(b);
@@ -29,15 +27,15 @@ void array_put_text(struct buf *b, const char *text)
         return;
     }
     buf_put_char(b, '"');
-    while (*text) {
-        size_t plain = strcspn(text, "\"\\");
-        buf_put(b, text, plain);
-        text += plain;
-        if (*text) {
+    const char *plain = text;
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') {
+            buf_put(b, plain, (size_t)(text - plain));
             buf_put_char(b, '\\');
-            buf_put_char(b, *text++);
+            plain = text;
         }
     }
+    buf_put(b, plain, (size_t)(text - plain));
     buf_put_char(b, '"');
 }
 

@@ -20,7 +20,7 @@
 
 enum {
     GOOD_TASKS = 25,             /* in each of the two streams at least */
-    DELAY_MAX_MS = 1000,         /* so much longer than the worst alone may a good task wait */
+    DELAY_MAX_MS = 300,          /* so much longer than the worst alone may a good task wait */
     NOISE_MAX_MS = 700,          /* and so much more at most because the test's own calls took it */
     RESULTS_DELAY_MAX_MS = 5000, /* the same while PostgreSQL takes 60 MB of results */
     GIGABYTE_MS = 120000,        /* until it is flooded */
