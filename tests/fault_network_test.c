@@ -291,7 +291,7 @@ static void test_reconnects_back_off_and_never_give_up(void **state)
     subjects_up(fx, &worker, 1);
     subject_open(fx, &cleaner);
     subject_clean(fx, &cleaner);
-    process_await_line(cleaner.process, "event=leader", START_MS);
+    process_await_line(cleaner.process, "event=broker_up", START_MS);
     struct proxy *doors[] = {&worker.database, &worker.broker, &cleaner.database, &cleaner.broker};
     count_knocks(doors, k, 4, load_is_long() ? 60000 : 9000);
     for (int i = 0; i < 4; i++) {
