@@ -70,12 +70,35 @@ static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
     decider_free(d);
 }
 
+/* It was frozen, or its whole machine, between a claim and the child. */
+static void test_a_claim_of_long_ago_is_given_back(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct decider *d = decider_make(1, 1, exec_mode);
+        struct claim *c = claimed(7, "a");
+        int64_t awake_ms = START_MAX_MS - 1 + late;
+        present(d, 0);
+        (void)decide(d, 0); /* it asks, and reads the answer when it is awake again */
+        commit(d, awake_ms, &c, 1);
+        (void)decide(d, awake_ms);
+        assert_int_equal(action_find(d, ACTION_SPAWN) != NULL, !late);
+        (void)decide(d, awake_ms + 1);
+        assert_int_equal(d->exchange.n_put_back, late);
+        if (late) {
+            assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED);
+        }
+        decider_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_declared_dead_it_drops_all_and_goes_on),
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
         cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
+        cmocka_unit_test(test_a_claim_of_long_ago_is_given_back),
     };
     return RUN_GROUP(tests);
 }

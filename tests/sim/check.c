@@ -118,6 +118,9 @@ void check_give(struct sim *s, const struct node *n, const struct claim *c)
     check_that(s, !same || r->now.worker == n->worker,
                "worker %d starts task %lld, which it claimed under another id", n->index,
                (long long)c->id);
+    int64_t held_ms = (s->now_us - c->start_us) / 1000;
+    check_that(s, held_ms <= START_MAX_MS, "worker %d starts task %lld %lld ms after its claim",
+               n->index, (long long)c->id, (long long)held_ms);
 }
 
 /* --- exchanges --- */

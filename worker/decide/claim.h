@@ -49,6 +49,7 @@ struct claim {
     bool out_of_time;    /* its child is being stopped because of it */
     bool lost;           /* while GIVEN: not ours any more, its child is being stopped */
     bool hashed;         /* false: an older claim of the same task stands in the hash */
+    int64_t begun_ms;    /* when the exchange began that claimed it */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
     int64_t deadline_ms; /* while GIVEN */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */

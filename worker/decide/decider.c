@@ -129,6 +129,7 @@ static void unlist(struct decider *d, struct claim *c)
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
     c->state = CLAIM_WAITING;
+    c->begun_ms = d->begun_ms;
     c->since_ms = now_ms;
     DL_APPEND(d->handlers[c->handler].waiting, c);
     d->handlers[c->handler].n_waiting++;

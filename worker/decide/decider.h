@@ -39,6 +39,7 @@ enum {
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
     WAY_AFTER_MS = 500,        /* no child for a task for so long: another kind's must make way */
     WAITING_MAX_MS = 1000,     /* claimed, and no slot for so long: give the task back */
+    START_MAX_MS = 25000,      /* claimed so long ago: give the task back, do not start it */
     VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
     HELLO_LIMIT_MS = 10000,    /* how long a pool child may take to say hello */
     TERM_GRACE_MS = 5000,      /* between TERM and KILL */

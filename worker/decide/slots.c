@@ -441,6 +441,16 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
+/* Who waited so long was frozen, with its process or its machine: the task may be another's by now,
+ * or cancelled. To give it back changes nothing then; to start it would. */
+static void release_old(struct decider *d, int handler, int64_t now_ms)
+{
+    struct decider_handler *h = &d->handlers[handler];
+    while (h->waiting && now_ms - h->waiting->begun_ms >= START_MAX_MS) {
+        decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
+    }
+}
+
 /* Tasks that found no child go back, so that another worker can have them. */
 static void release_late(struct decider *d, int handler, int64_t now_ms)
 {
@@ -510,6 +520,7 @@ void slots_decide(struct decider *d, int64_t now_ms)
     for (int i = 0; i < d->n_handlers; i++) {
         int handler = (first + i) % d->n_handlers;
         if (d->handlers[handler].waiting) {
+            release_old(d, handler, now_ms);
             give_waiting(d, handler, now_ms);
             release_late(d, handler, now_ms);
         }
