@@ -2,7 +2,6 @@
 
 #include "core/now.h"
 #include "tests/support/journal.h"
-#include "tests/support/load.h"
 #include "tests/support/process.h"
 
 #include <poll.h>
@@ -132,7 +131,6 @@ void struck_note_ended(struct struck *s)
 {
     test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.ended (LIKE tenon.finished); INSERT INTO "
                     "public.ended SELECT * FROM tenon.finished EXCEPT SELECT * FROM public.ended");
-    s->revived_ns = load_now_ns();
 }
 
 static void assert_unchanged(const struct struck *s)
@@ -154,10 +152,9 @@ static void put_runs(const struct struck *s, const struct journal *j, bool armed
     FILE *text = open_memstream(&rows, &bytes);
     for (size_t i = 0; i < j->n; i++) {
         if (j->runs[i].id > s->base) {
-            (void)fprintf(text, "%s(%lld,%d,%lld,nullif(%lld,0),%s)", ftell(text) > 0 ? "," : "",
+            (void)fprintf(text, "%s(%lld,%d,nullif(%lld,0),%s)", ftell(text) > 0 ? "," : "",
                           (long long)j->runs[i].id, j->runs[i].attempt,
-                          (long long)j->runs[i].start_ns, (long long)j->runs[i].end_ns,
-                          armed ? "true" : "false");
+                          (long long)j->runs[i].end_ns, armed ? "true" : "false");
         }
     }
     (void)fclose(text);
@@ -171,7 +168,7 @@ static void load_runs(const struct struck *s)
 {
     struct journal healthy, armed;
     test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.run (task bigint, attempt int, "
-                    "start_ns bigint, end_ns bigint, armed boolean); TRUNCATE public.run");
+                    "end_ns bigint, armed boolean); TRUNCATE public.run");
     journal_read(s->fx, &healthy);
     armed_journal(s, &armed);
     put_runs(s, &healthy, false);
@@ -183,14 +180,13 @@ static void load_runs(const struct struck *s)
 void struck_note_claims(struct struck *s, pid_t pid)
 {
     load_runs(s);
-    test_sql(
-        s->fx,
-        "DROP TABLE IF EXISTS public.claimed; CREATE TABLE public.claimed AS SELECT t.id AS task, "
-        "t.worker_id, t.attempt, (SELECT min(end_ns) FROM public.run r WHERE r.task = t.id AND "
-        "r.attempt = t.attempt) AS end_ns FROM tenon.task t JOIN tenon.worker w ON w.id = "
-        "t.worker_id JOIN public.placed p ON p.task = t.id WHERE w.pid = %d AND NOT p.finish "
-        "AND NOT p.later",
-        (int)pid);
+    test_sql(s->fx,
+             "DROP TABLE IF EXISTS public.claimed; CREATE TABLE public.claimed AS SELECT t.id AS "
+             "task, t.worker_id, (SELECT min(end_ns) FROM public.run r WHERE r.task = t.id AND "
+             "r.attempt = t.attempt) AS end_ns FROM tenon.task t JOIN tenon.worker w ON w.id = "
+             "t.worker_id JOIN public.placed p ON p.task = t.id WHERE w.pid = %d AND NOT p.finish "
+             "AND NOT p.later",
+             (int)pid);
 }
 
 void struck_await_elsewhere(struct struck *s, int64_t limit_ms)
@@ -217,27 +213,12 @@ static void assert_none(const struct struck *s, const char *what, const char *qu
     }
 }
 
-static void assert_nothing_starts_late(const struct struck *s)
-{
-    char query[160];
-    if (test_sql_bool(s->fx, "SELECT to_regclass('public.claimed') IS NOT NULL")) {
-        (void)snprintf(query, sizeof query,
-                       "SELECT task FROM public.run JOIN public.claimed USING (task, attempt) "
-                       "WHERE start_ns > %lld",
-                       (long long)s->revived_ns);
-        assert_none(s, "claimed before its worker was frozen, and started after", query);
-    }
-}
-
 void struck_judge(struct struck *s, bool excused)
 {
     char above[64], query[1024];
     assert_unchanged(s);
     assert_int_equal(test_sql_int(s->fx, "SELECT count(*) FROM tenon.dead"), 0);
     load_runs(s);
-    if (s->revived_ns > 0) {
-        assert_nothing_starts_late(s);
-    }
     (void)snprintf(above, sizeof above, "p.task > %lld", (long long)s->base);
     (void)snprintf(query, sizeof query,
                    "SELECT p.task FROM public.placed p WHERE %s AND (SELECT count(*) FROM "

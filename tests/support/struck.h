@@ -13,9 +13,8 @@ struct struck {
     char log[300];     /* TENON_POINT_LOG=... */
     char journal[300]; /* TEST_JOURNAL=..., of its handlers alone */
     const char *env[4];
-    int64_t base;       /* tasks of this round have ids above */
-    int64_t pending;    /* tasks that ran, or had not ended, when the point was reached */
-    int64_t revived_ns; /* when a frozen process was about to go on; 0 = none was frozen */
+    int64_t base;    /* tasks of this round have ids above */
+    int64_t pending; /* tasks that ran, or had not ended, when the point was reached */
 };
 
 /* A new round. `nth` is how often the point is reached until it strikes. */
@@ -44,15 +43,13 @@ void struck_note_claims(struct struck *s, pid_t pid);
 /* Wait until another worker holds the one of those tasks whose run ended first. */
 void struck_await_elsewhere(struct struck *s, int64_t limit_ms);
 
-/* A frozen process is about to go on. Remember what has ended so far: the verdict finds a change of
- * it, and a run of what was claimed before that starts from now on. */
+/* Remember what has ended so far: the verdict finds a change of it. */
 void struck_note_ended(struct struck *s);
 
 /* The verdict by the application's tables and the journals: nothing lost, nothing run that was
  * rolled back, no claim run twice, nothing done before its run was, nothing run after its end,
  * effects once; and every run that was in vain was one of the armed process, or there was none if
- * `excused` is false; and what was noted as ended is as it was, and what was noted as claimed did
- * not start later. */
+ * `excused` is false; and what was noted as ended is as it was. */
 void struck_judge(struct struck *s, bool excused);
 
 #endif
