@@ -105,6 +105,9 @@ def run_all(b, arguments):
             start = time.monotonic()
             try:
                 function()
+            except subprocess.TimeoutExpired as error:  # its text is a command line
+                failed.append(f"run {run}: {name}: not done within {error.timeout:.0f} s")
+                say(f"  FAILED: {failed[-1]}")
             except Exception as error:
                 failed.append(f"run {run}: {name}: {type(error).__name__}: {error}")
                 say(f"  FAILED: {failed[-1]}")
