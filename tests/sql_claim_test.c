@@ -1,6 +1,6 @@
 /* label: sql */
-/* Who may claim what, in which order: claim.sql, look.sql, look_oldest.sql, and the statements that
- * publish, held against the view tenon.ready. */
+/* Who may claim what, in which order: claim.sql, look.sql, and the statements that publish, held
+ * against the view tenon.ready. */
 #include "tests/support/held.h"
 
 #include "cleaner/statements.h"
@@ -9,7 +9,18 @@
 
 #include <stdio.h>
 
-static const struct statement *const looks[] = {&sql_look, &sql_look_oldest};
+/* How tasks are claimed. */
+struct way {
+    const char *name;
+    const struct statement *st;
+    const char *by_age; /* a parameter of look.sql; NULL: claim.sql */
+};
+
+static const struct way by_ids = {"claim", &sql_claim, NULL};
+static const struct way in_order = {"look", &sql_look, "false"};
+static const struct way by_age = {"look by age", &sql_look, "true"};
+static const struct way *const looks[] = {&in_order, &by_age};
+static const struct way *const all_ways[] = {&by_ids, &in_order, &by_age};
 
 /* One column of a result as "1,2,3", in the order in which the rows came; free(). */
 static char *column(PGresult *result, int n)
@@ -26,20 +37,20 @@ static char *column(PGresult *result, int n)
     return text;
 }
 
-/* Claim with one of the three statements: all ids, or up to `n`. */
-static PGresult *claim(PGconn *conn, const struct statement *st, const char *worker,
-                       const char *queues, const char *kinds, const char *n)
+/* Claim in one of the three ways: all ids, or up to `n`. */
+static PGresult *claim(PGconn *conn, const struct way *way, const char *worker, const char *queues,
+                       const char *kinds, const char *n)
 {
-    if (st != &sql_claim) {
-        const char *const params[] = {worker, queues, kinds, n, "{}"};
-        return statement_run(conn, st, params, 5);
+    if (way->by_age) {
+        const char *const params[] = {worker, queues, kinds, n, "{}", way->by_age};
+        return statement_run(conn, way->st, params, 6);
     }
     char *ids = sql_text(conn,
                          "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id"
                          " FROM tenon.task ORDER BY id LIMIT %s) t",
                          n);
     const char *const params[] = {worker, ids, queues, kinds};
-    PGresult *result = statement_run(conn, st, params, 4);
+    PGresult *result = statement_run(conn, way->st, params, 4);
     free(ids);
     return result;
 }
@@ -92,17 +103,18 @@ static void same_ids(struct fixture *fx, PGresult *result, const char *name, con
 static void test_claims_take_what_is_ready(void **state)
 {
     struct fixture *fx = *state;
-    static const struct statement *const all[] = {&sql_claim, &sql_look, &sql_look_oldest};
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     make_all_sorts(fx, worker);
     for (size_t i = 0; i < 3; i++) {
         test_sql(fx, "BEGIN");
-        same_ids(fx, claim(fx->conn, all[i], worker, "{default,open,stopped}", "{a,b}", "1000"),
-                 all[i]->name, "queue IN ('default', 'open', 'stopped') AND kind IN ('a', 'b')");
+        same_ids(fx,
+                 claim(fx->conn, all_ways[i], worker, "{default,open,stopped}", "{a,b}", "1000"),
+                 all_ways[i]->name,
+                 "queue IN ('default', 'open', 'stopped') AND kind IN ('a', 'b')");
         test_sql(fx, "BEGIN");
-        same_ids(fx, claim(fx->conn, all[i], worker, "{other}", "{b}", "1000"), all[i]->name,
-                 "queue = 'other' AND kind = 'b'");
+        same_ids(fx, claim(fx->conn, all_ways[i], worker, "{other}", "{b}", "1000"),
+                 all_ways[i]->name, "queue = 'other' AND kind = 'b'");
     }
 }
 
@@ -146,7 +158,7 @@ static void test_running_is_taken(void **state)
     held_new(fx, &c);
     worker_make(fx, other);
     char *before = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
-    assert_int_equal(claimed(claim(fx->conn, &sql_claim, other, "{default}", "{a}", "10")), 0);
+    assert_int_equal(claimed(claim(fx->conn, &by_ids, other, "{default}", "{a}", "10")), 0);
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(claimed(claim(fx->conn, looks[i], other, "{default}", "{a}", "10")), 0);
         assert_int_equal(claimed(claim(fx->conn, looks[i], c.worker, "{default}", "{a}", "10")), 0);
@@ -167,14 +179,14 @@ static void test_only_live_workers_claim(void **state)
     for (size_t i = 0; i < 3; i++) {
         worker_make(fx, worker);
         test_sql(fx, "UPDATE tenon.worker SET state = '%s' WHERE id = '%s'", states[i], worker);
-        assert_int_equal(claimed(claim(fx->conn, &sql_claim, worker, "{default}", "{a}", "10")), 0);
-        assert_int_equal(claimed(claim(fx->conn, &sql_look, worker, "{default}", "{a}", "10")), 0);
-        assert_int_equal(claimed(
-                             claim(fx->conn, &sql_look_oldest, worker, "{default}", "{a}", "10")),
-                         0);
+        for (size_t j = 0; j < 3; j++) {
+            assert_int_equal(claimed(
+                                 claim(fx->conn, all_ways[j], worker, "{default}", "{a}", "10")),
+                             0);
+        }
     }
     static const char nobody[] = "00000000-0000-0000-0000-000000000000";
-    assert_int_equal(claimed(claim(fx->conn, &sql_claim, nobody, "{default}", "{a}", "10")), 0);
+    assert_int_equal(claimed(claim(fx->conn, &by_ids, nobody, "{default}", "{a}", "10")), 0);
     assert_int_equal(test_sql_int(fx, "SELECT attempt FROM tenon.task"), 0);
 }
 
@@ -187,7 +199,7 @@ static void test_what_a_claim_tells(void **state)
              "SELECT tenon.enqueue('mail', '{\"b\": 1.50, \"a\": \"\xC3\xA9\\n\"}', priority => 7,"
              " timeout => '1500 ms', max_attempts => 3,"
              " trace => '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')");
-    PGresult *result = claim(fx->conn, &sql_claim, worker, "{default}", "{mail}", "10");
+    PGresult *result = claim(fx->conn, &by_ids, worker, "{default}", "{mail}", "10");
     assert_int_equal(PQntuples(result), 1);
     static const char *const want[] = {NULL,
                                        "1",
@@ -225,7 +237,7 @@ static void test_order_of_look(void **state)
                  " (payload::text::integer %% 10) * 10, secs => priority)");
     static const char *const want[] = {"90,91,92,93,50", "51,52,53,40,41", "0,1,2,3,42,43"};
     for (size_t i = 0; i < 3; i++) {
-        PGresult *result = claim(fx->conn, &sql_look, worker, "{default,second}", "{a}",
+        PGresult *result = claim(fx->conn, &in_order, worker, "{default,second}", "{a}",
                                  i < 2 ? "5" : "10");
         char *payloads = column(result, 10);
         char *sorted = test_sql_text(
@@ -240,27 +252,29 @@ static void test_order_of_look(void **state)
     }
 }
 
-/* By age alone: the oldest of all priorities and queues. */
-static void test_order_of_look_oldest(void **state)
+/* By age: what is claimed first has the oldest next task, whatever its priority and queue; then what
+ * follows there, before anything younger elsewhere. Payloads are minutes of age. */
+static void test_order_of_look_by_age(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.enqueue('a', to_jsonb(n), priority => (n * 7) %% 10,"
-                 " queue => CASE WHEN n %% 3 = 0 THEN 'default' ELSE 'second' END)"
-                 " FROM generate_series(1, 40) n");
-    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => 100 -"
-                 " payload::text::integer)");
-    for (int i = 0; i < 4; i++) {
-        PGresult *result = claim(fx->conn, &sql_look_oldest, worker, "{default,second}", "{a}",
-                                 "10");
-        char *payloads = column(result, 10);
-        assert_true(test_sql_bool(
-            fx,
-            "SELECT array_agg(p::integer ORDER BY p::integer) = ARRAY(SELECT generate_series(%d,"
-            " %d)) FROM unnest('{%s}'::text[]) p",
-            i * 10 + 1, i * 10 + 10, payloads));
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue('a', to_jsonb(age), priority => p, queue => q) FROM (VALUES ('default', 9, 50), ('default', 9, 20), ('default', 0, 60),"
+        " ('default', 0, 10), ('second', 4, 40), ('second', 4, 30)) t (q, p, age)");
+    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => payload::int)");
+    static const char *const want[] = {"60,50,10", "40,30,20"};
+    for (size_t i = 0; i < 2; i++) {
+        char *payloads = column(claim(fx->conn, &by_age, worker, "{default,second}", "{a}", "3"),
+                                10);
+        char *sorted =
+            test_sql_text(fx,
+                          "SELECT string_agg(p, ',' ORDER BY p DESC) FROM unnest('{%s}'::text[]) p",
+                          payloads);
+        assert_string_equal(sorted, want[i]);
         free(payloads);
+        free(sorted);
     }
 }
 
@@ -303,7 +317,7 @@ static int answer_of(PGconn *conn)
 }
 
 /* All racers ask at once, again and again, until everything is claimed: nothing twice. */
-static void race(struct fixture *fx, PGconn **conn, const struct statement *st,
+static void race(struct fixture *fx, PGconn **conn, const struct way *way,
                  const char *const *params)
 {
     int n = 0;
@@ -311,7 +325,7 @@ static void race(struct fixture *fx, PGconn **conn, const struct statement *st,
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", RACE_TASKS);
     for (int empty = 0; n < RACE_TASKS && empty < 100; empty++) {
         for (int i = 0; i < RACERS; i++) {
-            assert_int_equal(PQsendQueryParams(conn[i], st->text, st == &sql_claim ? 4 : 5, NULL,
+            assert_int_equal(PQsendQueryParams(conn[i], way->st->text, way->by_age ? 6 : 4, NULL,
                                                params, NULL, NULL, 0),
                              1);
         }
@@ -323,7 +337,7 @@ static void race(struct fixture *fx, PGconn **conn, const struct statement *st,
     }
     int64_t attempts = test_sql_int(fx, "SELECT sum(attempt) FROM tenon.task");
     if (n != RACE_TASKS || attempts != RACE_TASKS) {
-        fail_msg("%s.sql: %d tasks were claimed %d times, %lld by their attempts", st->name,
+        fail_msg("%s: %d tasks were claimed %d times, %lld by their attempts", way->name,
                  RACE_TASKS, n, (long long)attempts);
     }
 }
@@ -341,16 +355,20 @@ static void test_raced_claims(void **state)
                 " SET enable_mergejoin = off");
     }
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", RACE_TASKS);
-    const char *const look[] = {worker, "{default}", "{a}", "10", "{}"};
-    const char *const by_ids[] = {worker, ids, "{default}", "{a}"};
-    race(fx, conn, &sql_look, look);
-    race(fx, conn, &sql_look_oldest, look);
-    race(fx, conn, &sql_claim, by_ids);
+    for (size_t i = 0; i < 2; i++) {
+        const char *const params[] = {worker, "{default}", "{a}", "10", "{}", looks[i]->by_age};
+        race(fx, conn, looks[i], params);
+    }
+    const char *const params[] = {worker, ids, "{default}", "{a}"};
+    race(fx, conn, &by_ids, params);
     free(ids);
     for (int i = 0; i < RACERS; i++) {
         PQfinish(conn[i]);
     }
 }
+
+static const char rows_read[] = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
+                                " WHERE relid = 'tenon.task'::regclass";
 
 /* A look reads what it takes, and not what lies in the future, nor what is in other queues. */
 static void test_looks_read_little(void **state)
@@ -365,18 +383,35 @@ static void test_looks_read_little(void **state)
     test_sql(fx, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
                  " SET enable_mergejoin = off");
     for (size_t i = 0; i < 2; i++) {
-        static const char read[] =
-            "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
-            " WHERE relid = 'tenon.task'::regclass";
         test_sql(fx, "BEGIN");
-        int64_t before = test_sql_int(fx, "%s", read);
+        int64_t before = test_sql_int(fx, "%s", rows_read);
         assert_int_equal(claimed(claim(fx->conn, looks[i], worker, "{default}", "{a}", "50")), 50);
-        int64_t rows = test_sql_int(fx, "%s", read) - before;
+        int64_t rows = test_sql_int(fx, "%s", rows_read) - before;
         if (rows > 400) {
-            fail_msg("%s.sql read %lld rows to claim 50", looks[i]->name, (long long)rows);
+            fail_msg("%s read %lld rows to claim 50", looks[i]->name, (long long)rows);
         }
         test_sql(fx, "COMMIT");
     }
+}
+
+/* By age one task of each queue is compared, however many wait there. */
+static void test_a_look_by_age_reads_one_task_per_queue(void **state)
+{
+    enum { QUEUES = 50, WAITING = 100, TAKEN = 60 };
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx,
+             "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]), queue => 'q' || n)"
+             " FROM generate_series(1, %d) n",
+             WAITING, QUEUES);
+    char *queues = test_sql_text(fx, "SELECT array_agg(DISTINCT queue) FROM tenon.task");
+    test_sql(fx, "SET enable_seqscan = off; BEGIN");
+    int64_t before = test_sql_int(fx, "%s", rows_read);
+    assert_int_equal(claimed(claim(fx->conn, &by_age, worker, queues, "{a}", "60")), TAKEN);
+    assert_in_range(test_sql_int(fx, "%s", rows_read) - before, TAKEN, QUEUES + 4 * TAKEN);
+    test_sql(fx, "COMMIT");
+    free(queues);
 }
 
 static char *verify(struct fixture *fx, const struct held *c)
@@ -514,10 +549,11 @@ int main(void)
         WITH_DATABASE(test_only_live_workers_claim),
         WITH_DATABASE(test_what_a_claim_tells),
         WITH_DATABASE(test_order_of_look),
-        WITH_DATABASE(test_order_of_look_oldest),
+        WITH_DATABASE(test_order_of_look_by_age),
         WITH_DATABASE(test_two_workers_share),
         WITH_DATABASE(test_raced_claims),
         WITH_DATABASE(test_looks_read_little),
+        WITH_DATABASE(test_a_look_by_age_reads_one_task_per_queue),
         WITH_DATABASE(test_verify),
         WITH_DATABASE(test_own),
         WITH_DATABASE(test_due),

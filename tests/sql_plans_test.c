@@ -50,8 +50,8 @@ static const struct planned {
     int answers; /* rows that it returns for ten tasks */
 } all[] = {
     {&sql_claim, db_session_hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
-    {&sql_look, db_session_hot, {LOOK}, false, false, TASKS},
-    {&sql_look_oldest, db_session_hot, {LOOK}, false, false, TASKS},
+    {&sql_look, db_session_hot, {LOOK, "false"}, false, false, TASKS},
+    {&sql_look, db_session_hot, {LOOK, "true"}, false, false, TASKS},
     {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},

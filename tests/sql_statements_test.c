@@ -253,6 +253,11 @@ static void updates_of(struct fixture *fx, int64_t *ret_cold, int64_t *ret_all)
     *ret_all = test_sql_int(fx, sql, "n_tup_upd");
 }
 
+static int n_params(const struct statement *st)
+{
+    return st == &sql_claim ? 4 : 6;
+}
+
 /* Claim 1,000 fresh tasks in one transaction, so that nothing is pruned meanwhile, as while an old
  * snapshot is held. `params` may name 100 tasks at a time, or all. */
 static void hot_claims(struct fixture *fx, const char *payload, const struct statement *st,
@@ -265,7 +270,7 @@ static void hot_claims(struct fixture *fx, const char *payload, const struct sta
     test_sql(fx, "BEGIN");
     updates_of(fx, &cold_before, &all_before);
     while (claimed < CLAIMS) {
-        PGresult *result = statement_run(fx->conn, st, params, st == &sql_claim ? 4 : 5);
+        PGresult *result = statement_run(fx->conn, st, params, n_params(st));
         assert_true(PQntuples(result) > 0);
         claimed += PQntuples(result);
         PQclear(result);
@@ -287,11 +292,12 @@ static void test_claims_are_hot(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", CLAIMS);
-    const char *const look[] = {worker, "{default}", "{a}", "100", "{}"};
+    const char *const in_order[] = {worker, "{default}", "{a}", "100", "{}", "false"};
+    const char *const by_age[] = {worker, "{default}", "{a}", "100", "{}", "true"};
     const char *const claim[] = {worker, ids, "{default}", "{a}"};
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
-        hot_claims(fx, payloads[i], &sql_look, look);
-        hot_claims(fx, payloads[i], &sql_look_oldest, look);
+        hot_claims(fx, payloads[i], &sql_look, in_order);
+        hot_claims(fx, payloads[i], &sql_look, by_age);
         hot_claims(fx, payloads[i], &sql_claim, claim);
     }
     free(ids);
@@ -304,13 +310,12 @@ static int64_t rows_read(struct fixture *fx, const struct statement *st, const c
                  "ANALYZE tenon.task");
     PGconn *conn = connect_as(fx, DB_HOT);
     (void)prepare(conn, "worker", st);
-    PGresult *result = PQexecPrepared(conn, st->name, st == &sql_claim ? 4 : 5, params, NULL, NULL,
-                                      0);
+    PGresult *result = PQexecPrepared(conn, st->name, n_params(st), params, NULL, NULL, 0);
     assert_int_equal(PQntuples(result), 1);
     PQclear(result);
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000]))");
     sql_run(conn, "BEGIN");
-    result = PQexecPrepared(conn, st->name, st == &sql_claim ? 4 : 5, params, NULL, NULL, 0);
+    result = PQexecPrepared(conn, st->name, n_params(st), params, NULL, NULL, 0);
     assert_int_equal(PQntuples(result), 10);
     PQclear(result);
     int64_t n = sql_int(conn, "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables "
@@ -325,11 +330,12 @@ static void test_claims_read_no_more_than_they_take(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    const char *const look[] = {worker, "{default}", "{a}", "10", "{}"};
+    const char *const in_order[] = {worker, "{default}", "{a}", "10", "{}", "false"};
+    const char *const by_age[] = {worker, "{default}", "{a}", "10", "{}", "true"};
     const char *const claim[] = {worker, "{1,2,3,4,5,6,7,8,9,10,11}", "{default}", "{a}"};
     assert_in_range(rows_read(fx, &sql_claim, claim), 10, 40);
-    assert_in_range(rows_read(fx, &sql_look, look), 10, 40);
-    assert_in_range(rows_read(fx, &sql_look_oldest, look), 10, 40);
+    assert_in_range(rows_read(fx, &sql_look, in_order), 10, 40);
+    assert_in_range(rows_read(fx, &sql_look, by_age), 10, 40);
 }
 
 /* Payloads of 1 MB, which compress well or not at all: a claim takes 16 MiB of them. */
@@ -342,15 +348,16 @@ static void test_claims_are_bounded_in_bytes(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, 80) n");
-    const char *const look[] = {worker, "{default}", "{a}", "80", "{}"};
-    const char *const claim[] = {worker, ids, "{default}", "{a}"};
-    const struct statement *const all[] = {&sql_look, &sql_look_oldest, &sql_claim};
+    const char *const in_order[] = {worker, "{default}", "{a}", "80", "{}", "false"};
+    const char *const by_age[] = {worker, "{default}", "{a}", "80", "{}", "true"};
+    const char *const by_ids[] = {worker, ids, "{default}", "{a}"};
+    const char *const *const params[] = {in_order, by_age, by_ids};
+    const struct statement *const all[] = {&sql_look, &sql_look, &sql_claim};
     for (size_t i = 0; i < 6; i++) {
         const struct statement *st = all[i % 3];
         test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY");
         test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill(%s, ARRAY[80]))", payloads[i / 3]);
-        PGresult *result = statement_run(fx->conn, st, st == &sql_claim ? claim : look,
-                                         st == &sql_claim ? 4 : 5);
+        PGresult *result = statement_run(fx->conn, st, params[i % 3], n_params(st));
         assert_in_range(PQntuples(result), 16, 18);
         PQclear(result);
     }

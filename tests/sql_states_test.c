@@ -34,24 +34,24 @@ static void do_claim(struct fixture *fx, const struct held *c)
     (void)held_take(fx, worker, c->id, &mine);
 }
 
-static void look(struct fixture *fx, const struct statement *st)
+static void look(struct fixture *fx, const char *by_age)
 {
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000", "{}"};
-    PQclear(statement_run(fx->conn, st, params, 5));
+    const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000", "{}", by_age};
+    PQclear(statement_run(fx->conn, &sql_look, params, 6));
 }
 
 static void do_look(struct fixture *fx, const struct held *c)
 {
     (void)c;
-    look(fx, &sql_look);
+    look(fx, "false");
 }
 
-static void do_look_oldest(struct fixture *fx, const struct held *c)
+static void do_look_by_age(struct fixture *fx, const struct held *c)
 {
     (void)c;
-    look(fx, &sql_look_oldest);
+    look(fx, "true");
 }
 
 static void do_finish(struct fixture *fx, const struct held *c)
@@ -162,7 +162,7 @@ static void do_verify(struct fixture *fx, const struct held *c)
 static const struct doing doings[] = {
     {"claim.sql", "claim", NULL, TASK_RUNNING, .run = do_claim},
     {"look.sql", "claim", NULL, TASK_RUNNING, .run = do_look},
-    {"look_oldest.sql", "claim", NULL, TASK_RUNNING, .run = do_look_oldest},
+    {"look.sql by age", "claim", NULL, TASK_RUNNING, .run = do_look_by_age},
     {"finish.sql", "finish", NULL, TASK_DONE, .run = do_finish},
     {"finish_unlocked.sql", "finish", NULL, TASK_DONE, .run = do_finish_unlocked},
     {"tenon.finish", "finish", NULL, TASK_DONE, .run = do_finish_function},

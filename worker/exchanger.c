@@ -178,8 +178,9 @@ static void add_claims(struct run *r, const char *worker)
         buf_put_int(n, x->n_look);
         struct buf *from = new_array(r);
         bounds_start(&r->e->bounds, x->turn, x->front, now_ms(), from);
-        const char *params[] = {worker, queues, kinds, buf_text(n), end_array(r, from)};
-        r->look = add_call(r, x->oldest ? &sql_look_oldest : &sql_look, 5, params);
+        const char *params[] = {
+            worker, queues, kinds, buf_text(n), end_array(r, from), x->oldest ? "true" : "false"};
+        r->look = add_call(r, &sql_look, 6, params);
     }
 }
 
@@ -308,21 +309,26 @@ static bool read_owned(struct exchange *x, const struct rows *rows)
     return x->owned != NULL;
 }
 
-static size_t queue_number(const struct exchanger_settings *s, const char *queue)
+/* The number of a queue, looked for from `*at` on, because many rows of one come together. */
+static size_t queue_number(const struct exchanger_settings *s, const char *queue, size_t *at)
 {
-    size_t i = 0;
-    while (i < s->n_queues && strcmp(s->queues[i], queue) != 0) {
-        i++;
+    for (size_t i = 0; i < s->n_queues; i++) {
+        size_t j = (*at + i) % s->n_queues;
+        if (strcmp(s->queues[j], queue) == 0) {
+            *at = j;
+            return j;
+        }
     }
-    return i;
+    return s->n_queues;
 }
 
 /* Where the next look may begin. */
 static void read_bounds(struct run *r, const struct rows *rows)
 {
     struct exchanger *e = r->e;
+    size_t at = 0;
     for (size_t i = 0; i < rows_count(rows); i++) {
-        size_t queue = queue_number(&e->settings, rows_text(rows, i, 7));
+        size_t queue = queue_number(&e->settings, rows_text(rows, i, 7), &at);
         if (queue < e->settings.n_queues) {
             bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 11));
         }

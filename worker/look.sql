@@ -3,19 +3,33 @@
 --   $2 text[]  queues, preferred first   $4 integer  how many
 --   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9;
 --                {} = from the front
+--   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
 -- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
 WITH ranges AS MATERIALIZED (
-    SELECT p.priority::smallint AS priority, q.queue,
+    SELECT p.priority::smallint AS priority, q.queue, q.place,
            timestamptz 'epoch' + coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) * interval '1 microsecond' AS from_at
     FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
-    ORDER BY p.priority DESC, q.place
+), ordered AS MATERIALIZED (
+    SELECT r.*, CASE WHEN $6::boolean THEN (
+               SELECT run_at
+               FROM tenon.task
+               WHERE queue = r.queue
+                 AND priority = r.priority
+                 AND run_at >= r.from_at
+                 AND run_at <= statement_timestamp()
+                 AND start_time IS NULL
+                 AND kind = ANY ($3::text[])
+               ORDER BY run_at
+               LIMIT 1) END AS oldest_at
+    FROM ranges r
+    ORDER BY oldest_at, r.priority DESC, r.place
 ), c AS MATERIALIZED (
     SELECT t.ctid, t.bytes
-    FROM ranges r
+    FROM ordered r
     CROSS JOIN LATERAL (
         SELECT ctid, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                           ELSE octet_length(payload::text) END AS bytes

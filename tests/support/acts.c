@@ -62,8 +62,8 @@ static const struct statement partitions = {"test_partitions", "SELECT tenon.mak
 
 const struct act acts[ACTS] = {
     {"claim", &sql_claim, CLAIMS, false, true, {"$claimer", "$ids", "{default}", "{a}"}},
-    {"look", &sql_look, CLAIMS, false, true, {LOOK}},
-    {"look_oldest", &sql_look_oldest, CLAIMS, false, true, {LOOK}},
+    {"look", &sql_look, CLAIMS, false, true, {LOOK, "false"}},
+    {"look by age", &sql_look, CLAIMS, false, true, {LOOK, "true"}},
     {"finish", &sql_finish, FINISHES, false, false, {FENCE, "{NULL}"}},
     {"finish_unlocked", &sql_finish_unlocked, FINISHES, false, true, {FENCE, "{NULL}"}},
     {"tenon.finish", &inside, FINISHES, false, false, {"$claim"}},
