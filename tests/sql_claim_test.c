@@ -252,17 +252,16 @@ static void test_order_of_look(void **state)
     }
 }
 
-/* By age: what is claimed first has the oldest next task, whatever its priority and queue; then what
- * follows there, before anything younger elsewhere. Payloads are minutes of age. */
+/* By age: first from where the next task is the oldest, whatever its priority and queue, and on
+ * there before anything is compared again. Payloads are minutes of age. */
 static void test_order_of_look_by_age(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(
-        fx,
-        "SELECT tenon.enqueue('a', to_jsonb(age), priority => p, queue => q) FROM (VALUES ('default', 9, 50), ('default', 9, 20), ('default', 0, 60),"
-        " ('default', 0, 10), ('second', 4, 40), ('second', 4, 30)) t (q, p, age)");
+    test_sql(fx, "SELECT tenon.enqueue('a', to_jsonb(age), priority => p, queue => q) FROM (VALUES"
+                 " ('default', 9, 50), ('default', 9, 20), ('default', 0, 60), ('default', 0, 10),"
+                 " ('second', 4, 40), ('second', 4, 30)) t (q, p, age)");
     test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => payload::int)");
     static const char *const want[] = {"60,50,10", "40,30,20"};
     for (size_t i = 0; i < 2; i++) {
