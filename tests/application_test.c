@@ -310,7 +310,7 @@ static void hold(struct fixture *fx, int holds, int64_t held_ms)
 
 static void test_all_kinds_of_locks_at_once(void **state)
 {
-    hold(*state, DOES_ALL, SHORT_MS);
+    hold(*state, DOES_ALL, load_is_long() ? LONG_MS : SHORT_MS);
 }
 
 static void each_alone(void **state, int holds)

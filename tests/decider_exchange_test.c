@@ -41,6 +41,29 @@ static void test_idle_looks_once_a_second(void **state)
     decider_free(d);
 }
 
+/* Every eighth look goes by age, so that nothing starves; every second of these keeps to the
+ * bounds, or a task that somebody holds locked would be the oldest in each of them. */
+static void test_some_looks_go_by_age(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 1, exec_mode);
+    present(d, 0);
+    int64_t now = 0;
+    for (int n = 1; n <= 32; now = decide(d, now)) {
+        (void)decide(d, now);
+        if (!action_find(d, ACTION_EXCHANGE)) {
+            continue;
+        }
+        if (d->exchange.n_look > 0) {
+            assert_int_equal(d->exchange.oldest, n % 8 == 0);
+            assert_int_equal(d->exchange.kept, n % 16 == 8);
+            n++;
+        }
+        commit(d, now, NULL, 0);
+    }
+    decider_free(d);
+}
+
 static void test_one_exchange_at_a_time_and_more_gathers(void **state)
 {
     (void)state;
@@ -509,6 +532,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_claims_nothing_before_it_is_present),
         cmocka_unit_test(test_idle_looks_once_a_second),
+        cmocka_unit_test(test_some_looks_go_by_age),
         cmocka_unit_test(test_one_exchange_at_a_time_and_more_gathers),
         cmocka_unit_test(test_done_is_finished_in_the_next_exchange),
         cmocka_unit_test(test_a_finish_that_was_missed_is_verified),

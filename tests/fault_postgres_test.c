@@ -17,7 +17,6 @@
 enum {
     CONNECTIONS = 40, /* max_connections from the first restart on */
     RECOVERY_MS = 10000,
-    PATIENCE_MS = 16000, /* a cleaner condemns nobody in the first 15 s of its session */
     EXHAUSTED_MS = 2000,
     CHECK_LIMIT_MS = 40000,
 };
@@ -69,16 +68,6 @@ static void assert_soon(int64_t recovery_ms, int64_t at_most_ms)
     }
 }
 
-/* Wait until a cleaner's session is old enough to declare somebody dead, and has looked twice. */
-static void await_judge(void)
-{
-    test_await(
-        all.fx, PATIENCE_MS + RECOVERY_MS,
-        "SELECT count(*) > 0, count(*) FROM pg_stat_activity WHERE application_name = 'tenon "
-        "cleaner' AND clock_timestamp() > backend_start + %d * interval '1 ms'",
-        PATIENCE_MS);
-}
-
 /* --- the server goes and comes --- */
 
 static void restart(const char *fault, int signal)
@@ -90,7 +79,7 @@ static void restart(const char *fault, int signal)
     int64_t recovery_ms = load_await_start(all.fx, load_now_ns(), RECOVERY_MS);
     assert_soon(recovery_ms, 6000);
     if (load_is_long()) {
-        await_judge(); /* whoever lost his lock for good would be declared dead now */
+        fleet_await_judge(&all); /* whoever lost his lock for good would be declared dead now */
     }
     check(fault, recovery_ms);
 }
@@ -158,7 +147,7 @@ static void test_exchange_backends_killed(void **state)
 static void test_presence_backend_killed(void **state)
 {
     (void)state;
-    await_judge();
+    fleet_await_judge(&all);
     terminate("tenon worker presence", "a presence's backend killed");
 }
 

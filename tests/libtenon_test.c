@@ -243,8 +243,7 @@ static void test_many(void **state)
     struct broker *b;
     tenon *t = make(fx, &b);
     tenon_task task = task_of("mail");
-    static const char *const payloads[] = {"{\"n\": 0}", "{\"n\": 1, \"s\": \"a,\\\\b\\\"}{\"}",
-                                           NULL, "3"};
+    const char *payloads[] = {"{\"n\": 0}", "{\"n\": 1, \"s\": \"a,\\\\b\\\"}{\"}", NULL, "3"};
     static const char *const keys[] = {"a", "b", NULL, "a"};
     int64_t ids[4] = {0};
     assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 4, ids), TENON_OK);
@@ -260,6 +259,29 @@ static void test_many(void **state)
     assert_code(tenon_enqueue_many(t, fx->conn, &task, NULL, NULL, 1, NULL), TENON_MISUSE);
     assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, TENON_BATCH_MAX + 1, NULL),
                 TENON_MISUSE);
+    payloads[3] = "{3";
+    assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 4, ids), TENON_REFUSED);
+    assert_contains(tenon_errmsg(), "json");
+    assert_int_equal(tasks(fx), 7);
+    tenon_free(t);
+    broker_close(b);
+}
+
+/* What is called as what libtenon needs is the application's affair. */
+static void test_hostile_search_path(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b;
+    tenon *t = make(fx, &b);
+    tenon_task task = task_of("mail");
+    static const char *const payloads[] = {"1", "2"};
+    test_sql(fx, "CREATE SCHEMA evil; CREATE DOMAIN evil.jsonb AS text; CREATE FUNCTION"
+                 " evil.unnest(text[]) RETURNS SETOF text LANGUAGE sql RETURN '0';"
+                 "SET search_path = evil, pg_catalog");
+    assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_OK);
+    assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 2, NULL), TENON_OK);
+    assert_true(test_sql_bool(fx, "SELECT array_agg(payload ORDER BY id) = '{\"{}\",1,2}'"
+                                  " FROM tenon.task"));
     tenon_free(t);
     broker_close(b);
 }
@@ -444,6 +466,7 @@ int main(void)
         WITH_SERVERS(test_every_field),
         WITH_SERVERS(test_the_queue_of_the_kind),
         WITH_SERVERS(test_many),
+        WITH_SERVERS(test_hostile_search_path),
         WITH_SERVERS(test_too_many_in_one_transaction),
         WITH_SERVERS(test_bad_tasks),
         WITH_SERVERS(test_misuse),

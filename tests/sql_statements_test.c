@@ -253,6 +253,9 @@ static void updates_of(struct fixture *fx, int64_t *ret_cold, int64_t *ret_all)
     *ret_all = test_sql_int(fx, sql, "n_tup_upd");
 }
 
+/* The parameters of look.sql but the last. */
+#define LOOK(worker, n) (worker), "{default}", "{a}", (n), "{}"
+
 static int n_params(const struct statement *st)
 {
     return st == &sql_claim ? 4 : 6;
@@ -292,8 +295,8 @@ static void test_claims_are_hot(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", CLAIMS);
-    const char *const in_order[] = {worker, "{default}", "{a}", "100", "{}", "false"};
-    const char *const by_age[] = {worker, "{default}", "{a}", "100", "{}", "true"};
+    const char *const in_order[] = {LOOK(worker, "100"), "false"};
+    const char *const by_age[] = {LOOK(worker, "100"), "true"};
     const char *const claim[] = {worker, ids, "{default}", "{a}"};
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
         hot_claims(fx, payloads[i], &sql_look, in_order);
@@ -330,8 +333,8 @@ static void test_claims_read_no_more_than_they_take(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    const char *const in_order[] = {worker, "{default}", "{a}", "10", "{}", "false"};
-    const char *const by_age[] = {worker, "{default}", "{a}", "10", "{}", "true"};
+    const char *const in_order[] = {LOOK(worker, "10"), "false"};
+    const char *const by_age[] = {LOOK(worker, "10"), "true"};
     const char *const claim[] = {worker, "{1,2,3,4,5,6,7,8,9,10,11}", "{default}", "{a}"};
     assert_in_range(rows_read(fx, &sql_claim, claim), 10, 40);
     assert_in_range(rows_read(fx, &sql_look, in_order), 10, 40);
@@ -348,8 +351,8 @@ static void test_claims_are_bounded_in_bytes(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, 80) n");
-    const char *const in_order[] = {worker, "{default}", "{a}", "80", "{}", "false"};
-    const char *const by_age[] = {worker, "{default}", "{a}", "80", "{}", "true"};
+    const char *const in_order[] = {LOOK(worker, "80"), "false"};
+    const char *const by_age[] = {LOOK(worker, "80"), "true"};
     const char *const by_ids[] = {worker, ids, "{default}", "{a}"};
     const char *const *const params[] = {in_order, by_age, by_ids};
     const struct statement *const all[] = {&sql_look, &sql_look, &sql_claim};

@@ -36,7 +36,7 @@ WITH ranges AS MATERIALIZED (
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
-          AND run_at >= r.from_at
+          AND run_at >= coalesce(r.oldest_at, r.from_at)
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
           AND kind = ANY ($3::text[])
@@ -44,6 +44,7 @@ WITH ranges AS MATERIALIZED (
         LIMIT $4::integer
         FOR UPDATE SKIP LOCKED
     ) t
+    WHERE NOT $6::boolean OR r.oldest_at IS NOT NULL
     LIMIT $4::integer
 ), fits AS MATERIALIZED (
     SELECT ctid

@@ -79,7 +79,7 @@ static bool comes_first(const struct version *a, const struct version *b, unsign
     return a->run_at < b->run_at;
 }
 
-/* look.sql, one task */
+/* look.sql, one task: by age the oldest of all; what is checked holds in any order */
 struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
                       bool oldest)
 {

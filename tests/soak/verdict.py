@@ -47,6 +47,8 @@ class Logs:
                 elif what == "cancelled":
                     if task == "1":
                         self.cancelled[int(number)] = int(at) / 1e9
+                    else:
+                        self.cancelling.discard(int(number))  # it was too late, so the task runs
                 elif what != "begin" and self.outcome.get(int(number)) != "committed":
                     self.outcome[int(number)] = what
 

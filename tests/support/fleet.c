@@ -85,6 +85,14 @@ void fleet_check(struct fleet *all, const char *fault)
                   (long long)counts.placed);
 }
 
+void fleet_await_judge(const struct fleet *all)
+{
+    test_await(all->fx, FLEET_JUDGE_MS + FLEET_UP_MS,
+               "SELECT count(*) > 0, count(*) FROM pg_stat_activity WHERE application_name = "
+               "'tenon cleaner' AND clock_timestamp() > backend_start + %d * interval '1 ms'",
+               FLEET_JUDGE_MS);
+}
+
 /* The median from commit to start of the last 20 tasks placed since, in ms; -1: too few. */
 static int64_t median_ms(struct fleet *all)
 {

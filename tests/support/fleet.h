@@ -9,7 +9,9 @@ enum {
     FLEET_WORKERS = 2,
     FLEET_PER_S = 25,         /* transactions a second of each producer */
     FLEET_PRODUCER_MS = 1000, /* the longest that a transaction may take, whatever RabbitMQ does */
-    FLEET_UP_MS = 15000,      /* until everything is connected again: pauses go up to 10 s */
+    FLEET_JUDGE_MS =
+        18000,           /* a younger cleaner may judge nobody: VERDICT_PATIENCE_MS and two looks */
+    FLEET_UP_MS = 15000, /* until everything is connected again: pauses go up to 10 s */
     FLEET_WOKEN_MS = 60, /* the median from commit to start when messages wake; else about 500 */
     FLEET_WITHOUT_MS = 1000, /* the median that the ordered claim keeps */
 };
@@ -36,6 +38,9 @@ void fleet_signal_all(const struct fleet *all, int signal); /* producers too */
 /* After a fault of RabbitMQ: wait until what was placed has run; nothing is lost, phantom or
  * doubled, no producer waited for it, and nobody is declared dead or has ended. */
 void fleet_check(struct fleet *all, const char *fault);
+
+/* Wait until the cleaner's session is so old that it judges workers, and has looked twice. */
+void fleet_await_judge(const struct fleet *all);
 
 /* For at least so long, whatever is placed runs by the ordered claim, half of it within
  * FLEET_WITHOUT_MS. */

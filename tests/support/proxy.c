@@ -159,8 +159,7 @@ static void add(struct server *s, int client)
 static void accept_all(struct server *s)
 {
     int client;
-    while (s->listener >= 0 &&
-           (client = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while ((client = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         add(s, client);
     }
 }
@@ -215,21 +214,10 @@ static bool pass(struct server *s, struct connection *c)
     return true;
 }
 
-static void set_door(struct server *s)
-{
-    s->door = s->rules->door;
-    if (s->door == PROXY_REFUSES && s->listener >= 0) {
-        (void)close(s->listener);
-        s->listener = -1;
-    } else if (s->door != PROXY_REFUSES && s->listener < 0) {
-        s->listener = listen_at(&s->address);
-    }
-}
-
 static void obey(struct server *s)
 {
     int64_t now = now_ms();
-    set_door(s);
+    s->door = s->rules->door;
     for (int way = 0; way < WAYS; way++) {
         int rate = s->rules->bytes_per_s[way];
         int64_t most = rate / 10 + 1, more = rate * (now - s->last_ms) / 1000;

@@ -11,9 +11,8 @@ enum proxy_way { PROXY_TO_SERVER, PROXY_TO_CLIENT };
 
 enum proxy_door {
     PROXY_SERVES,
-    PROXY_SILENT,  /* takes connections and never says a word */
-    PROXY_RESETS,  /* takes them and resets them at once */
-    PROXY_REFUSES, /* nobody listens */
+    PROXY_SILENT, /* takes connections and never says a word */
+    PROXY_RESETS, /* takes them and resets them at once */
 };
 
 enum proxy_break {
