@@ -7,7 +7,7 @@ FULL = SimpleNamespace(
     scheduled=100000, scheduled_ahead_s=8, retries=20000,
     exec=3000, python=30000, c=50000,
     scale=100000, workers=(1, 2, 4, 8), queues=(1, 10, 100),
-    backlogs=(50000, 100000, 1000000, 3000000), backlog_part=50000,
+    backlogs=(10000, 50000, 100000, 1000000, 3000000), backlog_part=50000,
     idle_s=20, footprint=1000000, footprint_drain=50000, single=2000,
     pgbench_s=8, limit_messages=200000)
 

@@ -240,7 +240,7 @@ def scale_queues(b, names):
 def scale_backlog(b, n):
     """The first 50,000 of a backlog, so that each length is measured over the same work. The worker does more
     until it is stopped, and the CPU time is divided by all of it."""
-    part = b.sizes.backlog_part
+    part = min(n, b.sizes.backlog_part)
     b.tenon.prepare(n)
     postgres_s = b.server_cpu_s()
     with b.tenon.worker() as worker:
