@@ -29,7 +29,7 @@ static int teardown(void **state)
 
 static const char *start(unsigned turn, int64_t now_ms)
 {
-    bounds_start(&b, turn, BOUNDS_FRONT_IF_DUE, now_ms, &array);
+    bounds_start(&b, turn, false, now_ms, &array);
     return array_end(&array);
 }
 
@@ -52,22 +52,10 @@ static void test_the_front_is_looked_at_on_demand(void **state)
     (void)start(0, 5000);
     bounds_saw(&b, 0, 4, 700);
     bounds_end(&b, true, 5001);
-    bounds_start(&b, 0, BOUNDS_FRONT, 5002, &array);
+    bounds_start(&b, 0, true, 5002, &array);
     assert_string_equal(array_end(&array), "{}");
     bounds_end(&b, false, 5003);
     assert_string_equal(start(0, 5004), "{0,0,0,0,700,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
-}
-
-static void test_a_look_can_keep_to_the_bounds(void **state)
-{
-    (void)state;
-    (void)start(0, 5000);
-    bounds_saw(&b, 0, 4, 700);
-    bounds_end(&b, true, 5001);
-    bounds_start(&b, 0, BOUNDS_KEPT, 90000, &array);
-    assert_string_equal(array_end(&array), "{0,0,0,0,700,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
-    bounds_end(&b, true, 90001);
-    assert_string_equal(start(0, 90002), "{}"); /* the one from the front comes right after it */
 }
 
 static void test_the_front_is_looked_at_every_second(void **state)
@@ -119,7 +107,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_after_the_front_it_goes_on_where_it_ended),
         TEST(test_the_front_is_looked_at_on_demand),
-        TEST(test_a_look_can_keep_to_the_bounds),
         TEST(test_the_front_is_looked_at_every_second),
         TEST(test_the_front_is_never_left_alone_for_long),
         TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),

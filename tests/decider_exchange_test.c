@@ -41,8 +41,7 @@ static void test_idle_looks_once_a_second(void **state)
     decider_free(d);
 }
 
-/* Every eighth look goes by age, so that nothing starves; every second of these keeps to the
- * bounds, or a task that somebody holds locked would be the oldest in each of them. */
+/* Every eighth look goes by age, so that nothing starves. */
 static void test_some_looks_go_by_age(void **state)
 {
     (void)state;
@@ -56,7 +55,6 @@ static void test_some_looks_go_by_age(void **state)
         }
         if (d->exchange.n_look > 0) {
             assert_int_equal(d->exchange.oldest, n % 8 == 0);
-            assert_int_equal(d->exchange.kept, n % 16 == 8);
             n++;
         }
         commit(d, now, NULL, 0);

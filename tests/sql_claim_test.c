@@ -1,6 +1,6 @@
 /* label: sql */
-/* Who may claim what, in which order: claim.sql, look.sql, and the statements that publish, held
- * against the view tenon.ready. */
+/* Who may claim what: claim.sql, look.sql, and the statements that publish, held against the view
+ * tenon.ready. The order by age: sql_look_test. */
 #include "tests/support/held.h"
 
 #include "cleaner/statements.h"
@@ -252,60 +252,6 @@ static void test_order_of_look(void **state)
     }
 }
 
-/* Tasks as many minutes old as their payloads say, in different queues and priorities; of the
- * oldest two, one runs and one is of a kind that is not served. */
-static void make_old_ones(struct fixture *fx, const char *worker)
-{
-    test_sql(fx, "SELECT tenon.enqueue(k, to_jsonb(age), priority => p, queue => q) FROM (VALUES"
-                 " ('a', 'default', 9, 50), ('a', 'default', 9, 20), ('a', 'default', 0, 60),"
-                 " ('a', 'default', 0, 10), ('a', 'second', 4, 40), ('a', 'second', 4, 30),"
-                 " ('a', 'second', 4, 80), ('b', 'second', 4, 70)) t (k, q, p, age)");
-    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => payload::int)");
-    test_sql(fx, "UPDATE tenon.task SET start_time = now(), worker_id = '%s' WHERE payload = '80'",
-             worker);
-}
-
-/* One look by age: the ages of what it claims, from the bounds `from`. */
-static void look_by_age(struct fixture *fx, const char *worker, const char *n, const char *from,
-                        const char *want)
-{
-    const char *const params[] = {worker, "{default,second}", "{a}", n, from, "true"};
-    char *ages = column(statement_run(fx->conn, &sql_look, params, 6), 10);
-    char *sorted =
-        test_sql_text(fx, "SELECT string_agg(p, ',' ORDER BY p DESC) FROM unnest('{%s}'::text[]) p",
-                      ages);
-    assert_string_equal(sorted, want);
-    free(ages);
-    free(sorted);
-}
-
-/* First from where the next task is the oldest, whatever its priority and queue, and on there
- * before anything is compared again. */
-static void test_order_of_look_by_age(void **state)
-{
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    make_old_ones(fx, worker);
-    look_by_age(fx, worker, "3", "{}", "60,50,10");
-    look_by_age(fx, worker, "2", "{}", "40,30");
-    look_by_age(fx, worker, "2", "{}", "20");
-}
-
-static void test_a_look_by_age_begins_at_the_bounds(void **state)
-{
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    make_old_ones(fx, worker);
-    char *from = test_sql_text(fx,
-                               "SELECT array_agg(CASE WHEN p = 0 THEN extract(epoch FROM now() -"
-                               " interval '45 min') * 1000000 ELSE 0 END::bigint ORDER BY p)"
-                               " FROM generate_series(0, 9) p");
-    look_by_age(fx, worker, "2", from, "50,20");
-    free(from);
-}
-
 /* Two workers that look at the same time get different tasks, and neither waits. */
 static void test_two_workers_share(void **state)
 {
@@ -417,28 +363,6 @@ static void test_looks_read_little(void **state)
         }
         test_sql(fx, "COMMIT");
     }
-}
-
-/* By age one task of each queue is compared, however many wait there. */
-static void test_a_look_by_age_reads_one_task_per_queue(void **state)
-{
-    enum { QUEUES = 50, WAITING = 100, TAKEN = 60 };
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    test_sql(fx,
-             "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]), queue => 'q' || n)"
-             " FROM generate_series(1, %d) n",
-             WAITING, QUEUES);
-    char *queues = test_sql_text(fx, "SELECT array_agg(DISTINCT queue) FROM tenon.task");
-    char taken[12];
-    (void)snprintf(taken, sizeof taken, "%d", TAKEN);
-    test_sql(fx, "SET enable_seqscan = off; BEGIN");
-    int64_t before = test_sql_int(fx, "%s", rows_read);
-    assert_int_equal(claimed(claim(fx->conn, &by_age, worker, queues, "{a}", taken)), TAKEN);
-    assert_in_range(test_sql_int(fx, "%s", rows_read) - before, TAKEN, QUEUES + 4 * TAKEN);
-    test_sql(fx, "COMMIT");
-    free(queues);
 }
 
 static char *verify(struct fixture *fx, const struct held *c)
@@ -576,12 +500,9 @@ int main(void)
         WITH_DATABASE(test_only_live_workers_claim),
         WITH_DATABASE(test_what_a_claim_tells),
         WITH_DATABASE(test_order_of_look),
-        WITH_DATABASE(test_order_of_look_by_age),
-        WITH_DATABASE(test_a_look_by_age_begins_at_the_bounds),
         WITH_DATABASE(test_two_workers_share),
         WITH_DATABASE(test_raced_claims),
         WITH_DATABASE(test_looks_read_little),
-        WITH_DATABASE(test_a_look_by_age_reads_one_task_per_queue),
         WITH_DATABASE(test_verify),
         WITH_DATABASE(test_own),
         WITH_DATABASE(test_due),

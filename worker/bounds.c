@@ -20,10 +20,9 @@ void bounds_clear(struct bounds *b)
     *b = (struct bounds){0};
 }
 
-void bounds_start(struct bounds *b, unsigned turn, enum bounds_begin begin, int64_t now_ms,
-                  struct buf *array)
+void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array)
 {
-    b->front = begin == BOUNDS_FRONT || (begin != BOUNDS_KEPT && now_ms >= b->next_front_ms);
+    b->front = front || now_ms >= b->next_front_ms;
     b->started_ms = now_ms;
     memset(b->seen_us, 0, b->n_queues * BOUNDS_PRIORITIES * sizeof *b->seen_us);
     array_begin(array);

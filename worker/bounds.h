@@ -29,12 +29,9 @@ struct bounds {
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
 void bounds_clear(struct bounds *b);
 
-enum bounds_begin { BOUNDS_FRONT_IF_DUE, BOUNDS_FRONT, BOUNDS_KEPT };
-
 /* A look starts: write the bounds as an array, the queues from number `turn` on, each with its
- * priorities 0 to 9; an empty array = from the front. */
-void bounds_start(struct bounds *b, unsigned turn, enum bounds_begin begin, int64_t now_ms,
-                  struct buf *array);
+ * priorities 0 to 9; an empty array = from the front, which `front` asks for. */
+void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array);
 
 /* It claimed a task. */
 void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us);

@@ -177,10 +177,7 @@ static void add_claims(struct run *r, const char *worker)
         buf_empty(n);
         buf_put_int(n, x->n_look);
         struct buf *from = new_array(r);
-        enum bounds_begin begin = x->front  ? BOUNDS_FRONT
-                                  : x->kept ? BOUNDS_KEPT
-                                            : BOUNDS_FRONT_IF_DUE;
-        bounds_start(&r->e->bounds, x->turn, begin, now_ms(), from);
+        bounds_start(&r->e->bounds, x->turn, x->front, now_ms(), from);
         const char *params[] = {
             worker, queues, kinds, buf_text(n), end_array(r, from), x->oldest ? "true" : "false"};
         r->look = add_call(r, &sql_look, 6, params);

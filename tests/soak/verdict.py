@@ -38,17 +38,17 @@ class Logs:
     """The producers' logs: the outcome of each transaction."""
 
     def __init__(self, paths):
-        self.outcome, self.cancelling, self.cancelled = {}, set(), {}
+        self.outcome, self.cancelling, self.cancelled = {}, Counter(), {}
         for path in paths:
             for line in lines_of(path):
                 what, number, task, at = line.split()
                 if what == "cancelling":
-                    self.cancelling.add(int(number))
+                    self.cancelling[int(number)] += 1
                 elif what == "cancelled":
                     if task == "1":
                         self.cancelled[int(number)] = int(at) / 1e9
                     else:
-                        self.cancelling.discard(int(number))  # it was too late, so the task runs
+                        self.cancelling[int(number)] -= 1  # too late
                 elif what != "begin" and self.outcome.get(int(number)) != "committed":
                     self.outcome[int(number)] = what
 
@@ -94,7 +94,7 @@ class Verdict:
         ended = {run.task for runs in self.journal.runs.values() for run in runs
                  if self.journal.end(run)}
         lost = [task for task in self.tasks if task not in ended
-                and task not in self.logs.cancelling and not self.died_with_workers(task)]
+                and not self.logs.cancelling[task] and not self.died_with_workers(task)]
         self.row("lost", len(lost), not lost)
         self.details += [f"lost: task {task}" for task in lost[:20]]
         self.row("given up after three crashes",

@@ -31,13 +31,13 @@ enum {
     LOOK_JITTER_MS = 250,
     CHORES_EVERY_MS = 60000,
     CHORES_RETRY_MS = 1000,
-    UNLOCKED_FOR_MS = 10000, /* after a lock was met: wait for none of the next */
-    GATHER_PER_MS = 10,      /* tasks ended per ms from which on an exchange waits for a few */
-    PACE_PER_MS = 1,         /* tasks ended per ms from which on exchanges keep a pace */
-    PACE_MS = 2,             /* then they begin so far apart at least */
-    OLDEST_EVERY = 8,   /* every so many looks go by age over all priorities, half of them `kept` */
-    FULL_FOR_MS = 1000, /* no free slot for so long: give the wake-ups back */
-    WAY_AFTER_MS = 500, /* no child for a task for so long: another kind's must make way */
+    UNLOCKED_FOR_MS = 10000,   /* after a lock was met: wait for none of the next */
+    GATHER_PER_MS = 10,        /* tasks ended per ms from which on an exchange waits for a few */
+    PACE_PER_MS = 1,           /* tasks ended per ms from which on exchanges keep a pace */
+    PACE_MS = 2,               /* then they begin so far apart at least */
+    OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
+    FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
+    WAY_AFTER_MS = 500,        /* no child for a task for so long: another kind's must make way */
     WAITING_MAX_MS = 1000,     /* claimed, and no slot for so long: give the task back */
     START_MAX_MS = 25000,      /* claimed so long ago: give the task back, do not start it */
     VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
@@ -65,7 +65,6 @@ struct exchange {
     bool unlocked; /* use the form of finish that leaves locked rows out */
     bool oldest;   /* look by age instead of priority */
     bool front;    /* look from the very front, at those as well that an earlier look had passed */
-    bool kept;     /* look from where the last one ended, also when one from the front is due */
     bool chores;   /* make partitions, read the settings */
     size_t n_finish, n_put_back, n_verify, n_ids;
     int n_look;

@@ -100,7 +100,6 @@ static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     if (look) {
         x->n_look = room - (int)x->n_ids;
         x->oldest = ++d->looks % OLDEST_EVERY == 0;
-        x->kept = x->oldest && d->looks / OLDEST_EVERY % 2 == 1;
         x->front = last;
         x->turn = d->looks;
         d->next_look_ms = now_ms + LOOK_EVERY_MS + decider_jitter(d, LOOK_JITTER_MS);
@@ -159,7 +158,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
     x->unlocked = now_ms < d->unlocked_until_ms;
-    x->oldest = x->front = x->kept = x->chores = false;
+    x->oldest = x->front = x->chores = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
     x->n_by_id = x->n_by_look = x->n_owned = 0;
     x->n_look = 0;
