@@ -195,6 +195,29 @@ static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
     decider_free(d);
 }
 
+/* What is asked for once more, and put back in the same exchange, was ours when we asked. */
+static void test_what_is_put_back_is_not_taken_for_unknown(void **state)
+{
+    (void)state;
+    struct decider *d = running(exec_mode, claimed(5, "a"));
+    settle(d, 3);
+    reply(d, 4, 5, OUTCOME_LATER);
+    gone(d, 4, 0, "");
+    d->own_again_ms = 5;
+    (void)decide(d, 5);
+    assert_true(d->exchange.own);
+    assert_int_equal(d->exchange.n_put_back, 1);
+    d->exchange.put_back_state[0] = PUT_BACK_WAITS;
+    d->exchange.owned = calloc(1, sizeof *d->exchange.owned);
+    d->exchange.owned[0] = claimed(5, "");
+    d->exchange.n_owned = 1;
+    feed(d, 6, (struct event){.type = EVENT_EXCHANGED});
+    (void)decide(d, 6);
+    assert_int_equal(d->n_held, 0);
+    assert_null(action_find(d, ACTION_EXCHANGE));
+    decider_free(d);
+}
+
 /* A release whose answer was lost may have committed, and the task's next wake-up come here. */
 static void test_a_doubtful_task_is_asked_for_again(void **state)
 {
@@ -536,6 +559,7 @@ int main(void)
         cmocka_unit_test(test_a_finish_that_was_missed_is_verified),
         cmocka_unit_test(test_an_unknown_outcome_asks_first_what_is_ours),
         cmocka_unit_test(test_another_claim_with_the_same_attempt_is_given_back),
+        cmocka_unit_test(test_what_is_put_back_is_not_taken_for_unknown),
         cmocka_unit_test(test_a_doubtful_task_is_asked_for_again),
         cmocka_unit_test(test_a_bad_value_is_found_by_halving),
         cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),

@@ -412,11 +412,11 @@ void plan_exchanged(struct decider *d, int64_t now_ms)
     if (d->outcomes_max < EXCHANGE_OUTCOMES_MAX) {
         d->outcomes_max *= 2;
     }
-    take_verdicts(d, x, now_ms);
-    take_outcomes(d, x, now_ms);
-    if (x->own) {
+    if (x->own) { /* first, as it was asked: what this exchange put back was ours then, and is known */
         take_owned(d, x, now_ms);
     }
+    take_verdicts(d, x, now_ms);
+    take_outcomes(d, x, now_ms);
     wakeups_settle(&d->wakeups);
     take_claims(d, x, now_ms);
 }
