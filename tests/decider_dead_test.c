@@ -1,5 +1,6 @@
 /* label: unit */
-/* What a worker does that was declared dead, and goes on under another id. */
+/* What a worker does that was declared dead and goes on under another id, and with claims of long
+ * ago. */
 #include "tests/support/deciding.h"
 
 #include <signal.h>
@@ -92,6 +93,28 @@ static void test_a_claim_of_long_ago_is_given_back(void **state)
     }
 }
 
+/* Its child took so long to start that the task may be cancelled or another's by now. */
+static void test_what_waited_long_is_verified_at_once(void **state)
+{
+    (void)state;
+    for (int64_t waited_ms = VERIFY_EVERY_MS - 100; waited_ms <= VERIFY_EVERY_MS + 100;
+         waited_ms += 200) {
+        struct claim *c = claimed(5, "a");
+        struct decider *d = decider_make(1, 1, pool_mode);
+        present(d, 0);
+        (void)decide(d, 0);
+        commit(d, 1, &c, 1);
+        (void)decide(d, 1);
+        assert_non_null(action_find(d, ACTION_SPAWN));
+        settle(d, 1 + waited_ms);
+        feed(d, 1 + waited_ms, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+        (void)decide(d, 1 + waited_ms);
+        assert_non_null(action_find(d, ACTION_GIVE));
+        assert_int_equal(d->in_flight ? d->exchange.n_verify : 0, waited_ms > VERIFY_EVERY_MS);
+        decider_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +122,7 @@ int main(void)
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
         cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
         cmocka_unit_test(test_a_claim_of_long_ago_is_given_back),
+        cmocka_unit_test(test_what_waited_long_is_verified_at_once),
     };
     return RUN_GROUP(tests);
 }

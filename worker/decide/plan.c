@@ -412,7 +412,7 @@ void plan_exchanged(struct decider *d, int64_t now_ms)
     if (d->outcomes_max < EXCHANGE_OUTCOMES_MAX) {
         d->outcomes_max *= 2;
     }
-    if (x->own) { /* first, as it was asked: what this exchange put back was ours then, and is known */
+    if (x->own) { /* first, as it was asked: what was put back then was ours before, and is known */
         take_owned(d, x, now_ms);
     }
     take_verdicts(d, x, now_ms);

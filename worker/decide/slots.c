@@ -41,7 +41,8 @@ static void attend(struct decider *d, const struct claim *c)
     d->attention_ms = at < d->attention_ms ? at : d->attention_ms;
 }
 
-/* Move a waiting claim to a child. The deadline counts from here. */
+/* Move a waiting claim to a child. The deadline counts from here; whether it is still ours is asked
+ * from when it was claimed on, at once if its child was so long in starting. */
 static void give(struct decider *d, int slot, struct claim *c, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[c->handler];
@@ -50,9 +51,9 @@ static void give(struct decider *d, int slot, struct claim *c, int64_t now_ms)
     d->n_waiting--;
     c->state = CLAIM_GIVEN;
     c->slot = slot;
+    c->verify_ms = c->since_ms + VERIFY_EVERY_MS;
     c->since_ms = now_ms;
     c->deadline_ms = now_ms + c->timeout_ms;
-    c->verify_ms = now_ms + VERIFY_EVERY_MS;
     DL_APPEND(d->slots[slot].given, c);
     d->slots[slot].n_given++;
     d->n_given++;
