@@ -38,7 +38,7 @@ class Logs:
     """The producers' logs: the outcome of each transaction."""
 
     def __init__(self, paths):
-        self.outcome, self.cancelling, self.cancelled = {}, Counter(), {}
+        self.outcome, self.cancelling, self.cancelled = {}, collections.Counter(), {}
         for path in paths:
             for line in lines_of(path):
                 what, number, task, at = line.split()
