@@ -9,9 +9,8 @@ enum {
     FLEET_WORKERS = 2,
     FLEET_PER_S = 25,         /* transactions a second of each producer */
     FLEET_PRODUCER_MS = 1000, /* the longest that a transaction may take, whatever RabbitMQ does */
-    FLEET_JUDGE_MS =
-        18000,           /* a younger cleaner may judge nobody: VERDICT_PATIENCE_MS and two looks */
-    FLEET_UP_MS = 15000, /* until everything is connected again: pauses go up to 10 s */
+    FLEET_JUDGE_MS = 18000,   /* VERDICT_PATIENCE_MS, and time for two looks */
+    FLEET_UP_MS = 15000,      /* until everything is connected again: pauses go up to 10 s */
     FLEET_WOKEN_MS = 60, /* the median from commit to start when messages wake; else about 500 */
     FLEET_WITHOUT_MS = 1000, /* the median that the ordered claim keeps */
 };
