@@ -34,10 +34,10 @@ CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run
     LANGUAGE plpgsql
     AS $_$
 BEGIN
-    IF kind IS NULL OR kind !~ '^[A-Za-z0-9_.:-]{1,100}$' THEN
+    IF tenon.is_kind(kind) IS NOT TRUE THEN
         PERFORM tenon.refuse('kind', quote_literal(kind), '1 to 100 of A-Z a-z 0-9 _ . : -');
     END IF;
-    IF queue IS NOT NULL AND queue !~ '^[a-z0-9_][a-z0-9_.-]{0,62}$' THEN
+    IF queue !~ '^[a-z0-9_][a-z0-9_.-]*$' OR length(queue) > 63 THEN
         PERFORM tenon.refuse('queue', quote_literal(queue), '1 to 63 of a-z 0-9 _ . - and does not start with . or -');
     END IF;
     IF priority NOT BETWEEN 0 AND 9 THEN
@@ -152,16 +152,21 @@ CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}'::json
     AS $$
 #variable_conflict use_variable
 DECLARE
-    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
     at      timestamptz := clock_timestamp();
     due     timestamptz := greatest(coalesce(run_at, at + delay), at);
+    tries   integer := 0;
+    checked boolean;
     added   tenon.enqueued;
 BEGIN
-    IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
-        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
+    -- most calls give a kind and a payload: then there is nothing else to check
+    IF num_nonnulls(queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace) > 0
+       OR tenon.is_kind(kind) IS NOT TRUE THEN
+        checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+        IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
+            PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
+        END IF;
     END IF;
-    -- twice at most in practice: the holder of the key may finish between the two statements
-    FOR try IN 1..100 LOOP
+    LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, unique_key, trace)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
@@ -177,11 +182,13 @@ BEGIN
         IF added.id IS NOT NULL THEN
             RETURN added;
         END IF;
+        -- the holder may have finished between the two statements: once more, which is enough in practice
+        tries := tries + 1;
+        IF tries = 100 THEN
+            RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
+                USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+        END IF;
     END LOOP;
-    IF added IS NULL THEN
-        RAISE EXCEPTION 'tenon: the task that holds unique_key % cannot be seen', quote_literal(unique_key)
-            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
-    END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
         IF tenon.publisher_sleeps() THEN
             PERFORM pg_notify('tenon', '');
@@ -245,6 +252,10 @@ BEGIN
     SELECT t.id, t.queue INTO held FROM tenon.task t WHERE t.unique_key = holder.unique_key;
     RETURN held;
 END $$;
+
+CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
@@ -656,6 +667,8 @@ REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.holder(unique_key text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 

@@ -28,6 +28,9 @@ CREATE TABLE tenon.kind (
     on_expired   text     NOT NULL DEFAULT 'retry' CHECK (on_expired IN ('retry', 'dead'))
 );
 
+-- Every enqueue reads these three. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
+ANALYZE tenon.setting, tenon.queue, tenon.kind;
+
 -- One row per start of a worker process. It is alive while it holds the session advisory lock
 -- (1952804463, lock_key); 1952804463 spells 'teno'.
 CREATE TABLE tenon.worker (
