@@ -25,6 +25,33 @@ def limit(get, variant):
     return get("limits", "limit", variant, "rows_per_s")
 
 
+IN_POSTGRESQL = ("graphile-worker", "pg-boss")  # a task is a row of the application's own transaction
+RIVALS = (*IN_POSTGRESQL, "bullmq", "celery")
+
+
+def best_rival(get, workload, *variants):
+    """The fastest of those in PostgreSQL, whichever of their variants that was."""
+    rates = [get(workload, rival, variant, "tasks_per_s") for rival in IN_POSTGRESQL for variant in variants]
+    return max((rate for rate in rates if rate is not None), default=None)
+
+
+def drain_to_best(get, n):
+    return ratio(drain(get, n), best_rival(get, "drain", f"{n}-recommended", f"{n}-max"))
+
+
+def sustained_to_best(get, variant):
+    return ratio(sustained(get, variant), best_rival(get, "sustained", variant, f"{variant}-polling"))
+
+
+def bulk(get):
+    return get("bulk-enqueue", "tenon", "libtenon", "tasks_per_s")
+
+
+def bulk_to_best(get):
+    variants = (f"{n}-{settings}" for n in (50000, 200000) for settings in ("recommended", "max"))
+    return ratio(bulk(get), best_rival(get, "bulk-enqueue", *variants))
+
+
 def idle_cpu(get):
     both = [get("footprint", "tenon", program, "idle_cpu_percent") for program in ("worker", "cleaner")]
     return None if None in both else sum(both)
@@ -49,12 +76,19 @@ GOALS = (
     ("latency, p50, a producer that knows only SQL, ms", lambda get: latency(get, "p50_ms", "sql"), "at most", 1.5),
     ("snapshot held, last 10 s to first", lambda get: held(get, "4-producers"), "at least", 0.95),
     ("snapshot held, second drain to first", lambda get: held(get, "drain-100000"), "at least", 0.9),
-    ("enqueue in bulk, tasks/s", lambda get: get("bulk-enqueue", "tenon", "libtenon", "tasks_per_s"),
-     "at least", 200000),
+    ("enqueue in bulk, tasks/s", bulk, "at least", 200000),
     ("idle CPU of worker and cleaner, % of a core", idle_cpu, "at most", 1),
     ("worker's resident memory, MB", lambda get: get("footprint", "tenon", "worker", "rss_mb"), "at most", 15),
     ("drain of 200,000 to insert, update and delete in batches of 500",
      lambda get: ratio(drain(get, "200000"), limit(get, "pgbench-insert-update-delete-500")), None, None),
+    ("drain of 50,000 to the best rival's in PostgreSQL", lambda get: drain_to_best(get, 50000), None, None),
+    ("drain of 200,000, the same", lambda get: drain_to_best(get, 200000), None, None),
+    ("sustained, 4 producers, the same", lambda get: sustained_to_best(get, "4-producers"), None, None),
+    ("sustained, 16 producers, the same", lambda get: sustained_to_best(get, "16-producers"), None, None),
+    ("enqueue in bulk, the same", bulk_to_best, None, None),
+    ("sustained, 4 producers, to BullMQ's in Redis",
+     lambda get: ratio(sustained(get, "4-producers"), get("sustained", "bullmq", "4-producers", "tasks_per_s")),
+     None, None),
 )
 
 
