@@ -106,9 +106,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     at      timestamptz := clock_timestamp();
-    due     timestamptz := greatest(coalesce(run_at, at + delay), at);
+    due     timestamptz;
     tries   integer := 0;
-    checked boolean;
+    checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
     added   tenon.enqueued;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
@@ -119,6 +119,7 @@ BEGIN
             PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
         END IF;
     END IF;
+    due := greatest(coalesce(run_at, at + delay), at);
     LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, unique_key, trace)
