@@ -159,6 +159,16 @@ static void test_bad_arguments(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
 }
 
+/* Without statistics the planner takes each for ten pages, and every enqueue would hash them. */
+static void test_defaults_are_analyzed(void **state)
+{
+    struct fixture *fx = *state;
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM pg_class WHERE reltuples >= 0 AND oid = ANY"
+                                  " ('{tenon.setting,tenon.queue,tenon.kind}'::regclass[])"),
+                     3);
+}
+
 static void test_bad_unique_keys(void **state)
 {
     struct fixture *fx = *state;
@@ -498,6 +508,7 @@ int main(void)
         WITH_DATABASE(test_when),
         WITH_DATABASE(test_precedence),
         WITH_DATABASE(test_bad_arguments),
+        WITH_DATABASE(test_defaults_are_analyzed),
         WITH_DATABASE(test_bad_unique_keys),
         WITH_DATABASE(test_payload_limit),
         WITH_DATABASE(test_many),
