@@ -371,6 +371,136 @@ CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN make_interval(secs => ((power((failures)::double precision, (4)::double precision) + (15)::double precision) + ((random() * (10)::double precision) * (failures)::double precision)));
 
+CREATE FUNCTION tenon.share_bound(line bigint, us bigint) RETURNS void
+    LANGUAGE plpgsql STRICT
+    AS $$
+BEGIN
+    IF us > coalesce(tenon.shared_bound(line), 0) THEN
+        PERFORM setval(('tenon.bound_' || (line & 15))::regclass, us << 10 | (line >> 4 & 1023));
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.shared_bound(line bigint) RETURNS bigint
+    LANGUAGE plpgsql STRICT
+    AS $$
+DECLARE
+    value bigint := pg_sequence_last_value(('tenon.bound_' || (line & 15))::regclass);
+BEGIN
+    RETURN CASE WHEN (value & 1023) = (line >> 4 & 1023) THEN value >> 10 END;
+END $$;
+
+CREATE SEQUENCE tenon.bound_0
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_1
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_10
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_11
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_12
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_13
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_14
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_15
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_2
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_3
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_4
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_5
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_6
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_7
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_8
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE tenon.bound_9
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
     id bigint NOT NULL,
@@ -684,4 +814,8 @@ REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.share_bound(line bigint, us bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.shared_bound(line bigint) FROM PUBLIC;
 

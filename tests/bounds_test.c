@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+/* The first queue's lowest priority has a bound, and nothing else. */
+#define ONLY(bound) "{" bound ",0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}"
+
 static struct bounds b;
 static struct buf array;
 
@@ -55,7 +58,7 @@ static void test_the_front_is_looked_at_on_demand(void **state)
     bounds_start(&b, 0, true, 5002, &array);
     assert_string_equal(array_end(&array), "{}");
     bounds_end(&b, false, 5003);
-    assert_string_equal(start(0, 5004), "{0,0,0,0,700,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
+    assert_string_equal(start(0, 5004), "{0,0,0,0,-700,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
 }
 
 static void test_the_front_is_looked_at_every_second(void **state)
@@ -93,11 +96,39 @@ static void test_a_full_look_from_the_front_comes_back_to_what_was_late(void **s
         0, 6000); /* the front again: tasks that were committed late lie there, more than fit */
     bounds_saw(&b, 0, 0, 3000);
     bounds_end(&b, true, 6000);
-    assert_int_equal(b.from_us[0], 3000);
-    (void)start(0, 7000);
+    assert_string_equal(start(0, 6001), ONLY("-3000"));
     bounds_saw(&b, 0, 0, 4000);
-    bounds_end(&b, false, 7000); /* that was all */
-    assert_int_equal(b.from_us[0], 4000);
+    bounds_end(&b, true, 6002); /* still among them */
+    assert_string_equal(start(0, 6003), ONLY("-4000"));
+    bounds_saw(&b, 0, 0, 9000);
+    bounds_end(&b, true, 6004); /* back where it was */
+    assert_string_equal(start(0, 6005), ONLY("9000"));
+}
+
+/* Who is not in a backlog has claimed the newest there was, and others may yet commit before it. */
+static void test_only_a_full_look_shares(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_saw(&b, 0, 0, 9000);
+    bounds_end(&b, false, 5001);
+    assert_string_equal(start(0, 5002), ONLY("-9000"));
+    bounds_saw(&b, 0, 0, 9500);
+    bounds_end(&b, true, 5003);
+    assert_string_equal(start(0, 5004), ONLY("9500"));
+    bounds_end(&b, true, 5005); /* full of others */
+    assert_string_equal(start(0, 5006), ONLY("-9500"));
+}
+
+static void test_after_a_failure_it_looks_at_the_front(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_saw(&b, 0, 0, 9000);
+    bounds_end(&b, true, 5001);
+    (void)start(0, 5002);
+    bounds_fail(&b);
+    assert_string_equal(start(0, 5003), "{}");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -110,6 +141,8 @@ int main(void)
         TEST(test_the_front_is_looked_at_every_second),
         TEST(test_the_front_is_never_left_alone_for_long),
         TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),
+        TEST(test_only_a_full_look_shares),
+        TEST(test_after_a_failure_it_looks_at_the_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,11 @@
  * ended; and so that rows which were committed late, with an older run_at, are found as well,
  * one look begins at the very front: once a second, or less often where it takes long, so that
  * it takes no more than a twentieth of the time; but every ten seconds in any case, as one look
- * that was slow by chance must not keep a late commit waiting. */
+ * that was slow by chance must not keep a late commit waiting.
+ *
+ * In a backlog all workers share how far they have got (docs/decisions/0023), so that none walks
+ * over what the others claimed. A worker whose look from the front met more that was committed late
+ * than it could take goes on there by itself, until it is back where it was. */
 #ifndef TENON_WORKER_BOUNDS_H
 #define TENON_WORKER_BOUNDS_H
 
@@ -18,19 +22,27 @@ enum {
     BOUNDS_FRONT_REST_MAX_MS = 10000,
 };
 
+/* A queue and a priority; run_at in microseconds since 1970. */
+struct bound {
+    int64_t from_us;  /* 0 = the front */
+    int64_t seen_us;  /* the newest that the look in progress claimed, 0 = nothing */
+    int64_t alone_us; /* up to there it goes on by itself */
+    bool shared;      /* the next look may begin where any worker has got to */
+};
+
 struct bounds {
     size_t n_queues;
-    int64_t *from_us; /* [queue][priority]: run_at in microseconds since 1970; 0 = the front */
-    int64_t *seen_us; /* the newest run_at that the look in progress claimed, 0 = nothing */
-    bool front;       /* the look in progress begins at the front */
+    struct bound *all; /* [queue][priority] */
+    bool front;        /* the look in progress begins at the front */
     int64_t next_front_ms, started_ms;
 };
 
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
 void bounds_clear(struct bounds *b);
 
-/* A look starts: write the bounds as an array, the queues from number `turn` on, each with its
- * priorities 0 to 9; an empty array = from the front, which `front` asks for. */
+/* A look starts: write the bounds as look.sql takes them, the queues from number `turn` on, each
+ * with its priorities 0 to 9, negative where they are not shared; an empty array = from the front,
+ * which `front` asks for. */
 void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array);
 
 /* It claimed a task. */
@@ -38,5 +50,8 @@ void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at
 
 /* It has ended, and `full` says whether it claimed as many as it asked for. */
 void bounds_end(struct bounds *b, bool full, int64_t now_ms);
+
+/* It failed. What it told the others it had claimed may be free again: the next one finds it. */
+void bounds_fail(struct bounds *b);
 
 #endif

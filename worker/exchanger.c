@@ -442,6 +442,7 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
     }
     if (POINT_FAILS(exchange_planned, &f) ||
         !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
+        bounds_fail(&e->bounds);
         report_fault(e, &f);
         return;
     }

@@ -1,18 +1,25 @@
 -- The ordered claim: up to $4 ready tasks, highest priority first, then oldest run_at.
 --   $1 uuid    worker, must be alive     $3 text[]   kinds
 --   $2 text[]  queues, preferred first   $4 integer  how many
---   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9;
---                {} = from the front
+--   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9: from there
+--                or from where any worker has got to; negative = from there only; {} = from the front
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
 -- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
+-- What a transaction in progress has marked is passed over before its lock is tried, which costs several times as
+-- much; not from the front, as where several hold a row no transaction's number is found there.
+-- In a backlog each look begins where any worker's last one ended (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
-    SELECT p.priority::smallint AS priority, q.queue, q.place,
-           timestamptz 'epoch' + coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) * interval '1 microsecond' AS from_at
-    FROM generate_series(9, 0, -1) AS p (priority), unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
+    SELECT r.*, timestamptz 'epoch' + greatest(abs(from_us), tenon.shared_bound(line)) * interval '1 microsecond' AS from_at
+    FROM (SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
+                 CASE WHEN f.from_us > 0
+                      THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS line
+          FROM generate_series(9, 0, -1) AS p (priority)
+          CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
+          CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)) r
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
+      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = r.queue AND p.paused)
 ), ordered AS MATERIALIZED (
     SELECT r.*, CASE WHEN $6::boolean THEN (
                SELECT run_at
@@ -27,18 +34,24 @@ WITH ranges AS MATERIALIZED (
                LIMIT 1) END AS oldest_at
     FROM ranges r
     ORDER BY oldest_at, r.priority DESC, r.place
+), running AS MATERIALIZED (
+    SELECT ARRAY(SELECT x::xid FROM pg_snapshot_xip(s) AS x) AS xids, age(pg_snapshot_xmax(s)::xid) AS next_age
+    FROM pg_current_snapshot() AS s
 ), c AS MATERIALIZED (
-    SELECT t.ctid, t.bytes
+    SELECT t.ctid, t.bytes, t.run_at, r.line
     FROM ordered r
+    CROSS JOIN running
     CROSS JOIN LATERAL (
-        SELECT ctid, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
-                          ELSE octet_length(payload::text) END AS bytes
+        SELECT ctid, run_at, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
+                                  ELSE octet_length(payload::text) END AS bytes
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
           AND run_at >= coalesce(r.oldest_at, r.from_at)
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
+          AND (xmax = '0' OR cardinality($5::bigint[]) = 0
+               OR (age(xmax) > running.next_age AND xmax <> ALL (running.xids)))
           AND kind = ANY ($3::text[])
         ORDER BY run_at
         LIMIT $4::integer
@@ -47,13 +60,17 @@ WITH ranges AS MATERIALIZED (
     WHERE NOT $6::boolean OR r.oldest_at IS NOT NULL
     LIMIT $4::integer
 ), fits AS MATERIALIZED (
-    SELECT ctid
-    FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
+    SELECT ctid, run_at, line
+    FROM (SELECT c.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < 16777216
+), told AS MATERIALIZED (
+    SELECT count(tenon.share_bound(line, (date_part('epoch', newest_at) * 1000000)::bigint))
+    FROM (SELECT line, max(run_at) AS newest_at FROM fits WHERE line IS NOT NULL GROUP BY line) l
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
 FROM fits
+CROSS JOIN told
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,

@@ -1,0 +1,208 @@
+/* label: sql */
+/* look.sql from bounds: how workers share how far they have got, and what they pass over. */
+#include "tests/support/held.h"
+
+#include "worker/statements.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SEEN_BYTES = 64, COLUMN_PAYLOAD = 10 };
+
+/* From the oldest on, in the one priority that is used here. */
+static const char shared[] = "{0,0,0,0,1,0,0,0,0,0}", alone[] = "{0,0,0,0,-1,0,0,0,0,0}";
+
+/* What a look for `n` claims has to be, as payloads from the oldest to the newest. */
+static void look_as(PGconn *conn, const char *worker, const char *kinds, const char *n,
+                    const char *from, const char *want)
+{
+    const char *const params[] = {worker, "{default}", kinds, n, from, "false"};
+    PGresult *result = statement_run(conn, &sql_look, params, 6);
+    char seen[SEEN_BYTES] = "";
+    size_t len = 0;
+    for (int i = 0; i < PQntuples(result) && len < sizeof seen; i++) {
+        len += (size_t)snprintf(seen + len, sizeof seen - len, i > 0 ? " %s" : "%s",
+                                PQgetvalue(result, i, COLUMN_PAYLOAD));
+    }
+    PQclear(result);
+    assert_string_equal(seen, want);
+}
+
+static void look(struct fixture *fx, const char *worker, const char *n, const char *from,
+                 const char *want)
+{
+    look_as(fx->conn, worker, "{a}", n, from, want);
+}
+
+/* Nine tasks, 1 the oldest, a second from one to the next; and two workers. */
+static void make(struct fixture *fx, char one[UUID_BYTES], char two[UUID_BYTES])
+{
+    worker_make(fx, one);
+    worker_make(fx, two);
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_agg(to_jsonb(n)))"
+                 " FROM generate_series(1, 9) n");
+    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(secs => 20 - payload::int)");
+}
+
+/* As when its claim was rolled back, or it was committed after the look. */
+static void free_again(struct fixture *fx, int task)
+{
+    test_sql(fx, "UPDATE tenon.task SET start_time = NULL, worker_id = NULL WHERE payload = '%d'",
+             task);
+}
+
+static void test_it_begins_where_another_ended(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    look(fx, one, "3", shared, "1 2 3");
+    free_again(fx, 1);
+    look(fx, two, "2", shared, "4 5");
+    look(fx, one, "1", shared, "6");
+    look(fx, two, "2", alone, "1 7");
+}
+
+static void test_one_that_goes_alone_tells_nobody(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    look(fx, one, "3", alone, "1 2 3");
+    free_again(fx, 1);
+    look(fx, two, "1", shared, "1");
+    look(fx, two, "1", "{}", "4");
+    free_again(fx, 1);
+    look(fx, two, "1", shared, "1");
+}
+
+/* Before its commit: who looks meanwhile does not even meet what is about to be claimed. */
+static void test_it_is_seen_at_once(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "BEGIN");
+    look_as(conn, one, "{a}", "3", shared, "1 2 3");
+    sql_run(conn, "ROLLBACK");
+    look(fx, two, "2", shared, "3 4");
+    look(fx, two, "3", "{}", "1 2 5");
+    PQfinish(conn);
+}
+
+/* What one does not run, another may. */
+static void test_only_those_who_run_the_same_kinds_share(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    look(fx, one, "3", shared, "1 2 3");
+    free_again(fx, 1);
+    look_as(fx->conn, two, "{a,b}", "2", shared, "1 4");
+}
+
+/* Lines 5 and 21 lie in the same sequence. */
+static void test_a_line_takes_the_place_of_another(void **state)
+{
+    struct fixture *fx = *state;
+    static const char known[] = "SELECT tenon.shared_bound(5) IS NOT DISTINCT FROM %s"
+                                " AND tenon.shared_bound(21) IS NOT DISTINCT FROM %s"
+                                " AND tenon.shared_bound(-6) IS NULL";
+    assert_true(test_sql_bool(fx, known, "NULL", "NULL"));
+    test_sql(fx, "SELECT tenon.share_bound(5, 1795312594123456)");
+    assert_true(test_sql_bool(fx, known, "1795312594123456", "NULL"));
+    test_sql(fx, "SELECT tenon.share_bound(5, 1795312594123455)"); /* a race: it stays */
+    assert_true(test_sql_bool(fx, known, "1795312594123456", "NULL"));
+    test_sql(fx, "SELECT tenon.share_bound(21, 300)");
+    assert_true(test_sql_bool(fx, known, "NULL", "300"));
+    test_sql(fx, "SELECT tenon.share_bound(NULL, 400), tenon.share_bound(21, NULL)");
+    assert_true(test_sql_bool(fx, known, "NULL", "300"));
+}
+
+/* What is left of a look that took 16 MiB lies before the next one. */
+static void test_what_did_not_fit_is_not_passed(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    test_sql(fx, "UPDATE tenon.setting SET payload_bytes_max = 20000000");
+    int64_t large = test_sql_int(fx, "SELECT tenon.enqueue('a', to_jsonb(repeat('x', 17000000)))");
+    test_sql(fx, "UPDATE tenon.task SET run_at = now() - interval '1 hour' WHERE id = %lld",
+             (long long)large);
+    const char *const params[] = {one, "{default}", "{a}", "5", shared, "false"};
+    PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
+    assert_int_equal(PQntuples(result), 1);
+    PQclear(result);
+    look(fx, two, "3", shared, "1 2 3");
+}
+
+/* Tasks 1 and 2 are held by a transaction in progress. */
+static void test_what_is_held_is_passed_over(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "BEGIN; SELECT FROM tenon.task WHERE payload IN ('1', '2') FOR UPDATE");
+    look(fx, one, "1", alone, "3");
+    look(fx, one, "1", "{}", "4");
+    sql_run(conn, "ROLLBACK");
+    look(fx, one, "2", alone, "1 2");
+    PQfinish(conn);
+}
+
+/* Nor does it matter that another transaction writes all the time. */
+static void test_what_was_held_is_found(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const ways[] = {
+        "BEGIN; SELECT FROM tenon.task WHERE payload = '1' FOR UPDATE; COMMIT",
+        "BEGIN; SELECT FROM tenon.task WHERE payload = '2' FOR UPDATE; ROLLBACK",
+        "BEGIN; UPDATE tenon.task SET priority = 9 WHERE payload = '3'; ROLLBACK",
+        "BEGIN; SAVEPOINT s; DELETE FROM tenon.task WHERE payload = '4'; ROLLBACK TO s; COMMIT",
+        "UPDATE tenon.task SET priority = 4 WHERE payload = '5'",
+    };
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    PGconn *elder = sql_connect(fx->database_url);
+    sql_run(elder, "BEGIN; SELECT pg_current_xact_id()");
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        test_sql(fx, "%s", ways[i]);
+    }
+    look(fx, one, "6", alone, "1 2 3 4 5 6");
+    sql_run(elder, "COMMIT");
+    PQfinish(elder);
+}
+
+/* Then the row carries the number of a group of transactions. */
+static void test_what_several_held_is_found_from_the_front(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "BEGIN; SELECT FROM tenon.task WHERE payload = '1' FOR SHARE");
+    test_sql(fx, "BEGIN; SELECT FROM tenon.task WHERE payload = '1' FOR SHARE");
+    look_as(conn, one, "{a}", "1", "{}", "2");
+    sql_run(conn, "COMMIT");
+    test_sql(fx, "COMMIT");
+    look(fx, one, "1", "{}", "1");
+    PQfinish(conn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_it_begins_where_another_ended),
+        WITH_DATABASE(test_one_that_goes_alone_tells_nobody),
+        WITH_DATABASE(test_it_is_seen_at_once),
+        WITH_DATABASE(test_only_those_who_run_the_same_kinds_share),
+        WITH_DATABASE(test_a_line_takes_the_place_of_another),
+        WITH_DATABASE(test_what_did_not_fit_is_not_passed),
+        WITH_DATABASE(test_what_is_held_is_passed_over),
+        WITH_DATABASE(test_what_was_held_is_found),
+        WITH_DATABASE(test_what_several_held_is_found_from_the_front),
+    };
+    return RUN_GROUP(tests);
+}
