@@ -3,13 +3,14 @@ import contextlib
 import time
 
 
-def drain_once(b, n, workers=1, options=(), last_finish=None, handler=None):
-    """{metric: value} of the drain of all the `n` tasks there are, by workers that end when nothing is left.
-    `last_finish` tells when the last one was finished; without it the history does."""
+def drain_once(b, n, served=("default",), last_finish=None, handler=None):
+    """{metric: value} of the drain of all the `n` tasks there are, by a worker for each of `served`, which are the
+    queues it serves, with commas; they end when nothing is left. `last_finish` tells when the last one was
+    finished; without it the history does."""
     before, postgres_s = b.tenon.counts(), b.server_cpu_s()
     with contextlib.ExitStack() as stack:
-        programs = [stack.enter_context(b.tenon.worker("--until-empty", *options, handler=handler))
-                    for _ in range(workers)]
+        programs = [stack.enter_context(b.tenon.worker("--until-empty", "--queues", queues, handler=handler))
+                    for queues in served]
         worker_s = sum(program.wait(300) for program in programs)
         end = time.time()
     postgres_s = b.server_cpu_s() - postgres_s

@@ -221,18 +221,21 @@ def handlers(b):
 def scale(b):
     for workers in b.sizes.workers:
         b.tenon.prepare(b.sizes.scale)
-        report(b, "scale", f"{workers}-workers", drain_once(b, b.sizes.scale, workers))
+        report(b, "scale", f"{workers}-workers", drain_once(b, b.sizes.scale, ["default"] * workers))
     for n in b.sizes.queues:
-        scale_queues(b, [f"q{i}" for i in range(n)])
+        names = [f"q{i}" for i in range(n)]
+        scale_queues(b, f"{n}-queues", names, [",".join(names)])
+    apart = [f"q{i}" for i in range(b.sizes.workers[-1])]
+    scale_queues(b, f"{len(apart)}-workers-apart", apart, apart)
     for n in b.sizes.backlogs:
         scale_backlog(b, n)
 
 
-def scale_queues(b, names):
+def scale_queues(b, variant, names, served):
     b.servers.setup("--queues", ",".join(names))
     try:
         b.tenon.prepare(b.sizes.scale, names)
-        report(b, "scale", f"{len(names)}-queues", drain_once(b, b.sizes.scale, options=("--queues", ",".join(names))))
+        report(b, "scale", variant, drain_once(b, b.sizes.scale, served))
     finally:
         b.servers.delete_queues(names)
 

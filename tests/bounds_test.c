@@ -120,6 +120,46 @@ static void test_only_a_full_look_shares(void **state)
     assert_string_equal(start(0, 5006), ONLY("-9500"));
 }
 
+/* A new worker, say, in a backlog that was committed late: the others were further long ago. */
+static void test_who_finds_nothing_where_others_are_goes_on_alone(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_saw(&b, 0, 0, 3000);
+    bounds_end(&b, true, 5001);
+    assert_string_equal(start(0, 5002), ONLY("3000"));
+    assert_true(b.shared);
+    bounds_end(&b, false, 5003);
+    for (int64_t bound_us = 3100; bound_us < 9000; bound_us += 1000) {
+        (void)start(0, 5003);
+        assert_false(b.shared);
+        bounds_saw(&b, 0, 0, bound_us);
+        bounds_end(&b, true, 5003);
+    }
+    bounds_start(&b, 0, true, 5004, &array); /* nor does the front end that */
+    bounds_saw(&b, 0, 0, 9100);
+    bounds_end(&b, true, 5004);
+    assert_string_equal(start(0, 5005), ONLY("-9100"));
+    bounds_end(&b, false, 5006); /* now nothing is left */
+    (void)start(0, 5007);
+    bounds_saw(&b, 0, 0, 9200);
+    bounds_end(&b, true, 5008);
+    assert_string_equal(start(0, 5009), ONLY("9200"));
+}
+
+static void test_after_other_kinds_it_goes_on_alone(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_saw(&b, 0, 0, 3000);
+    bounds_end(&b, true, 5001);
+    bounds_part(&b);
+    assert_string_equal(start(0, 5002), ONLY("-3000"));
+    bounds_saw(&b, 0, 0, 4000);
+    bounds_end(&b, true, 5003);
+    assert_string_equal(start(0, 5004), ONLY("-4000"));
+}
+
 static void test_after_a_failure_it_looks_at_the_front(void **state)
 {
     (void)state;
@@ -129,6 +169,10 @@ static void test_after_a_failure_it_looks_at_the_front(void **state)
     (void)start(0, 5002);
     bounds_fail(&b);
     assert_string_equal(start(0, 5003), "{}");
+    bounds_end(&b, false, 5004);
+    (void)start(0, 5005); /* alone: it told nobody */
+    bounds_fail(&b);
+    assert_string_equal(start(0, 5006), ONLY("-9000"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -142,6 +186,8 @@ int main(void)
         TEST(test_the_front_is_never_left_alone_for_long),
         TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),
         TEST(test_only_a_full_look_shares),
+        TEST(test_who_finds_nothing_where_others_are_goes_on_alone),
+        TEST(test_after_other_kinds_it_goes_on_alone),
         TEST(test_after_a_failure_it_looks_at_the_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

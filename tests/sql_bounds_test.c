@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SEEN_BYTES = 64, COLUMN_PAYLOAD = 10 };
+enum { SEEN_BYTES = 64, SQL_BYTES = 8192, COLUMN_PAYLOAD = 10 };
 
-/* From the oldest on, in the one priority that is used here. */
-static const char shared[] = "{0,0,0,0,1,0,0,0,0,0}", alone[] = "{0,0,0,0,-1,0,0,0,0,0}";
+/* From the oldest on. */
+static const char shared[] = "{1,1,1,1,1,1,1,1,1,1}", alone[] = "{-1,-1,-1,-1,-1,-1,-1,-1,-1,-1}";
 
 /* What a look for `n` claims has to be, as payloads from the oldest to the newest. */
 static void look_as(PGconn *conn, const char *worker, const char *kinds, const char *n,
@@ -76,8 +76,7 @@ static void test_one_that_goes_alone_tells_nobody(void **state)
     look(fx, two, "1", shared, "1");
 }
 
-/* Before its commit: who looks meanwhile does not even meet what is about to be claimed. */
-static void test_it_is_seen_at_once(void **state)
+static void test_it_is_told_at_once(void **state)
 {
     struct fixture *fx = *state;
     char one[UUID_BYTES], two[UUID_BYTES];
@@ -85,10 +84,37 @@ static void test_it_is_seen_at_once(void **state)
     PGconn *conn = sql_connect(fx->database_url);
     sql_run(conn, "BEGIN");
     look_as(conn, one, "{a}", "3", shared, "1 2 3");
+    assert_true(test_sql_bool(fx, "SELECT count(last_value) = 1 FROM pg_sequences"
+                                  " WHERE schemaname = 'tenon' AND sequencename LIKE 'bound%%'"));
     sql_run(conn, "ROLLBACK");
     look(fx, two, "2", shared, "3 4");
-    look(fx, two, "3", "{}", "1 2 5");
+    look(fx, two, "3", "{}", "1 2 5"); /* nothing is lost */
     PQfinish(conn);
+}
+
+/* Others may commit tasks that became ready in the last second. */
+static void test_what_is_young_is_not_told(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    test_sql(fx, "UPDATE tenon.task SET run_at = now() WHERE payload = '3'");
+    look(fx, one, "9", shared, "1 2 4 5 6 7 8 9 3");
+    free_again(fx, 1);
+    look(fx, two, "1", shared, "1");
+}
+
+static void test_a_look_by_age_begins_there_too(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    look(fx, one, "3", shared, "1 2 3");
+    free_again(fx, 1);
+    const char *const params[] = {two, "{default}", "{a}", "1", shared, "true"};
+    PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
+    assert_string_equal(PQgetvalue(result, 0, COLUMN_PAYLOAD), "4");
+    PQclear(result);
 }
 
 /* What one does not run, another may. */
@@ -102,22 +128,24 @@ static void test_only_those_who_run_the_same_kinds_share(void **state)
     look_as(fx->conn, two, "{a,b}", "2", shared, "1 4");
 }
 
-/* Lines 5 and 21 lie in the same sequence. */
+/* Lines 5 and 21 lie in the same sequence; -11 as well, in whose number all bits are used. */
 static void test_a_line_takes_the_place_of_another(void **state)
 {
     struct fixture *fx = *state;
     static const char known[] = "SELECT tenon.shared_bound(5) IS NOT DISTINCT FROM %s"
                                 " AND tenon.shared_bound(21) IS NOT DISTINCT FROM %s"
-                                " AND tenon.shared_bound(-6) IS NULL";
-    assert_true(test_sql_bool(fx, known, "NULL", "NULL"));
-    test_sql(fx, "SELECT tenon.share_bound(5, 1795312594123456)");
-    assert_true(test_sql_bool(fx, known, "1795312594123456", "NULL"));
-    test_sql(fx, "SELECT tenon.share_bound(5, 1795312594123455)"); /* a race: it stays */
-    assert_true(test_sql_bool(fx, known, "1795312594123456", "NULL"));
-    test_sql(fx, "SELECT tenon.share_bound(21, 300)");
-    assert_true(test_sql_bool(fx, known, "NULL", "300"));
-    test_sql(fx, "SELECT tenon.share_bound(NULL, 400), tenon.share_bound(21, NULL)");
-    assert_true(test_sql_bool(fx, known, "NULL", "300"));
+                                " AND tenon.shared_bound(-11) IS NOT DISTINCT FROM %s";
+    assert_true(test_sql_bool(fx, known, "NULL", "NULL", "NULL"));
+    test_sql(fx, "SELECT tenon.tell_bound(5, 1763812594123456)");
+    assert_true(test_sql_bool(fx, known, "1763812594123000", "NULL", "NULL"));
+    test_sql(fx, "SELECT tenon.tell_bound(5, 1763812594122999)"); /* it never goes back */
+    assert_true(test_sql_bool(fx, known, "1763812594123000", "NULL", "NULL"));
+    test_sql(fx, "SELECT tenon.tell_bound(21, 3000)");
+    assert_true(test_sql_bool(fx, known, "NULL", "3000", "NULL"));
+    test_sql(fx, "SELECT tenon.tell_bound(NULL, 4000), tenon.tell_bound(21, NULL)");
+    assert_true(test_sql_bool(fx, known, "NULL", "3000", "NULL"));
+    test_sql(fx, "SELECT tenon.tell_bound(-11, 5000)");
+    assert_true(test_sql_bool(fx, known, "NULL", "NULL", "5000"));
 }
 
 /* What is left of a look that took 16 MiB lies before the next one. */
@@ -137,19 +165,55 @@ static void test_what_did_not_fit_is_not_passed(void **state)
     look(fx, two, "3", shared, "1 2 3");
 }
 
+/* Is what a transaction in progress holds taken out before its lock is tried? The rows come out the
+ * same, and what it costs does not. */
+static bool filtered(struct fixture *fx, const char *worker, const char *from)
+{
+    const char *const params[] = {worker, "{default}", "{a}", "1", from, "false"};
+    char explain[SQL_BYTES];
+    assert_in_range(snprintf(explain, sizeof explain, "EXPLAIN (ANALYZE, TIMING OFF) %s",
+                             sql_look.text),
+                    1, sizeof explain - 1);
+    PGresult *result = PQexecParams(fx->conn, explain, 6, NULL, params, NULL, NULL, 0);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    bool found = false;
+    for (int i = 0; i < PQntuples(result); i++) {
+        found = found || strstr(PQgetvalue(result, i, 0), "Rows Removed by Filter: 2");
+    }
+    PQclear(result);
+    return found;
+}
+
 /* Tasks 1 and 2 are held by a transaction in progress. */
 static void test_what_is_held_is_passed_over(void **state)
 {
     struct fixture *fx = *state;
     char one[UUID_BYTES], two[UUID_BYTES];
     make(fx, one, two);
+    test_sql(fx, "UPDATE tenon.task SET priority = 9"); /* all in the first range */
     PGconn *conn = sql_connect(fx->database_url);
     sql_run(conn, "BEGIN; SELECT FROM tenon.task WHERE payload IN ('1', '2') FOR UPDATE");
+    test_sql(fx, "BEGIN");
+    assert_true(filtered(fx, one, alone));
+    test_sql(fx, "ROLLBACK; BEGIN");
+    assert_false(filtered(fx, one, "{}"));
+    test_sql(fx, "ROLLBACK");
     look(fx, one, "1", alone, "3");
     look(fx, one, "1", "{}", "4");
     sql_run(conn, "ROLLBACK");
     look(fx, one, "2", alone, "1 2");
     PQfinish(conn);
+}
+
+/* As a task that is put back in the same exchange. */
+static void test_what_its_own_transaction_holds_is_claimed(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    test_sql(fx, "BEGIN; SELECT FROM tenon.task WHERE payload = '1' FOR UPDATE");
+    look(fx, one, "1", alone, "1");
+    test_sql(fx, "COMMIT");
 }
 
 /* Nor does it matter that another transaction writes all the time. */
@@ -161,7 +225,8 @@ static void test_what_was_held_is_found(void **state)
         "BEGIN; SELECT FROM tenon.task WHERE payload = '2' FOR UPDATE; ROLLBACK",
         "BEGIN; UPDATE tenon.task SET priority = 9 WHERE payload = '3'; ROLLBACK",
         "BEGIN; SAVEPOINT s; DELETE FROM tenon.task WHERE payload = '4'; ROLLBACK TO s; COMMIT",
-        "UPDATE tenon.task SET priority = 4 WHERE payload = '5'",
+        "BEGIN; SELECT FROM tenon.task WHERE payload = '5' FOR UPDATE;"
+        " UPDATE tenon.task SET priority = 4 WHERE payload = '5'; COMMIT",
     };
     char one[UUID_BYTES], two[UUID_BYTES];
     make(fx, one, two);
@@ -175,34 +240,20 @@ static void test_what_was_held_is_found(void **state)
     PQfinish(elder);
 }
 
-/* Then the row carries the number of a group of transactions. */
-static void test_what_several_held_is_found_from_the_front(void **state)
-{
-    struct fixture *fx = *state;
-    char one[UUID_BYTES], two[UUID_BYTES];
-    make(fx, one, two);
-    PGconn *conn = sql_connect(fx->database_url);
-    sql_run(conn, "BEGIN; SELECT FROM tenon.task WHERE payload = '1' FOR SHARE");
-    test_sql(fx, "BEGIN; SELECT FROM tenon.task WHERE payload = '1' FOR SHARE");
-    look_as(conn, one, "{a}", "1", "{}", "2");
-    sql_run(conn, "COMMIT");
-    test_sql(fx, "COMMIT");
-    look(fx, one, "1", "{}", "1");
-    PQfinish(conn);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_it_begins_where_another_ended),
         WITH_DATABASE(test_one_that_goes_alone_tells_nobody),
-        WITH_DATABASE(test_it_is_seen_at_once),
+        WITH_DATABASE(test_it_is_told_at_once),
+        WITH_DATABASE(test_what_is_young_is_not_told),
+        WITH_DATABASE(test_a_look_by_age_begins_there_too),
         WITH_DATABASE(test_only_those_who_run_the_same_kinds_share),
         WITH_DATABASE(test_a_line_takes_the_place_of_another),
         WITH_DATABASE(test_what_did_not_fit_is_not_passed),
         WITH_DATABASE(test_what_is_held_is_passed_over),
+        WITH_DATABASE(test_what_its_own_transaction_holds_is_claimed),
         WITH_DATABASE(test_what_was_held_is_found),
-        WITH_DATABASE(test_what_several_held_is_found_from_the_front),
     };
     return RUN_GROUP(tests);
 }

@@ -30,6 +30,7 @@ static const char plain[] = "SET search_path = pg_catalog";
 #define WORKER "00000000-0000-0000-0000-000000000001"
 #define START_US "1577836800000000"
 #define LOOK WORKER, "{default}", "{a}", "$n", "{}"
+#define LOOK_ON WORKER, "{default}", "{a}", "$n", "{-1,-1,-1,-1,-1,-1,-1,-1,-1,-1}"
 #define FENCE WORKER, "$ids", "$attempts", "$starts_us"
 
 static const struct statement finish_inside = {"test_finish",
@@ -52,6 +53,8 @@ static const struct planned {
     {&sql_claim, db_session_hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
     {&sql_look, db_session_hot, {LOOK, "false"}, false, false, TASKS},
     {&sql_look, db_session_hot, {LOOK, "true"}, false, false, TASKS},
+    {&sql_look, db_session_hot, {LOOK_ON, "false"}, false, false, TASKS},
+    {&sql_look, db_session_hot, {LOOK_ON, "true"}, false, false, TASKS},
     {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},

@@ -20,6 +20,7 @@ void bounds_clear(struct bounds *b)
 void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array)
 {
     b->front = front || now_ms >= b->next_front_ms;
+    b->shared = false;
     b->started_ms = now_ms;
     array_begin(array);
     for (size_t i = 0; i < b->n_queues; i++) {
@@ -29,6 +30,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, s
             one->seen_us = 0;
             if (!b->front) {
                 array_put_int(array, one->shared ? one->from_us : -one->from_us);
+                b->shared = b->shared || one->shared;
             }
         }
     }
@@ -50,21 +52,26 @@ static int64_t front_rest_ms(int64_t took_ms)
     return rest_ms > BOUNDS_FRONT_EVERY_MS ? rest_ms : BOUNDS_FRONT_EVERY_MS;
 }
 
+/* A look has ended. A full one from the front may have left tasks behind that lie before the bound;
+ * and one that was not full has found all there was only if it skipped nothing. */
+static void bound_end(struct bound *one, bool front, bool shared, bool full)
+{
+    bool late = front && full && one->seen_us > 0 && one->seen_us < one->from_us;
+    if (!full) {
+        one->alone_us = shared ? INT64_MAX : 0;
+    } else if (late && one->from_us > one->alone_us) {
+        one->alone_us = one->from_us;
+    }
+    if (late || one->seen_us > one->from_us) {
+        one->from_us = one->seen_us;
+    }
+    one->shared = full && one->seen_us > 0 && one->from_us >= one->alone_us;
+}
+
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
     for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
-        struct bound *one = &b->all[i];
-        /* a full look from the front may have left tasks behind that lie before the bound */
-        bool late = b->front && full && one->seen_us > 0 && one->seen_us < one->from_us;
-        if (late && one->from_us > one->alone_us) {
-            one->alone_us = one->from_us;
-        }
-        if (late || one->seen_us > one->from_us) {
-            one->from_us = one->seen_us;
-        }
-        /* without a backlog the newest task that was claimed is so young that others yet to commit
-         * lie before it */
-        one->shared = full && one->seen_us > 0 && one->from_us >= one->alone_us;
+        bound_end(&b->all[i], b->front, b->shared, full);
     }
     if (b->front) {
         b->next_front_ms = now_ms + front_rest_ms(now_ms - b->started_ms);
@@ -73,5 +80,15 @@ void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 
 void bounds_fail(struct bounds *b)
 {
-    b->next_front_ms = 0;
+    if (b->shared) {
+        b->next_front_ms = 0;
+    }
+}
+
+void bounds_part(struct bounds *b)
+{
+    for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
+        b->all[i].alone_us = INT64_MAX;
+        b->all[i].shared = false;
+    }
 }

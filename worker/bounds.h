@@ -7,9 +7,9 @@
  * it takes no more than a twentieth of the time; but every ten seconds in any case, as one look
  * that was slow by chance must not keep a late commit waiting.
  *
- * In a backlog all workers share how far they have got (docs/decisions/0023), so that none walks
- * over what the others claimed. A worker whose look from the front met more that was committed late
- * than it could take goes on there by itself, until it is back where it was. */
+ * In a backlog the workers share how far they have got (docs/decisions/0023), so that none walks
+ * over what the others claimed. A worker that meets what others have passed, because it was
+ * committed late, goes on there alone. */
 #ifndef TENON_WORKER_BOUNDS_H
 #define TENON_WORKER_BOUNDS_H
 
@@ -26,7 +26,7 @@ enum {
 struct bound {
     int64_t from_us;  /* 0 = the front */
     int64_t seen_us;  /* the newest that the look in progress claimed, 0 = nothing */
-    int64_t alone_us; /* up to there it goes on by itself */
+    int64_t alone_us; /* up to there it goes on alone; INT64_MAX = until nothing is left */
     bool shared;      /* the next look may begin where any worker has got to */
 };
 
@@ -34,6 +34,7 @@ struct bounds {
     size_t n_queues;
     struct bound *all; /* [queue][priority] */
     bool front;        /* the look in progress begins at the front */
+    bool shared;       /* or, somewhere at least, where any worker has got to */
     int64_t next_front_ms, started_ms;
 };
 
@@ -53,5 +54,8 @@ void bounds_end(struct bounds *b, bool full, int64_t now_ms);
 
 /* It failed. What it told the others it had claimed may be free again: the next one finds it. */
 void bounds_fail(struct bounds *b);
+
+/* Other kinds are looked for from now on: what was claimed before tells nothing of them. */
+void bounds_part(struct bounds *b);
 
 #endif

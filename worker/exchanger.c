@@ -26,7 +26,8 @@ struct exchanger {
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
 
-    bool forgets_history; /* done tasks are not kept */
+    bool forgets_history;     /* done tasks are not kept */
+    bool rests[HANDLERS_MAX]; /* as in the exchange before */
     struct bounds bounds;
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
@@ -177,7 +178,12 @@ static void add_claims(struct run *r, const char *worker)
         buf_empty(n);
         buf_put_int(n, x->n_look);
         struct buf *from = new_array(r);
+        if (memcmp(r->e->rests, x->rests, sizeof x->rests) != 0) {
+            memcpy(r->e->rests, x->rests, sizeof x->rests);
+            bounds_part(&r->e->bounds);
+        }
         bounds_start(&r->e->bounds, x->turn, x->front, now_ms(), from);
+        x->shared = r->e->bounds.shared;
         const char *params[] = {
             worker, queues, kinds, buf_text(n), end_array(r, from), x->oldest ? "true" : "false"};
         r->look = add_call(r, &sql_look, 6, params);
@@ -442,7 +448,9 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
     }
     if (POINT_FAILS(exchange_planned, &f) ||
         !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
-        bounds_fail(&e->bounds);
+        if (r.look >= 0) {
+            bounds_fail(&e->bounds);
+        }
         report_fault(e, &f);
         return;
     }

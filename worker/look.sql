@@ -2,14 +2,14 @@
 --   $1 uuid    worker, must be alive     $3 text[]   kinds
 --   $2 text[]  queues, preferred first   $4 integer  how many
 --   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9: from there
---                or from where any worker has got to; negative = from there only; {} = from the front
+--                or where any worker has got to; negative = from there only, 0 = from the first, {} = all from the front
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
 -- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
--- What a transaction in progress has marked is passed over before its lock is tried, which costs several times as
--- much; not from the front, as where several hold a row no transaction's number is found there.
--- In a backlog each look begins where any worker's last one ended (docs/decisions/0023).
+-- What another transaction in progress has marked is passed over before its lock is tried, which costs several times
+-- as much; not from the front, because where several hold a row the mark is no transaction's number.
+-- Where the look ends is told to the others, unless younger tasks may be committed after it (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
     SELECT r.*, timestamptz 'epoch' + greatest(abs(from_us), tenon.shared_bound(line)) * interval '1 microsecond' AS from_at
     FROM (SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
@@ -35,7 +35,8 @@ WITH ranges AS MATERIALIZED (
     FROM ranges r
     ORDER BY oldest_at, r.priority DESC, r.place
 ), running AS MATERIALIZED (
-    SELECT ARRAY(SELECT x::xid FROM pg_snapshot_xip(s) AS x) AS xids, age(pg_snapshot_xmax(s)::xid) AS next_age
+    SELECT ARRAY(SELECT x::xid FROM pg_snapshot_xip(s) AS x) AS others, age(pg_snapshot_xmax(s)::xid) AS next_age,
+           pg_current_xact_id_if_assigned()::xid AS own
     FROM pg_current_snapshot() AS s
 ), c AS MATERIALIZED (
     SELECT t.ctid, t.bytes, t.run_at, r.line
@@ -50,8 +51,8 @@ WITH ranges AS MATERIALIZED (
           AND run_at >= coalesce(r.oldest_at, r.from_at)
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
-          AND (xmax = '0' OR cardinality($5::bigint[]) = 0
-               OR (age(xmax) > running.next_age AND xmax <> ALL (running.xids)))
+          AND (xmax = '0' OR xmax = running.own OR cardinality($5::bigint[]) = 0
+               OR (age(xmax) > running.next_age AND xmax <> ALL (running.others)))
           AND kind = ANY ($3::text[])
         ORDER BY run_at
         LIMIT $4::integer
@@ -64,8 +65,9 @@ WITH ranges AS MATERIALIZED (
     FROM (SELECT c.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < 16777216
 ), told AS MATERIALIZED (
-    SELECT count(tenon.share_bound(line, (date_part('epoch', newest_at) * 1000000)::bigint))
+    SELECT count(tenon.tell_bound(line, (date_part('epoch', newest_at) * 1000000)::bigint))
     FROM (SELECT line, max(run_at) AS newest_at FROM fits WHERE line IS NOT NULL GROUP BY line) l
+    WHERE newest_at < statement_timestamp() - interval '1 second'
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1

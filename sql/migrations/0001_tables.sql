@@ -81,34 +81,35 @@ CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at);
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key IS NOT NULL;
 
--- How far the workers have got in a backlog, for all of them to see: per line, which is a hash of a queue, a priority
--- and the kinds that are looked for, the run_at up to which one of them has just claimed all there was. It lies in
--- one of 16 sequences: what is put into one is seen at once, and leaves no versions that a held snapshot would keep.
--- A hint: lines take each other's place, and what is committed late lies before it (docs/decisions/0023). The value is
--- run_at in microseconds since 1970, times 1024, plus ten bits of the line.
+-- How far the workers have got in a backlog, for all of them to see: for each line, which is a hash of a queue, a
+-- priority and the kinds that are looked for, the run_at up to which one of them has just claimed what it could. It
+-- lies in one of 16 sequences, as what is put into one is seen at once, and leaves no versions for a held snapshot to
+-- keep. Only a hint: lines take each other's place, and tasks that are committed late lie before it
+-- (docs/decisions/0023). A value is run_at in milliseconds since 1970, then 21 bits of the line.
+-- Only look.sql calls the two functions; so they need no search_path of their own.
 DO $$ BEGIN
     FOR i IN 0..15 LOOP
         EXECUTE format('CREATE SEQUENCE tenon.bound_%s', i);
     END LOOP;
 END $$;
 
--- In microseconds since 1970; NULL = none is known.
+-- In microseconds since 1970, rounded down to a millisecond; NULL = not known.
 CREATE FUNCTION tenon.shared_bound(line bigint) RETURNS bigint
 LANGUAGE plpgsql STRICT AS $$
 DECLARE
     value bigint := pg_sequence_last_value(('tenon.bound_' || (line & 15))::regclass);
 BEGIN
-    RETURN CASE WHEN (value & 1023) = (line >> 4 & 1023) THEN value >> 10 END;
+    RETURN CASE WHEN (value & 2097151) = (line >> 4 & 2097151) THEN (value >> 21) * 1000 END;
 END $$;
 
-CREATE FUNCTION tenon.share_bound(line bigint, us bigint) RETURNS void
+CREATE FUNCTION tenon.tell_bound(line bigint, us bigint) RETURNS void
 LANGUAGE plpgsql STRICT AS $$
 BEGIN
-    IF us > coalesce(tenon.shared_bound(line), 0) THEN
-        PERFORM setval(('tenon.bound_' || (line & 15))::regclass, us << 10 | (line >> 4 & 1023));
+    IF us >= coalesce(tenon.shared_bound(line), 0) + 1000 THEN
+        PERFORM setval(('tenon.bound_' || (line & 15))::regclass, us / 1000 << 21 | (line >> 4 & 2097151));
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.share_bound FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound FROM PUBLIC;
 
 -- What ended well or was cancelled; append-only, one partition a day.
 CREATE TABLE tenon.finished (
