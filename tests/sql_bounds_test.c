@@ -195,6 +195,8 @@ static void test_what_is_held_is_passed_over(void **state)
     sql_run(conn, "BEGIN; SELECT FROM tenon.task WHERE payload IN ('1', '2') FOR UPDATE");
     test_sql(fx, "BEGIN");
     assert_true(filtered(fx, one, alone));
+    test_sql(fx, "ROLLBACK; SELECT pg_current_xact_id(); BEGIN"); /* now a younger one is over */
+    assert_true(filtered(fx, one, alone));
     test_sql(fx, "ROLLBACK; BEGIN");
     assert_false(filtered(fx, one, "{}"));
     test_sql(fx, "ROLLBACK");
