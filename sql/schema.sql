@@ -371,21 +371,21 @@ CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN make_interval(secs => ((power((failures)::double precision, (4)::double precision) + (15)::double precision) + ((random() * (10)::double precision) * (failures)::double precision)));
 
-CREATE FUNCTION tenon.shared_bound(line bigint) RETURNS bigint
+CREATE FUNCTION tenon.shared_bound(track bigint) RETURNS bigint
     LANGUAGE plpgsql STRICT
     AS $$
 DECLARE
-    value bigint := pg_sequence_last_value(('tenon.bound_' || (line & 15))::regclass);
+    value bigint := pg_sequence_last_value(('tenon.bound_' || (track & 15))::regclass);
 BEGIN
-    RETURN CASE WHEN (value & 2097151) = (line >> 4 & 2097151) THEN (value >> 21) * 1000 END;
+    RETURN CASE WHEN (value & 2097151) = (track >> 4 & 2097151) THEN (value >> 21) * 1000 END;
 END $$;
 
-CREATE FUNCTION tenon.tell_bound(line bigint, us bigint) RETURNS void
+CREATE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void
     LANGUAGE plpgsql STRICT
     AS $$
 BEGIN
-    IF us >= coalesce(tenon.shared_bound(line), 0) + 1000 THEN
-        PERFORM setval(('tenon.bound_' || (line & 15))::regclass, us / 1000 << 21 | (line >> 4 & 2097151));
+    IF us >= coalesce(tenon.shared_bound(track), 0) + 1000 THEN
+        PERFORM setval(('tenon.bound_' || (track & 15))::regclass, us / 1000 << 21 | (track >> 4 & 2097151));
     END IF;
 END $$;
 
@@ -815,7 +815,7 @@ REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FRO
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.shared_bound(line bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.shared_bound(track bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.tell_bound(line bigint, us bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.tell_bound(track bigint, us bigint) FROM PUBLIC;
 

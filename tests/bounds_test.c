@@ -40,11 +40,11 @@ static void test_after_the_front_it_goes_on_where_it_ended(void **state)
 {
     (void)state;
     assert_string_equal(start(0, 5000), "{}");
-    bounds_saw(&b, 1, 4, 700);
-    bounds_saw(&b, 1, 4, 600);
+    bounds_saw(&b, 1, 4, 700, 0);
+    bounds_saw(&b, 1, 4, 600, 0);
     bounds_end(&b, true, 5001);
     assert_string_equal(start(0, 5002), "{0,0,0,0,0,0,0,0,0,0,0,0,0,0,700,0,0,0,0,0}");
-    bounds_saw(&b, 1, 4, 900);
+    bounds_saw(&b, 1, 4, 900, 0);
     bounds_end(&b, true, 5003);
     assert_string_equal(start(1, 5004), "{0,0,0,0,900,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
 }
@@ -53,7 +53,7 @@ static void test_the_front_is_looked_at_on_demand(void **state)
 {
     (void)state;
     (void)start(0, 5000);
-    bounds_saw(&b, 0, 4, 700);
+    bounds_saw(&b, 0, 4, 700, 0);
     bounds_end(&b, true, 5001);
     bounds_start(&b, 0, true, 5002, &array);
     assert_string_equal(array_end(&array), "{}");
@@ -90,17 +90,17 @@ static void test_a_full_look_from_the_front_comes_back_to_what_was_late(void **s
 {
     (void)state;
     (void)start(0, 5000);
-    bounds_saw(&b, 0, 0, 9000);
+    bounds_saw(&b, 0, 0, 9000, 0);
     bounds_end(&b, true, 5000);
     (void)start(
         0, 6000); /* the front again: tasks that were committed late lie there, more than fit */
-    bounds_saw(&b, 0, 0, 3000);
+    bounds_saw(&b, 0, 0, 3000, 8800);
     bounds_end(&b, true, 6000);
     assert_string_equal(start(0, 6001), ONLY("-3000"));
-    bounds_saw(&b, 0, 0, 4000);
+    bounds_saw(&b, 0, 0, 4000, 8900);
     bounds_end(&b, true, 6002); /* still among them */
     assert_string_equal(start(0, 6003), ONLY("-4000"));
-    bounds_saw(&b, 0, 0, 9000);
+    bounds_saw(&b, 0, 0, 9000, 8900);
     bounds_end(&b, true, 6004); /* back where it was */
     assert_string_equal(start(0, 6005), ONLY("9000"));
 }
@@ -110,61 +110,55 @@ static void test_only_a_full_look_shares(void **state)
 {
     (void)state;
     (void)start(0, 5000);
-    bounds_saw(&b, 0, 0, 9000);
+    bounds_saw(&b, 0, 0, 9000, 0);
     bounds_end(&b, false, 5001);
     assert_string_equal(start(0, 5002), ONLY("-9000"));
-    bounds_saw(&b, 0, 0, 9500);
+    bounds_saw(&b, 0, 0, 9500, 0);
     bounds_end(&b, true, 5003);
     assert_string_equal(start(0, 5004), ONLY("9500"));
     bounds_end(&b, true, 5005); /* full of others */
     assert_string_equal(start(0, 5006), ONLY("-9500"));
 }
 
-/* A new worker, say, in a backlog that was committed late: the others were further long ago. */
-static void test_who_finds_nothing_where_others_are_goes_on_alone(void **state)
+/* A new worker, say, in a backlog that was committed late, or after others gave theirs back. */
+static void test_who_is_behind_the_others_goes_on_alone(void **state)
 {
     (void)state;
     (void)start(0, 5000);
-    bounds_saw(&b, 0, 0, 3000);
+    bounds_saw(&b, 0, 0, 3000, 8000);
     bounds_end(&b, true, 5001);
-    assert_string_equal(start(0, 5002), ONLY("3000"));
-    assert_true(b.shared);
-    bounds_end(&b, false, 5003);
-    for (int64_t bound_us = 3100; bound_us < 9000; bound_us += 1000) {
-        (void)start(0, 5003);
-        assert_false(b.shared);
-        bounds_saw(&b, 0, 0, bound_us);
-        bounds_end(&b, true, 5003);
-    }
-    bounds_start(&b, 0, true, 5004, &array); /* nor does the front end that */
-    bounds_saw(&b, 0, 0, 9100);
-    bounds_end(&b, true, 5004);
-    assert_string_equal(start(0, 5005), ONLY("-9100"));
-    bounds_end(&b, false, 5006); /* now nothing is left */
-    (void)start(0, 5007);
-    bounds_saw(&b, 0, 0, 9200);
-    bounds_end(&b, true, 5008);
-    assert_string_equal(start(0, 5009), ONLY("9200"));
+    assert_string_equal(start(0, 5002), ONLY("-3000"));
+    bounds_saw(&b, 0, 0, 7999, 0); /* another queue has taken the place of what was told */
+    bounds_end(&b, true, 5003);
+    assert_string_equal(start(0, 5004), ONLY("-7999"));
+    bounds_saw(&b, 0, 0, 8001, 8001);
+    bounds_end(&b, true, 5005);
+    assert_string_equal(start(0, 5006), ONLY("8001"));
 }
 
 static void test_after_other_kinds_it_goes_on_alone(void **state)
 {
     (void)state;
     (void)start(0, 5000);
-    bounds_saw(&b, 0, 0, 3000);
+    bounds_saw(&b, 0, 0, 3000, 0);
     bounds_end(&b, true, 5001);
-    bounds_part(&b);
+    bounds_other_kinds(&b);
     assert_string_equal(start(0, 5002), ONLY("-3000"));
-    bounds_saw(&b, 0, 0, 4000);
+    bounds_saw(&b, 0, 0, 4000, 0);
     bounds_end(&b, true, 5003);
     assert_string_equal(start(0, 5004), ONLY("-4000"));
+    bounds_end(&b, true, 5005);
+    assert_string_equal(start(0, 6001), "{}");
+    bounds_saw(&b, 0, 0, 5000, 0);
+    bounds_end(&b, true, 6002);
+    assert_string_equal(start(0, 6003), ONLY("5000"));
 }
 
 static void test_after_a_failure_it_looks_at_the_front(void **state)
 {
     (void)state;
     (void)start(0, 5000);
-    bounds_saw(&b, 0, 0, 9000);
+    bounds_saw(&b, 0, 0, 9000, 0);
     bounds_end(&b, true, 5001);
     (void)start(0, 5002);
     bounds_fail(&b);
@@ -186,7 +180,7 @@ int main(void)
         TEST(test_the_front_is_never_left_alone_for_long),
         TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),
         TEST(test_only_a_full_look_shares),
-        TEST(test_who_finds_nothing_where_others_are_goes_on_alone),
+        TEST(test_who_is_behind_the_others_goes_on_alone),
         TEST(test_after_other_kinds_it_goes_on_alone),
         TEST(test_after_a_failure_it_looks_at_the_front),
     };

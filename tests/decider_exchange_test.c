@@ -41,26 +41,6 @@ static void test_idle_looks_once_a_second(void **state)
     decider_free(d);
 }
 
-/* What others have passed over may still be there, and that is looked for at once. */
-static void test_a_shared_look_that_found_nothing_is_followed_by_another(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(2, 1, exec_mode);
-    present(d, 0);
-    (void)decide(d, 0);
-    assert_true(d->exchange.n_look > 0);
-    d->exchange.shared = true; /* as its thread says */
-    commit(d, 5, NULL, 0);
-    (void)decide(d, 5);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
-    assert_true(d->exchange.n_look > 0);
-    assert_false(d->exchange.shared);
-    commit(d, 6, NULL, 0);
-    (void)decide(d, 6);
-    assert_null(action_find(d, ACTION_EXCHANGE));
-    decider_free(d);
-}
-
 /* Every eighth look goes by age, so that nothing starves. */
 static void test_some_looks_go_by_age(void **state)
 {
@@ -573,7 +553,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_claims_nothing_before_it_is_present),
         cmocka_unit_test(test_idle_looks_once_a_second),
-        cmocka_unit_test(test_a_shared_look_that_found_nothing_is_followed_by_another),
         cmocka_unit_test(test_some_looks_go_by_age),
         cmocka_unit_test(test_one_exchange_at_a_time_and_more_gathers),
         cmocka_unit_test(test_done_is_finished_in_the_next_exchange),

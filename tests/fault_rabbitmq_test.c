@@ -142,6 +142,7 @@ static void away(const char *fault, const char *verb, int64_t ms)
     struct broker *b = broker_open(all.fx->amqp_url);
     broker_spy(b, "spy", "default");
     broker_close(b);
+    broker_ctl("eval 'mnesia:sync_log().'"); /* or a kill -9 takes the spy's binding with it */
     size_t ups = fleet_lines(&all, "event=broker_up");
     load_await_running(all.fx, 2);
     server_do(verb);

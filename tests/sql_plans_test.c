@@ -30,7 +30,7 @@ static const char plain[] = "SET search_path = pg_catalog";
 #define WORKER "00000000-0000-0000-0000-000000000001"
 #define START_US "1577836800000000"
 #define LOOK WORKER, "{default}", "{a}", "$n", "{}"
-#define LOOK_ON WORKER, "{default}", "{a}", "$n", "{-1,-1,-1,-1,-1,-1,-1,-1,-1,-1}"
+#define LOOK_ON WORKER, "{default}", "{a}", "$n", "{1,1,1,1,1,-1,-1,-1,-1,-1}"
 #define FENCE WORKER, "$ids", "$attempts", "$starts_us"
 
 static const struct statement finish_inside = {"test_finish",

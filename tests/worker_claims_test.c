@@ -48,6 +48,24 @@ static void test_without_a_broker_all_tasks_run(void **state)
     assert_each_ran_once(fx, 500);
 }
 
+/* As others would see it that come to help. */
+static void test_in_a_backlog_it_tells_how_far_it_got(void **state)
+{
+    struct fixture *fx = *state;
+    char h[256];
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[20000]))");
+    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - make_interval(mins => 30, secs => id)");
+    struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "2", "--handler",
+                              handler(h, "a=pool:exec %s 8", "pool"));
+    await_done(fx, 20000);
+    assert_true(test_sql_bool(fx,
+                              "SELECT tenon.shared_bound(hashtextextended(concat_ws(' ', 'default',"
+                              " 4, '{a}'::text[]), 0)) BETWEEN extract(epoch FROM min(run_at)) *"
+                              " 1000000 AND extract(epoch FROM max(run_at)) * 1000000"
+                              " FROM tenon.finished"));
+    end_well(p);
+}
+
 /* The message may come first; the task starts when its transaction commits, whenever that is. */
 static void message_before_commit(struct fixture *fx, const char *held_for)
 {
@@ -331,6 +349,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_a_message_starts_a_task_and_is_acked),
         WITH_SERVERS(test_without_a_broker_all_tasks_run),
+        WITH_SERVERS(test_in_a_backlog_it_tells_how_far_it_got),
         WITH_SERVERS(test_a_message_may_overtake_its_commit),
         WITH_SERVERS(test_what_is_rolled_back_never_runs),
         WITH_SERVERS(test_stale_doubled_and_hostile_messages_change_nothing),

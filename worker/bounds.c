@@ -27,19 +27,22 @@ void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, s
         size_t queue = (i + turn) % b->n_queues;
         for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
             struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + priority];
-            one->seen_us = 0;
+            one->seen_us = one->others_us = 0;
             if (!b->front) {
-                array_put_int(array, one->shared ? one->from_us : -one->from_us);
-                b->shared = b->shared || one->shared;
+                bool shared = one->shared && !b->other_kinds;
+                array_put_int(array, shared ? one->from_us : -one->from_us);
+                b->shared = b->shared || shared;
             }
         }
     }
 }
 
-void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us)
+void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us,
+                int64_t others_us)
 {
     struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + (size_t)priority];
     one->seen_us = run_at_us > one->seen_us ? run_at_us : one->seen_us;
+    one->others_us = others_us;
 }
 
 /* After a look from the front that took so long, for how long none follows. */
@@ -52,18 +55,15 @@ static int64_t front_rest_ms(int64_t took_ms)
     return rest_ms > BOUNDS_FRONT_EVERY_MS ? rest_ms : BOUNDS_FRONT_EVERY_MS;
 }
 
-/* A look has ended. A full one from the front may have left tasks behind that lie before the bound;
- * and one that was not full has found all there was only if it skipped nothing. */
-static void bound_end(struct bound *one, bool front, bool shared, bool full)
+static void bound_end(struct bound *one, bool front, bool full)
 {
-    bool late = front && full && one->seen_us > 0 && one->seen_us < one->from_us;
-    if (!full) {
-        one->alone_us = shared ? INT64_MAX : 0;
-    } else if (late && one->from_us > one->alone_us) {
-        one->alone_us = one->from_us;
-    }
-    if (late || one->seen_us > one->from_us) {
+    /* a full look from the front may have left tasks behind that lie before the bound */
+    bool lower = front && full && one->seen_us > 0;
+    if (lower || one->seen_us > one->from_us) {
         one->from_us = one->seen_us;
+    }
+    if (one->seen_us > 0 && one->seen_us < one->others_us) {
+        one->alone_us = one->others_us;
     }
     one->shared = full && one->seen_us > 0 && one->from_us >= one->alone_us;
 }
@@ -71,9 +71,10 @@ static void bound_end(struct bound *one, bool front, bool shared, bool full)
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
     for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
-        bound_end(&b->all[i], b->front, b->shared, full);
+        bound_end(&b->all[i], b->front, full);
     }
     if (b->front) {
+        b->other_kinds = false;
         b->next_front_ms = now_ms + front_rest_ms(now_ms - b->started_ms);
     }
 }
@@ -85,10 +86,7 @@ void bounds_fail(struct bounds *b)
     }
 }
 
-void bounds_part(struct bounds *b)
+void bounds_other_kinds(struct bounds *b)
 {
-    for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
-        b->all[i].alone_us = INT64_MAX;
-        b->all[i].shared = false;
-    }
+    b->other_kinds = true;
 }

@@ -8,8 +8,8 @@
  * that was slow by chance must not keep a late commit waiting.
  *
  * In a backlog the workers share how far they have got (docs/decisions/0023), so that none walks
- * over what the others claimed. A worker that meets what others have passed, because it was
- * committed late, goes on there alone. */
+ * over what the others claimed. A worker that finds tasks before what others have passed, because
+ * they were committed late, goes on alone until it is there as well. */
 #ifndef TENON_WORKER_BOUNDS_H
 #define TENON_WORKER_BOUNDS_H
 
@@ -24,10 +24,11 @@ enum {
 
 /* A queue and a priority; run_at in microseconds since 1970. */
 struct bound {
-    int64_t from_us;  /* 0 = the front */
-    int64_t seen_us;  /* the newest that the look in progress claimed, 0 = nothing */
-    int64_t alone_us; /* up to there it goes on alone; INT64_MAX = until nothing is left */
-    bool shared;      /* the next look may begin where any worker has got to */
+    int64_t from_us;   /* 0 = the front */
+    int64_t seen_us;   /* the newest that the look in progress claimed, 0 = nothing */
+    int64_t others_us; /* where any worker had got to when it began, 0 = not known */
+    int64_t alone_us;  /* up to there it goes on alone */
+    bool shared;       /* the next look may begin where any worker has got to */
 };
 
 struct bounds {
@@ -35,6 +36,7 @@ struct bounds {
     struct bound *all; /* [queue][priority] */
     bool front;        /* the look in progress begins at the front */
     bool shared;       /* or, somewhere at least, where any worker has got to */
+    bool other_kinds;  /* since the last look from the front */
     int64_t next_front_ms, started_ms;
 };
 
@@ -46,16 +48,18 @@ void bounds_clear(struct bounds *b);
  * which `front` asks for. */
 void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array);
 
-/* It claimed a task. */
-void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us);
+/* It claimed a task of these; the two last columns of look.sql. */
+void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us,
+                int64_t others_us);
 
-/* It has ended, and `full` says whether it claimed as many as it asked for. */
+/* It has ended, and `full` says whether it claimed as much as it may. */
 void bounds_end(struct bounds *b, bool full, int64_t now_ms);
 
 /* It failed. What it told the others it had claimed may be free again: the next one finds it. */
 void bounds_fail(struct bounds *b);
 
-/* Other kinds are looked for from now on: what was claimed before tells nothing of them. */
-void bounds_part(struct bounds *b);
+/* Other kinds are looked for from now on: the bounds say nothing to those who always look for them,
+ * until a look from the front. */
+void bounds_other_kinds(struct bounds *b);
 
 #endif

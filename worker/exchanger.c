@@ -27,7 +27,7 @@ struct exchanger {
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
 
     bool forgets_history;     /* done tasks are not kept */
-    bool rests[HANDLERS_MAX]; /* as in the exchange before */
+    bool rests[HANDLERS_MAX]; /* as in the last look */
     struct bounds bounds;
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
@@ -180,10 +180,9 @@ static void add_claims(struct run *r, const char *worker)
         struct buf *from = new_array(r);
         if (memcmp(r->e->rests, x->rests, sizeof x->rests) != 0) {
             memcpy(r->e->rests, x->rests, sizeof x->rests);
-            bounds_part(&r->e->bounds);
+            bounds_other_kinds(&r->e->bounds);
         }
         bounds_start(&r->e->bounds, x->turn, x->front, now_ms(), from);
-        x->shared = r->e->bounds.shared;
         const char *params[] = {
             worker, queues, kinds, buf_text(n), end_array(r, from), x->oldest ? "true" : "false"};
         r->look = add_call(r, &sql_look, 6, params);
@@ -332,14 +331,17 @@ static size_t queue_number(const struct exchanger_settings *s, const char *queue
 static void read_bounds(struct run *r, const struct rows *rows)
 {
     struct exchanger *e = r->e;
-    size_t at = 0;
+    size_t at = 0, bytes = 0;
     for (size_t i = 0; i < rows_count(rows); i++) {
         size_t queue = queue_number(&e->settings, rows_text(rows, i, 7), &at);
         if (queue < e->settings.n_queues) {
-            bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 11));
+            bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 11),
+                       rows_int(rows, i, 12));
         }
+        bytes += rows_bytes(rows, i, 10);
     }
-    bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_look, now_ms());
+    bool full = rows_count(rows) == (size_t)r->x->n_look || bytes >= CLAIM_BYTES_MAX / 2;
+    bounds_end(&e->bounds, full, now_ms());
 }
 
 static bool read_answers(struct run *r)
@@ -421,6 +423,14 @@ static bool answer_fails(const struct run *r, struct fault *f)
            (count_of(r, r->claim) + count_of(r, r->look) > 0 && POINT_FAILS(claims_committed, f));
 }
 
+/* A call has failed, or its session. Has the look been run, and told others what it took? */
+static void look_fails(const struct run *r, size_t failed)
+{
+    if (r->look >= 0 && (failed >= (size_t)r->look || !db_is_open(r->e->db))) {
+        bounds_fail(&r->e->bounds);
+    }
+}
+
 static void run_exchange(struct exchanger *e, struct exchange *x, const char *worker)
 {
     struct fault f = {0};
@@ -446,11 +456,10 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
     if (x->n_finish > 0) {
         POINT(finish_planned);
     }
+    size_t failed = 0;
     if (POINT_FAILS(exchange_planned, &f) ||
-        !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, NULL, &f)) {
-        if (r.look >= 0) {
-            bounds_fail(&e->bounds);
-        }
+        !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, &failed, &f)) {
+        look_fails(&r, failed);
         report_fault(e, &f);
         return;
     }
@@ -459,6 +468,7 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
         rows_free(r.calls[i].rows);
     }
     if (!ok) {
+        look_fails(&r, r.n);
         /* it has committed, and what it claimed is not known here: the same as a lost answer */
         for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
             claim_free(x->claimed[i]);

@@ -9,17 +9,20 @@
 -- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
 -- What another transaction in progress has marked is passed over before its lock is tried, which costs several times
 -- as much; not from the front, because where several hold a row the mark is no transaction's number.
--- Where the look ends is told to the others, unless younger tasks may be committed after it (docs/decisions/0023).
+-- Where a shared look ends is told to the others, unless that is younger than a second: older tasks may yet be
+-- committed (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
-    SELECT r.*, timestamptz 'epoch' + greatest(abs(from_us), tenon.shared_bound(line)) * interval '1 microsecond' AS from_at
-    FROM (SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
-                 CASE WHEN f.from_us > 0
-                      THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS line
-          FROM generate_series(9, 0, -1) AS p (priority)
-          CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
-          CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)) r
-    WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = r.queue AND p.paused)
+    SELECT r.*, timestamptz 'epoch' + greatest(abs(from_us), CASE WHEN from_us > 0 THEN others_us END)
+                    * interval '1 microsecond' AS from_at
+    FROM (SELECT t.*, tenon.shared_bound(track) AS others_us
+          FROM (SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
+                       CASE WHEN f.from_us <> 0 OR cardinality($5::bigint[]) = 0
+                            THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS track
+                FROM generate_series(9, 0, -1) AS p (priority)
+                CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
+                CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)
+                WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+                  AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)) t) r
 ), ordered AS MATERIALIZED (
     SELECT r.*, CASE WHEN $6::boolean THEN (
                SELECT run_at
@@ -39,7 +42,7 @@ WITH ranges AS MATERIALIZED (
            pg_current_xact_id_if_assigned()::xid AS own
     FROM pg_current_snapshot() AS s
 ), c AS MATERIALIZED (
-    SELECT t.ctid, t.bytes, t.run_at, r.line
+    SELECT t.ctid, t.bytes, t.run_at, r.from_us, r.track, r.others_us
     FROM ordered r
     CROSS JOIN running
     CROSS JOIN LATERAL (
@@ -61,12 +64,12 @@ WITH ranges AS MATERIALIZED (
     WHERE NOT $6::boolean OR r.oldest_at IS NOT NULL
     LIMIT $4::integer
 ), fits AS MATERIALIZED (
-    SELECT ctid, run_at, line
+    SELECT ctid, run_at, from_us, track, others_us
     FROM (SELECT c.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < 16777216
 ), told AS MATERIALIZED (
-    SELECT count(tenon.tell_bound(line, (date_part('epoch', newest_at) * 1000000)::bigint))
-    FROM (SELECT line, max(run_at) AS newest_at FROM fits WHERE line IS NOT NULL GROUP BY line) l
+    SELECT count(tenon.tell_bound(track, (date_part('epoch', newest_at) * 1000000)::bigint))
+    FROM (SELECT track, max(run_at) AS newest_at FROM fits WHERE from_us > 0 GROUP BY track) l
     WHERE newest_at < statement_timestamp() - interval '1 second'
 )
 UPDATE tenon.task t
@@ -76,4 +79,4 @@ CROSS JOIN told
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
-          (date_part('epoch', t.run_at) * 1000000)::bigint;
+          (date_part('epoch', t.run_at) * 1000000)::bigint, coalesce(others_us, 0);

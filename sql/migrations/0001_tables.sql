@@ -81,11 +81,11 @@ CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at);
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key IS NOT NULL;
 
--- How far the workers have got in a backlog, for all of them to see: for each line, which is a hash of a queue, a
+-- How far the workers have got in a backlog, for all of them to see: for each track, which is a hash of a queue, a
 -- priority and the kinds that are looked for, the run_at up to which one of them has just claimed what it could. It
 -- lies in one of 16 sequences, as what is put into one is seen at once, and leaves no versions for a held snapshot to
--- keep. Only a hint: lines take each other's place, and tasks that are committed late lie before it
--- (docs/decisions/0023). A value is run_at in milliseconds since 1970, then 21 bits of the line.
+-- keep. Only a hint: tracks take each other's place, and tasks that are committed late lie before it
+-- (docs/decisions/0023). A value is run_at in milliseconds since 1970, then 21 bits of the track.
 -- Only look.sql calls the two functions; so they need no search_path of their own.
 DO $$ BEGIN
     FOR i IN 0..15 LOOP
@@ -94,19 +94,19 @@ DO $$ BEGIN
 END $$;
 
 -- In microseconds since 1970, rounded down to a millisecond; NULL = not known.
-CREATE FUNCTION tenon.shared_bound(line bigint) RETURNS bigint
+CREATE FUNCTION tenon.shared_bound(track bigint) RETURNS bigint
 LANGUAGE plpgsql STRICT AS $$
 DECLARE
-    value bigint := pg_sequence_last_value(('tenon.bound_' || (line & 15))::regclass);
+    value bigint := pg_sequence_last_value(('tenon.bound_' || (track & 15))::regclass);
 BEGIN
-    RETURN CASE WHEN (value & 2097151) = (line >> 4 & 2097151) THEN (value >> 21) * 1000 END;
+    RETURN CASE WHEN (value & 2097151) = (track >> 4 & 2097151) THEN (value >> 21) * 1000 END;
 END $$;
 
-CREATE FUNCTION tenon.tell_bound(line bigint, us bigint) RETURNS void
+CREATE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void
 LANGUAGE plpgsql STRICT AS $$
 BEGIN
-    IF us >= coalesce(tenon.shared_bound(line), 0) + 1000 THEN
-        PERFORM setval(('tenon.bound_' || (line & 15))::regclass, us / 1000 << 21 | (line >> 4 & 2097151));
+    IF us >= coalesce(tenon.shared_bound(track), 0) + 1000 THEN
+        PERFORM setval(('tenon.bound_' || (track & 15))::regclass, us / 1000 << 21 | (track >> 4 & 2097151));
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound FROM PUBLIC;

@@ -83,7 +83,6 @@ struct exchange {
     bool finished[EXCHANGE_OUTCOMES_MAX];
     enum put_back_state put_back_state[EXCHANGE_OUTCOMES_MAX];
     enum verdict verdicts[EXCHANGE_VERIFY_MAX];
-    bool shared; /* the look began where other workers had got to: others may lie before */
     size_t n_by_id, n_by_look, n_owned;
     struct claim
         *claimed[2 * EXCHANGE_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
