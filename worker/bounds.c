@@ -20,7 +20,6 @@ void bounds_clear(struct bounds *b)
 void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array)
 {
     b->front = front || now_ms >= b->next_front_ms;
-    b->shared = false;
     b->started_ms = now_ms;
     array_begin(array);
     for (size_t i = 0; i < b->n_queues; i++) {
@@ -31,7 +30,6 @@ void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, s
             if (!b->front) {
                 bool shared = one->shared && !b->other_kinds;
                 array_put_int(array, shared ? one->from_us : -one->from_us);
-                b->shared = b->shared || shared;
             }
         }
     }
@@ -62,10 +60,13 @@ static void bound_end(struct bound *one, bool front, bool full)
     if (lower || one->seen_us > one->from_us) {
         one->from_us = one->seen_us;
     }
-    if (one->seen_us > 0 && one->seen_us < one->others_us) {
+    if (one->others_us > 0) {
         one->alone_us = one->others_us;
     }
-    one->shared = full && one->seen_us > 0 && one->from_us >= one->alone_us;
+    /* a full look that claimed nothing here has not come so far */
+    if (one->seen_us > 0 || !full) {
+        one->shared = full && one->from_us >= one->alone_us;
+    }
 }
 
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
@@ -81,9 +82,7 @@ void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 
 void bounds_fail(struct bounds *b)
 {
-    if (b->shared) {
-        b->next_front_ms = 0;
-    }
+    b->next_front_ms = 0;
 }
 
 void bounds_other_kinds(struct bounds *b)

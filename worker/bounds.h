@@ -35,7 +35,6 @@ struct bounds {
     size_t n_queues;
     struct bound *all; /* [queue][priority] */
     bool front;        /* the look in progress begins at the front */
-    bool shared;       /* or, somewhere at least, where any worker has got to */
     bool other_kinds;  /* since the last look from the front */
     int64_t next_front_ms, started_ms;
 };
@@ -52,7 +51,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, s
 void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us,
                 int64_t others_us);
 
-/* It has ended, and `full` says whether it claimed as much as it may. */
+/* It has ended, and `full` says whether it claimed as many as it asked for. */
 void bounds_end(struct bounds *b, bool full, int64_t now_ms);
 
 /* It failed. What it told the others it had claimed may be free again: the next one finds it. */

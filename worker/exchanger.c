@@ -331,17 +331,15 @@ static size_t queue_number(const struct exchanger_settings *s, const char *queue
 static void read_bounds(struct run *r, const struct rows *rows)
 {
     struct exchanger *e = r->e;
-    size_t at = 0, bytes = 0;
+    size_t at = 0;
     for (size_t i = 0; i < rows_count(rows); i++) {
         size_t queue = queue_number(&e->settings, rows_text(rows, i, 7), &at);
         if (queue < e->settings.n_queues) {
             bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 11),
                        rows_int(rows, i, 12));
         }
-        bytes += rows_bytes(rows, i, 10);
     }
-    bool full = rows_count(rows) == (size_t)r->x->n_look || bytes >= CLAIM_BYTES_MAX / 2;
-    bounds_end(&e->bounds, full, now_ms());
+    bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_look, now_ms());
 }
 
 static bool read_answers(struct run *r)

@@ -2,7 +2,7 @@
 --   $1 uuid    worker, must be alive     $3 text[]   kinds
 --   $2 text[]  queues, preferred first   $4 integer  how many
 --   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9: from there
---                or where any worker has got to; negative = from there only, 0 = from the first, {} = all from the front
+--                or where any worker has got to; negative = from there only; {} = all from the front
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
@@ -12,46 +12,47 @@
 -- Where a shared look ends is told to the others, unless that is younger than a second: older tasks may yet be
 -- committed (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
-    SELECT r.*, timestamptz 'epoch' + greatest(abs(from_us), CASE WHEN from_us > 0 THEN others_us END)
-                    * interval '1 microsecond' AS from_at
-    FROM (SELECT t.*, tenon.shared_bound(track) AS others_us
-          FROM (SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
-                       CASE WHEN f.from_us <> 0 OR cardinality($5::bigint[]) = 0
-                            THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS track
-                FROM generate_series(9, 0, -1) AS p (priority)
-                CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
-                CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)
-                WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-                  AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)) t) r
+    SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
+           timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
+           hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) AS track
+    FROM generate_series(9, 0, -1) AS p (priority)
+    CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
+    CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)
+    WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), ordered AS MATERIALIZED (
     SELECT r.*, CASE WHEN $6::boolean THEN (
                SELECT run_at
                FROM tenon.task
                WHERE queue = r.queue
                  AND priority = r.priority
-                 AND run_at >= r.from_at
+                 AND run_at >= greatest(r.from_at, timestamptz 'epoch' + o.others_us * interval '1 microsecond')
                  AND run_at <= statement_timestamp()
                  AND start_time IS NULL
                  AND kind = ANY ($3::text[])
                ORDER BY run_at
                LIMIT 1) END AS oldest_at
     FROM ranges r
+    CROSS JOIN LATERAL (SELECT CASE WHEN $6::boolean AND from_us > 0 THEN tenon.shared_bound(track) END AS others_us) o
     ORDER BY oldest_at, r.priority DESC, r.place
 ), running AS MATERIALIZED (
     SELECT ARRAY(SELECT x::xid FROM pg_snapshot_xip(s) AS x) AS others, age(pg_snapshot_xmax(s)::xid) AS next_age,
            pg_current_xact_id_if_assigned()::xid AS own
     FROM pg_current_snapshot() AS s
 ), c AS MATERIALIZED (
-    SELECT t.ctid, t.bytes, t.run_at, r.from_us, r.track, r.others_us
+    SELECT t.ctid, t.bytes, t.run_at, r.from_us, r.track, o.others_us
     FROM ordered r
     CROSS JOIN running
+    CROSS JOIN LATERAL (SELECT tenon.shared_bound(track) AS others_us) o
     CROSS JOIN LATERAL (
         SELECT ctid, run_at, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
                                   ELSE octet_length(payload::text) END AS bytes
         FROM tenon.task
         WHERE queue = r.queue
           AND priority = r.priority
-          AND run_at >= coalesce(r.oldest_at, r.from_at)
+          AND run_at >= CASE WHEN $6::boolean THEN r.oldest_at
+                             WHEN r.from_us <= 0 THEN r.from_at
+                             ELSE greatest(r.from_at, timestamptz 'epoch' + o.others_us * interval '1 microsecond') END
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
           AND (xmax = '0' OR xmax = running.own OR cardinality($5::bigint[]) = 0
