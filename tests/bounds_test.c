@@ -120,6 +120,12 @@ static void test_only_a_full_look_shares(void **state)
     assert_string_equal(start(0, 5006), ONLY("9500"));
     bounds_end(&b, false, 5007);
     assert_string_equal(start(0, 5008), ONLY("-9500"));
+    bounds_saw(&b, 1, 9, 8000, 0); /* the first there: look.sql does not say where others are */
+    bounds_end(&b, true, 5009);
+    assert_string_equal(start(0, 5010), "{-9500,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,-8000}");
+    bounds_saw(&b, 1, 9, 8100, 0);
+    bounds_end(&b, true, 5011);
+    assert_string_equal(start(0, 5012), "{-9500,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,8100}");
 }
 
 /* A new worker, say, in a backlog that was committed late, or after others gave theirs back. */

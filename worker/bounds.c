@@ -55,6 +55,7 @@ static int64_t front_rest_ms(int64_t took_ms)
 
 static void bound_end(struct bound *one, bool front, bool full)
 {
+    bool told = front || one->from_us > 0; /* where the others are, if anybody knows */
     /* a full look from the front may have left tasks behind that lie before the bound */
     bool lower = front && full && one->seen_us > 0;
     if (lower || one->seen_us > one->from_us) {
@@ -65,7 +66,7 @@ static void bound_end(struct bound *one, bool front, bool full)
     }
     /* a full look that claimed nothing here has not come so far */
     if (one->seen_us > 0 || !full) {
-        one->shared = full && one->from_us >= one->alone_us;
+        one->shared = full && told && one->from_us >= one->alone_us;
     }
 }
 

@@ -14,7 +14,8 @@
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
-           hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) AS track
+           CASE WHEN from_us <> 0 OR cardinality($5::bigint[]) = 0
+                THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS track
     FROM generate_series(9, 0, -1) AS p (priority)
     CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
     CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)
