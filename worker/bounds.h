@@ -8,8 +8,8 @@
  * that was slow by chance must not keep a late commit waiting.
  *
  * In a backlog the workers share how far they have got (docs/decisions/0023), so that they walk
- * over little of what the others claimed. A worker that finds tasks before what others have passed, because
- * they were committed late, goes on alone until it is there as well. */
+ * over little of what the others claimed. A worker that finds tasks before what others have passed,
+ * because they were committed late, goes on alone until it is there as well. */
 #ifndef TENON_WORKER_BOUNDS_H
 #define TENON_WORKER_BOUNDS_H
 
