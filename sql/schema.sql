@@ -258,6 +258,15 @@ CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
 
+CREATE FUNCTION tenon.lock_looks() RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10s'
+    AS $$
+BEGIN
+    PERFORM pg_advisory_lock(1952804463, 5);
+    RETURN true;
+END $$;
+
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -800,6 +809,8 @@ REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.holder(unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.lock_looks() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 

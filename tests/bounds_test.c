@@ -10,6 +10,8 @@
 
 /* The first queue's lowest priority has a bound, and nothing else. */
 #define ONLY(bound) "{" bound ",0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}"
+#define FRONT ONLY("0")
+#define EVERYTHING "{}"
 
 static struct bounds b;
 static struct buf array;
@@ -39,7 +41,7 @@ static const char *start(unsigned turn, int64_t now_ms)
 static void test_after_the_front_it_goes_on_where_it_ended(void **state)
 {
     (void)state;
-    assert_string_equal(start(0, 5000), "{}");
+    assert_string_equal(start(0, 5000), FRONT);
     bounds_saw(&b, 1, 4, 700, 0);
     bounds_saw(&b, 1, 4, 600, 0);
     bounds_end(&b, true, 5001);
@@ -49,14 +51,14 @@ static void test_after_the_front_it_goes_on_where_it_ended(void **state)
     assert_string_equal(start(1, 5004), "{0,0,0,0,900,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
 }
 
-static void test_the_front_is_looked_at_on_demand(void **state)
+static void test_everything_is_looked_at_on_demand(void **state)
 {
     (void)state;
     (void)start(0, 5000);
     bounds_saw(&b, 0, 4, 700, 0);
     bounds_end(&b, true, 5001);
     bounds_start(&b, 0, true, 5002, &array);
-    assert_string_equal(array_end(&array), "{}");
+    assert_string_equal(array_end(&array), EVERYTHING);
     bounds_end(&b, false, 5003);
     assert_string_equal(start(0, 5004), "{0,0,0,0,-700,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
 }
@@ -65,14 +67,49 @@ static void test_the_front_is_looked_at_every_second(void **state)
 {
     (void)state;
     (void)start(0, 5000);
+    bounds_saw(&b, 0, 0, 700, 0);
     bounds_end(&b, true, 5001);
-    assert_string_not_equal(start(0, 6000), "{}");
+    assert_string_equal(start(0, 6000), ONLY("700"));
+    bounds_saw(&b, 0, 0, 800, 0);
     bounds_end(&b, true, 6000);
-    assert_string_equal(start(0, 6001), "{}");
+    assert_string_equal(start(0, 6001), FRONT);
+    bounds_saw(&b, 0, 0, 900, 0);
     bounds_end(&b, true, 6201); /* it took 200 ms: the next one after 4 s */
-    assert_string_not_equal(start(0, 10200), "{}");
+    assert_string_equal(start(0, 10200), ONLY("900"));
+    bounds_saw(&b, 0, 0, 950, 0);
     bounds_end(&b, true, 10200);
-    assert_string_equal(start(0, 10201), "{}");
+    assert_string_equal(start(0, 10201), FRONT);
+}
+
+static void test_after_it_found_nothing_it_looks_at_everything(void **state)
+{
+    (void)state;
+    (void)start(0, 5000);
+    bounds_saw(&b, 1, 9, 700, 0);
+    bounds_end(&b, false, 5001);
+    assert_string_equal(start(0, 6001), FRONT);
+    bounds_end(&b, false, 6002);
+    assert_string_equal(start(0, 7002), EVERYTHING);
+    bounds_saw(&b, 1, 9, 800, 0);
+    bounds_end(&b, false, 7003);
+    assert_string_equal(start(0, 8003), FRONT);
+}
+
+/* In a backlog that does not end, and not when all others do. */
+static void test_now_and_then_it_looks_at_everything(void **state)
+{
+    (void)state;
+    int seen = 0, at_first = -1;
+    for (int i = 0; i < 3 * BOUNDS_EVERYTHING_EVERY; i++) {
+        if (strcmp(start(0, 5000 + (int64_t)i * BOUNDS_FRONT_EVERY_MS), EVERYTHING) == 0) {
+            seen++;
+            at_first = at_first < 0 ? i : at_first;
+        }
+        bounds_saw(&b, 0, 0, 700 + i, 0);
+        bounds_end(&b, true, 5000 + (int64_t)i * BOUNDS_FRONT_EVERY_MS);
+    }
+    assert_int_equal(seen, 3);
+    assert_int_equal(at_first, BOUNDS_EVERYTHING_EVERY - 1 - 5000 % BOUNDS_EVERYTHING_EVERY);
 }
 
 /* As on a busy machine: what it took says nothing of how many entries are dead. */
@@ -81,9 +118,9 @@ static void test_the_front_is_never_left_alone_for_long(void **state)
     (void)state;
     (void)start(0, 5000);
     bounds_end(&b, false, 15000);
-    assert_string_not_equal(start(0, 24999), "{}");
+    assert_string_equal(start(0, 24999), FRONT); /* as there are no bounds */
     bounds_end(&b, false, 24999);
-    assert_string_equal(start(0, 25000), "{}");
+    assert_string_equal(start(0, 25000), EVERYTHING);
 }
 
 static void test_a_full_look_from_the_front_comes_back_to_what_was_late(void **state)
@@ -168,8 +205,9 @@ static void test_after_other_kinds_it_goes_on_alone(void **state)
     bounds_saw(&b, 0, 0, 4000, 0);
     bounds_end(&b, true, 5003);
     assert_string_equal(start(0, 5004), ONLY("-4000"));
+    bounds_saw(&b, 0, 0, 4500, 0);
     bounds_end(&b, true, 5005);
-    assert_string_equal(start(0, 6001), "{}");
+    assert_string_equal(start(0, 6001), FRONT);
     bounds_saw(&b, 0, 0, 5000, 0);
     bounds_end(&b, true, 6002);
     assert_string_equal(start(0, 6003), ONLY("5000"));
@@ -183,7 +221,7 @@ static void test_after_a_failure_it_looks_at_the_front(void **state)
     bounds_end(&b, true, 5001);
     (void)start(0, 5002);
     bounds_fail(&b);
-    assert_string_equal(start(0, 5003), "{}");
+    assert_string_equal(start(0, 5003), FRONT);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -192,8 +230,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_after_the_front_it_goes_on_where_it_ended),
-        TEST(test_the_front_is_looked_at_on_demand),
+        TEST(test_everything_is_looked_at_on_demand),
         TEST(test_the_front_is_looked_at_every_second),
+        TEST(test_after_it_found_nothing_it_looks_at_everything),
+        TEST(test_now_and_then_it_looks_at_everything),
         TEST(test_the_front_is_never_left_alone_for_long),
         TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),
         TEST(test_only_a_full_look_shares),

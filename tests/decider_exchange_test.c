@@ -450,6 +450,24 @@ static void test_until_empty_does_not_spin_while_a_handler_rests(void **state)
     decider_free(d);
 }
 
+/* Which stands in the way of others: not before an ordinary look has found nothing. */
+static void test_until_empty_looks_at_everything_last(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, pool_mode);
+    d->until_empty = true;
+    present(d, 0);
+    for (int i = 0; i < 2; i++) {
+        (void)decide(d, i);
+        assert_true(d->exchange.n_look > 0);
+        assert_true(d->exchange.everything == (i == 1));
+        assert_int_equal(d->stop_level, 0);
+        commit(d, i, NULL, 0);
+    }
+    assert_int_equal(d->stop_level, 1);
+    decider_free(d);
+}
+
 /* A session that was lost may still be at work when we ask what is ours, and commit after it. */
 static void test_what_is_ours_is_asked_again_later(void **state)
 {
@@ -569,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_a_row_fault_without_an_outcome_pauses),
         cmocka_unit_test(test_an_outcome_refused_twice_pauses),
         cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_rests),
+        cmocka_unit_test(test_until_empty_looks_at_everything_last),
         cmocka_unit_test(test_a_drain_asks_for_what_it_may_own),
         cmocka_unit_test(test_what_is_ours_is_asked_again_later),
         cmocka_unit_test(test_tasks_near_the_border_do_not_flip_the_prefetch),

@@ -9,10 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEN_BYTES = 64, SQL_BYTES = 8192, COLUMN_PAYLOAD = 10 };
+enum { WAIT_LIMIT_MS = 8000, SEEN_BYTES = 64, SQL_BYTES = 8192, COLUMN_PAYLOAD = 10 };
 
 /* From the oldest on. */
-static const char shared[] = "{1,1,1,1,1,1,1,1,1,1}", alone[] = "{-1,-1,-1,-1,-1,-1,-1,-1,-1,-1}";
+static const char shared[] = "{1,1,1,1,1,1,1,1,1,1}", alone[] = "{-1,-1,-1,-1,-1,-1,-1,-1,-1,-1}",
+                  front[] = "{0,0,0,0,0,0,0,0,0,0}", everything[] = "{}";
 
 /* What a look for `n` claims has to be, as payloads from the oldest to the newest. */
 static void look_as(PGconn *conn, const char *worker, const char *kinds, const char *n,
@@ -73,7 +74,7 @@ static void test_one_that_goes_alone_tells_nobody(void **state)
     look(fx, one, "3", alone, "1 2 3");
     free_again(fx, 1);
     look(fx, two, "1", shared, "1");
-    look(fx, two, "1", "{}", "4");
+    look(fx, two, "1", everything, "4");
     free_again(fx, 1);
     look(fx, two, "1", shared, "1");
 }
@@ -90,7 +91,7 @@ static void test_it_is_told_at_once(void **state)
                                   " WHERE schemaname = 'tenon' AND sequencename LIKE 'bound%%'"));
     sql_run(conn, "ROLLBACK");
     look(fx, two, "2", shared, "3 4");
-    look(fx, two, "3", "{}", "1 2 5"); /* nothing is lost */
+    look(fx, two, "3", everything, "1 2 5"); /* nothing is lost */
     PQfinish(conn);
 }
 
@@ -114,11 +115,11 @@ static void test_a_look_says_where_the_others_are(void **state)
 {
     enum { COLUMN_RUN_AT = 11, COLUMN_OTHERS = 12 };
     struct fixture *fx = *state;
-    static const char *const from[] = {shared, alone, "{}"};
+    static const char *const from[] = {shared, alone, front, everything};
     char one[UUID_BYTES], two[UUID_BYTES];
     make(fx, one, two);
     char *told = NULL;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         const char *const params[] = {one, "{default}", "{a}", "2", from[i], "false"};
         PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
         assert_string_equal(PQgetvalue(result, 1, COLUMN_OTHERS), told ? told : "0");
@@ -152,6 +153,62 @@ static void test_only_those_who_run_the_same_kinds_share(void **state)
     look(fx, one, "3", shared, "1 2 3");
     free_again(fx, 1);
     look_as(fx->conn, two, "{a,b}", "2", shared, "1 4");
+}
+
+static bool looks_are_locked(struct fixture *fx)
+{
+    return test_sql_bool(
+        fx, "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database"
+            " WHERE locktype = 'advisory' AND classid = 1952804463 AND objid = 5"
+            " AND objsubid = 2 AND datname = current_database() AND granted)");
+}
+
+/* Then each begins where the one before has ended. */
+static void test_those_who_share_look_one_after_the_other(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    test_sql(fx, "SELECT pg_advisory_lock(1952804463, 5)");
+    PGconn *conn = sql_connect(fx->database_url);
+    const char *const params[] = {two, "{default}", "{a}", "2", shared, "false"};
+    assert_int_equal(PQsendQueryParams(conn, sql_look.text, 6, NULL, params, NULL, NULL, 0), 1);
+    test_await(
+        fx, WAIT_LIMIT_MS,
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %d AND locktype = 'advisory' AND NOT granted)",
+        PQbackendPID(conn));
+    look(fx, one, "2", alone, "1 2"); /* who does not share does not wait */
+    look(fx, one, "1", front, "3");
+    look(fx, one, "1", everything, "4");
+    test_sql(
+        fx,
+        "SELECT tenon.tell_bound(hashtextextended(concat_ws(' ', 'default', 4, '{a}'::text[]), 0),"
+        " (SELECT extract(epoch FROM run_at) * 1000000 FROM tenon.task WHERE payload = '7')::bigint)");
+    test_sql(fx, "SELECT pg_advisory_unlock(1952804463, 5)");
+    PGresult *result = PQgetResult(conn);
+    assert_int_equal(PQntuples(result), 2);
+    assert_string_equal(PQgetvalue(result, 0, COLUMN_PAYLOAD), "7");
+    PQclear(result);
+    PQfinish(conn);
+}
+
+/* Nobody waits for the commit. */
+static void test_a_look_lets_go_of_its_lock_at_once(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const queues[] = {"{default}", "{nobody}", "{}"};
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
+        const char *const params[] = {one, queues[i], "{a}",
+                                      "2", shared,    i == 1 ? "true" : "false"};
+        test_sql(fx, "BEGIN");
+        PQclear(statement_run(fx->conn, &sql_look, params, 6));
+        assert_false(looks_are_locked(fx));
+        test_sql(fx, "COMMIT");
+    }
+    look(fx, "00000000-0000-0000-0000-000000000000", "2", shared, ""); /* no such worker */
+    assert_false(looks_are_locked(fx));
 }
 
 /* Tracks 5 and 21 lie in the same sequence; -11 as well, in whose number all bits are used. */
@@ -226,10 +283,12 @@ static void test_what_is_held_is_passed_over(void **state)
     test_sql(fx, "BEGIN");
     assert_true(filtered(fx, one, alone));
     test_sql(fx, "ROLLBACK; BEGIN");
-    assert_false(filtered(fx, one, "{}"));
+    assert_true(filtered(fx, one, front));
+    test_sql(fx, "ROLLBACK; BEGIN");
+    assert_false(filtered(fx, one, everything));
     test_sql(fx, "ROLLBACK");
     look(fx, one, "1", alone, "3");
-    look(fx, one, "1", "{}", "4");
+    look(fx, one, "1", everything, "4");
     sql_run(conn, "ROLLBACK");
     look(fx, one, "2", alone, "1 2");
     PQfinish(conn);
@@ -280,6 +339,8 @@ int main(void)
         WITH_DATABASE(test_a_look_says_where_the_others_are),
         WITH_DATABASE(test_a_look_by_age_begins_there_too),
         WITH_DATABASE(test_only_those_who_run_the_same_kinds_share),
+        WITH_DATABASE(test_those_who_share_look_one_after_the_other),
+        WITH_DATABASE(test_a_look_lets_go_of_its_lock_at_once),
         WITH_DATABASE(test_a_track_takes_the_place_of_another),
         WITH_DATABASE(test_what_did_not_fit_is_not_passed),
         WITH_DATABASE(test_what_is_held_is_passed_over),

@@ -371,7 +371,21 @@ static char *verify(struct fixture *fx, const struct held *c)
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c->id);
     (void)snprintf(attempts, sizeof attempts, "{%d}", c->attempt);
     const char *const params[] = {c->worker, ids, attempts};
-    return column(statement_run(fx->conn, &sql_verify, params, 3), 1);
+    return column(statement_run(fx->conn, &sql_verify, params, 3), 2);
+}
+
+/* Of two claims of one task the answer tells which it means. */
+static void verify_both_is(struct fixture *fx, const struct held *c, const struct held *other,
+                           int want_attempt)
+{
+    char ids[64], attempts[64];
+    (void)snprintf(ids, sizeof ids, "{%lld,%lld}", (long long)c->id, (long long)other->id);
+    (void)snprintf(attempts, sizeof attempts, "{%d,%d}", c->attempt, other->attempt);
+    const char *const params[] = {c->worker, ids, attempts};
+    PGresult *result = statement_run(fx->conn, &sql_verify, params, 3);
+    assert_int_equal(PQntuples(result), 1);
+    assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), want_attempt);
+    PQclear(result);
 }
 
 static void verify_is(struct fixture *fx, const struct held *c, const char *want)
@@ -403,6 +417,7 @@ static void test_verify(void **state)
     assert_true(held_take(fx, c.worker, c.id, &other));
     verify_is(fx, &c, "");
     verify_is(fx, &other, "mine");
+    verify_both_is(fx, &c, &other, other.attempt);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
     verify_is(fx, &other, "");
 }

@@ -66,6 +66,30 @@ static void test_in_a_backlog_it_tells_how_far_it_got(void **state)
     end_well(p);
 }
 
+/* Others would wait for its lock, for as long as its session lives. */
+static void test_a_look_that_fails_lets_the_others_look(void **state)
+{
+    enum { TASKS = 60000 };
+    struct fixture *fx = *state;
+    char h[256];
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", TASKS);
+    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - make_interval(mins => 30, secs => id)");
+    char *right = test_sql_text(fx, "SELECT pg_get_functiondef('tenon.tell_bound'::regproc)");
+    struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "2", "--handler",
+                              handler(h, "a=pool:exec %s 8", "pool"));
+    test_await(fx, LIMIT_MS, "SELECT EXISTS (SELECT FROM tenon.finished)");
+    test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void"
+                 " LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$");
+    process_await_line(p, "event=exchange_failed", LIMIT_MS);
+    test_await(fx, LIMIT_MS, "SELECT pg_try_advisory_lock(1952804463, 5)");
+    test_sql(fx, "SELECT pg_advisory_unlock_all()");
+    test_sql(fx, "%s", right);
+    free(right);
+    await_done(fx, TASKS);
+    end_well(p);
+    assert_each_ran_once(fx, TASKS);
+}
+
 /* The message may come first; the task starts when its transaction commits, whenever that is. */
 static void message_before_commit(struct fixture *fx, const char *held_for)
 {
@@ -350,6 +374,7 @@ int main(void)
         WITH_SERVERS(test_a_message_starts_a_task_and_is_acked),
         WITH_SERVERS(test_without_a_broker_all_tasks_run),
         WITH_SERVERS(test_in_a_backlog_it_tells_how_far_it_got),
+        WITH_SERVERS(test_a_look_that_fails_lets_the_others_look),
         WITH_SERVERS(test_a_message_may_overtake_its_commit),
         WITH_SERVERS(test_what_is_rolled_back_never_runs),
         WITH_SERVERS(test_stale_doubled_and_hostile_messages_change_nothing),

@@ -17,9 +17,20 @@ void bounds_clear(struct bounds *b)
     *b = (struct bounds){0};
 }
 
-void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array)
+/* Of the looks from the front. Where others are busy it would stand in their way. */
+static bool wants_everything(struct bounds *b, int64_t now_ms)
 {
-    b->front = front || now_ms >= b->next_front_ms;
+    if (b->fronts == 0) {
+        b->fronts = (unsigned)(now_ms % BOUNDS_EVERYTHING_EVERY); /* not all workers at once */
+    }
+    return ++b->fronts % BOUNDS_EVERYTHING_EVERY == 0 || b->found_nothing;
+}
+
+void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
+                  struct buf *array)
+{
+    b->front = everything || now_ms >= b->next_front_ms;
+    everything = everything || (b->front && wants_everything(b, now_ms));
     b->started_ms = now_ms;
     array_begin(array);
     for (size_t i = 0; i < b->n_queues; i++) {
@@ -27,9 +38,10 @@ void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, s
         for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
             struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + priority];
             one->seen_us = one->others_us = 0;
-            if (!b->front) {
+            if (!everything) {
                 bool shared = one->shared && !b->other_kinds;
-                array_put_int(array, shared ? one->from_us : -one->from_us);
+                int64_t from_us = b->front ? 0 : one->from_us;
+                array_put_int(array, shared ? from_us : -from_us);
             }
         }
     }
@@ -72,7 +84,9 @@ static void bound_end(struct bound *one, bool front, bool full)
 
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
+    b->found_nothing = true;
     for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
+        b->found_nothing = b->found_nothing && b->all[i].seen_us == 0;
         bound_end(&b->all[i], b->front, full);
     }
     if (b->front) {

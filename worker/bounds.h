@@ -20,6 +20,7 @@ enum {
     BOUNDS_FRONT_EVERY_MS = 1000,
     BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
     BOUNDS_FRONT_REST_MAX_MS = 10000,
+    BOUNDS_EVERYTHING_EVERY = 300, /* looks from the front: one of so many is over everything */
 };
 
 /* A queue and a priority; run_at in microseconds since 1970. */
@@ -33,9 +34,11 @@ struct bound {
 
 struct bounds {
     size_t n_queues;
-    struct bound *all; /* [queue][priority] */
-    bool front;        /* the look in progress begins at the front */
-    bool other_kinds;  /* since the last look from the front */
+    struct bound *all;  /* [queue][priority] */
+    bool front;         /* the look in progress begins at the front */
+    bool other_kinds;   /* since the last look from the front */
+    bool found_nothing; /* the last look */
+    unsigned fronts;
     int64_t next_front_ms, started_ms;
 };
 
@@ -43,9 +46,10 @@ MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
 void bounds_clear(struct bounds *b);
 
 /* A look starts: write the bounds as look.sql takes them, the queues from number `turn` on, each
- * with its priorities 0 to 9, negative where they are not shared; an empty array = from the front,
- * which `front` asks for. */
-void bounds_start(struct bounds *b, unsigned turn, bool front, int64_t now_ms, struct buf *array);
+ * with its priorities 0 to 9, negative where they are not shared, 0 = from the front; an empty array
+ * = over everything, which the caller asks for. */
+void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
+                  struct buf *array);
 
 /* It claimed a task of these; the two last columns of look.sql. */
 void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us,

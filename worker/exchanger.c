@@ -182,7 +182,7 @@ static void add_claims(struct run *r, const char *worker)
             memcpy(r->e->rests, x->rests, sizeof x->rests);
             bounds_other_kinds(&r->e->bounds);
         }
-        bounds_start(&r->e->bounds, x->turn, x->front, now_ms(), from);
+        bounds_start(&r->e->bounds, x->turn, x->everything, now_ms(), from);
         const char *params[] = {
             worker, queues, kinds, buf_text(n), end_array(r, from), x->oldest ? "true" : "false"};
         r->look = add_call(r, &sql_look, 6, params);
@@ -256,15 +256,30 @@ static void read_put_back(struct exchange *x, const struct rows *rows)
     }
 }
 
-static void read_verdicts(struct exchange *x, const struct rows *rows)
+/* As index_of(); of two claims of one task the attempt says which. */
+static size_t verify_index(const struct exchange *x, int64_t id, int64_t attempt, size_t *at)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
+        size_t j = (*at + i) % x->n_verify;
+        if (x->verify[j].id == id && x->verify[j].attempt == attempt) {
+            *at = j + 1;
+            return j;
+        }
+    }
+    return x->n_verify;
+}
+
+static void read_verdicts(struct exchange *x, const struct rows *rows)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < x->n_verify; i++) {
         x->verdicts[i] = VERDICT_LOST;
-        for (size_t j = 0; j < rows_count(rows); j++) {
-            if (rows_int(rows, j, 0) == x->verify[i].id) {
-                x->verdicts[i] = strcmp(rows_text(rows, j, 1), "mine") == 0 ? VERDICT_MINE
-                                                                            : VERDICT_ENDED;
-            }
+    }
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        size_t j = verify_index(x, rows_int(rows, i, 0), rows_int(rows, i, 1), &at);
+        if (j < x->n_verify) {
+            x->verdicts[j] = strcmp(rows_text(rows, i, 2), "mine") == 0 ? VERDICT_MINE
+                                                                        : VERDICT_ENDED;
         }
     }
 }
@@ -424,8 +439,13 @@ static bool answer_fails(const struct run *r, struct fault *f)
 /* A call has failed, or its session. Has the look been run, and told others what it took? */
 static void look_fails(const struct run *r, size_t failed)
 {
-    if (r->look >= 0 && (failed >= (size_t)r->look || !db_is_open(r->e->db))) {
-        bounds_fail(&r->e->bounds);
+    if (r->look < 0 || (failed < (size_t)r->look && db_is_open(r->e->db))) {
+        return;
+    }
+    bounds_fail(&r->e->bounds);
+    struct fault second = {0};
+    if (db_is_open(r->e->db) && !db_exec(r->e->db, &sql_unlock_looks, NULL, 0, NULL, &second)) {
+        db_cut(r->e->db); /* the lock goes with the session */
     }
 }
 

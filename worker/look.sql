@@ -2,25 +2,29 @@
 --   $1 uuid    worker, must be alive     $3 text[]   kinds
 --   $2 text[]  queues, preferred first   $4 integer  how many
 --   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9: from there
---                or where any worker has got to; negative = from there only; {} = all from the front
+--                or where any worker has got to; negative = from there only; 0 = from the front;
+--                {} = over everything, as below
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
 -- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
 -- What another transaction in progress has marked is passed over before its lock is tried, which costs several times
--- as much; not from the front, because where several hold a row the mark is no transaction's number.
+-- as much, and holds up the one who finishes what was claimed meanwhile; but not in a look over everything, because
+-- where several hold a row the mark is no transaction's number.
 -- Where a shared look ends is told to the others, unless that is younger than a second: older tasks may yet be
--- committed (docs/decisions/0023).
+-- committed. From when it reads where they are until it has told, none of them looks (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
-           CASE WHEN from_us <> 0 OR cardinality($5::bigint[]) = 0
+           CASE WHEN from_us <> 0 OR 0 = ALL ($5::bigint[])
                 THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS track
     FROM generate_series(9, 0, -1) AS p (priority)
     CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
     CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
+), turn AS MATERIALIZED (
+    SELECT CASE WHEN 0 < ANY ($5::bigint[]) THEN tenon.lock_looks() ELSE false END AS locked
 ), ordered AS MATERIALIZED (
     SELECT r.*, CASE WHEN $6::boolean THEN (
                SELECT run_at
@@ -34,7 +38,10 @@ WITH ranges AS MATERIALIZED (
                ORDER BY run_at
                LIMIT 1) END AS oldest_at
     FROM ranges r
-    CROSS JOIN LATERAL (SELECT CASE WHEN $6::boolean AND from_us > 0 THEN tenon.shared_bound(track) END AS others_us) o
+    CROSS JOIN turn
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN $6::boolean AND from_us > 0 AND locked THEN tenon.shared_bound(track) END AS others_us
+    ) o
     ORDER BY oldest_at, r.priority DESC, r.place
 ), running AS MATERIALIZED (
     SELECT ARRAY(SELECT x::xid FROM pg_snapshot_xip(s) AS x) AS others, age(pg_snapshot_xmax(s)::xid) AS next_age,
@@ -70,14 +77,18 @@ WITH ranges AS MATERIALIZED (
     FROM (SELECT c.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < 16777216
 ), told AS MATERIALIZED (
-    SELECT count(tenon.tell_bound(track, (date_part('epoch', newest_at) * 1000000)::bigint))
-    FROM (SELECT track, max(run_at) AS newest_at FROM fits WHERE from_us > 0 GROUP BY track) l
-    WHERE newest_at < statement_timestamp() - interval '1 second'
+    SELECT n, CASE WHEN locked THEN pg_advisory_unlock(1952804463, 5) END
+    FROM turn
+    CROSS JOIN (
+        SELECT count(tenon.tell_bound(track, (date_part('epoch', newest_at) * 1000000)::bigint)) AS n
+        FROM (SELECT track, max(run_at) AS newest_at FROM fits WHERE from_us > 0 GROUP BY track) l
+        WHERE newest_at < statement_timestamp() - interval '1 second'
+    ) t
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
-FROM fits
-CROSS JOIN told
+FROM told
+CROSS JOIN LATERAL (SELECT * FROM fits WHERE told.n >= 0 OFFSET 0) fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,

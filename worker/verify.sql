@@ -1,8 +1,8 @@
 -- What became of claims whose outcome is not known.
 --   $1 uuid  worker    $2 bigint[] ids    $3 integer[] attempts
--- One row per id that is still this claim's ('mine') or has ended under it ('ended': by the handler
--- itself, or by a statement whose answer was lost). No row: the claim is lost. `BETWEEN` as in finish.sql.
-SELECT g.id, CASE WHEN t.id IS NOT NULL THEN 'mine' ELSE 'ended' END
+-- One row per claim that is still ours ('mine') or has ended ('ended': by the handler itself, or by a
+-- statement whose answer was lost). No row: the claim is lost. `BETWEEN` as in finish.sql.
+SELECT g.id, g.attempt, CASE WHEN t.id IS NOT NULL THEN 'mine' ELSE 'ended' END
 FROM unnest($2::bigint[], $3::integer[]) AS g (id, attempt)
 LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.attempt = g.attempt AND t.worker_id = $1::uuid
 WHERE t.id IS NOT NULL

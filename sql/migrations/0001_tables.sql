@@ -86,7 +86,7 @@ CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key 
 -- lies in one of 16 sequences, as what is put into one is seen at once, and leaves no versions for a held snapshot to
 -- keep. Only a hint: tracks take each other's place, and tasks that are committed late lie before it
 -- (docs/decisions/0023). A value is run_at in milliseconds since 1970, then 21 bits of the track.
--- Only look.sql calls the two functions; so they need no search_path of their own.
+-- Only look.sql calls these functions; so they need no search_path of their own.
 DO $$ BEGIN
     FOR i IN 0..15 LOOP
         EXECUTE format('CREATE SEQUENCE tenon.bound_%s', i);
@@ -109,7 +109,16 @@ BEGIN
         PERFORM setval(('tenon.bound_' || (track & 15))::regclass, us / 1000 << 21 | (track >> 4 & 2097151));
     END IF;
 END $$;
-REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound FROM PUBLIC;
+
+-- One shared look at a time, from when it reads where the others are until it has told how far it got. A session's lock
+-- and not a transaction's, as nobody shall wait for the commit; a session in which a look failed lets go of it.
+CREATE FUNCTION tenon.lock_looks() RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '10s' AS $$
+BEGIN
+    PERFORM pg_advisory_lock(1952804463, 5);
+    RETURN true;
+END $$;
+REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound, tenon.lock_looks FROM PUBLIC;
 
 -- What ended well or was cancelled; append-only, one partition a day.
 CREATE TABLE tenon.finished (

@@ -61,11 +61,11 @@ enum put_back_state { PUT_BACK_MISSED, PUT_BACK_READY, PUT_BACK_WAITS, PUT_BACK_
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
 
 struct exchange {
-    bool own;      /* first ask what is ours: the outcome of the last exchange is not known */
-    bool unlocked; /* use the form of finish that leaves locked rows out */
-    bool oldest;   /* look by age instead of priority */
-    bool front;    /* look from the very front, at those as well that an earlier look had passed */
-    bool chores;   /* make partitions, read the settings */
+    bool own;        /* first ask what is ours: the outcome of the last exchange is not known */
+    bool unlocked;   /* use the form of finish that leaves locked rows out */
+    bool oldest;     /* look by age instead of priority */
+    bool everything; /* look at what earlier looks have passed, and at what seems held */
+    bool chores;     /* make partitions, read the settings */
     size_t n_finish, n_put_back, n_verify, n_ids;
     int n_look;
     unsigned turn; /* rotates the queues, so that each comes first in its turn */
@@ -196,6 +196,7 @@ struct decider {
     int n_slots, n_handlers;
     int64_t drain_limit_ms;
     bool until_empty;
+    bool found_nothing; /* the last look */
 
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
