@@ -258,13 +258,15 @@ CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
 
-CREATE FUNCTION tenon.lock_looks() RETURNS boolean
+CREATE FUNCTION tenon.lock_looks(what integer) RETURNS boolean
     LANGUAGE plpgsql
-    SET lock_timeout TO '10s'
+    SET lock_timeout TO '250ms'
     AS $$
 BEGIN
-    PERFORM pg_advisory_lock(1952804463, 5);
+    PERFORM pg_advisory_lock(1952804463, what);
     RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
 END $$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
@@ -810,7 +812,7 @@ REVOKE ALL ON FUNCTION tenon.holder(unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.lock_looks() FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.lock_looks(what integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 

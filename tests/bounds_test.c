@@ -99,17 +99,20 @@ static void test_after_it_found_nothing_it_looks_at_everything(void **state)
 static void test_now_and_then_it_looks_at_everything(void **state)
 {
     (void)state;
-    int seen = 0, at_first = -1;
-    for (int i = 0; i < 3 * BOUNDS_EVERYTHING_EVERY; i++) {
-        if (strcmp(start(0, 5000 + (int64_t)i * BOUNDS_FRONT_EVERY_MS), EVERYTHING) == 0) {
-            seen++;
-            at_first = at_first < 0 ? i : at_first;
+    int64_t seen_ms[4];
+    size_t n = 0;
+    for (int64_t ms = 5500; n < 4 && ms < 10000000; ms += BOUNDS_FRONT_EVERY_MS) {
+        if (strcmp(start(0, ms), EVERYTHING) == 0) {
+            seen_ms[n++] = ms;
         }
-        bounds_saw(&b, 0, 0, 700 + i, 0);
-        bounds_end(&b, true, 5000 + (int64_t)i * BOUNDS_FRONT_EVERY_MS);
+        bounds_saw(&b, 0, 0, ms, 0);
+        bounds_end(&b, true, ms);
     }
-    assert_int_equal(seen, 3);
-    assert_int_equal(at_first, BOUNDS_EVERYTHING_EVERY - 1 - 5000 % BOUNDS_EVERYTHING_EVERY);
+    assert_int_equal(n, 4);
+    assert_int_equal(seen_ms[0], 5500 + BOUNDS_EVERYTHING_EVERY_MS); /* half of it by the 500 */
+    for (size_t i = 1; i < n; i++) {
+        assert_int_equal(seen_ms[i] - seen_ms[i - 1], BOUNDS_EVERYTHING_EVERY_MS);
+    }
 }
 
 /* As on a busy machine: what it took says nothing of how many entries are dead. */

@@ -2,6 +2,7 @@
 /* look.sql from bounds: how workers share how far they have got, and what they pass over. */
 #include "tests/support/held.h"
 
+#include "core/db.h"
 #include "core/now.h"
 #include "worker/statements.h"
 
@@ -155,41 +156,61 @@ static void test_only_those_who_run_the_same_kinds_share(void **state)
     look_as(fx->conn, two, "{a,b}", "2", shared, "1 4");
 }
 
-static bool looks_are_locked(struct fixture *fx)
+/* The lock of those who look for the same as look() does. */
+#define LOOKS                                                                                      \
+    "1952804463, hashtext(concat_ws(' ', '{default}'::text[], '{a}'::text[])) | -2147483648"
+
+/* As a worker prepares it. */
+static PGconn *hot_session(struct fixture *fx)
 {
-    return test_sql_bool(
-        fx, "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database"
-            " WHERE locktype = 'advisory' AND classid = 1952804463 AND objid = 5"
-            " AND objsubid = 2 AND datname = current_database() AND granted)");
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "%s", db_session_hot);
+    PGresult *result = PQprepare(conn, "look", sql_look.text, 0, NULL);
+    assert_int_equal(PQresultStatus(result), PGRES_COMMAND_OK);
+    PQclear(result);
+    return conn;
 }
 
-/* Then each begins where the one before has ended. */
-static void test_those_who_share_look_one_after_the_other(void **state)
+static void one_after_the_other(struct fixture *fx, const char *by_age)
 {
-    struct fixture *fx = *state;
     char one[UUID_BYTES], two[UUID_BYTES];
     make(fx, one, two);
-    test_sql(fx, "SELECT pg_advisory_lock(1952804463, 5)");
-    PGconn *conn = sql_connect(fx->database_url);
-    const char *const params[] = {two, "{default}", "{a}", "2", shared, "false"};
-    assert_int_equal(PQsendQueryParams(conn, sql_look.text, 6, NULL, params, NULL, NULL, 0), 1);
-    test_await(
-        fx, WAIT_LIMIT_MS,
-        "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %d AND locktype = 'advisory' AND NOT granted)",
-        PQbackendPID(conn));
-    look(fx, one, "2", alone, "1 2"); /* who does not share does not wait */
-    look(fx, one, "1", front, "3");
-    look(fx, one, "1", everything, "4");
+    PGconn *conn = hot_session(fx), *other = sql_connect(fx->database_url);
+    test_sql(fx, "SELECT pg_advisory_lock(" LOOKS ")");
+    test_sql(fx, "ALTER FUNCTION tenon.lock_looks SET lock_timeout = 0");
+    const char *const params[] = {two, "{default}", "{a}", "2", shared, by_age};
+    assert_int_equal(PQsendQueryPrepared(conn, "look", 6, params, NULL, NULL, 0), 1);
+    test_await(fx, WAIT_LIMIT_MS,
+               "SELECT EXISTS (SELECT FROM pg_locks WHERE pid = %d AND locktype = 'advisory'"
+               " AND NOT granted)",
+               PQbackendPID(conn));
+    sql_run(other, "SET lock_timeout = 1000");
+    look_as(other, one, "{a}", "2", alone, "1 2"); /* who does not share does not wait */
+    look_as(other, one, "{a}", "1", front, "3");
+    look_as(other, one, "{a}", "1", everything, "4");
+    look_as(other, one, "{a,b}", "1", shared, "5"); /* nor who looks for something else */
     test_sql(
-        fx,
-        "SELECT tenon.tell_bound(hashtextextended(concat_ws(' ', 'default', 4, '{a}'::text[]), 0),"
-        " (SELECT extract(epoch FROM run_at) * 1000000 FROM tenon.task WHERE payload = '7')::bigint)");
-    test_sql(fx, "SELECT pg_advisory_unlock(1952804463, 5)");
+        fx, "SELECT tenon.tell_bound("
+            "hashtextextended(concat_ws(' ', 'default', 4, '{a}'::text[]), 0),"
+            " (extract(epoch FROM run_at) * 1000000)::bigint) FROM tenon.task WHERE payload = '7'");
+    test_sql(fx, "SELECT pg_advisory_unlock(" LOOKS ")");
     PGresult *result = PQgetResult(conn);
     assert_int_equal(PQntuples(result), 2);
     assert_string_equal(PQgetvalue(result, 0, COLUMN_PAYLOAD), "7");
     PQclear(result);
     PQfinish(conn);
+    PQfinish(other);
+}
+
+/* Then each begins where the one before has ended. */
+static void test_those_who_share_look_one_after_the_other(void **state)
+{
+    one_after_the_other(*state, "false");
+}
+
+static void test_those_who_share_look_by_age_likewise(void **state)
+{
+    one_after_the_other(*state, "true");
 }
 
 /* Nobody waits for the commit. */
@@ -199,16 +220,38 @@ static void test_a_look_lets_go_of_its_lock_at_once(void **state)
     static const char *const queues[] = {"{default}", "{nobody}", "{}"};
     char one[UUID_BYTES], two[UUID_BYTES];
     make(fx, one, two);
-    for (size_t i = 0; i < sizeof queues / sizeof *queues; i++) {
-        const char *const params[] = {one, queues[i], "{a}",
-                                      "2", shared,    i == 1 ? "true" : "false"};
-        test_sql(fx, "BEGIN");
-        PQclear(statement_run(fx->conn, &sql_look, params, 6));
-        assert_false(looks_are_locked(fx));
-        test_sql(fx, "COMMIT");
+    PGconn *conn = hot_session(fx);
+    for (size_t i = 0; i < 2 * sizeof queues / sizeof *queues; i++) {
+        const char *const params[] = {i == 5 ? "00000000-0000-0000-0000-000000000000" : one,
+                                      queues[i % 3],
+                                      "{a}",
+                                      "2",
+                                      shared,
+                                      i > 2 ? "true" : "false"};
+        sql_run(conn, "BEGIN");
+        PGresult *result = PQexecPrepared(conn, "look", 6, params, NULL, NULL, 0);
+        assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+        PQclear(result);
+        assert_true(test_sql_bool(fx,
+                                  "SELECT NOT EXISTS (SELECT FROM pg_locks WHERE pid = %d"
+                                  " AND locktype = 'advisory')",
+                                  PQbackendPID(conn)));
+        sql_run(conn, "COMMIT");
     }
-    look(fx, "00000000-0000-0000-0000-000000000000", "2", shared, ""); /* no such worker */
-    assert_false(looks_are_locked(fx));
+    PQfinish(conn);
+}
+
+/* It saves work, no more. */
+static void test_without_the_lock_it_looks_all_the_same(void **state)
+{
+    struct fixture *fx = *state;
+    char one[UUID_BYTES], two[UUID_BYTES];
+    make(fx, one, two);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "SELECT pg_advisory_lock(" LOOKS ")");
+    look(fx, one, "2", shared, "1 2");
+    look(fx, two, "1", shared, "3");
+    PQfinish(conn);
 }
 
 /* Tracks 5 and 21 lie in the same sequence; -11 as well, in whose number all bits are used. */
@@ -340,7 +383,9 @@ int main(void)
         WITH_DATABASE(test_a_look_by_age_begins_there_too),
         WITH_DATABASE(test_only_those_who_run_the_same_kinds_share),
         WITH_DATABASE(test_those_who_share_look_one_after_the_other),
+        WITH_DATABASE(test_those_who_share_look_by_age_likewise),
         WITH_DATABASE(test_a_look_lets_go_of_its_lock_at_once),
+        WITH_DATABASE(test_without_the_lock_it_looks_all_the_same),
         WITH_DATABASE(test_a_track_takes_the_place_of_another),
         WITH_DATABASE(test_what_did_not_fit_is_not_passed),
         WITH_DATABASE(test_what_is_held_is_passed_over),

@@ -17,20 +17,25 @@ void bounds_clear(struct bounds *b)
     *b = (struct bounds){0};
 }
 
-/* Of the looks from the front. Where others are busy it would stand in their way. */
+/* Shall this look from the front be one over everything? Where others are busy it stands in their
+ * way; so workers that started together do not do it together either. */
 static bool wants_everything(struct bounds *b, int64_t now_ms)
 {
-    if (b->fronts == 0) {
-        b->fronts = (unsigned)(now_ms % BOUNDS_EVERYTHING_EVERY); /* not all workers at once */
+    bool due = b->next_everything_ms > 0 && now_ms >= b->next_everything_ms;
+    if (b->next_everything_ms == 0) {
+        b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS / 2 +
+                                now_ms % 1000 * (BOUNDS_EVERYTHING_EVERY_MS / 1000);
+    } else if (due) {
+        b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS;
     }
-    return ++b->fronts % BOUNDS_EVERYTHING_EVERY == 0 || b->found_nothing;
+    return due || b->found_nothing;
 }
 
 void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
                   struct buf *array)
 {
     b->front = everything || now_ms >= b->next_front_ms;
-    everything = everything || (b->front && wants_everything(b, now_ms));
+    b->everything = everything || (b->front && wants_everything(b, now_ms));
     b->started_ms = now_ms;
     array_begin(array);
     for (size_t i = 0; i < b->n_queues; i++) {
@@ -38,7 +43,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_
         for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
             struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + priority];
             one->seen_us = one->others_us = 0;
-            if (!everything) {
+            if (!b->everything) {
                 bool shared = one->shared && !b->other_kinds;
                 int64_t from_us = b->front ? 0 : one->from_us;
                 array_put_int(array, shared ? from_us : -from_us);

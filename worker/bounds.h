@@ -7,6 +7,9 @@
  * it takes no more than a twentieth of the time; but every ten seconds in any case, as one look
  * that was slow by chance must not keep a late commit waiting.
  *
+ * Looks pass over rows that another transaction in progress seems to hold, but for a look over
+ * everything: from the front after a look that found nothing, and every five minutes in any case.
+ *
  * In a backlog the workers share how far they have got (docs/decisions/0023), so that they walk
  * over little of what the others claimed. A worker that finds tasks before what others have passed,
  * because they were committed late, goes on alone until it is there as well. */
@@ -20,7 +23,7 @@ enum {
     BOUNDS_FRONT_EVERY_MS = 1000,
     BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
     BOUNDS_FRONT_REST_MAX_MS = 10000,
-    BOUNDS_EVERYTHING_EVERY = 300, /* looks from the front: one of so many is over everything */
+    BOUNDS_EVERYTHING_EVERY_MS = 300000,
 };
 
 /* A queue and a priority; run_at in microseconds since 1970. */
@@ -37,9 +40,9 @@ struct bounds {
     struct bound *all;  /* [queue][priority] */
     bool front;         /* the look in progress begins at the front */
     bool other_kinds;   /* since the last look from the front */
-    bool found_nothing; /* the last look */
-    unsigned fronts;
-    int64_t next_front_ms, started_ms;
+    bool everything;    /* the look in progress is one over everything */
+    bool found_nothing; /* the one before did */
+    int64_t next_front_ms, next_everything_ms, started_ms;
 };
 
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
@@ -47,7 +50,7 @@ void bounds_clear(struct bounds *b);
 
 /* A look starts: write the bounds as look.sql takes them, the queues from number `turn` on, each
  * with its priorities 0 to 9, negative where they are not shared, 0 = from the front; an empty array
- * = over everything, which the caller asks for. */
+ * = over everything, which the caller may ask for. */
 void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
                   struct buf *array);
 

@@ -183,8 +183,10 @@ static void add_claims(struct run *r, const char *worker)
             bounds_other_kinds(&r->e->bounds);
         }
         bounds_start(&r->e->bounds, x->turn, x->everything, now_ms(), from);
+        /* what is hidden from other looks is the oldest in the end, wherever it lies */
+        bool by_age = x->oldest || r->e->bounds.everything;
         const char *params[] = {
-            worker, queues, kinds, buf_text(n), end_array(r, from), x->oldest ? "true" : "false"};
+            worker, queues, kinds, buf_text(n), end_array(r, from), by_age ? "true" : "false"};
         r->look = add_call(r, &sql_look, 6, params);
     }
 }
@@ -436,7 +438,8 @@ static bool answer_fails(const struct run *r, struct fault *f)
            (count_of(r, r->claim) + count_of(r, r->look) > 0 && POINT_FAILS(claims_committed, f));
 }
 
-/* A call has failed, or its session. Has the look been run, and told others what it took? */
+/* A call has failed, or its session. If the look was run, it may have told others what it took, and
+ * may hold the lock for which they wait. */
 static void look_fails(const struct run *r, size_t failed)
 {
     if (r->look < 0 || (failed < (size_t)r->look && db_is_open(r->e->db))) {

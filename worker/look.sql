@@ -8,11 +8,11 @@
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
 -- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
--- What another transaction in progress has marked is passed over before its lock is tried, which costs several times
--- as much, and holds up the one who finishes what was claimed meanwhile; but not in a look over everything, because
--- where several hold a row the mark is no transaction's number.
+-- What another transaction in progress has marked is passed over before its lock is tried: to try costs several times
+-- as much, and where the task was claimed meanwhile, whoever finishes it has to wait for us. Not so in a look over
+-- everything, because where several hold a row the mark is no transaction's number.
 -- Where a shared look ends is told to the others, unless that is younger than a second: older tasks may yet be
--- committed. From when it reads where they are until it has told, none of them looks (docs/decisions/0023).
+-- committed. From when it reads where they are until it has told, no other look does (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
@@ -24,7 +24,9 @@ WITH ranges AS MATERIALIZED (
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), turn AS MATERIALIZED (
-    SELECT CASE WHEN 0 < ANY ($5::bigint[]) THEN tenon.lock_looks() ELSE false END AS locked
+    SELECT what, CASE WHEN 0 < ANY ($5::bigint[]) AND EXISTS (SELECT FROM ranges) THEN tenon.lock_looks(what) END AS locked
+    FROM (SELECT concat_ws(' ', ARRAY(SELECT unnest($2::text[]) ORDER BY 1), $3::text[])) AS s (text)
+    CROSS JOIN LATERAL (SELECT hashtext(text) | -2147483648) AS w (what)
 ), ordered AS MATERIALIZED (
     SELECT r.*, CASE WHEN $6::boolean THEN (
                SELECT run_at
@@ -40,7 +42,7 @@ WITH ranges AS MATERIALIZED (
     FROM ranges r
     CROSS JOIN turn
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN $6::boolean AND from_us > 0 AND locked THEN tenon.shared_bound(track) END AS others_us
+        SELECT CASE WHEN $6::boolean AND from_us > 0 AND locked IS NOT NULL THEN tenon.shared_bound(track) END AS others_us
     ) o
     ORDER BY oldest_at, r.priority DESC, r.place
 ), running AS MATERIALIZED (
@@ -77,7 +79,7 @@ WITH ranges AS MATERIALIZED (
     FROM (SELECT c.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < 16777216
 ), told AS MATERIALIZED (
-    SELECT n, CASE WHEN locked THEN pg_advisory_unlock(1952804463, 5) END
+    SELECT n, CASE WHEN locked THEN pg_advisory_unlock(1952804463, what) END
     FROM turn
     CROSS JOIN (
         SELECT count(tenon.tell_bound(track, (date_part('epoch', newest_at) * 1000000)::bigint)) AS n

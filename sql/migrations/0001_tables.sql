@@ -110,13 +110,18 @@ BEGIN
     END IF;
 END $$;
 
--- One shared look at a time, from when it reads where the others are until it has told how far it got. A session's lock
--- and not a transaction's, as nobody shall wait for the commit; a session in which a look failed lets go of it.
-CREATE FUNCTION tenon.lock_looks() RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '10s' AS $$
+-- One shared look at a time among those who look for the same, from when it reads where the others are until it has told
+-- how far it got. A session's lock and not a transaction's, as nobody shall wait for the commit; a session in which a look
+-- failed lets go of it. It only saves work: who does not get it in time looks all the same.
+--   what    a negative number for queues and kinds; the others are taken
+--   result  whether the lock is held
+CREATE FUNCTION tenon.lock_looks(what integer) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '250ms' AS $$
 BEGIN
-    PERFORM pg_advisory_lock(1952804463, 5);
+    PERFORM pg_advisory_lock(1952804463, what);
     RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
 END $$;
 REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound, tenon.lock_looks FROM PUBLIC;
 

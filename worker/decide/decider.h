@@ -196,7 +196,7 @@ struct decider {
     int n_slots, n_handlers;
     int64_t drain_limit_ms;
     bool until_empty;
-    bool found_nothing; /* the last look */
+    bool found_nothing; /* the latest look did */
 
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
