@@ -49,8 +49,8 @@ MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
 void bounds_clear(struct bounds *b);
 
 /* A look starts: write the bounds as look.sql takes them, the queues from number `turn` on, each
- * with its priorities 0 to 9, negative where they are not shared, 0 = from the front; an empty array
- * = over everything, which the caller may ask for. */
+ * with its priorities 0 to 9, negative where they are not shared, 0 = from the front; an empty
+ * array = over everything, which the caller may ask for. */
 void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
                   struct buf *array);
 
