@@ -266,7 +266,10 @@ BEGIN
     PERFORM pg_advisory_lock(1952804463, what);
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
-    RETURN false;
+    -- it may have come in the same moment
+    RETURN EXISTS (SELECT FROM pg_locks
+                   WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND classid = 1952804463
+                     AND objid = what::oid AND objsubid = 2 AND granted);
 END $$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer

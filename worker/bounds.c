@@ -21,21 +21,20 @@ void bounds_clear(struct bounds *b)
  * way; so workers that started together do not do it together either. */
 static bool wants_everything(struct bounds *b, int64_t now_ms)
 {
-    bool due = b->next_everything_ms > 0 && now_ms >= b->next_everything_ms;
     if (b->next_everything_ms == 0) {
         b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS / 2 +
                                 now_ms % 1000 * (BOUNDS_EVERYTHING_EVERY_MS / 1000);
-    } else if (due) {
-        b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS;
     }
-    return due || b->found_nothing;
+    b->everything_due = now_ms >= b->next_everything_ms;
+    return b->everything_due || b->found_nothing;
 }
 
 void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
                   struct buf *array)
 {
     b->front = everything || now_ms >= b->next_front_ms;
-    b->everything = everything || (b->front && wants_everything(b, now_ms));
+    b->everything_due = false;
+    everything = everything || (b->front && wants_everything(b, now_ms));
     b->started_ms = now_ms;
     array_begin(array);
     for (size_t i = 0; i < b->n_queues; i++) {
@@ -43,7 +42,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_
         for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
             struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + priority];
             one->seen_us = one->others_us = 0;
-            if (!b->everything) {
+            if (!everything) {
                 bool shared = one->shared && !b->other_kinds;
                 int64_t from_us = b->front ? 0 : one->from_us;
                 array_put_int(array, shared ? from_us : -from_us);
@@ -89,6 +88,9 @@ static void bound_end(struct bound *one, bool front, bool full)
 
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
+    if (b->everything_due) {
+        b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS;
+    }
     b->found_nothing = true;
     for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
         b->found_nothing = b->found_nothing && b->all[i].seen_us == 0;

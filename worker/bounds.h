@@ -37,11 +37,11 @@ struct bound {
 
 struct bounds {
     size_t n_queues;
-    struct bound *all;  /* [queue][priority] */
-    bool front;         /* the look in progress begins at the front */
-    bool other_kinds;   /* since the last look from the front */
-    bool everything;    /* the look in progress is one over everything */
-    bool found_nothing; /* the one before did */
+    struct bound *all;   /* [queue][priority] */
+    bool front;          /* the look in progress begins at the front */
+    bool other_kinds;    /* since the last look from the front */
+    bool everything_due; /* the look in progress is the one over everything that was due */
+    bool found_nothing;  /* the one before did */
     int64_t next_front_ms, next_everything_ms, started_ms;
 };
 

@@ -184,7 +184,7 @@ static void add_claims(struct run *r, const char *worker)
         }
         bounds_start(&r->e->bounds, x->turn, x->everything, now_ms(), from);
         /* what is hidden from other looks is the oldest in the end, wherever it lies */
-        bool by_age = x->oldest || r->e->bounds.everything;
+        bool by_age = x->oldest || r->e->bounds.everything_due;
         const char *params[] = {
             worker, queues, kinds, buf_text(n), end_array(r, from), by_age ? "true" : "false"};
         r->look = add_call(r, &sql_look, 6, params);

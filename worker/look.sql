@@ -12,7 +12,8 @@
 -- as much, and where the task was claimed meanwhile, whoever finishes it has to wait for us. Not so in a look over
 -- everything, because where several hold a row the mark is no transaction's number.
 -- Where a shared look ends is told to the others, unless that is younger than a second: older tasks may yet be
--- committed. From when it reads where they are until it has told, no other look does (docs/decisions/0023).
+-- committed. From when it reads where they are until it has told, no other look for the same does, unless it has waited
+-- for too long (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
