@@ -17,7 +17,7 @@
 WITH ranges AS MATERIALIZED (
     SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
-           CASE WHEN from_us <> 0 OR 0 = ALL ($5::bigint[])
+           CASE WHEN from_us <> 0 OR (SELECT 0 = ALL ($5::bigint[]))
                 THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS track
     FROM generate_series(9, 0, -1) AS p (priority)
     CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
