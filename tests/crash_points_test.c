@@ -80,7 +80,7 @@ static const struct point_plan plans[] = {
     {"drain_begun", STOPPED, 1, CAN_FAIL, FAIL},
     {"leave_due", STOPPED, 1, CAN_FAIL, FAIL},
     {"handler_begun", HANDLER, 3, CLAIMS | CAN_FAIL, EXIT},
-    {"handler_effect", HANDLER, 2, CLAIMS | CAN_FAIL, FREEZE},
+    {"handler_effect", HANDLER, 2, CAN_FAIL, FREEZE}, /* its own claim has ended */
     {"handler_answered", HANDLER, 3, 0, EXIT},
     {"worker_condemned", UNDERTAKER, 1, CAN_FAIL, FAIL},
     {"worker_buried", UNDERTAKER, 1, 0, EXIT},

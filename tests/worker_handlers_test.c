@@ -2,6 +2,7 @@
 /* timeout: 300 */
 /* How handlers end, and what a bad one costs. */
 #include "core/now.h"
+#include "tests/support/struck.h"
 #include "tests/support/working.h"
 
 #include <errno.h>
@@ -327,6 +328,7 @@ static void test_a_payload_is_there_before_its_child_starts(void **state)
     char *bytes = file_text(file);
     assert_int_equal(strtol(bytes, NULL, 10), 500002);
     free(bytes);
+    struck_await_stopped(p->pid, LIMIT_MS); /* the child may be the faster of the two */
     process_signal(p, SIGCONT);
     await_done(fx, 1);
     end_well(p);
