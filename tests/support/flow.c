@@ -12,7 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { POLL_MS = 5, PAUSE_MS = 8, ROLLED_BACK_EVERY = 8, MIX = 5, TEXT_BYTES = 256 };
+enum {
+    POLL_MS = 5,
+    PAUSE_MS = 8,
+    TRICKLE_MS = 100,
+    ROLLED_BACK_EVERY = 8,
+    MIX = 5,
+    TEXT_BYTES = 256
+};
 
 struct producer {
     struct flow *flow;
@@ -106,9 +113,9 @@ static _Noreturn void producer_main(struct producer *p, const struct fixture *fx
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)signal(SIGPIPE, SIG_IGN);
     p->conn = PQconnectdb(fx->database_url);
-    while (ok && !*p->flow->stop && p->n < FLOW_TASKS_MAX) {
+    while (ok && !*p->flow->stop) {
         ok = transact(p);
-        (void)poll(NULL, 0, PAUSE_MS);
+        (void)poll(NULL, 0, p->n < FLOW_BURST ? PAUSE_MS : TRICKLE_MS);
     }
     if (p->tenon) {
         (void)tenon_flush(p->tenon, 1000);

@@ -3,7 +3,10 @@
  *
  * Each transaction enqueues a task and notes it in the application's own table public.placed; every
  * eighth is rolled back. Tasks last 20 ms; every fifth does its effect and tenon.finish() in one
- * transaction, every fifth asks once for a later run. */
+ * transaction, every fifth asks once for a later run.
+ *
+ * After FLOW_BURST tasks a producer goes on slowly until it is told to stop: whoever starts late, on
+ * a busy machine, still meets tasks, and no backlog grows. */
 #ifndef TENON_TESTS_SUPPORT_FLOW_H
 #define TENON_TESTS_SUPPORT_FLOW_H
 
@@ -12,7 +15,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-enum { FLOW_TASKS_MAX = 40, FLOW_PRODUCERS = 2, FLOW_LIBTENON = 0 };
+enum { FLOW_BURST = 40, FLOW_PRODUCERS = 2, FLOW_LIBTENON = 0 };
 
 struct flow_settings {
     const char *kind; /* "a" with the tasks above; any other kind with tasks without payload */
@@ -31,7 +34,7 @@ struct flow {
 /* Make public.placed (task, finish, later) and public.effect (task). */
 void flow_tables(struct fixture *fx);
 
-/* Start the producers; each places at most FLOW_TASKS_MAX tasks. */
+/* Start the producers. */
 void flow_start(struct flow *f, struct fixture *fx, const struct flow_settings *settings);
 
 /* Ask them to end after the transaction they are in. */
