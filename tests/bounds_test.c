@@ -32,9 +32,17 @@ static int teardown(void **state)
     return 0;
 }
 
+static const char *start_after(unsigned turn, bool by_age, int64_t now_ms)
+{
+    bounds_start(&b, turn, by_age, false, now_ms, &array);
+    return array_end(&array);
+}
+
+/* One that leaves nothing out. */
 static const char *start(unsigned turn, int64_t now_ms)
 {
-    bounds_start(&b, turn, false, now_ms, &array);
+    b.next_all_ms = 0;
+    bounds_start(&b, turn, false, false, now_ms, &array);
     return array_end(&array);
 }
 
@@ -57,7 +65,7 @@ static void test_everything_is_looked_at_on_demand(void **state)
     (void)start(0, 5000);
     bounds_saw(&b, 0, 4, 700, 0);
     bounds_end(&b, true, 5001);
-    bounds_start(&b, 0, true, 5002, &array);
+    bounds_start(&b, 0, false, true, 5002, &array);
     assert_string_equal(array_end(&array), EVERYTHING);
     bounds_end(&b, false, 5003);
     assert_string_equal(start(0, 5004), "{0,0,0,0,-700,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
@@ -227,6 +235,70 @@ static void test_after_a_failure_it_looks_at_the_front(void **state)
     assert_string_equal(start(0, 5003), FRONT);
 }
 
+/* By priority, and in each by the queues' places: what lies before the last that was claimed. */
+static void test_in_a_backlog_what_was_asked_in_vain_is_left_out(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 0, 9, 600, 0);
+    bounds_saw(&b, 0, 8, 700, 0);
+    bounds_end(&b, true, 5001);
+    assert_string_equal(start_after(0, false, 5002),
+                        "{0,0,0,0,0,0,0,0,700,600,0,0,0,0,0,0,0,0,0,NULL}");
+    bounds_saw(&b, 1, 8, 800, 0);
+    bounds_end(&b, true, 5003);
+    assert_string_equal(start_after(1, false, 5000 + BOUNDS_VAIN_MS - 1),
+                        "{0,0,0,0,0,0,0,0,-800,NULL,0,0,0,0,0,0,0,0,NULL,NULL}");
+    bounds_saw(&b, 1, 8, 900, 0);
+    bounds_end(&b, true, 5000 + BOUNDS_VAIN_MS - 1);
+    assert_string_equal(start_after(0, false, 5000 + BOUNDS_VAIN_MS),
+                        "{0,0,0,0,0,0,0,0,700,600,0,0,0,0,0,0,0,0,900,0}");
+}
+
+static void test_where_the_backlog_ends_nothing_is_left_out(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 0, 0, 700, 0);
+    bounds_end(&b, true, 5001);
+    (void)start_after(0, false, 5002);
+    assert_true(b.partial);
+    bounds_saw(&b, 0, 0, 800, 0);
+    bounds_end(&b, false, 5003);
+    assert_string_equal(start_after(0, false, 5004), ONLY("-800"));
+    assert_false(b.partial);
+}
+
+/* Among those without a task there may be some to which it did not come. */
+static void test_a_full_look_by_age_says_only_where_tasks_are(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 1, 8, 700, 0);
+    bounds_end(&b, true, 5001);
+    (void)start_after(0, false, 5000 + BOUNDS_VAIN_MS - 1);
+    bounds_saw(&b, 1, 8, 800, 0);
+    bounds_end(&b, true, 5000 + BOUNDS_VAIN_MS - 1);
+    (void)start_after(0, true, 5000 + BOUNDS_VAIN_MS); /* asks all, but does not count as such */
+    assert_false(b.partial);
+    bounds_saw(&b, 0, 9, 600, 0);
+    bounds_end(&b, true, 5000 + BOUNDS_VAIN_MS);
+    assert_false(b.all[9].vain);
+    assert_true(b.all[8].vain);
+    (void)start_after(0, false, 5000 + BOUNDS_VAIN_MS + 1);
+    assert_false(b.partial);
+}
+
+static void test_other_kinds_are_asked_for_everywhere(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 0, 0, 3000, 0);
+    bounds_end(&b, true, 5001);
+    bounds_other_kinds(&b);
+    assert_string_equal(start_after(0, false, 5002), ONLY("-3000"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -244,6 +316,10 @@ int main(void)
         TEST(test_what_was_told_wrongly_is_forgotten),
         TEST(test_after_other_kinds_it_goes_on_alone),
         TEST(test_after_a_failure_it_looks_at_the_front),
+        TEST(test_in_a_backlog_what_was_asked_in_vain_is_left_out),
+        TEST(test_where_the_backlog_ends_nothing_is_left_out),
+        TEST(test_a_full_look_by_age_says_only_where_tasks_are),
+        TEST(test_other_kinds_are_asked_for_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

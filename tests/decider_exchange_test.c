@@ -41,6 +41,24 @@ static void test_idle_looks_once_a_second(void **state)
     decider_free(d);
 }
 
+/* One that left something out says nothing about the rest. */
+static void test_after_a_partial_look_it_looks_again_at_once(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    d->exchange.partial = true; /* as the exchanger answers */
+    commit(d, 1, NULL, 0);
+    (void)decide(d, 1);
+    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    assert_false(d->exchange.partial);
+    commit(d, 2, NULL, 0);
+    assert_true(decide(d, 2) > 2);
+    assert_null(action_find(d, ACTION_EXCHANGE));
+    decider_free(d);
+}
+
 /* Every eighth look goes by age, so that nothing starves. */
 static void test_some_looks_go_by_age(void **state)
 {
@@ -571,6 +589,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_claims_nothing_before_it_is_present),
         cmocka_unit_test(test_idle_looks_once_a_second),
+        cmocka_unit_test(test_after_a_partial_look_it_looks_again_at_once),
         cmocka_unit_test(test_some_looks_go_by_age),
         cmocka_unit_test(test_one_exchange_at_a_time_and_more_gathers),
         cmocka_unit_test(test_done_is_finished_in_the_next_exchange),

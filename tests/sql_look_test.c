@@ -65,9 +65,21 @@ static void test_it_begins_at_the_bounds(void **state)
     char *from = test_sql_text(fx,
                                "SELECT array_agg(CASE WHEN p = 0 THEN extract(epoch FROM now() -"
                                " interval '45 min') * 1000000 ELSE 0 END::bigint ORDER BY p)"
-                               " FROM generate_series(0, 9) p");
+                               " FROM generate_series(0, 19) p");
     look_again(fx, worker, 2, from, "50 20");
     free(from);
+}
+
+static void test_it_does_not_look_where_the_bound_is_null(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    make_old_ones(fx, worker);
+    look_again(fx, worker, 10,
+               "{0,0,0,0,0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL}",
+               "60 40 30 10");
+    look_again(fx, worker, 10, "{}", "60 50 40 30 20 10");
 }
 
 /* Rows that one look at all queues reads, which claims so many. */
@@ -118,6 +130,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_where_the_oldest_waits_comes_first),
         WITH_DATABASE(test_it_begins_at_the_bounds),
+        WITH_DATABASE(test_it_does_not_look_where_the_bound_is_null),
         WITH_DATABASE(test_it_compares_one_task_per_queue),
         WITH_DATABASE(test_it_walks_once),
     };

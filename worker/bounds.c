@@ -17,6 +17,12 @@ void bounds_clear(struct bounds *b)
     *b = (struct bounds){0};
 }
 
+/* Of the queue that is number `place` in the look in progress. */
+static struct bound *bound_at(struct bounds *b, size_t place, size_t priority)
+{
+    return &b->all[(place + b->turn) % b->n_queues * BOUNDS_PRIORITIES + priority];
+}
+
 /* Shall this look from the front be one over everything? Where others are busy it stands in their
  * way; so workers that started together do not do it together either. */
 static bool wants_everything(struct bounds *b, int64_t now_ms)
@@ -29,20 +35,33 @@ static bool wants_everything(struct bounds *b, int64_t now_ms)
     return b->everything_due || b->found_nothing;
 }
 
-void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
+static void set_partial(struct bounds *b, bool everything, int64_t now_ms)
+{
+    b->partial = b->full && !b->front && !everything && now_ms < b->next_all_ms;
+    if (!b->partial && !b->by_age) { /* a full look by age does not tell what it asked in vain */
+        b->next_all_ms = now_ms + BOUNDS_VAIN_MS;
+    }
+}
+
+void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything, int64_t now_ms,
                   struct buf *array)
 {
     b->front = everything || now_ms >= b->next_front_ms;
     b->everything_due = false;
     everything = everything || (b->front && wants_everything(b, now_ms));
+    /* what is hidden from other looks is the oldest in the end, wherever it lies */
+    b->by_age = by_age || b->everything_due;
+    set_partial(b, everything, now_ms);
     b->started_ms = now_ms;
+    b->turn = turn;
     array_begin(array);
     for (size_t i = 0; i < b->n_queues; i++) {
-        size_t queue = (i + turn) % b->n_queues;
         for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
-            struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + priority];
+            struct bound *one = bound_at(b, i, priority);
             one->seen_us = one->others_us = 0;
-            if (!everything) {
+            if (b->partial && one->vain) {
+                array_put_text(array, NULL);
+            } else if (!everything) {
                 bool shared = one->shared && !b->other_kinds;
                 int64_t from_us = b->front ? 0 : one->from_us;
                 array_put_int(array, shared ? from_us : -from_us);
@@ -57,6 +76,7 @@ void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at
     struct bound *one = &b->all[queue * BOUNDS_PRIORITIES + (size_t)priority];
     one->seen_us = run_at_us > one->seen_us ? run_at_us : one->seen_us;
     one->others_us = others_us;
+    one->vain = false;
 }
 
 /* After a look from the front that took so long, for how long none follows. */
@@ -86,8 +106,26 @@ static void bound_end(struct bound *one, bool front, bool full)
     }
 }
 
+/* Which of what it asked did it ask in vain? A full look has not come to what lies behind the last
+ * task that it claimed: it goes from the highest priority to the lowest, and by place in each. */
+static void note_vain(struct bounds *b, bool full)
+{
+    bool reached = !full;
+    for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
+        for (size_t i = b->n_queues; i > 0; i--) {
+            struct bound *one = bound_at(b, i - 1, priority);
+            reached = reached || one->seen_us > 0;
+            one->vain = reached && one->seen_us == 0;
+        }
+    }
+}
+
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
+    if (!full || !b->by_age) {
+        note_vain(b, full);
+    }
+    b->full = full;
     if (b->everything_due) {
         b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS;
     }
@@ -110,4 +148,5 @@ void bounds_fail(struct bounds *b)
 void bounds_other_kinds(struct bounds *b)
 {
     b->other_kinds = true;
+    b->next_all_ms = 0;
 }

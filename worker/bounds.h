@@ -7,6 +7,10 @@
  * it takes no more than a twentieth of the time; but every ten seconds in any case, as one look
  * that was slow by chance must not keep a late commit waiting.
  *
+ * In a backlog, where one full look follows another, what was just asked in vain is not asked again
+ * for a fifth of a second: a worker of 100 queues has 1,000 queues and priorities to ask. A look
+ * that left something out and was not full says nothing yet; the next one asks them all.
+ *
  * Looks pass over rows that another transaction in progress seems to hold, but for a look over
  * everything: from the front after a look that found nothing, and every five minutes in any case.
  *
@@ -24,6 +28,7 @@ enum {
     BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
     BOUNDS_FRONT_REST_MAX_MS = 10000,
     BOUNDS_EVERYTHING_EVERY_MS = 300000,
+    BOUNDS_VAIN_MS = 200, /* for so long what was asked in vain is left out */
 };
 
 /* A queue and a priority; run_at in microseconds since 1970. */
@@ -33,25 +38,31 @@ struct bound {
     int64_t others_us; /* where any worker had got to when it began, 0 = not known */
     int64_t alone_us;  /* up to there it goes on alone */
     bool shared;       /* the next look may begin where any worker has got to */
+    bool vain;         /* the latest look that came here found nothing */
 };
 
 struct bounds {
     size_t n_queues;
     struct bound *all;   /* [queue][priority] */
-    bool front;          /* the look in progress begins at the front */
+    unsigned turn;       /* of the look in progress */
+    bool front;          /* it begins at the front */
+    bool by_age;         /* it goes by age */
+    bool partial;        /* it leaves out what was asked in vain */
+    bool full;           /* the one before was */
     bool other_kinds;    /* since the last look from the front */
-    bool everything_due; /* the look in progress is the one over everything that was due */
+    bool everything_due; /* it is the one over everything that was due */
     bool found_nothing;  /* the one before did */
-    int64_t next_front_ms, next_everything_ms, started_ms;
+    int64_t next_front_ms, next_everything_ms, next_all_ms, started_ms;
 };
 
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
 void bounds_clear(struct bounds *b);
 
-/* A look starts: write the bounds as look.sql takes them, the queues from number `turn` on, each
- * with its priorities 0 to 9, negative where they are not shared, 0 = from the front; an empty
- * array = over everything, which the caller may ask for. */
-void bounds_start(struct bounds *b, unsigned turn, bool everything, int64_t now_ms,
+/* A look starts, by age or by priority: write the bounds as look.sql takes them, the queues from
+ * number `turn` on, each with its priorities 0 to 9, negative where they are not shared, 0 = from
+ * the front, NULL = left out; an empty array = over everything, which the caller may ask for. When
+ * that is due of itself, the look goes by age. */
+void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything, int64_t now_ms,
                   struct buf *array);
 
 /* It claimed a task of these; the two last columns of look.sql. */

@@ -182,11 +182,9 @@ static void add_claims(struct run *r, const char *worker)
             memcpy(r->e->rests, x->rests, sizeof x->rests);
             bounds_other_kinds(&r->e->bounds);
         }
-        bounds_start(&r->e->bounds, x->turn, x->everything, now_ms(), from);
-        /* what is hidden from other looks is the oldest in the end, wherever it lies */
-        bool by_age = x->oldest || r->e->bounds.everything_due;
-        const char *params[] = {
-            worker, queues, kinds, buf_text(n), end_array(r, from), by_age ? "true" : "false"};
+        bounds_start(&r->e->bounds, x->turn, x->oldest, x->everything, now_ms(), from);
+        const char *by_age = r->e->bounds.by_age ? "true" : "false";
+        const char *params[] = {worker, queues, kinds, buf_text(n), end_array(r, from), by_age};
         r->look = add_call(r, &sql_look, 6, params);
     }
 }
@@ -357,6 +355,7 @@ static void read_bounds(struct run *r, const struct rows *rows)
         }
     }
     bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_look, now_ms());
+    r->x->partial = e->bounds.partial;
 }
 
 static bool read_answers(struct run *r)

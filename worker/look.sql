@@ -3,7 +3,7 @@
 --   $2 text[]  queues, preferred first   $4 integer  how many
 --   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9: from there
 --                or where any worker has got to; negative = from there only; 0 = from the front;
---                {} = over everything, as below
+--                NULL = nowhere; {} = over everything, as below
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 -- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
 -- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
@@ -15,15 +15,18 @@
 -- committed. From when it reads where they are until it has told, no other look for the same does, unless it has waited
 -- for too long (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
-    SELECT p.priority::smallint AS priority, q.queue, q.place, f.from_us,
+    SELECT priority, queue, place, from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
            CASE WHEN from_us <> 0 OR (SELECT 0 = ALL ($5::bigint[]))
-                THEN hashtextextended(concat_ws(' ', q.queue, p.priority, $3::text[]), 0) END AS track
-    FROM generate_series(9, 0, -1) AS p (priority)
-    CROSS JOIN unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
-    CROSS JOIN LATERAL coalesce(($5::bigint[])[(q.place - 1) * 10 + p.priority + 1], 0) AS f (from_us)
+                THEN hashtextextended(concat_ws(' ', queue, priority, $3::text[]), 0) END AS track
+    FROM (SELECT ((nth - 1) % 10)::smallint AS priority, (nth - 1) / 10 + 1 AS place,
+                 ($2::text[])[(nth - 1) / 10 + 1] AS queue, from_us
+          FROM unnest(CASE WHEN cardinality($5::bigint[]) > 0 THEN $5::bigint[]
+                           ELSE array_fill(0::bigint, ARRAY[cardinality($2::text[]) * 10]) END)
+               WITH ORDINALITY AS f (from_us, nth)
+          WHERE from_us IS NOT NULL) r
     WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
+      AND queue <> ALL (ARRAY(SELECT name FROM tenon.queue WHERE paused ORDER BY name)) -- by its index
 ), turn AS MATERIALIZED (
     SELECT what, CASE WHEN 0 < ANY ($5::bigint[]) AND EXISTS (SELECT FROM ranges) THEN tenon.lock_looks(what) END AS locked
     FROM (SELECT concat_ws(' ', ARRAY(SELECT unnest($2::text[]) ORDER BY 1), $3::text[])) AS s (text)

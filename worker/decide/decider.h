@@ -65,6 +65,7 @@ struct exchange {
     bool unlocked;   /* use the form of finish that leaves locked rows out */
     bool oldest;     /* look by age instead of priority */
     bool everything; /* look at what earlier looks have passed, and at what seems held */
+    bool partial;    /* the answer: the look did not ask everywhere, so what it found is not all */
     bool chores;     /* make partitions, read the settings */
     size_t n_finish, n_put_back, n_verify, n_ids;
     int n_look;

@@ -158,7 +158,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
     x->unlocked = now_ms < d->unlocked_until_ms;
-    x->oldest = x->everything = x->chores = false;
+    x->oldest = x->everything = x->partial = x->chores = false;
     x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
     x->n_by_id = x->n_by_look = x->n_owned = 0;
     x->n_look = 0;
@@ -371,8 +371,9 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
         take_claim(d, x->claimed[i], now_ms);
     }
     d->found_nothing = x->n_look > 0 ? x->n_by_look == 0 : d->found_nothing;
-    if (x->n_look > 0 && (x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2)) {
-        d->next_look_ms = now_ms; /* there is more where these came from */
+    bool full = x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2;
+    if (x->n_look > 0 && (full || x->partial)) {
+        d->next_look_ms = now_ms; /* there is more where these came from, or may be elsewhere */
     }
     bool empty = x->everything && x->n_by_look == 0 && d->n_held == 0 &&
                  !left_kinds_out(x, d->n_handlers);
