@@ -20,66 +20,6 @@ static void test_claims_nothing_before_it_is_present(void **state)
     decider_free(d);
 }
 
-static void test_idle_looks_once_a_second(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(2, 1, exec_mode);
-    present(d, 0);
-    int64_t now = 0;
-    int exchanges = 0;
-    while (now < 60000) {
-        int64_t due = decide(d, now);
-        if (action_find(d, ACTION_EXCHANGE)) {
-            exchanges++;
-            commit(d, now, NULL, 0);
-            due = decide(d, now);
-        }
-        assert_true(due > now);
-        now = due;
-    }
-    assert_in_range(exchanges, 45, 122); /* looks and ticks, each at most once a second */
-    decider_free(d);
-}
-
-/* One that left something out says nothing about the rest. */
-static void test_after_a_partial_look_it_looks_again_at_once(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(2, 1, exec_mode);
-    present(d, 0);
-    (void)decide(d, 0);
-    d->exchange.partial = true; /* as the exchanger answers */
-    commit(d, 1, NULL, 0);
-    (void)decide(d, 1);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
-    assert_false(d->exchange.partial);
-    commit(d, 2, NULL, 0);
-    assert_true(decide(d, 2) > 2);
-    assert_null(action_find(d, ACTION_EXCHANGE));
-    decider_free(d);
-}
-
-/* Every eighth look goes by age, so that nothing starves. */
-static void test_some_looks_go_by_age(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(2, 1, exec_mode);
-    present(d, 0);
-    int64_t now = 0;
-    for (int n = 1; n <= 32; now = decide(d, now)) {
-        (void)decide(d, now);
-        if (!action_find(d, ACTION_EXCHANGE)) {
-            continue;
-        }
-        if (d->exchange.n_look > 0) {
-            assert_int_equal(d->exchange.oldest, n % 8 == 0);
-            n++;
-        }
-        commit(d, now, NULL, 0);
-    }
-    decider_free(d);
-}
-
 static void test_one_exchange_at_a_time_and_more_gathers(void **state)
 {
     (void)state;
@@ -435,57 +375,6 @@ static void test_an_outcome_refused_twice_pauses(void **state)
     decider_free(d);
 }
 
-static void test_until_empty_does_not_spin_while_a_handler_rests(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(1, 1, pool_mode);
-    d->until_empty = true;
-    present(d, 0);
-    (void)decide(d, 0);
-    struct claim *c = claimed(1, "a");
-    commit(d, 1, &c, 1);
-    (void)decide(d, 1);
-    feed(d, 2,
-         (struct event){
-             .type = EVENT_CHILD_GONE, .slot = 0, .failed_start = true, .text = "no such file"});
-    d->handlers[0].rest_until_ms = 10000;
-    int exchanges = 0;
-    for (int64_t now = 2; now < 10000 && d->stop_level == 0;) {
-        int64_t due = decide(d, now);
-        for (; d->in_flight; due = decide(d, now)) {
-            exchanges++;
-            assert_true(exchanges < 20);
-            commit(d, now, NULL, 0);
-        }
-        assert_true(due > now);
-        now = due;
-    }
-    assert_int_equal(d->stop_level, 0); /* nobody looked at the kind that rests */
-    (void)decide(d, 11300);
-    assert_true(d->in_flight);
-    commit(d, 11300, NULL, 0);
-    assert_int_equal(d->stop_level, 1);
-    decider_free(d);
-}
-
-/* Which stands in the way of others: not before an ordinary look has found nothing. */
-static void test_until_empty_looks_at_everything_last(void **state)
-{
-    (void)state;
-    struct decider *d = decider_make(1, 1, pool_mode);
-    d->until_empty = true;
-    present(d, 0);
-    for (int i = 0; i < 2; i++) {
-        (void)decide(d, i);
-        assert_true(d->exchange.n_look > 0);
-        assert_true(d->exchange.everything == (i == 1));
-        assert_int_equal(d->stop_level, 0);
-        commit(d, i, NULL, 0);
-    }
-    assert_int_equal(d->stop_level, 1);
-    decider_free(d);
-}
-
 /* A session that was lost may still be at work when we ask what is ours, and commit after it. */
 static void test_what_is_ours_is_asked_again_later(void **state)
 {
@@ -588,9 +477,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_claims_nothing_before_it_is_present),
-        cmocka_unit_test(test_idle_looks_once_a_second),
-        cmocka_unit_test(test_after_a_partial_look_it_looks_again_at_once),
-        cmocka_unit_test(test_some_looks_go_by_age),
         cmocka_unit_test(test_one_exchange_at_a_time_and_more_gathers),
         cmocka_unit_test(test_done_is_finished_in_the_next_exchange),
         cmocka_unit_test(test_a_finish_that_was_missed_is_verified),
@@ -605,8 +491,6 @@ int main(void)
         cmocka_unit_test(test_a_locked_row_does_not_make_it_spin),
         cmocka_unit_test(test_a_row_fault_without_an_outcome_pauses),
         cmocka_unit_test(test_an_outcome_refused_twice_pauses),
-        cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_rests),
-        cmocka_unit_test(test_until_empty_looks_at_everything_last),
         cmocka_unit_test(test_a_drain_asks_for_what_it_may_own),
         cmocka_unit_test(test_what_is_ours_is_asked_again_later),
         cmocka_unit_test(test_tasks_near_the_border_do_not_flip_the_prefetch),

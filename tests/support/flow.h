@@ -5,8 +5,8 @@
  * eighth is rolled back. Tasks last 20 ms; every fifth does its effect and tenon.finish() in one
  * transaction, every fifth asks once for a later run.
  *
- * After FLOW_BURST tasks a producer goes on slowly until it is told to stop: whoever starts late, on
- * a busy machine, still meets tasks, and no backlog grows. */
+ * After FLOW_BURST tasks a producer goes on slowly until it is told to stop: whoever starts late,
+ * on a busy machine, still meets tasks, and no backlog grows. */
 #ifndef TENON_TESTS_SUPPORT_FLOW_H
 #define TENON_TESTS_SUPPORT_FLOW_H
 
