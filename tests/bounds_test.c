@@ -299,27 +299,27 @@ static void test_other_kinds_are_asked_for_everywhere(void **state)
     assert_string_equal(start_after(0, false, 5002), ONLY("-3000"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define WITH_BOUNDS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_after_the_front_it_goes_on_where_it_ended),
-        TEST(test_everything_is_looked_at_on_demand),
-        TEST(test_the_front_is_looked_at_every_second),
-        TEST(test_after_it_found_nothing_it_looks_at_everything),
-        TEST(test_now_and_then_it_looks_at_everything),
-        TEST(test_the_front_is_never_left_alone_for_long),
-        TEST(test_a_full_look_from_the_front_comes_back_to_what_was_late),
-        TEST(test_only_a_full_look_shares),
-        TEST(test_who_is_behind_the_others_goes_on_alone),
-        TEST(test_what_was_told_wrongly_is_forgotten),
-        TEST(test_after_other_kinds_it_goes_on_alone),
-        TEST(test_after_a_failure_it_looks_at_the_front),
-        TEST(test_in_a_backlog_what_was_asked_in_vain_is_left_out),
-        TEST(test_where_the_backlog_ends_nothing_is_left_out),
-        TEST(test_a_full_look_by_age_says_only_where_tasks_are),
-        TEST(test_other_kinds_are_asked_for_everywhere),
+        WITH_BOUNDS(test_after_the_front_it_goes_on_where_it_ended),
+        WITH_BOUNDS(test_everything_is_looked_at_on_demand),
+        WITH_BOUNDS(test_the_front_is_looked_at_every_second),
+        WITH_BOUNDS(test_after_it_found_nothing_it_looks_at_everything),
+        WITH_BOUNDS(test_now_and_then_it_looks_at_everything),
+        WITH_BOUNDS(test_the_front_is_never_left_alone_for_long),
+        WITH_BOUNDS(test_a_full_look_from_the_front_comes_back_to_what_was_late),
+        WITH_BOUNDS(test_only_a_full_look_shares),
+        WITH_BOUNDS(test_who_is_behind_the_others_goes_on_alone),
+        WITH_BOUNDS(test_what_was_told_wrongly_is_forgotten),
+        WITH_BOUNDS(test_after_other_kinds_it_goes_on_alone),
+        WITH_BOUNDS(test_after_a_failure_it_looks_at_the_front),
+        WITH_BOUNDS(test_in_a_backlog_what_was_asked_in_vain_is_left_out),
+        WITH_BOUNDS(test_where_the_backlog_ends_nothing_is_left_out),
+        WITH_BOUNDS(test_a_full_look_by_age_says_only_where_tasks_are),
+        WITH_BOUNDS(test_other_kinds_are_asked_for_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
