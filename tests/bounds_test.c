@@ -276,9 +276,6 @@ static void test_a_full_look_by_age_says_only_where_tasks_are(void **state)
     (void)start_after(0, false, 5000);
     bounds_saw(&b, 1, 8, 700, 0);
     bounds_end(&b, true, 5001);
-    (void)start_after(0, false, 5000 + BOUNDS_VAIN_MS - 1);
-    bounds_saw(&b, 1, 8, 800, 0);
-    bounds_end(&b, true, 5000 + BOUNDS_VAIN_MS - 1);
     (void)start_after(0, true, 5000 + BOUNDS_VAIN_MS); /* asks all, but does not count as such */
     assert_false(b.partial);
     bounds_saw(&b, 0, 9, 600, 0);
@@ -287,6 +284,54 @@ static void test_a_full_look_by_age_says_only_where_tasks_are(void **state)
     assert_true(b.all[8].vain);
     (void)start_after(0, false, 5000 + BOUNDS_VAIN_MS + 1);
     assert_false(b.partial);
+}
+
+/* It may have ended early, by its bytes: what is behind that was not asked. */
+static void test_after_a_look_that_was_not_full_only_a_full_one_counts(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 1, 8, 700, 0);
+    bounds_end(&b, false, 5001);
+    (void)start_after(0, true, 5002);
+    bounds_saw(&b, 0, 0, 600, 0);
+    bounds_end(&b, true, 5003);
+    (void)start_after(0, false, 5004);
+    assert_false(b.partial);
+}
+
+/* Its exchange failed before it. */
+static void test_a_look_that_did_not_run_has_asked_nothing(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 0, 0, 700, 0);
+    bounds_end(&b, true, 5001);
+    (void)start_after(0, false, 5000 + BOUNDS_VAIN_MS);
+    assert_false(b.partial);
+    (void)start_after(0, false, 5001 + BOUNDS_VAIN_MS);
+    assert_false(b.partial);
+    bounds_saw(&b, 0, 0, 800, 0);
+    bounds_end(&b, true, 5002 + BOUNDS_VAIN_MS);
+    bounds_other_kinds(&b);
+    for (int i = 0; i < 2; i++) {
+        (void)start_after(0, false, 5003 + BOUNDS_VAIN_MS);
+        assert_false(b.partial);
+    }
+}
+
+static void test_a_partial_look_that_found_nothing_says_nothing(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 0, 0, 700, 0);
+    bounds_end(&b, true, 5900);
+    b.next_front_ms = 6000;
+    b.next_all_ms = 6000;
+    (void)start_after(0, false, 5901);
+    assert_true(b.partial);
+    bounds_end(&b, false, 5902);
+    assert_string_equal(start_after(0, false, 6000), FRONT);
 }
 
 static void test_other_kinds_are_asked_for_everywhere(void **state)
@@ -319,6 +364,9 @@ int main(void)
         WITH_BOUNDS(test_in_a_backlog_what_was_asked_in_vain_is_left_out),
         WITH_BOUNDS(test_where_the_backlog_ends_nothing_is_left_out),
         WITH_BOUNDS(test_a_full_look_by_age_says_only_where_tasks_are),
+        WITH_BOUNDS(test_after_a_look_that_was_not_full_only_a_full_one_counts),
+        WITH_BOUNDS(test_a_look_that_did_not_run_has_asked_nothing),
+        WITH_BOUNDS(test_a_partial_look_that_found_nothing_says_nothing),
         WITH_BOUNDS(test_other_kinds_are_asked_for_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

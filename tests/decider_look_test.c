@@ -102,11 +102,12 @@ static void test_until_empty_looks_at_everything_last(void **state)
     struct decider *d = decider_make(1, 1, pool_mode);
     d->until_empty = true;
     present(d, 0);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         (void)decide(d, i);
         assert_true(d->exchange.n_look > 0);
-        assert_true(d->exchange.everything == (i == 1));
+        assert_true(d->exchange.everything == (i == 2));
         assert_int_equal(d->stop_level, 0);
+        d->exchange.partial = i == 0; /* which says nothing about the rest */
         commit(d, i, NULL, 0);
     }
     assert_int_equal(d->stop_level, 1);

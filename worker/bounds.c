@@ -35,14 +35,6 @@ static bool wants_everything(struct bounds *b, int64_t now_ms)
     return b->everything_due || b->found_nothing;
 }
 
-static void set_partial(struct bounds *b, bool everything, int64_t now_ms)
-{
-    b->partial = b->full && !b->front && !everything && now_ms < b->next_all_ms;
-    if (!b->partial && !b->by_age) { /* a full look by age does not tell what it asked in vain */
-        b->next_all_ms = now_ms + BOUNDS_VAIN_MS;
-    }
-}
-
 void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything, int64_t now_ms,
                   struct buf *array)
 {
@@ -51,7 +43,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything,
     everything = everything || (b->front && wants_everything(b, now_ms));
     /* what is hidden from other looks is the oldest in the end, wherever it lies */
     b->by_age = by_age || b->everything_due;
-    set_partial(b, everything, now_ms);
+    b->partial = !b->front && !everything && now_ms < b->next_all_ms;
     b->started_ms = now_ms;
     b->turn = turn;
     array_begin(array);
@@ -106,11 +98,11 @@ static void bound_end(struct bound *one, bool front, bool full)
     }
 }
 
-/* Which of what it asked did it ask in vain? A full look has not come to what lies behind the last
+/* Which of what it asked did a full look ask in vain? It has not come to what lies behind the last
  * task that it claimed: it goes from the highest priority to the lowest, and by place in each. */
-static void note_vain(struct bounds *b, bool full)
+static void note_vain(struct bounds *b)
 {
-    bool reached = !full;
+    bool reached = false;
     for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
         for (size_t i = b->n_queues; i > 0; i--) {
             struct bound *one = bound_at(b, i - 1, priority);
@@ -120,16 +112,24 @@ static void note_vain(struct bounds *b, bool full)
     }
 }
 
+/* What may the next look leave out? A full look by age does not tell what it asked in vain. */
+static void plan_next(struct bounds *b, bool full)
+{
+    if (!full) {
+        b->next_all_ms = 0;
+    } else if (!b->by_age) {
+        note_vain(b);
+        b->next_all_ms = b->partial ? b->next_all_ms : b->started_ms + BOUNDS_VAIN_MS;
+    }
+}
+
 void bounds_end(struct bounds *b, bool full, int64_t now_ms)
 {
-    if (!full || !b->by_age) {
-        note_vain(b, full);
-    }
-    b->full = full;
+    plan_next(b, full);
     if (b->everything_due) {
         b->next_everything_ms = now_ms + BOUNDS_EVERYTHING_EVERY_MS;
     }
-    b->found_nothing = true;
+    b->found_nothing = !b->partial;
     for (size_t i = 0; i < b->n_queues * BOUNDS_PRIORITIES; i++) {
         b->found_nothing = b->found_nothing && b->all[i].seen_us == 0;
         bound_end(&b->all[i], b->front, full);

@@ -38,21 +38,21 @@ struct bound {
     int64_t others_us; /* where any worker had got to when it began, 0 = not known */
     int64_t alone_us;  /* up to there it goes on alone */
     bool shared;       /* the next look may begin where any worker has got to */
-    bool vain;         /* the latest look that came here found nothing */
+    bool vain;         /* the latest full look by priority came here and found nothing */
 };
 
 struct bounds {
     size_t n_queues;
     struct bound *all;   /* [queue][priority] */
-    unsigned turn;       /* of the look in progress */
+    unsigned turn;       /* which queue the look in progress asks first */
     bool front;          /* it begins at the front */
     bool by_age;         /* it goes by age */
     bool partial;        /* it leaves out what was asked in vain */
-    bool full;           /* the one before was */
-    bool other_kinds;    /* since the last look from the front */
     bool everything_due; /* it is the one over everything that was due */
-    bool found_nothing;  /* the one before did */
-    int64_t next_front_ms, next_everything_ms, next_all_ms, started_ms;
+    bool other_kinds;    /* since the last look from the front */
+    bool found_nothing;  /* the one before the look in progress did */
+    int64_t next_front_ms, next_everything_ms, started_ms;
+    int64_t next_all_ms; /* until then what is vain is left out; 0 = it is not */
 };
 
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);

@@ -19,14 +19,13 @@ WITH ranges AS MATERIALIZED (
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
            CASE WHEN from_us <> 0 OR (SELECT 0 = ALL ($5::bigint[]))
                 THEN hashtextextended(concat_ws(' ', queue, priority, $3::text[]), 0) END AS track
-    FROM (SELECT ((nth - 1) % 10)::smallint AS priority, (nth - 1) / 10 + 1 AS place,
-                 ($2::text[])[(nth - 1) / 10 + 1] AS queue, from_us
-          FROM unnest(CASE WHEN cardinality($5::bigint[]) > 0 THEN $5::bigint[]
-                           ELSE array_fill(0::bigint, ARRAY[cardinality($2::text[]) * 10]) END)
-               WITH ORDINALITY AS f (from_us, nth)
-          WHERE from_us IS NOT NULL) r
-    WHERE EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-      AND queue <> ALL (ARRAY(SELECT name FROM tenon.queue WHERE paused ORDER BY name)) -- by its index
+    FROM unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
+    CROSS JOIN LATERAL unnest(CASE WHEN cardinality($5::bigint[]) > 0 THEN ($5::bigint[])[place * 10 - 9 : place * 10]
+                                   ELSE array_fill(0::bigint, ARRAY[10]) END) WITH ORDINALITY AS f (from_us, nth)
+    CROSS JOIN LATERAL (SELECT (nth - 1)::smallint AS priority) n
+    WHERE from_us IS NOT NULL
+      AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
+      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), turn AS MATERIALIZED (
     SELECT what, CASE WHEN 0 < ANY ($5::bigint[]) AND EXISTS (SELECT FROM ranges) THEN tenon.lock_looks(what) END AS locked
     FROM (SELECT concat_ws(' ', ARRAY(SELECT unnest($2::text[]) ORDER BY 1), $3::text[])) AS s (text)

@@ -370,10 +370,10 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
         bytes += x->claimed[i]->payload_bytes;
         take_claim(d, x->claimed[i], now_ms);
     }
-    d->found_nothing = x->n_look > 0 ? x->n_by_look == 0 : d->found_nothing;
-    bool full = x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2;
-    if (x->n_look > 0 && (full || x->partial)) {
-        d->next_look_ms = now_ms; /* there is more where these came from, or may be elsewhere */
+    d->found_nothing = x->n_look > 0 ? x->n_by_look == 0 && !x->partial : d->found_nothing;
+    bool more = x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2;
+    if (x->n_look > 0 && (more || x->partial)) {
+        d->next_look_ms = now_ms; /* where these came from, or where it did not ask */
     }
     bool empty = x->everything && x->n_by_look == 0 && d->n_held == 0 &&
                  !left_kinds_out(x, d->n_handlers);
