@@ -235,7 +235,10 @@ static void test_after_a_failure_it_looks_at_the_front(void **state)
     assert_string_equal(start(0, 5003), FRONT);
 }
 
-/* By priority, and in each by the queues' places: what lies before the last that was claimed. */
+#define EIGHT_NULLS "NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL"
+
+/* By priority, and in each by the queues' places: what lies before the last that was claimed. And
+ * the priorities below that one, to which it would not come. */
 static void test_in_a_backlog_what_was_asked_in_vain_is_left_out(void **state)
 {
     (void)state;
@@ -244,15 +247,45 @@ static void test_in_a_backlog_what_was_asked_in_vain_is_left_out(void **state)
     bounds_saw(&b, 0, 8, 700, 0);
     bounds_end(&b, true, 5001);
     assert_string_equal(start_after(0, false, 5002),
-                        "{0,0,0,0,0,0,0,0,700,600,0,0,0,0,0,0,0,0,0,NULL}");
+                        "{" EIGHT_NULLS ",700,600," EIGHT_NULLS ",0,NULL}");
     bounds_saw(&b, 1, 8, 800, 0);
     bounds_end(&b, true, 5003);
     assert_string_equal(start_after(1, false, 5000 + BOUNDS_VAIN_MS - 1),
-                        "{0,0,0,0,0,0,0,0,-800,NULL,0,0,0,0,0,0,0,0,NULL,NULL}");
+                        "{" EIGHT_NULLS ",-800,NULL," EIGHT_NULLS ",NULL,NULL}");
     bounds_saw(&b, 1, 8, 900, 0);
     bounds_end(&b, true, 5000 + BOUNDS_VAIN_MS - 1);
     assert_string_equal(start_after(0, false, 5000 + BOUNDS_VAIN_MS),
                         "{0,0,0,0,0,0,0,0,700,600,0,0,0,0,0,0,0,0,900,0}");
+}
+
+/* So that none of them starves. */
+static void test_a_look_by_age_asks_the_priorities_below_as_well(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 1, 8, 700, 0);
+    bounds_end(&b, true, 5001);
+    assert_string_equal(start_after(0, true, 5002),
+                        "{0,0,0,0,0,0,0,0,NULL,NULL,0,0,0,0,0,0,0,0,700,NULL}");
+    assert_true(b.partial);
+}
+
+/* So that to ask all takes no more of the time. */
+static void test_many_queues_are_asked_in_vain_less_often(void **state)
+{
+    enum { QUEUES = 100, REST_MS = QUEUES * BOUNDS_PRIORITIES };
+    (void)state;
+    struct fault f = {0};
+    bounds_clear(&b);
+    assert_true(bounds_init(&b, QUEUES, &f));
+    (void)start_after(0, false, 5000);
+    bounds_saw(&b, 0, 0, 700, 0);
+    bounds_end(&b, true, 5001);
+    b.next_front_ms = 9000;
+    (void)start_after(0, false, 5000 + REST_MS - 1);
+    assert_true(b.partial);
+    (void)start_after(0, false, 5000 + REST_MS);
+    assert_false(b.partial);
 }
 
 static void test_where_the_backlog_ends_nothing_is_left_out(void **state)
@@ -362,6 +395,8 @@ int main(void)
         WITH_BOUNDS(test_after_other_kinds_it_goes_on_alone),
         WITH_BOUNDS(test_after_a_failure_it_looks_at_the_front),
         WITH_BOUNDS(test_in_a_backlog_what_was_asked_in_vain_is_left_out),
+        WITH_BOUNDS(test_a_look_by_age_asks_the_priorities_below_as_well),
+        WITH_BOUNDS(test_many_queues_are_asked_in_vain_less_often),
         WITH_BOUNDS(test_where_the_backlog_ends_nothing_is_left_out),
         WITH_BOUNDS(test_a_full_look_by_age_says_only_where_tasks_are),
         WITH_BOUNDS(test_after_a_look_that_was_not_full_only_a_full_one_counts),

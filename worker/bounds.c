@@ -35,6 +35,13 @@ static bool wants_everything(struct bounds *b, int64_t now_ms)
     return b->everything_due || b->found_nothing;
 }
 
+/* May the look in progress, which is partial, do without this one? One by age asks all priorities
+ * for their oldest; another one would not come to those below where the backlog lies. */
+static bool is_left_out(const struct bounds *b, const struct bound *one, size_t priority)
+{
+    return one->vain || (!b->by_age && priority < b->lowest);
+}
+
 void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything, int64_t now_ms,
                   struct buf *array)
 {
@@ -51,7 +58,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything,
         for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
             struct bound *one = bound_at(b, i, priority);
             one->seen_us = one->others_us = 0;
-            if (b->partial && one->vain) {
+            if (b->partial && is_left_out(b, one, priority)) {
                 array_put_text(array, NULL);
             } else if (!everything) {
                 bool shared = one->shared && !b->other_kinds;
@@ -106,10 +113,21 @@ static void note_vain(struct bounds *b)
     for (size_t priority = 0; priority < BOUNDS_PRIORITIES; priority++) {
         for (size_t i = b->n_queues; i > 0; i--) {
             struct bound *one = bound_at(b, i - 1, priority);
-            reached = reached || one->seen_us > 0;
+            if (!reached && one->seen_us > 0) {
+                reached = true;
+                b->lowest = priority;
+            }
             one->vain = reached && one->seen_us == 0;
         }
     }
+}
+
+/* After a look that asked all, for how long none has to: so that however many there are, to ask in
+ * vain takes no more than a hundredth of the time. */
+static int64_t vain_rest_ms(const struct bounds *b)
+{
+    int64_t all = (int64_t)b->n_queues * BOUNDS_PRIORITIES;
+    return all > BOUNDS_VAIN_MS ? all : BOUNDS_VAIN_MS;
 }
 
 /* What may the next look leave out? A full look by age does not tell what it asked in vain. */
@@ -119,7 +137,7 @@ static void plan_next(struct bounds *b, bool full)
         b->next_all_ms = 0;
     } else if (!b->by_age) {
         note_vain(b);
-        b->next_all_ms = b->partial ? b->next_all_ms : b->started_ms + BOUNDS_VAIN_MS;
+        b->next_all_ms = b->partial ? b->next_all_ms : b->started_ms + vain_rest_ms(b);
     }
 }
 

@@ -50,6 +50,7 @@ struct bounds {
     bool partial;        /* it leaves out what was asked in vain */
     bool everything_due; /* it is the one over everything that was due */
     bool other_kinds;    /* since the last look from the front */
+    size_t lowest;       /* the lowest priority that the latest full look by priority came to */
     bool found_nothing;  /* the one before the look in progress did */
     int64_t next_front_ms, next_everything_ms, started_ms;
     int64_t next_all_ms; /* until then what is vain is left out; 0 = it is not */

@@ -3,18 +3,10 @@
 --   $2 text[]  queues, preferred first   $4 integer  how many
 --   $5 bigint[]  from which run_at on, microseconds since 1970, for each queue the priorities 0 to 9: from there
 --                or where any worker has got to; negative = from there only; 0 = from the front;
---                NULL = nowhere; {} = over everything, as below
+--                NULL = nowhere; {} = over everything
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
--- One bounded range of task_order (queue, priority, run_at) per priority and queue; rows that lie in the
--- future are never read, and the outer LIMIT stops the loop, so that only what is taken gets locked.
--- What is updated is found by where it lies, and at most 16 MiB are claimed, as in claim.sql.
--- What another transaction in progress has marked is passed over before its lock is tried: to try costs several times
--- as much, and where the task was claimed meanwhile, whoever finishes it has to wait for us. Not so in a look over
--- everything, because where several hold a row the mark is no transaction's number.
--- Where a shared look ends is told to the others, unless that is younger than a second: older tasks may yet be
--- committed. From when it reads where they are until it has told, no other look for the same does, unless it has waited
--- for too long (docs/decisions/0023).
 WITH ranges AS MATERIALIZED (
+    -- one bounded range of task_order (queue, priority, run_at) for each; rows that lie in the future are never read
     SELECT priority, queue, place, from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
            CASE WHEN from_us <> 0 OR (SELECT 0 = ALL ($5::bigint[]))
@@ -27,9 +19,11 @@ WITH ranges AS MATERIALIZED (
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
       AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
 ), turn AS MATERIALIZED (
+    -- From when a shared look reads where the others are until it has told where it ends, no other look for the same
+    -- does, unless it has waited for too long (docs/decisions/0023). OFFSET 0: the queues are sorted once.
     SELECT what, CASE WHEN 0 < ANY ($5::bigint[]) AND EXISTS (SELECT FROM ranges) THEN tenon.lock_looks(what) END AS locked
     FROM (SELECT concat_ws(' ', ARRAY(SELECT unnest($2::text[]) ORDER BY 1), $3::text[])) AS s (text)
-    CROSS JOIN LATERAL (SELECT hashtext(text) | -2147483648) AS w (what)
+    CROSS JOIN LATERAL (SELECT hashtext(text) | -2147483648 OFFSET 0) AS w (what)
 ), ordered AS MATERIALIZED (
     SELECT r.*, CASE WHEN $6::boolean THEN (
                SELECT run_at
@@ -68,6 +62,9 @@ WITH ranges AS MATERIALIZED (
                              ELSE greatest(r.from_at, timestamptz 'epoch' + o.others_us * interval '1 microsecond') END
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
+          -- What another transaction in progress has marked is passed over before its lock is tried: to try costs several
+          -- times as much, and where the task was claimed meanwhile, whoever finishes it has to wait for us. Not so in
+          -- a look over everything, because where several hold a row the mark is no transaction's number.
           AND (xmax = '0' OR xmax = running.own OR cardinality($5::bigint[]) = 0
                OR (age(xmax) > running.next_age AND xmax <> ALL (running.others)))
           AND kind = ANY ($3::text[])
@@ -76,12 +73,14 @@ WITH ranges AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) t
     WHERE NOT $6::boolean OR r.oldest_at IS NOT NULL
-    LIMIT $4::integer
+    LIMIT $4::integer  -- stops the loop, so that only what is taken gets locked
 ), fits AS MATERIALIZED (
+    -- at most 16 MiB, as in claim.sql
     SELECT ctid, run_at, from_us, track, others_us
     FROM (SELECT c.*, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < 16777216
 ), told AS MATERIALIZED (
+    -- where a shared look ends, unless that is younger than a second: older tasks may yet be committed
     SELECT n, CASE WHEN locked THEN pg_advisory_unlock(1952804463, what) END
     FROM turn
     CROSS JOIN (
@@ -90,6 +89,7 @@ WITH ranges AS MATERIALIZED (
         WHERE newest_at < statement_timestamp() - interval '1 second'
     ) t
 )
+-- What is updated is found by where it lies, as in claim.sql.
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
 FROM told
