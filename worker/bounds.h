@@ -8,8 +8,10 @@
  * that was slow by chance must not keep a late commit waiting.
  *
  * In a backlog, where one full look follows another, what was just asked in vain is not asked again
- * for a fifth of a second: a worker of 100 queues has 1,000 queues and priorities to ask. A look
- * that left something out and was not full says nothing yet; the next one asks them all.
+ * for a fifth of a second, or for a millisecond for each queue and priority where those are more:
+ * a worker of 100 queues has 1,000. Nor does a look by priority ask those below where the last one
+ * got full. A look that left something out and was not full says nothing yet; the next one asks
+ * them all.
  *
  * Looks pass over rows that another transaction in progress seems to hold, but for a look over
  * everything: from the front after a look that found nothing, and every five minutes in any case.
@@ -28,7 +30,7 @@ enum {
     BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
     BOUNDS_FRONT_REST_MAX_MS = 10000,
     BOUNDS_EVERYTHING_EVERY_MS = 300000,
-    BOUNDS_VAIN_MS = 200, /* for so long what was asked in vain is left out */
+    BOUNDS_VAIN_MS = 200, /* for so long at least what was asked in vain is left out */
 };
 
 /* A queue and a priority; run_at in microseconds since 1970. */
@@ -47,13 +49,13 @@ struct bounds {
     unsigned turn;       /* which queue the look in progress asks first */
     bool front;          /* it begins at the front */
     bool by_age;         /* it goes by age */
-    bool partial;        /* it leaves out what was asked in vain */
+    bool partial;        /* it leaves out what it would ask in vain */
     bool everything_due; /* it is the one over everything that was due */
     bool other_kinds;    /* since the last look from the front */
     size_t lowest;       /* the lowest priority that the latest full look by priority came to */
     bool found_nothing;  /* the one before the look in progress did */
     int64_t next_front_ms, next_everything_ms, started_ms;
-    int64_t next_all_ms; /* until then what is vain is left out; 0 = it is not */
+    int64_t next_all_ms; /* until then looks may be partial */
 };
 
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
