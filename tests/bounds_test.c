@@ -273,7 +273,7 @@ static void test_a_look_by_age_asks_the_priorities_below_as_well(void **state)
 /* So that to ask all takes no more of the time. */
 static void test_many_queues_are_asked_in_vain_less_often(void **state)
 {
-    enum { QUEUES = 100, REST_MS = QUEUES * BOUNDS_PRIORITIES };
+    enum { QUEUES = 180, REST_MS = QUEUES * BOUNDS_VAIN_QUEUE_MS };
     (void)state;
     struct fault f = {0};
     bounds_clear(&b);
@@ -281,11 +281,35 @@ static void test_many_queues_are_asked_in_vain_less_often(void **state)
     (void)start_after(0, false, 5000);
     bounds_saw(&b, 0, 0, 700, 0);
     bounds_end(&b, true, 5001);
-    b.next_front_ms = 9000;
     (void)start_after(0, false, 5000 + REST_MS - 1);
     assert_true(b.partial);
     (void)start_after(0, false, 5000 + REST_MS);
     assert_false(b.partial);
+}
+
+static void test_a_look_from_the_front_leaves_nothing_out(void **state)
+{
+    (void)state;
+    (void)start_after(0, false, 5000);
+    bounds_end(&b, false, 5000);
+    (void)start_after(0, false, 5990);
+    bounds_saw(&b, 1, 8, 700, 0);
+    bounds_end(&b, true, 5990);
+    (void)start_after(0, false, 5999);
+    assert_true(b.partial);
+    assert_string_equal(start_after(0, false, 6000), FRONT);
+    assert_false(b.partial);
+}
+
+/* The other queue comes first, and that look did not come to this one. */
+static void test_what_a_look_did_not_come_to_is_asked(void **state)
+{
+    (void)state;
+    (void)start_after(1, false, 5000);
+    bounds_saw(&b, 1, 8, 800, 0);
+    bounds_end(&b, true, 5001);
+    assert_string_equal(start_after(0, false, 5002),
+                        "{" EIGHT_NULLS ",0,NULL," EIGHT_NULLS ",800,NULL}");
 }
 
 static void test_where_the_backlog_ends_nothing_is_left_out(void **state)
@@ -397,6 +421,8 @@ int main(void)
         WITH_BOUNDS(test_in_a_backlog_what_was_asked_in_vain_is_left_out),
         WITH_BOUNDS(test_a_look_by_age_asks_the_priorities_below_as_well),
         WITH_BOUNDS(test_many_queues_are_asked_in_vain_less_often),
+        WITH_BOUNDS(test_a_look_from_the_front_leaves_nothing_out),
+        WITH_BOUNDS(test_what_a_look_did_not_come_to_is_asked),
         WITH_BOUNDS(test_where_the_backlog_ends_nothing_is_left_out),
         WITH_BOUNDS(test_a_full_look_by_age_says_only_where_tasks_are),
         WITH_BOUNDS(test_after_a_look_that_was_not_full_only_a_full_one_counts),

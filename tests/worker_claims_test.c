@@ -48,6 +48,28 @@ static void test_without_a_broker_all_tasks_run(void **state)
     assert_each_ran_once(fx, 500);
 }
 
+/* Each step's task lies where a look that leaves something out does not go: that look says nothing
+ * yet, and another one follows at once and not after a second. */
+static void test_where_a_look_did_not_go_tasks_start_at_once(void **state)
+{
+    enum { TASKS = 15 };
+    struct fixture *fx = *state;
+    char h[256];
+    struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "1", "--handler",
+                              handler(h, "a=pool:exec %s 1", "pool"));
+    for (int i = 1; i <= TASKS; i++) {
+        test_sql(fx,
+                 "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 100}', priority => %d)",
+                 i % 2 ? 4 : 9);
+        test_await(fx, LIMIT_MS, "SELECT start_time IS NOT NULL FROM tenon.tasks WHERE id = %d", i);
+    }
+    await_done(fx, TASKS);
+    assert_true(test_sql_bool(
+        fx, "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY after) < '500 ms' FROM (SELECT"
+            " start_time - lag(finished_at) OVER (ORDER BY id) AS after FROM tenon.finished) t"));
+    end_well(p);
+}
+
 /* As others would see it that come to help. */
 static void test_in_a_backlog_it_tells_how_far_it_got(void **state)
 {
@@ -375,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_a_message_starts_a_task_and_is_acked),
         WITH_SERVERS(test_without_a_broker_all_tasks_run),
+        WITH_SERVERS(test_where_a_look_did_not_go_tasks_start_at_once),
         WITH_SERVERS(test_in_a_backlog_it_tells_how_far_it_got),
         WITH_SERVERS(test_a_look_that_fails_lets_the_others_look),
         WITH_SERVERS(test_a_message_may_overtake_its_commit),

@@ -35,8 +35,8 @@ static bool wants_everything(struct bounds *b, int64_t now_ms)
     return b->everything_due || b->found_nothing;
 }
 
-/* May the look in progress, which is partial, do without this one? One by age asks all priorities
- * for their oldest; another one would not come to those below where the backlog lies. */
+/* May the look in progress, which is partial, do without this one? One by age asks the priorities
+ * below where the backlog lies, so that none starves; another one would not come to them. */
 static bool is_left_out(const struct bounds *b, const struct bound *one, size_t priority)
 {
     return one->vain || (!b->by_age && priority < b->lowest);
@@ -50,7 +50,7 @@ void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything,
     everything = everything || (b->front && wants_everything(b, now_ms));
     /* what is hidden from other looks is the oldest in the end, wherever it lies */
     b->by_age = by_age || b->everything_due;
-    b->partial = !b->front && !everything && now_ms < b->next_all_ms;
+    b->partial = !b->front && now_ms < b->next_all_ms;
     b->started_ms = now_ms;
     b->turn = turn;
     array_begin(array);
@@ -105,7 +105,7 @@ static void bound_end(struct bound *one, bool front, bool full)
     }
 }
 
-/* Which of what it asked did a full look ask in vain? It has not come to what lies behind the last
+/* Which did a full look ask in vain, or leave out? It has not come to what lies behind the last
  * task that it claimed: it goes from the highest priority to the lowest, and by place in each. */
 static void note_vain(struct bounds *b)
 {
@@ -122,12 +122,11 @@ static void note_vain(struct bounds *b)
     }
 }
 
-/* After a look that asked all, for how long none has to: so that however many there are, to ask in
- * vain takes no more than a hundredth of the time. */
-static int64_t vain_rest_ms(const struct bounds *b)
+/* After a look that asked all, for how long others may be partial. */
+static int64_t partial_rest_ms(const struct bounds *b)
 {
-    int64_t all = (int64_t)b->n_queues * BOUNDS_PRIORITIES;
-    return all > BOUNDS_VAIN_MS ? all : BOUNDS_VAIN_MS;
+    int64_t all_ms = (int64_t)b->n_queues * BOUNDS_VAIN_QUEUE_MS;
+    return all_ms > BOUNDS_VAIN_MS ? all_ms : BOUNDS_VAIN_MS;
 }
 
 /* What may the next look leave out? A full look by age does not tell what it asked in vain. */
@@ -137,7 +136,7 @@ static void plan_next(struct bounds *b, bool full)
         b->next_all_ms = 0;
     } else if (!b->by_age) {
         note_vain(b);
-        b->next_all_ms = b->partial ? b->next_all_ms : b->started_ms + vain_rest_ms(b);
+        b->next_all_ms = b->partial ? b->next_all_ms : b->started_ms + partial_rest_ms(b);
     }
 }
 

@@ -7,11 +7,11 @@
  * it takes no more than a twentieth of the time; but every ten seconds in any case, as one look
  * that was slow by chance must not keep a late commit waiting.
  *
- * In a backlog, where one full look follows another, what was just asked in vain is not asked again
- * for a fifth of a second, or for a millisecond for each queue and priority where those are more:
- * a worker of 100 queues has 1,000. Nor does a look by priority ask those below where the last one
- * got full. A look that left something out and was not full says nothing yet; the next one asks
- * them all.
+ * Where one full look follows another, as in a backlog, looks are partial: what was just asked in
+ * vain is left out for a fifth of a second, or for 5 ms for each queue where that is more, so that
+ * to ask it takes no more than a fiftieth of the time; and a look by priority leaves out those
+ * below the last task that was claimed. A partial look that was not full says nothing yet; the next
+ * one asks them all.
  *
  * Looks pass over rows that another transaction in progress seems to hold, but for a look over
  * everything: from the front after a look that found nothing, and every five minutes in any case.
@@ -30,7 +30,8 @@ enum {
     BOUNDS_FRONT_SHARE = 20, /* so many times as long as a look from the front took, none follows */
     BOUNDS_FRONT_REST_MAX_MS = 10000,
     BOUNDS_EVERYTHING_EVERY_MS = 300000,
-    BOUNDS_VAIN_MS = 200, /* for so long at least what was asked in vain is left out */
+    BOUNDS_VAIN_MS = 200,     /* for so long at least what was asked in vain is left out */
+    BOUNDS_VAIN_QUEUE_MS = 5, /* and at least for so long for each queue */
 };
 
 /* A queue and a priority; run_at in microseconds since 1970. */
@@ -40,7 +41,7 @@ struct bound {
     int64_t others_us; /* where any worker had got to when it began, 0 = not known */
     int64_t alone_us;  /* up to there it goes on alone */
     bool shared;       /* the next look may begin where any worker has got to */
-    bool vain;         /* the latest full look by priority came here and found nothing */
+    bool vain;         /* the latest full look by priority found nothing here */
 };
 
 struct bounds {
@@ -52,7 +53,7 @@ struct bounds {
     bool partial;        /* it leaves out what it would ask in vain */
     bool everything_due; /* it is the one over everything that was due */
     bool other_kinds;    /* since the last look from the front */
-    size_t lowest;       /* the lowest priority that the latest full look by priority came to */
+    size_t lowest;       /* the lowest priority in which the latest full look by priority claimed */
     bool found_nothing;  /* the one before the look in progress did */
     int64_t next_front_ms, next_everything_ms, started_ms;
     int64_t next_all_ms; /* until then looks may be partial */

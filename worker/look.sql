@@ -7,17 +7,18 @@
 --   $6 boolean   by age: first the priority and queue whose next task is the oldest, so that no low priority starves
 WITH ranges AS MATERIALIZED (
     -- one bounded range of task_order (queue, priority, run_at) for each; rows that lie in the future are never read
-    SELECT priority, queue, place, from_us,
+    SELECT priority, queue, nth, from_us,
            timestamptz 'epoch' + abs(from_us) * interval '1 microsecond' AS from_at,
            CASE WHEN from_us <> 0 OR (SELECT 0 = ALL ($5::bigint[]))
                 THEN hashtextextended(concat_ws(' ', queue, priority, $3::text[]), 0) END AS track
-    FROM unnest($2::text[]) WITH ORDINALITY AS q (queue, place)
-    CROSS JOIN LATERAL unnest(CASE WHEN cardinality($5::bigint[]) > 0 THEN ($5::bigint[])[place * 10 - 9 : place * 10]
-                                   ELSE array_fill(0::bigint, ARRAY[10]) END) WITH ORDINALITY AS f (from_us, nth)
-    CROSS JOIN LATERAL (SELECT (nth - 1)::smallint AS priority) n
+    FROM unnest(ARRAY(SELECT unnest(array_fill(q, ARRAY[10])) FROM unnest($2::text[]) AS q),
+                CASE WHEN cardinality($5::bigint[]) > 0 THEN $5::bigint[]
+                     ELSE array_fill(0::bigint, ARRAY[10 * cardinality($2::text[])]) END)
+         WITH ORDINALITY AS f (queue, from_us, nth)
+    CROSS JOIN LATERAL (SELECT ((nth - 1) % 10)::smallint AS priority) n
     WHERE from_us IS NOT NULL
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
-      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = q.queue AND p.paused)
+      AND NOT EXISTS (SELECT FROM tenon.queue p WHERE p.name = f.queue AND p.paused)
 ), turn AS MATERIALIZED (
     -- From when a shared look reads where the others are until it has told where it ends, no other look for the same
     -- does, unless it has waited for too long (docs/decisions/0023). OFFSET 0: the queues are sorted once.
@@ -41,7 +42,7 @@ WITH ranges AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT CASE WHEN $6::boolean AND from_us > 0 AND locked IS NOT NULL THEN tenon.shared_bound(track) END AS others_us
     ) o
-    ORDER BY oldest_at, r.priority DESC, r.place
+    ORDER BY oldest_at, r.priority DESC, r.nth
 ), running AS MATERIALIZED (
     SELECT ARRAY(SELECT x::xid FROM pg_snapshot_xip(s) AS x) AS others, age(pg_snapshot_xmax(s)::xid) AS next_age,
            pg_current_xact_id_if_assigned()::xid AS own

@@ -86,7 +86,8 @@ static bool wants_last_look(const struct decider *d, int64_t now_ms)
 }
 
 /* Which tasks to claim: those whose wake-ups came, and by the ordered claim where slots stay free.
- * Once a second the ordered claim gets one slot in eight even when messages would fill them all. */
+ * Once a second, and at once after a look that was full, the ordered claim gets one slot in eight,
+ * and one at least, even when messages would fill them all. */
 static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
 {
     int room = plan_capacity(d);
