@@ -169,9 +169,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
      .arg = "KIND=COMMAND",
      .fits = fits_handler,
      .allowed = "KIND=COMMAND, where KIND is " KIND_ALLOWED,
-     .text =
-         "A program that handles one kind, started anew for each task; may be given many times, "
-         "in the variable one per line."},
+     .text = "A program that handles one kind: started anew for each task, or after pool: one that "
+             "stays and reads tasks; may be given many times, in the variable one per line."},
     {.id = OPTION_SLOTS,
      .name = "slots",
      .type = OPTION_TYPE_INT,
