@@ -63,9 +63,9 @@ WITH ranges AS MATERIALIZED (
                              ELSE greatest(r.from_at, timestamptz 'epoch' + o.others_us * interval '1 microsecond') END
           AND run_at <= statement_timestamp()
           AND start_time IS NULL
-          -- What another transaction in progress has marked is passed over before its lock is tried: to try costs several
-          -- times as much, and where the task was claimed meanwhile, whoever finishes it has to wait for us. Not so in
-          -- a look over everything, because where several hold a row the mark is no transaction's number.
+          -- What another transaction in progress has marked is passed over before its lock is tried: to try costs
+          -- several times as much, and where the task was claimed meanwhile, whoever finishes it has to wait for us.
+          -- Not so in a look over everything: where several hold a row the mark is no transaction's number.
           AND (xmax = '0' OR xmax = running.own OR cardinality($5::bigint[]) = 0
                OR (age(xmax) > running.next_age AND xmax <> ALL (running.others)))
           AND kind = ANY ($3::text[])
