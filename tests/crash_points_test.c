@@ -3,7 +3,7 @@
 /* long: 600 */
 /* Strikes at every point of core/point.h: kill, exit, freeze, error, sleep. One round is one point
  * and one action: tasks flow, the armed process reaches its point, and support/struck.h judges. A
- * point that is never reached fails, or reached with nothing running (or pending: not of a worker).
+ * point that is never reached fails, or where nothing runs (or is pending: not of a worker).
  *
  * Rounds run in lanes, each a process of its own with its own database and virtual host: most of a
  * round is waiting. Without TEST_LONG each point gets kill and one other action.
