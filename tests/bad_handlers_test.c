@@ -1,5 +1,5 @@
 /* label: e2e */
-/* timeout: 120 */
+/* timeout: 240 */
 /* long: 300 */
 /* Bad handlers beside a good one in the same worker: they harm their own tasks and nobody else's.
  *

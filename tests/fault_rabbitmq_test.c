@@ -1,5 +1,5 @@
 /* label: fault */
-/* timeout: 200 */
+/* timeout: 400 */
 /* long: 300 */
 /* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks, forgets or loses its
  * patience. A private RabbitMQ; two workers, a cleaner and two producers go on through all of it.

@@ -1,5 +1,5 @@
 /* label: sql */
-/* timeout: 150 */
+/* timeout: 300 */
 /* long: 2400 */
 /* Two sessions, each with one act of a task's life in a transaction, in every order of their
  * statements: BEGIN, the act, and COMMIT, ROLLBACK or a killed backend.
