@@ -14,7 +14,7 @@ FULL = SimpleNamespace(
 QUICK = SimpleNamespace(
     drain=(2000,), bulk=2000, latency=20, sustained_s=1, producers=(4,),
     notify=((4, 0), (8, 20)), notify_s=1, held_s=2, held_slice_s=1, held_drain=1000,
-    scheduled=1000, scheduled_ahead_s=2, retries=200,
+    scheduled=1000, scheduled_ahead_s=4, retries=200,
     exec=20, python=200, c=2000,
     scale=1000, workers=(1, 2), queues=(1, 10), backlogs=(2000,), backlog_part=1000,
     idle_s=2, footprint=2000, footprint_drain=2000, single=100,

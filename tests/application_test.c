@@ -1,5 +1,5 @@
 /* label: e2e */
-/* timeout: 600 */
+/* timeout: 200 */
 /* long: 900 */
 /* Applications that keep a transaction open: what it holds delays nobody else.
  *

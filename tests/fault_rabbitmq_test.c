@@ -1,6 +1,6 @@
 /* label: fault */
 /* timeout: 400 */
-/* long: 300 */
+/* long: 500 */
 /* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks, forgets or loses its
  * patience. A private RabbitMQ; two workers, a cleaner and two producers go on through all of it.
  * With TEST_LONG set it is away for a minute. */
