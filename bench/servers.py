@@ -4,6 +4,7 @@ import fcntl
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pika
 import psycopg2
 
 DIRECTORY = ".services/bench/servers"
+TEMPORARY = ".services/bench/tmp"
 # A usual setting for a machine of this size. Durability stays at PostgreSQL's defaults: fsync,
 # synchronous_commit and full_page_writes are on.
 POSTGRES = {"shared_buffers": "1GB", "max_wal_size": "4GB"}
@@ -57,6 +59,13 @@ def wipe_leftovers():
     services("wipe")
 
 
+def empty_temporary():
+    """A place of our own for temporary files, as some programs leave theirs behind, Celery's for instance."""
+    shutil.rmtree(TEMPORARY, ignore_errors=True)
+    os.makedirs(TEMPORARY)
+    os.environ["TMPDIR"] = os.path.abspath(TEMPORARY)
+
+
 @contextlib.contextmanager
 def channel():
     connection = pika.BlockingConnection(pika.URLParameters(os.environ["AMQP_URL"]))
@@ -71,6 +80,7 @@ class Servers:
         self.tenon = tenon
         self.redis = None
         wipe_leftovers()
+        empty_temporary()
         try:
             self.start()
         except BaseException:
@@ -171,3 +181,4 @@ class Servers:
             self.redis.wait()
             self.redis_dir.cleanup()
         services("wipe")
+        shutil.rmtree(TEMPORARY, ignore_errors=True)
