@@ -47,9 +47,11 @@ static void print_usage(FILE *out)
     for (size_t i = 0; i < COMMANDS; i++) {
         (void)fprintf(out, "  %-9s %s\n", command_word(commands[i].command), commands[i].text);
     }
-    (void)fputs("\n  tenon COMMAND --help   the options of a command\n"
-                "  tenon --version        this program's version and its libraries'\n",
-                out);
+    (void)fputs(
+        "\nDATABASE_URL and AMQP_URL in the environment say where PostgreSQL and RabbitMQ are.\n"
+        "\n  tenon COMMAND --help   the options of a command\n"
+        "  tenon --version        this program's version and its libraries'\n",
+        out);
 }
 
 static void print_version(void)

@@ -116,8 +116,11 @@ static bool insert(const char *url, const struct params *p, struct rows **ret, s
 
 static void warn_unpublished(int64_t id, const char *why)
 {
-    log_event(LOG_WARNING, LOG_EVENT("not_published"), LOG_NUM("task", id), LOG_TEXT("error", why),
-              LOG_TEXT("hint", "the task is enqueued and starts about a second later"));
+    log_event(
+        LOG_WARNING, LOG_EVENT("not_published"), LOG_NUM("task", id), LOG_TEXT("error", why),
+        LOG_TEXT("hint",
+                 "the task is enqueued, and starts about a second later where a worker serves "
+                 "its queue (tenon show ID)"));
 }
 
 /* The task is safe already; whatever goes wrong here only costs a second. */
