@@ -1,9 +1,10 @@
 /* label: fault */
 /* timeout: 400 */
 /* long: 500 */
+/* serial: yes */
 /* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks, forgets or loses its
  * patience. A private RabbitMQ; two workers, a cleaner and two producers go on through all of it.
- * With TEST_LONG set it is away for a minute. */
+ * It measures how soon tasks start, alone. With TEST_LONG RabbitMQ is away for a minute. */
 #include "tests/support/fleet.h"
 #include "tests/support/servers.h"
 
