@@ -66,6 +66,33 @@ static void test_psql(void **state)
     assert_int_equal(test_sql_int(fx,
                                   "SELECT count(*) FROM tenon.task WHERE kind = 'welcome_mail'"),
                      1);
+    free(shell(fx, 0,
+               "cd $EXAMPLES/.. && AMQP_URL=none $BUILT/../tenon worker --slots 2 --until-empty"
+               " --handlers examples/handlers.conf"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done'"),
+                     101);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
+}
+
+/* As docs/operations.md says. */
+static void test_dead_tasks_again(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('send_mail', '{\"n\": 1}', priority => 7)");
+    free(shell(fx, 0,
+               "AMQP_URL=none $BUILT/../tenon worker --until-empty --handler 'send_mail=exit 65'"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 1);
+    for (int i = 0; i < 2; i++) {
+        free(shell(fx, 0,
+                   "sed -n '/^SELECT tenon.enqueue(kind, payload/,/;$/p'"
+                   " $EXAMPLES/../docs/operations.md |"
+                   " psql -X -v ON_ERROR_STOP=1 \"$DATABASE_URL\""));
+    }
+    assert_int_equal(tasks(fx), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task t JOIN tenon.dead d"
+                                      " USING (kind, queue, payload, priority, max_attempts,"
+                                      " timeout_ms) WHERE t.priority = 7"),
+                     1);
 }
 
 static void test_exec_handler(void **state)
@@ -128,8 +155,11 @@ static void test_pool_handler_in_c(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_producers),          WITH_DATABASE(test_psql),
-        WITH_DATABASE(test_exec_handler),      WITH_DATABASE(test_pool_handler_in_python),
+        WITH_SERVERS(test_producers),
+        WITH_DATABASE(test_psql),
+        WITH_DATABASE(test_dead_tasks_again),
+        WITH_DATABASE(test_exec_handler),
+        WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_pool_handler_in_c),
     };
     return RUN_GROUP(tests);
