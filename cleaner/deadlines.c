@@ -10,9 +10,8 @@ enum { DEADLINES_BATCHES_MAX = 100 };
 _Static_assert(CLEANER_BATCH_ROWS == 500 && CLEANER_GRACE_S == 60, "deadlines_turn says the same");
 
 /* Batch by batch, until nothing comes: all done, or what is left is locked. */
-static bool put_back(struct cleaner *c, struct db *db, const struct statement *statement,
-                     const char *const *params, int n_params, struct recovered *sum,
-                     struct fault *f)
+static bool requeue(struct cleaner *c, struct db *db, const struct statement *statement,
+                    const char *const *params, int n_params, struct recovered *sum, struct fault *f)
 {
     size_t n = 1;
     for (int i = 0; n > 0 && i < DEADLINES_BATCHES_MAX; i++) {
@@ -41,8 +40,8 @@ bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     struct recovered expired = {0}, orphaned = {0};
     struct db *db = NULL;
     bool ok = session_plain(c, &db, f) &&
-              put_back(c, db, &sql_deadlines_expired, params, 2, &expired, f) &&
-              put_back(c, db, &sql_deadlines_orphans, params + 1, 1, &orphaned, f);
+              requeue(c, db, &sql_deadlines_expired, params, 2, &expired, f) &&
+              requeue(c, db, &sql_deadlines_orphans, params + 1, 1, &orphaned, f);
     recover_end(c, &expired, turn->now_ms);
     recover_end(c, &orphaned, turn->now_ms);
     say("tasks_expired", &expired);

@@ -21,5 +21,5 @@ WITH late AS MATERIALIZED (
 )
 SELECT p.id, p.state, l.queue
 FROM given g
-CROSS JOIN LATERAL tenon.put_back(g.ids, g.attempts, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.attempts, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
 JOIN late l ON l.id = p.id;

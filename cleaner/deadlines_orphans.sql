@@ -17,6 +17,6 @@ WITH lost AS MATERIALIZED (
 )
 SELECT p.id, p.state, l.queue
 FROM given g
-CROSS JOIN LATERAL tenon.put_back(g.ids, g.attempts, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.attempts, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(format('worker %s is gone', g.worker_id), ARRAY[g.n]), NULL) p
 JOIN lost l ON l.id = p.id;

@@ -9,7 +9,7 @@ struct recovered {
     int64_t dead;  /* of them, those that ended dead */
 };
 
-/* The rows of a statement that called tenon.put_back: id, state, queue. Adds to `sum`. */
+/* The rows of a statement that called tenon.requeue: id, state, queue. Adds to `sum`. */
 void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum);
 
 /* After the last of them: the leader wakes those that are ready. */

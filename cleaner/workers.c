@@ -23,16 +23,18 @@ struct dead_worker {
 };
 
 /* The first batch of its tasks goes in the transaction that declares it dead. */
-static bool bury(struct cleaner *c, struct db *db, const struct dead_worker *w, size_t *ret_n,
-                 struct recovered *sum, struct fault *f)
+static bool declare_dead(struct cleaner *c, struct db *db, const struct dead_worker *w,
+                         size_t *ret_n, struct recovered *sum, struct fault *f)
 {
     const char *const params[] = {w->id, w->error, "500"};
-    struct db_call calls[] = {{.statement = &sql_workers_bury, .params = params, .n_params = 1},
+    struct db_call calls[] = {{.statement = &sql_workers_declare_dead,
+                               .params = params,
+                               .n_params = 1},
                               {.statement = &sql_workers_recover, .params = params, .n_params = 3}};
     if (!db_batch(db, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f)) {
         return false;
     }
-    POINT(worker_buried);
+    POINT(worker_declared_dead);
     bool ours = rows_count(calls[0].rows) == 1;
     *ret_n = ours ? rows_count(calls[1].rows) : 0;
     recover_rows(c, calls[1].rows, sum);
@@ -65,14 +67,14 @@ static bool recover_rest(struct cleaner *c, struct db *db, const struct dead_wor
     return true;
 }
 
-static bool bury_and_recover(struct cleaner *c, const struct dead_worker *w, int64_t now_ms,
-                             struct fault *f)
+static bool declare_dead_and_recover(struct cleaner *c, const struct dead_worker *w, int64_t now_ms,
+                                     struct fault *f)
 {
     struct recovered sum = {0};
     struct db *db = NULL;
     size_t n = 0;
     bool ok = !POINT_FAILS(worker_condemned, f) && session_plain(c, &db, f) &&
-              bury(c, db, w, &n, &sum, f) && recover_rest(c, db, w, n, &sum, f);
+              declare_dead(c, db, w, &n, &sum, f) && recover_rest(c, db, w, n, &sum, f);
     POINT(tasks_recovered);
     recover_end(c, &sum, now_ms);
     if (sum.tasks > 0) {
@@ -118,7 +120,7 @@ bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f)
         if (v->suspects[i].condemned) {
             struct dead_worker w;
             worker_of(rows, v->suspects[i].id, &w);
-            ok = bury_and_recover(c, &w, turn->now_ms, f);
+            ok = declare_dead_and_recover(c, &w, turn->now_ms, f);
         }
     }
     rows_free(rows);

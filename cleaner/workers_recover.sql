@@ -16,6 +16,6 @@ WITH mine AS MATERIALIZED (
 )
 SELECT p.id, p.state, m.queue
 FROM given g
-CROSS JOIN LATERAL tenon.put_back(g.ids, g.attempts, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.attempts, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill($2::text, ARRAY[g.n]), NULL) p
 JOIN mine m ON m.id = p.id;

@@ -45,7 +45,7 @@ enum {
     W_QUEUES,
     W_KINDS,
     W_SINCE,
-    W_RESTING
+    W_BACKING_OFF
 };
 enum { U_QUEUE, U_KIND, U_READY };
 enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_IS_MORE };
@@ -150,12 +150,12 @@ static bool print_workers(const struct rows *r, struct fault *f)
     return ok;
 }
 
-static void print_resting(const struct rows *r)
+static void print_backing_off(const struct rows *r)
 {
     for (size_t i = 0; i < rows_count(r); i++) {
-        if (!rows_is_null(r, i, W_RESTING)) {
+        if (!rows_is_null(r, i, W_BACKING_OFF)) {
             (void)printf("\nworker %s has handlers that do not start: %s\n", rows_text(r, i, W_ID),
-                         rows_text(r, i, W_RESTING));
+                         rows_text(r, i, W_BACKING_OFF));
         }
     }
 }
@@ -188,7 +188,7 @@ static bool print_status(const struct status *s, const char *where, struct fault
     } else if (!print_workers(s->workers, f)) {
         return false;
     }
-    print_resting(s->workers);
+    print_backing_off(s->workers);
     print_unhandled(s->unhandled);
     return true;
 }
@@ -233,8 +233,8 @@ static json_t *json_workers(const struct rows *r)
                             (json_int_t)rows_int(r, i, W_RUNNING), "slots",
                             (json_int_t)rows_int(r, i, W_SLOTS), "since", rows_text(r, i, W_SINCE),
                             "queues", json_loads(rows_text(r, i, W_QUEUES), 0, NULL), "kinds",
-                            json_loads(rows_text(r, i, W_KINDS), 0, NULL), "resting",
-                            rows_text(r, i, W_RESTING)));
+                            json_loads(rows_text(r, i, W_KINDS), 0, NULL), "backing_off",
+                            rows_text(r, i, W_BACKING_OFF)));
     }
     return list;
 }

@@ -30,7 +30,7 @@ SELECT w.id, w.host, w.pid, w.state,
        to_json(w.queues)::text AS queues,
        to_json(w.kinds)::text AS kinds,
        to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since,
-       w.resting
+       w.backing_off
 FROM tenon.worker w
 LEFT JOIN running r ON r.worker_id = w.id
 WHERE w.ended_at IS NULL

@@ -29,17 +29,17 @@
     /* worker */                                                                                   \
     X(worker_registered, "the row is there, its lock is free")                                     \
     X(worker_locked, "the lock is held, nothing else is open")                                     \
-    X(exchange_planned, "the exchange is made up, not yet sent")                                   \
+    X(round_planned, "the round is made up, not yet sent")                                         \
     X(finish_planned, "the same, and it finishes tasks")                                           \
     X(hot_sent, "a batch is sent, its answer is not read; the cleaner's too")                      \
     X(claims_committed, "tasks are claimed, nobody has looked at the answer")                      \
     X(finish_committed, "tasks are finished, nobody has looked at the answer")                     \
-    X(put_back_committed, "tasks are put back, nobody has looked at the answer")                   \
+    X(requeue_committed, "tasks are put back, nobody has looked at the answer")                    \
     X(task_claimed, "the main loop knows the claim, no child has it")                              \
     X(child_spawned, "the child of an exec handler runs, nobody knows")                            \
     X(task_written, "a task is written to its child")                                              \
     X(reply_received, "the child has answered, nobody knows")                                      \
-    X(ack_due, "an exchange has committed, its wake-ups are not acked")                            \
+    X(ack_due, "a round has committed, its wake-ups are not acked")                                \
     X(ack_sent, "the ack is sent")                                                                 \
     X(drain_begun, "the row says draining, tasks still run")                                       \
     X(leave_due, "all is over, the row does not say left")                                         \
@@ -53,7 +53,7 @@
     X(fresh_published, "some of the fresh rows are published")                                     \
     X(due_read, "rows were read as due, none is published")                                        \
     X(worker_condemned, "a worker is dead, its row says alive")                                    \
-    X(worker_buried, "its row says dead, up to 500 of its tasks are put back, not counted")        \
+    X(worker_declared_dead, "its row says dead, up to 500 of its tasks are put back, not counted") \
     X(worker_rest, "more than those 500 tasks are still its")                                      \
     X(tasks_recovered, "all are put back, none is published")                                      \
     X(partition_detached, "an old partition is detached, not dropped")

@@ -24,7 +24,7 @@ struct task_act {
     enum task_state from;
     enum task_state to;
     const char *who;  /* "worker", "cleaner", "application", "time" */
-    const char *how;  /* the SQL that does it; of tenon.put_back() also the reason */
+    const char *how;  /* the SQL that does it; of tenon.requeue() also the reason */
     const char *text; /* when, in one line */
 };
 

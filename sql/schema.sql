@@ -311,7 +311,7 @@ CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
 
-CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE(id bigint, state text)
+CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE(id bigint, state text)
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
@@ -743,7 +743,7 @@ CREATE TABLE tenon.worker (
     state text DEFAULT 'alive'::text NOT NULL,
     started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     ended_at timestamp with time zone,
-    resting text,
+    backing_off text,
     CONSTRAINT worker_state_check CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'left'::text, 'dead'::text])))
 );
 
@@ -823,7 +823,7 @@ REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FRO
 
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
 

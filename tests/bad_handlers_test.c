@@ -208,7 +208,7 @@ static void end_run(struct run *r)
     broker_close(r->broker);
     assert_each_ran_once(r->fx, r->n_good);
     test_await(r->fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task WHERE kind = 'good'");
-    assert_int_equal(process_lines(r->worker, "event=exchange_failed"), 0);
+    assert_int_equal(process_lines(r->worker, "event=round_failed"), 0);
     await_only_daemons(r);
 }
 
@@ -441,11 +441,11 @@ static void test_crash_loop_before_hello(void **state)
     struct run r;
     const struct bad bad = {"pool", "no_hello", "4", NULL, NULL, NULL};
     start_crash_loop(&r, fx, &bad, rests);
-    test_await(fx, LIMIT_MS, "SELECT resting LIKE 'bad0: exit status 3%%' FROM tenon.worker");
+    test_await(fx, LIMIT_MS, "SELECT backing_off LIKE 'bad0: exit status 3%%' FROM tenon.worker");
     char *status = TENON_RUN(fx, 0, "status");
     assert_contains(status, "has handlers that do not start: bad0: exit status 3");
     free(status);
-    assert_in_range(process_lines(r.worker, "event=handler_rests"), 3, 12);
+    assert_in_range(process_lines(r.worker, "event=handler_backs_off"), 3, 12);
     end_run(&r);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 20 AND bool_and(failures = 0 AND crashes = 0 "
                                   "AND start_time IS NULL) FROM tenon.task WHERE kind = 'bad0'"));

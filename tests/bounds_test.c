@@ -168,7 +168,7 @@ static void test_only_a_full_look_shares(void **state)
     assert_string_equal(start(0, 5006), ONLY("9500"));
     bounds_end(&b, false, 5007);
     assert_string_equal(start(0, 5008), ONLY("-9500"));
-    bounds_saw(&b, 1, 9, 8000, 0); /* the first there: look.sql does not say where others are */
+    bounds_saw(&b, 1, 9, 8000, 0); /* the first there: poll.sql does not say where others are */
     bounds_end(&b, true, 5009);
     assert_string_equal(start(0, 5010), "{-9500,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,-8000}");
     bounds_saw(&b, 1, 9, 8100, 0);
@@ -357,7 +357,7 @@ static void test_after_a_look_that_was_not_full_only_a_full_one_counts(void **st
     assert_false(b.partial);
 }
 
-/* Its exchange failed before it. */
+/* Its round failed before it. */
 static void test_a_look_that_did_not_run_has_asked_nothing(void **state)
 {
     (void)state;

@@ -236,7 +236,7 @@ static void test_queues_are_declared(void **state)
 
 /* --- recovery -------------------------------------------------------------------------------- */
 
-static void test_a_dead_worker_is_buried_once(void **state)
+static void test_a_dead_worker_is_declared_dead_once(void **state)
 {
     struct fixture *fx = *state;
     char *dead = add_worker(fx, false), *alive = add_worker(fx, true);
@@ -576,7 +576,7 @@ int main(void)
         WITH_SERVERS(test_many_due_rows_at_one_moment),
         WITH_SERVERS(test_overlooked_rows_are_published_up_to_the_window),
         WITH_SERVERS(test_queues_are_declared),
-        WITH_SERVERS(test_a_dead_worker_is_buried_once),
+        WITH_SERVERS(test_a_dead_worker_is_declared_dead_once),
         WITH_DATABASE(test_a_broken_session_condemns_nobody),
         WITH_DATABASE(test_the_third_crash_is_the_last),
         WITH_DATABASE(test_orphans_and_deadlines),

@@ -38,7 +38,7 @@ static void test_a_child_that_worked_may_end(void **state)
     (void)decide(d, 10);
     gone(d, 11, 0, "exit status 0");
     (void)decide(d, 11);
-    assert_null(note_find(d, NOTE_HANDLER_RESTS));
+    assert_null(note_find(d, NOTE_HANDLER_BACKS_OFF));
     settle(d, 12);
     decider_free(d);
 }
@@ -47,17 +47,17 @@ static void test_a_child_without_pipes_is_stopped(void **state)
 {
     (void)state;
     struct decider *d = running(pool_mode, claimed(1, "a"));
-    feed(d, 10, (struct event){.type = EVENT_CHILD_MUTE, .slot = 0});
-    assert_in_range(decide(d, 10), 11, 10 + MUTE_GRACE_MS);
+    feed(d, 10, (struct event){.type = EVENT_CHILD_PIPE_CLOSED, .slot = 0});
+    assert_in_range(decide(d, 10), 11, 10 + PIPE_GRACE_MS);
     assert_null(action_find(d, ACTION_SIGNAL));
-    (void)decide(d, 10 + MUTE_GRACE_MS);
+    (void)decide(d, 10 + PIPE_GRACE_MS);
     assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
     gone(d, 2000, 0, "killed by signal 15");
     settle(d, 2000);
     (void)decide(d, 2000);
-    assert_int_equal(d->exchange.n_put_back, 1);
-    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_FAILED);
-    assert_contains(d->exchange.put_back[0]->error, "closed its stdin or stdout");
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_FAILED);
+    assert_contains(d->round.requeue[0]->error, "closed its stdin or stdout");
     commit(d, 2001, NULL, 0);
     decider_free(d);
 }
@@ -67,12 +67,12 @@ static void test_a_crash_that_shows_as_closed_pipes_is_a_crash(void **state)
 {
     (void)state;
     struct decider *d = running(pool_mode, claimed(1, "a"));
-    feed(d, 10, (struct event){.type = EVENT_CHILD_MUTE, .slot = 0});
+    feed(d, 10, (struct event){.type = EVENT_CHILD_PIPE_CLOSED, .slot = 0});
     (void)decide(d, 10);
     gone(d, 11, 0, "killed by signal 6");
     settle(d, 12);
     (void)decide(d, 12);
-    assert_contains(d->exchange.put_back[0]->error, "ended without an answer: killed by signal 6");
+    assert_contains(d->round.requeue[0]->error, "ended without an answer: killed by signal 6");
     commit(d, 13, NULL, 0);
     decider_free(d);
 }
@@ -95,14 +95,14 @@ static void test_payloads_held_are_bounded_for_each_handler(void **state)
                              claimed(3, "a")};
     present(d, 0);
     (void)decide(d, 0);
-    assert_false(d->exchange.rests[1]);
+    assert_false(d->round.rests[1]);
     commit(d, 1, found, 3);
     (void)decide(d, 1);
     settle(d, 1500);
     (void)decide(d, 3000);
     assert_true(d->in_flight);
-    assert_false(d->exchange.rests[0]);
-    assert_true(d->exchange.rests[1]);
+    assert_false(d->round.rests[0]);
+    assert_true(d->round.rests[1]);
     commit(d, 3000, NULL, 0);
     /* they are given back: there is room again */
     feed(d, 3001, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});

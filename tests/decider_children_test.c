@@ -25,9 +25,9 @@ static void test_timeout_terms_then_kills_then_charges(void **state)
     gone(d, 15004, 0, "killed by signal 9 (Killed)");
     (void)decide(d, 15004);
     assert_non_null(note_find(d, NOTE_TASK_TIMED_OUT));
-    assert_int_equal(d->exchange.n_put_back, 1);
-    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_FAILED);
-    assert_contains(d->exchange.put_back[0]->error, "timed out after 10000 ms");
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_FAILED);
+    assert_contains(d->round.requeue[0]->error, "timed out after 10000 ms");
     decider_free(d);
 }
 
@@ -61,9 +61,9 @@ static void test_a_dead_pool_child_charges_the_oldest_only(void **state)
     settle(d, 3);
     gone(d, 4, 0, "killed by signal 11");
     (void)decide(d, 4);
-    assert_int_equal(d->exchange.n_put_back, 3);
+    assert_int_equal(d->round.n_requeue, 3);
     for (size_t i = 0; i < 3; i++) {
-        const struct claim *c = d->exchange.put_back[i];
+        const struct claim *c = d->round.requeue[i];
         assert_int_equal(c->outcome, c->id == 1 ? OUTCOME_FAILED : OUTCOME_RELEASED);
     }
     decider_free(d);
@@ -84,14 +84,14 @@ static void test_a_handler_that_cannot_start_rests(void **state)
          (struct event){
              .type = EVENT_CHILD_GONE, .slot = 0, .failed_start = true, .text = "no such file"});
     (void)decide(d, 3);
-    assert_non_null(note_find(d, NOTE_HANDLER_RESTS));
-    assert_int_equal(d->exchange.n_put_back, 1);
-    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED); /* nobody is charged */
+    assert_non_null(note_find(d, NOTE_HANDLER_BACKS_OFF));
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED); /* nobody is charged */
     commit(d, 4, NULL, 0);
-    d->next_look_ms = 5;
+    d->next_poll_ms = 5;
     (void)decide(d, 5);
-    assert_true(d->exchange.rests[0]);
-    assert_false(d->exchange.rests[1]);
+    assert_true(d->round.rests[0]);
+    assert_false(d->round.rests[1]);
     decider_free(d);
 }
 
@@ -111,7 +111,7 @@ static void test_drain_lets_run_and_gives_back_the_rest(void **state)
         assert_null(action_find(d, ACTION_SIGNAL));
         assert_null(action_find(d, ACTION_EXIT));
         if (d->in_flight) {
-            assert_int_equal(d->exchange.n_look, 0);
+            assert_int_equal(d->round.n_poll, 0);
             commit(d, now, NULL, 0);
         }
     }
@@ -200,7 +200,7 @@ static void test_pool_children_of_another_kind_make_way(void **state)
     (void)decide(d, 3);
     settle(d, 4);
     struct claim *c = claimed(2, "c");
-    d->next_look_ms = 5;
+    d->next_poll_ms = 5;
     (void)decide(d, 5);
     commit(d, 6, &c, 1);
     (void)decide(d, 6);
@@ -267,12 +267,12 @@ static void test_a_lost_claim_takes_no_other_along(void **state)
     (void)state;
     struct decider *d = three_in_one_child();
     (void)decide(d, 2 + VERIFY_EVERY_MS);
-    struct exchange *x = &d->exchange;
+    struct round *x = &d->round;
     assert_int_equal(x->n_verify, 3);
     for (size_t i = 0; i < 3; i++) {
         x->verdicts[i] = x->verify[i].id == 2 ? VERDICT_LOST : VERDICT_MINE;
     }
-    feed(d, 5010, (struct event){.type = EVENT_EXCHANGED});
+    feed(d, 5010, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 5010);
     assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
     settle(d, 5011);
@@ -282,9 +282,9 @@ static void test_a_lost_claim_takes_no_other_along(void **state)
     (void)decide(d, 5013);
     assert_int_equal(x->n_finish, 1);
     assert_int_equal(x->finish[0]->id, 1);
-    assert_int_equal(x->n_put_back, 1);
-    assert_int_equal(x->put_back[0]->id, 3);
-    assert_int_equal(x->put_back[0]->outcome, OUTCOME_RELEASED);
+    assert_int_equal(x->n_requeue, 1);
+    assert_int_equal(x->requeue[0]->id, 3);
+    assert_int_equal(x->requeue[0]->outcome, OUTCOME_RELEASED);
     assert_int_equal(d->n_held, 2);
     decider_free(d);
 }
@@ -305,8 +305,8 @@ static void test_what_a_drain_interrupted_and_is_done_is_done(void **state)
     reply(d, 25011, 5, OUTCOME_DONE);
     gone(d, 25011, 0, "exit status 0");
     (void)decide(d, 25011);
-    assert_int_equal(d->exchange.n_finish, 1);
-    assert_int_equal(d->exchange.n_put_back, 0);
+    assert_int_equal(d->round.n_finish, 1);
+    assert_int_equal(d->round.n_requeue, 0);
     decider_free(d);
 }
 
@@ -331,7 +331,7 @@ static void test_one_task_evicts_one_idle_child(void **state)
     }
     (void)decide(d, 3);
     settle(d, 4);
-    d->next_look_ms = 5;
+    d->next_poll_ms = 5;
     (void)decide(d, 5);
     struct claim *b = claimed(3, "b");
     commit(d, 6, &b, 1);
@@ -404,7 +404,7 @@ static void test_a_cut_error_keeps_its_characters_whole(void **state)
     settle(d, 3);
     gone(d, 4, 0, words);
     (void)decide(d, 4);
-    const char *error = d->exchange.put_back[0]->error;
+    const char *error = d->round.requeue[0]->error;
     assert_string_equal(error + strlen(error) - 3, "\xEF\xBF\xBD");
     decider_free(d);
 }
@@ -455,26 +455,26 @@ static void test_at_a_high_rate_outcomes_gather(void **state)
     settle(d, 2);
     settle(d, 2);
     d->rate_per_ms = 50;
-    d->next_look_ms = 1000;
+    d->next_poll_ms = 1000;
     reply(d, 3, 1, OUTCOME_DONE);
     int64_t due = decide(d, 3);
-    assert_null(action_find(d, ACTION_EXCHANGE));
+    assert_null(action_find(d, ACTION_ROUND));
     assert_int_equal(due, 4);
     (void)decide(d, 4);
-    assert_non_null(action_find(d, ACTION_EXCHANGE)); /* a millisecond is all it waits */
+    assert_non_null(action_find(d, ACTION_ROUND)); /* a millisecond is all it waits */
     commit(d, 5, NULL, 0);
     for (int id = 2; id <= 60; id++) {
         reply(d, 5, id, OUTCOME_DONE);
     }
     (void)decide(d, 5);
-    assert_non_null(action_find(d, ACTION_EXCHANGE)); /* enough came at once */
+    assert_non_null(action_find(d, ACTION_ROUND)); /* enough came at once */
     commit(d, 5, NULL, 0);
     d->rate_per_ms = PACE_PER_MS;
     reply(d, 6, 61, OUTCOME_DONE);
     assert_int_equal(decide(d, 6), 5 + PACE_MS);
-    assert_null(action_find(d, ACTION_EXCHANGE)); /* one after the other they keep a pace */
+    assert_null(action_find(d, ACTION_ROUND)); /* one after the other they keep a pace */
     (void)decide(d, 5 + PACE_MS);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    assert_non_null(action_find(d, ACTION_ROUND));
     decider_free(d);
 }
 

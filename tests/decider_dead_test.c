@@ -19,11 +19,11 @@ static void test_declared_dead_it_drops_all_and_goes_on(void **state)
     (void)decide(d, 201);
     assert_non_null(note_find(d, NOTE_CLAIM_LOST));
     assert_int_equal(d->n_held, 0);
-    assert_int_equal(d->exchange.n_put_back, 0); /* it is not ours to put back */
+    assert_int_equal(d->round.n_requeue, 0); /* it is not ours to put back */
     decider_free(d);
 }
 
-/* The exchange in flight may commit claims for a worker that has been declared dead since. */
+/* The round in flight may commit claims for a worker that has been declared dead since. */
 static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
 {
     (void)state;
@@ -38,7 +38,7 @@ static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
     assert_null(action_find(d, ACTION_SPAWN));
     assert_int_equal(d->n_held, 0);
     c = claimed(8, "a"); /* under the new id */
-    d->next_look_ms = 4;
+    d->next_poll_ms = 4;
     settle(d, 3);
     (void)decide(d, 4);
     commit(d, 4, &c, 1);
@@ -47,7 +47,7 @@ static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
     decider_free(d);
 }
 
-/* What such an exchange did not claim is still to be claimed: its wake-up was acked long ago. */
+/* What such a round did not claim is still to be claimed: its wake-up was acked long ago. */
 static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
 {
     (void)state;
@@ -59,15 +59,15 @@ static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
     feed(d, 1,
          (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = &id, .n = 1, .last_tag = 1});
     (void)decide(d, 1);
-    assert_int_equal(d->exchange.n_ids, 1);
+    assert_int_equal(d->round.n_ids, 1);
     feed(d, 2, (struct event){.type = EVENT_PRESENCE, .up = false});
     feed(d, 3, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
     commit(d, 4, NULL, 0);
     settle(d, 4);
     (void)decide(d, 4 + 50);
     assert_true(d->in_flight);
-    assert_int_equal(d->exchange.n_ids, 1);
-    assert_int_equal(d->exchange.ids[0], id);
+    assert_int_equal(d->round.n_ids, 1);
+    assert_int_equal(d->round.ids[0], id);
     decider_free(d);
 }
 
@@ -85,9 +85,9 @@ static void test_a_claim_of_long_ago_is_given_back(void **state)
         (void)decide(d, awake_ms);
         assert_int_equal(action_find(d, ACTION_SPAWN) != NULL, !late);
         (void)decide(d, awake_ms + 1);
-        assert_int_equal(d->exchange.n_put_back, late);
+        assert_int_equal(d->round.n_requeue, late);
         if (late) {
-            assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED);
+            assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
         }
         decider_free(d);
     }
@@ -110,7 +110,7 @@ static void test_what_waited_long_is_verified_at_once(void **state)
         feed(d, 1 + waited_ms, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
         (void)decide(d, 1 + waited_ms);
         assert_non_null(action_find(d, ACTION_GIVE));
-        assert_int_equal(d->in_flight ? d->exchange.n_verify : 0, waited_ms > VERIFY_EVERY_MS);
+        assert_int_equal(d->in_flight ? d->round.n_verify : 0, waited_ms > VERIFY_EVERY_MS);
         decider_free(d);
     }
 }

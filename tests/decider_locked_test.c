@@ -2,54 +2,54 @@
 /* What the worker's head does when an application holds the row of a task that has ended. */
 #include "tests/support/deciding.h"
 
-/* A worker whose exchange with the end of task 5 is in flight. */
+/* A worker whose round with the end of task 5 is in flight. */
 static struct decider *ending(int64_t now)
 {
     struct decider *d = running(exec_mode, claimed(5, "a"));
     settle(d, now - 1);
     reply(d, now, 5, OUTCOME_DONE);
     (void)decide(d, now);
-    assert_int_equal(d->exchange.n_finish, 1);
+    assert_int_equal(d->round.n_finish, 1);
     return d;
 }
 
 static void fails(struct decider *d, int64_t now)
 {
     feed(d, now,
-         (struct event){.type = EVENT_EXCHANGE_FAILED,
+         (struct event){.type = EVENT_ROUND_FAILED,
                         .failure = FAILURE_AGAIN,
                         .text = "lock timeout"});
 }
 
-/* The exchange in flight commits, and the row of its task was locked. */
+/* The round in flight commits, and the row of its task was locked. */
 static void misses(struct decider *d, int64_t now)
 {
     verdict = VERDICT_MINE;
-    for (size_t i = 0; i < d->exchange.n_verify; i++) {
-        d->exchange.verdicts[i] = VERDICT_MINE;
+    for (size_t i = 0; i < d->round.n_verify; i++) {
+        d->round.verdicts[i] = VERDICT_MINE;
     }
-    for (size_t i = 0; i < d->exchange.n_finish; i++) {
-        d->exchange.finished[i] = false;
+    for (size_t i = 0; i < d->round.n_finish; i++) {
+        d->round.finished[i] = false;
     }
-    feed(d, now, (struct event){.type = EVENT_EXCHANGED});
+    feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
 }
 
 static void test_the_first_lock_costs_no_pause(void **state)
 {
     (void)state;
     struct decider *d = ending(10);
-    assert_false(d->exchange.unlocked);
+    assert_false(d->round.unlocked);
     fails(d, 110);
     (void)decide(d, 110);
     assert_true(d->in_flight);
-    assert_true(d->exchange.unlocked);
+    assert_true(d->round.unlocked);
     fails(d, 210); /* that was something else */
     assert_in_range(decide(d, 210), 211, 210 + 2 * RETRY_MIN_MS);
     assert_false(d->in_flight);
     decider_free(d);
 }
 
-/* An exchange that waits for a lock holds up all other tasks; so no other one does. */
+/* A round that waits for a lock holds up all other tasks; so no other one does. */
 static void test_a_lock_that_stays_is_waited_for_once(void **state)
 {
     (void)state;
@@ -60,8 +60,8 @@ static void test_a_lock_that_stays_is_waited_for_once(void **state)
     while (now < 70000) {
         int64_t due = decide(d, now);
         if (d->in_flight) {
-            assert_true(d->exchange.unlocked || d->exchange.n_finish == 0);
-            finishes += d->exchange.n_finish > 0;
+            assert_true(d->round.unlocked || d->round.n_finish == 0);
+            finishes += d->round.n_finish > 0;
             misses(d, now + 1);
             due = now + 1;
         }
@@ -84,33 +84,33 @@ static void test_later_the_plain_form_is_used_again(void **state)
             settle(d, now);
         }
     }
-    assert_false(d->exchange.unlocked);
+    assert_false(d->round.unlocked);
     decider_free(d);
 }
 
-/* Partitions that another session is making stop one exchange a second, not all. */
+/* Partitions that another session is making stop one round a second, not all. */
 static void test_chores_that_failed_are_left_out_of_the_next(void **state)
 {
     (void)state;
     struct decider *d = decider_make(1, 1, exec_mode);
     present(d, 0);
     (void)decide(d, 0);
-    assert_true(d->exchange.chores);
+    assert_true(d->round.chores);
     fails(d, 100);
     for (int64_t now = 101; now < 1000; now++) {
         (void)decide(d, now);
         if (d->in_flight) {
-            assert_false(d->exchange.chores);
+            assert_false(d->round.chores);
             settle(d, now);
         }
     }
-    for (int64_t now = 1000; now < 3000 && !d->exchange.chores; now++) {
+    for (int64_t now = 1000; now < 3000 && !d->round.chores; now++) {
         (void)decide(d, now);
-        if (d->in_flight && !d->exchange.chores) {
+        if (d->in_flight && !d->round.chores) {
             settle(d, now);
         }
     }
-    assert_true(d->exchange.chores);
+    assert_true(d->round.chores);
     decider_free(d);
 }
 

@@ -22,7 +22,7 @@ enum {
     FROZEN_MS = 40000,
     PATIENCE_MS = 16000, /* a cleaner condemns nobody in the first 15 s of its session */
     SETTLE_MS = 10000,
-    LOOK_EVERY_MS = 1000, /* the cleaner's watch, see cleaner/chores.c */
+    POLL_EVERY_MS = 1000, /* the cleaner's watch, see cleaner/chores.c */
     SCAN_MS = 62000,      /* its scan for claims of workers that are gone comes every minute */
 };
 
@@ -91,7 +91,7 @@ static int64_t kill_one(struct all *a)
     }
     process_signal(a->healthy, SIGCONT);
     /* at any moment between two looks of the cleaner, whose last one ended the kill before */
-    (void)poll(NULL, 0, (int)now_jitter(LOOK_EVERY_MS));
+    (void)poll(NULL, 0, (int)now_jitter(POLL_EVERY_MS));
     int64_t killed_ns = load_now_ns();
     process_kill(victim);
     for (int i = 0; i < SLOTS; i++) {

@@ -24,7 +24,7 @@
 
 enum {
     BACKLOG = 1000,
-    SERIES_MAX = 5, /* an exchange may find room for a moment */
+    SERIES_MAX = 5, /* a round may find room for a moment */
     TABLES_MIB = 48,
     WAL_MIB = 128,
     MET_LIMIT_MS = 20000,
@@ -216,9 +216,9 @@ static void test_tables_full(void **state)
     disk_free(&tables);
     int64_t recovery_ms = load_await_start(all.fx, load_now_ns(), RECOVERY_MS);
     for (int i = 0; i < FLEET_WORKERS; i++) {
-        process_await_line(all.workers[i], "event=exchange_works", RECOVERY_MS);
+        process_await_line(all.workers[i], "event=round_works", RECOVERY_MS);
         /* told once per series, not with each try */
-        assert_in_range(process_lines(all.workers[i], "event=exchange_failed"), 1, SERIES_MAX);
+        assert_in_range(process_lines(all.workers[i], "event=round_failed"), 1, SERIES_MAX);
     }
     check("the tables' disk full", recovery_ms);
 }

@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum {
-    DATABASE_MS = 26000, /* an exchange without an answer is given up after 20 s */
+    DATABASE_MS = 26000, /* a round without an answer is given up after 20 s */
     PRESENCE_MS = 28000, /* the same for a ping, of which there is one every 5 s */
     LOGIN_MS = 32000,    /* what hangs after the login is given up after 5 or 20 s */
     BROKER_MS = 36000,   /* a peer without a heartbeat is given up after 20 to 30 s */
@@ -140,7 +140,7 @@ static void begin_database(struct fixture *fx, struct all *a)
 static void end_database(struct fixture *fx, struct all *a)
 {
     for (int i = 0; i < WAYS; i++) {
-        (void)await_told(&a->database[i], "event=exchange_failed", a->start_ms, DATABASE_MS);
+        (void)await_told(&a->database[i], "event=round_failed", a->start_ms, DATABASE_MS);
         (void)await_told(&a->cleaner[i], "event=database_down", a->start_ms, DATABASE_MS);
         (void)await_told(&a->database[i], "event=presence_lost", a->start_ms, PRESENCE_MS);
         hang(&a->database[i].database, i, false);

@@ -126,8 +126,8 @@ static void terminate(const char *name, const char *fault)
     check(fault, load_await_start(all.fx, since_ns, RECOVERY_MS));
 }
 
-/* Thirty of them in a row, so that they strike between any two steps of an exchange. */
-static void test_exchange_backends_killed(void **state)
+/* Thirty of them in a row, so that they strike between any two steps of a round. */
+static void test_round_backends_killed(void **state)
 {
     (void)state;
     load_await_running(all.fx, 2);
@@ -136,9 +136,9 @@ static void test_exchange_backends_killed(void **state)
                          "WHERE application_name = 'tenon worker' ORDER BY random() LIMIT 1");
         (void)load_await_start(all.fx, load_now_ns(), RECOVERY_MS);
     }
-    terminate("tenon worker", "an exchange's backend killed");
+    terminate("tenon worker", "a round's backend killed");
     for (int i = 0; i < FLEET_WORKERS; i++) {
-        assert_true(process_lines(all.workers[i], "event=exchange_works") > 0);
+        assert_true(process_lines(all.workers[i], "event=round_works") > 0);
     }
 }
 
@@ -271,7 +271,7 @@ int main(void)
         cmocka_unit_test(test_fast_restart),
         cmocka_unit_test(test_immediate_restart),
         cmocka_unit_test(test_postmaster_killed),
-        cmocka_unit_test(test_exchange_backends_killed),
+        cmocka_unit_test(test_round_backends_killed),
         cmocka_unit_test(test_presence_backend_killed),
         cmocka_unit_test(test_table_locked),
         cmocka_unit_test(test_connections_exhausted),

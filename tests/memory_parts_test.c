@@ -231,7 +231,7 @@ static void commit_found(struct decider *d, int64_t now, int64_t first, size_t n
     (void)decide(d, now);
 }
 
-/* Claims, a reply, a failure, a wake-up, a lost exchange, a child that dies, the end. */
+/* Claims, a reply, a failure, a wake-up, a lost round, a child that dies, the end. */
 static void live(struct decider *d)
 {
     static const int64_t ids[] = {21, 22, 23};
@@ -250,7 +250,7 @@ static void live(struct decider *d)
     (void)decide(d, 4);
     commit_found(d, 5, 21, 2);
     feed(d, 6,
-         (struct event){.type = EVENT_EXCHANGE_FAILED,
+         (struct event){.type = EVENT_ROUND_FAILED,
                         .failure = FAILURE_UNKNOWN,
                         .text = "it broke"});
     (void)decide(d, 200);

@@ -208,7 +208,7 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
         "INSERT INTO tenon.migration (version, name, breaking) VALUES (99, 'x', true)",
         "SELECT tenon.make_partitions()",
         "SELECT tenon.grant_producer('public')",
-        "SELECT tenon.put_back('{}', '{}', '{}', gen_random_uuid(), '{}', '{}', '{}')",
+        "SELECT tenon.requeue('{}', '{}', '{}', gen_random_uuid(), '{}', '{}', '{}')",
         "CREATE TABLE tenon.mine (n integer)",
         "DROP SCHEMA tenon CASCADE",
     };

@@ -1,5 +1,5 @@
 /* label: sql */
-/* look.sql from bounds: how workers share how far they have got, and what they pass over. */
+/* poll.sql from bounds: how workers share how far they have got, and what they pass over. */
 #include "tests/support/held.h"
 
 #include "core/db.h"
@@ -21,7 +21,7 @@ static void look_as(PGconn *conn, const char *worker, const char *kinds, const c
                     const char *from, const char *want)
 {
     const char *const params[] = {worker, "{default}", kinds, n, from, "false"};
-    PGresult *result = statement_run(conn, &sql_look, params, 6);
+    PGresult *result = statement_run(conn, &sql_poll, params, 6);
     char seen[SEEN_BYTES] = "";
     size_t len = 0;
     for (int i = 0; i < PQntuples(result) && len < sizeof seen; i++) {
@@ -122,7 +122,7 @@ static void test_a_look_says_where_the_others_are(void **state)
     char *told = NULL;
     for (size_t i = 0; i < sizeof from / sizeof *from; i++) {
         const char *const params[] = {one, "{default}", "{a}", "2", from[i], "false"};
-        PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
+        PGresult *result = statement_run(fx->conn, &sql_poll, params, 6);
         assert_string_equal(PQgetvalue(result, 1, COLUMN_OTHERS), told ? told : "0");
         told = told ? told
                     : test_sql_text(fx, "SELECT %s / 1000 * 1000",
@@ -140,7 +140,7 @@ static void test_a_look_by_age_begins_there_too(void **state)
     look(fx, one, "3", shared, "1 2 3");
     free_again(fx, 1);
     const char *const params[] = {two, "{default}", "{a}", "1", shared, "true"};
-    PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
+    PGresult *result = statement_run(fx->conn, &sql_poll, params, 6);
     assert_string_equal(PQgetvalue(result, 0, COLUMN_PAYLOAD), "4");
     PQclear(result);
 }
@@ -165,7 +165,7 @@ static PGconn *hot_session(struct fixture *fx)
 {
     PGconn *conn = sql_connect(fx->database_url);
     sql_run(conn, "%s", db_session_hot);
-    PGresult *result = PQprepare(conn, "look", sql_look.text, 0, NULL);
+    PGresult *result = PQprepare(conn, "look", sql_poll.text, 0, NULL);
     assert_int_equal(PQresultStatus(result), PGRES_COMMAND_OK);
     PQclear(result);
     return conn;
@@ -285,7 +285,7 @@ static void test_what_did_not_fit_is_not_passed(void **state)
     test_sql(fx, "UPDATE tenon.task SET run_at = now() - interval '1 hour' WHERE id = %lld",
              (long long)large);
     const char *const params[] = {one, "{default}", "{a}", "5", shared, "false"};
-    PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
+    PGresult *result = statement_run(fx->conn, &sql_poll, params, 6);
     assert_int_equal(PQntuples(result), 1);
     PQclear(result);
     look(fx, two, "3", shared, "1 2 3");
@@ -298,7 +298,7 @@ static bool filtered(struct fixture *fx, const char *worker, const char *from)
     const char *const params[] = {worker, "{default}", "{a}", "1", from, "false"};
     char explain[SQL_BYTES];
     assert_in_range(snprintf(explain, sizeof explain, "EXPLAIN (ANALYZE, TIMING OFF) %s",
-                             sql_look.text),
+                             sql_poll.text),
                     1, sizeof explain - 1);
     PGresult *result = PQexecParams(fx->conn, explain, 6, NULL, params, NULL, NULL, 0);
     assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
@@ -337,7 +337,7 @@ static void test_what_is_held_is_passed_over(void **state)
     PQfinish(conn);
 }
 
-/* As a task that is put back in the same exchange. */
+/* As a task that is put back in the same round. */
 static void test_what_its_own_transaction_holds_is_claimed(void **state)
 {
     struct fixture *fx = *state;

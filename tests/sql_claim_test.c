@@ -1,6 +1,6 @@
 /* label: sql */
-/* Who may claim what: claim.sql, look.sql, and the statements that publish, held against the view
- * tenon.ready. The order by age: sql_look_test. */
+/* Who may claim what: claim.sql, poll.sql, and the statements that publish, held against the view
+ * tenon.ready. The order by age: sql_poll_test. */
 #include "tests/support/held.h"
 
 #include "cleaner/statements.h"
@@ -13,12 +13,12 @@
 struct way {
     const char *name;
     const struct statement *st;
-    const char *by_age; /* a parameter of look.sql; NULL: claim.sql */
+    const char *by_age; /* a parameter of poll.sql; NULL: claim.sql */
 };
 
 static const struct way by_ids = {"claim", &sql_claim, NULL};
-static const struct way in_order = {"look", &sql_look, "false"};
-static const struct way by_age = {"look by age", &sql_look, "true"};
+static const struct way in_order = {"look", &sql_poll, "false"};
+static const struct way by_age = {"look by age", &sql_poll, "true"};
 static const struct way *const looks[] = {&in_order, &by_age};
 static const struct way *const all_ways[] = {&by_ids, &in_order, &by_age};
 
@@ -409,10 +409,10 @@ static void test_verify(void **state)
     verify_is(fx, &c, "ended");
     verify_is(fx, &other, "");
     held_new(fx, &c);
-    free(held_put_back(fx, &c, "dead", "x", NULL));
+    free(held_requeue(fx, &c, "dead", "x", NULL));
     verify_is(fx, &c, "ended");
     held_new(fx, &c);
-    free(held_put_back(fx, &c, "failed", "x", "0"));
+    free(held_requeue(fx, &c, "failed", "x", "0"));
     verify_is(fx, &c, "");
     assert_true(held_take(fx, c.worker, c.id, &other));
     verify_is(fx, &c, "");

@@ -377,7 +377,7 @@ static void test_unique_key_is_free_again(void **state)
         } else if (i == 1) {
             test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)id);
         } else {
-            free(held_put_back(fx, &c, "dead", "never", NULL));
+            free(held_requeue(fx, &c, "dead", "never", NULL));
         }
         assert_state(fx, id, ends[i]);
         assert_true(test_sql_int(fx, "BEGIN; SELECT tenon.enqueue('a', unique_key => 'k')") > id);
@@ -402,7 +402,7 @@ static void test_producer_role(void **state)
         "INSERT INTO tenon.queue (name) VALUES ('q')",
         "UPDATE tenon.setting SET payload_bytes_max = 1",
         "SELECT tenon.make_partitions()",
-        "SELECT tenon.put_back('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
+        "SELECT tenon.requeue('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
         "SELECT tenon.grant_producer('public')",
         "SELECT tenon.retry_delay(1)",
         "SELECT tenon.publisher_sleeps()",

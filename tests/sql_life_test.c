@@ -1,5 +1,5 @@
 /* label: sql */
-/* The rest of a task's life in SQL: put_back, finish, cancel, recovery, the view. */
+/* The rest of a task's life in SQL: requeue, finish, cancel, recovery, the view. */
 #include "tests/support/held.h"
 
 #include "cleaner/statements.h"
@@ -7,12 +7,12 @@
 
 #include <stdio.h>
 
-static void put_back_is(struct fixture *fx, const struct held *c, const char *reason,
-                        const char *error, const char *delay_ms, const char *state)
+static void requeue_is(struct fixture *fx, const struct held *c, const char *reason,
+                       const char *error, const char *delay_ms, const char *state)
 {
-    char *got = held_put_back(fx, c, reason, error, delay_ms);
+    char *got = held_requeue(fx, c, reason, error, delay_ms);
     if (strcmp(got, state) != 0) {
-        fail_msg("put_back %s: \"%s\", not \"%s\"", reason, got, state);
+        fail_msg("requeue %s: \"%s\", not \"%s\"", reason, got, state);
     }
     free(got);
     if (*state) {
@@ -33,7 +33,7 @@ static void test_failed(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    put_back_is(fx, &c, "failed", "no such host", NULL, "retrying");
+    requeue_is(fx, &c, "failed", "no such host", NULL, "retrying");
     assert_true(
         row_is(fx, &c, "task",
                "failures = 1 AND crashes = 0 AND attempt = 1 AND last_error = 'no such host'"
@@ -47,7 +47,7 @@ static void test_failed_with_a_delay(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    put_back_is(fx, &c, "failed", "busy", "90000", "retrying");
+    requeue_is(fx, &c, "failed", "busy", "90000", "retrying");
     assert_true(
         row_is(fx, &c, "task",
                "failures = 1 AND run_at - now() BETWEEN interval '89 s' AND interval '91 s'"));
@@ -60,9 +60,9 @@ static void test_failed_for_the_last_time(void **state)
     held_new(fx, &c);
     test_sql(fx,
              "UPDATE tenon.task SET max_attempts = 3, failures = 1, trace = 't', unique_key = 'k'");
-    put_back_is(fx, &c, "failed", "second", "0", "ready");
+    requeue_is(fx, &c, "failed", "second", "0", "ready");
     assert_true(held_take(fx, c.worker, c.id, &c));
-    put_back_is(fx, &c, "failed", "third", NULL, "dead");
+    requeue_is(fx, &c, "failed", "third", NULL, "dead");
     assert_true(
         row_is(fx, &c, "dead",
                "reason = 'failures' AND failures = 3 AND max_attempts = 3 AND attempt = 2"
@@ -78,7 +78,7 @@ static void test_later(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    put_back_is(fx, &c, "later", NULL, "60000", "scheduled");
+    requeue_is(fx, &c, "later", NULL, "60000", "scheduled");
     assert_true(row_is(fx, &c, "task",
                        "failures = 0 AND crashes = 0 AND attempt = 1 AND last_error IS NULL"
                        " AND run_at - now() BETWEEN interval '59 s' AND interval '61 s'"));
@@ -91,7 +91,7 @@ static void test_released(void **state)
     held_new(fx, &c);
     test_sql(fx, "UPDATE tenon.task SET last_error = 'before'");
     char *run_at = test_sql_text(fx, "SELECT run_at FROM tenon.task");
-    put_back_is(fx, &c, "released", NULL, NULL, "ready");
+    requeue_is(fx, &c, "released", NULL, NULL, "ready");
     assert_true(row_is(fx, &c, "task",
                        "failures = 0 AND crashes = 0 AND attempt = 1 AND last_error = 'before'"));
     char *kept = test_sql_text(fx, "SELECT run_at FROM tenon.task");
@@ -106,7 +106,7 @@ static void test_released_with_a_delay(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    put_back_is(fx, &c, "released", NULL, "60000", "scheduled");
+    requeue_is(fx, &c, "released", NULL, "60000", "scheduled");
     assert_true(row_is(fx, &c, "task", "delayed AND run_at - now() > interval '59 s'"));
 }
 
@@ -116,13 +116,13 @@ static void test_crashed(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    put_back_is(fx, &c, "crashed", "signal 11", NULL, "ready");
+    requeue_is(fx, &c, "crashed", "signal 11", NULL, "ready");
     assert_true(held_take(fx, c.worker, c.id, &c));
-    put_back_is(fx, &c, "crashed", "signal 11", "60000", "retrying");
+    requeue_is(fx, &c, "crashed", "signal 11", "60000", "retrying");
     assert_true(row_is(fx, &c, "task", "crashes = 2 AND failures = 0"));
     test_sql(fx, "UPDATE tenon.task SET run_at = now()");
     assert_true(held_take(fx, c.worker, c.id, &c));
-    put_back_is(fx, &c, "crashed", "signal 9", NULL, "dead");
+    requeue_is(fx, &c, "crashed", "signal 9", NULL, "dead");
     assert_true(row_is(fx, &c, "dead",
                        "reason = 'crashes' AND crashes = 3 AND failures = 0 AND attempt = 3"
                        " AND last_error = 'signal 9'"));
@@ -133,17 +133,17 @@ static void test_expired_and_over(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    put_back_is(fx, &c, "expired", "ran 61 s", NULL, "retrying");
+    requeue_is(fx, &c, "expired", "ran 61 s", NULL, "retrying");
     assert_true(row_is(fx, &c, "task", "failures = 1 AND run_at > now() + interval '14 s'"));
     held_new(fx, &c);
     test_sql(fx, "UPDATE tenon.task SET max_attempts = 1 WHERE id = %lld", (long long)c.id);
-    put_back_is(fx, &c, "expired", "ran 61 s", NULL, "dead");
+    requeue_is(fx, &c, "expired", "ran 61 s", NULL, "dead");
     assert_true(row_is(fx, &c, "dead", "reason = 'failures'"));
     held_new(fx, &c);
-    put_back_is(fx, &c, "over", "ran 61 s", NULL, "dead");
+    requeue_is(fx, &c, "over", "ran 61 s", NULL, "dead");
     assert_true(row_is(fx, &c, "dead", "reason = 'deadline' AND failures = 0"));
     held_new(fx, &c);
-    put_back_is(fx, &c, "dead", "no such user", NULL, "dead");
+    requeue_is(fx, &c, "dead", "no such user", NULL, "dead");
     assert_true(row_is(fx, &c, "dead",
                        "reason = 'handler' AND failures = 0 AND last_error = 'no such user'"));
 }
@@ -157,7 +157,7 @@ static void test_long_errors_are_cut(void **state)
     held_text(&c, text);
     assert_true(test_sql_bool(
         fx,
-        "SELECT state = 'retrying' FROM tenon.put_back('{%lld}', '{1}', '{%lld}', '%s', '{failed}',"
+        "SELECT state = 'retrying' FROM tenon.requeue('{%lld}', '{1}', '{%lld}', '%s', '{failed}',"
         " ARRAY[repeat('\xC3\xA9', 100000)], '{NULL}')",
         (long long)c.id, (long long)c.start_us, c.worker));
     assert_true(row_is(fx, &c, "task", "length(last_error) = 8192"));
@@ -181,7 +181,7 @@ static void test_fence(void **state)
         char text[HELD_TEXT_BYTES];
         held_text(&wrong[i], text);
         for (size_t k = 0; k < sizeof reasons / sizeof *reasons; k++) {
-            put_back_is(fx, &wrong[i], reasons[k], "x", NULL, "");
+            requeue_is(fx, &wrong[i], reasons[k], "x", NULL, "");
         }
         assert_false(held_finish(fx, &sql_finish, &wrong[i], "{}"));
         assert_false(held_finish(fx, &sql_finish_unlocked, &wrong[i], "{}"));
@@ -203,10 +203,10 @@ static void test_fence_of_one_worker(void **state)
     struct fixture *fx = *state;
     struct held old, c;
     held_new(fx, &old);
-    put_back_is(fx, &old, "released", NULL, NULL, "ready");
+    requeue_is(fx, &old, "released", NULL, NULL, "ready");
     assert_true(held_take(fx, old.worker, old.id, &c));
     assert_int_equal(c.attempt, 2);
-    put_back_is(fx, &old, "failed", "late", NULL, "");
+    requeue_is(fx, &old, "failed", "late", NULL, "");
     assert_false(held_finish(fx, &sql_finish, &old, "{}"));
     assert_true(held_finish(fx, &sql_finish_unlocked, &c, "{}"));
     assert_state(fx, c.id, "done");
@@ -221,9 +221,9 @@ static void test_locked_rows_are_skipped(void **state)
     held_new(fx, &free_one);
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; SELECT FROM tenon.task WHERE id = %lld FOR UPDATE", (long long)c.id);
-    put_back_is(fx, &c, "failed", "x", NULL, "");
+    requeue_is(fx, &c, "failed", "x", NULL, "");
     assert_false(held_finish(fx, &sql_finish_unlocked, &c, "{}"));
-    put_back_is(fx, &free_one, "failed", "x", NULL, "retrying");
+    requeue_is(fx, &free_one, "failed", "x", NULL, "retrying");
     test_sql(fx, "SET lock_timeout = 100");
     char text[HELD_TEXT_BYTES];
     held_text(&c, text);
@@ -231,11 +231,11 @@ static void test_locked_rows_are_skipped(void **state)
     sql_run(other, "COMMIT");
     PQfinish(other);
     assert_state(fx, c.id, "running");
-    put_back_is(fx, &c, "failed", "x", NULL, "retrying");
+    requeue_is(fx, &c, "failed", "x", NULL, "retrying");
 }
 
 /* Many at once, of each reason, some of them not ours. */
-static void test_put_back_of_many(void **state)
+static void test_requeue_of_many(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
@@ -248,7 +248,7 @@ static void test_put_back_of_many(void **state)
     char *states = test_sql_text(
         fx,
         "SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state,"
-        " count(*) AS n FROM tenon.put_back("
+        " count(*) AS n FROM tenon.requeue("
         " (SELECT array_agg(id ORDER BY id) FROM tenon.task),"
         " (SELECT array_agg(1 + (id %% 70 = 0)::integer ORDER BY id) FROM tenon.task),"
         " (SELECT array_agg((extract(epoch FROM start_time) * 1000000)::bigint ORDER BY id)"
@@ -280,7 +280,7 @@ static void test_attempt_never_goes_down(void **state)
     for (int i = 0; i < 7; i++) {
         assert_true(held_take(fx, worker, id, &c));
         assert_int_equal(c.attempt, i + 1);
-        free(held_put_back(fx, &c, reasons[i], "x", "0"));
+        free(held_requeue(fx, &c, reasons[i], "x", "0"));
         assert_int_equal(test_sql_int(fx, "SELECT attempt FROM tenon.tasks WHERE id = %lld",
                                       (long long)id),
                          i + 1);
@@ -427,11 +427,11 @@ static void test_cancel_and_view(void **state)
     long long running = c.id;
     struct held retrying, done, dead;
     held_new(fx, &retrying);
-    put_back_is(fx, &retrying, "failed", "x", NULL, "retrying");
+    requeue_is(fx, &retrying, "failed", "x", NULL, "retrying");
     held_new(fx, &done);
     assert_true(held_finish(fx, &sql_finish, &done, "{}"));
     held_new(fx, &dead);
-    put_back_is(fx, &dead, "dead", "x", NULL, "dead");
+    requeue_is(fx, &dead, "dead", "x", NULL, "dead");
     const struct {
         long long id;
         const char *state;
@@ -533,7 +533,7 @@ int main(void)
         WITH_DATABASE(test_fence),
         WITH_DATABASE(test_fence_of_one_worker),
         WITH_DATABASE(test_locked_rows_are_skipped),
-        WITH_DATABASE(test_put_back_of_many),
+        WITH_DATABASE(test_requeue_of_many),
         WITH_DATABASE(test_attempt_never_goes_down),
         WITH_DATABASE(test_retry_delay),
         WITH_DATABASE(test_finish_statement),

@@ -24,7 +24,7 @@ enum {
     PARAMS_MAX = 7,
 };
 
-/* Where a statement runs: in a session as the exchange's (db_session_hot), or without settings. */
+/* Where a statement runs: in a session as the round's (db_session_hot), or without settings. */
 static const char plain[] = "SET search_path = pg_catalog";
 
 #define WORKER "00000000-0000-0000-0000-000000000001"
@@ -51,15 +51,15 @@ static const struct planned {
     int answers; /* rows that it returns for ten tasks */
 } all[] = {
     {&sql_claim, db_session_hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
-    {&sql_look, db_session_hot, {LOOK, "false"}, false, false, TASKS},
-    {&sql_look, db_session_hot, {LOOK, "true"}, false, false, TASKS},
-    {&sql_look, db_session_hot, {LOOK_ON, "false"}, false, false, TASKS},
-    {&sql_look, db_session_hot, {LOOK_ON, "true"}, false, false, TASKS},
+    {&sql_poll, db_session_hot, {LOOK, "false"}, false, false, TASKS},
+    {&sql_poll, db_session_hot, {LOOK, "true"}, false, false, TASKS},
+    {&sql_poll, db_session_hot, {LOOK_ON, "false"}, false, false, TASKS},
+    {&sql_poll, db_session_hot, {LOOK_ON, "true"}, false, false, TASKS},
     {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_verify, db_session_hot, {WORKER, "$ids", "$attempts"}, true, false, TASKS},
-    {&sql_put_back, db_session_hot, {FENCE, "$failed", "$nulls", "$nulls"}, true, false, TASKS},
+    {&sql_requeue, db_session_hot, {FENCE, "$failed", "$nulls", "$nulls"}, true, false, TASKS},
     {&sql_fresh, db_session_hot, {"$first", "{}", "$n"}, false, false, TASKS},
     {&sql_fresh, db_session_hot, {"1000000000", "$ids", "$n"}, false, false, TASKS},
     {&sql_due, db_session_hot, {"0", "$n"}, false, false, TASKS},

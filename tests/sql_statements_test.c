@@ -228,8 +228,8 @@ static void test_plans_inside_of_functions(void **state)
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         test_sql(fx, "%s", calls[i]);
     }
-    free(held_put_back(fx, &c[0], "failed", "x", NULL));
-    free(held_put_back(fx, &c[1], "dead", "x", NULL));
+    free(held_requeue(fx, &c[0], "failed", "x", NULL));
+    free(held_requeue(fx, &c[1], "dead", "x", NULL));
     char text[HELD_TEXT_BYTES];
     held_text(&c[2], text);
     test_sql(fx, "SELECT tenon.finish('%s')", text);
@@ -253,7 +253,7 @@ static void updates_of(struct fixture *fx, int64_t *ret_cold, int64_t *ret_all)
     *ret_all = test_sql_int(fx, sql, "n_tup_upd");
 }
 
-/* The parameters of look.sql but the last. */
+/* The parameters of poll.sql but the last. */
 #define LOOK(worker, n) (worker), "{default}", "{a}", (n), "{}"
 
 static int n_params(const struct statement *st)
@@ -299,8 +299,8 @@ static void test_claims_are_hot(void **state)
     const char *const by_age[] = {LOOK(worker, "100"), "true"};
     const char *const claim[] = {worker, ids, "{default}", "{a}"};
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
-        hot_claims(fx, payloads[i], &sql_look, in_order);
-        hot_claims(fx, payloads[i], &sql_look, by_age);
+        hot_claims(fx, payloads[i], &sql_poll, in_order);
+        hot_claims(fx, payloads[i], &sql_poll, by_age);
         hot_claims(fx, payloads[i], &sql_claim, claim);
     }
     free(ids);
@@ -337,8 +337,8 @@ static void test_claims_read_no_more_than_they_take(void **state)
     const char *const by_age[] = {LOOK(worker, "10"), "true"};
     const char *const claim[] = {worker, "{1,2,3,4,5,6,7,8,9,10,11}", "{default}", "{a}"};
     assert_in_range(rows_read(fx, &sql_claim, claim), 10, 40);
-    assert_in_range(rows_read(fx, &sql_look, in_order), 10, 40);
-    assert_in_range(rows_read(fx, &sql_look, by_age), 10, 40);
+    assert_in_range(rows_read(fx, &sql_poll, in_order), 10, 40);
+    assert_in_range(rows_read(fx, &sql_poll, by_age), 10, 40);
 }
 
 /* Payloads of 1 MB, which compress well or not at all: a claim takes 16 MiB of them. */
@@ -355,7 +355,7 @@ static void test_claims_are_bounded_in_bytes(void **state)
     const char *const by_age[] = {LOOK(worker, "80"), "true"};
     const char *const by_ids[] = {worker, ids, "{default}", "{a}"};
     const char *const *const params[] = {in_order, by_age, by_ids};
-    const struct statement *const all[] = {&sql_look, &sql_look, &sql_claim};
+    const struct statement *const all[] = {&sql_poll, &sql_poll, &sql_claim};
     for (size_t i = 0; i < 6; i++) {
         const struct statement *st = all[i % 3];
         test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY");

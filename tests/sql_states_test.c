@@ -15,7 +15,7 @@ struct doing {
     const char *was;    /* what a task that runs is made to be before, SET's words */
     enum task_state to; /* of the table's rows for `act`, the one that this doing takes */
     void (*run)(struct fixture *fx, const struct held *c);
-    const char *reason, *delay_ms; /* for do_put_back */
+    const char *reason, *delay_ms; /* for do_requeue */
 };
 
 static const struct doing *doing; /* the one that is being done */
@@ -39,10 +39,10 @@ static void look(struct fixture *fx, const char *by_age)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000", "{}", by_age};
-    PQclear(statement_run(fx->conn, &sql_look, params, 6));
+    PQclear(statement_run(fx->conn, &sql_poll, params, 6));
 }
 
-static void do_look(struct fixture *fx, const struct held *c)
+static void do_poll(struct fixture *fx, const struct held *c)
 {
     (void)c;
     look(fx, "false");
@@ -75,9 +75,9 @@ static void do_finish_function(struct fixture *fx, const struct held *c)
              text);
 }
 
-static void do_put_back(struct fixture *fx, const struct held *c)
+static void do_requeue(struct fixture *fx, const struct held *c)
 {
-    free(held_put_back(fx, c, doing->reason, "x", doing->delay_ms));
+    free(held_requeue(fx, c, doing->reason, "x", doing->delay_ms));
 }
 
 static void do_cancel(struct fixture *fx, const struct held *c)
@@ -156,39 +156,38 @@ static void do_verify(struct fixture *fx, const struct held *c)
     PQclear(statement_run(fx->conn, &sql_own, params, 1));
 }
 
-#define PUT_BACK(word, delay) .run = do_put_back, .reason = (word), .delay_ms = (delay)
+#define REQUEUE(word, delay) .run = do_requeue, .reason = (word), .delay_ms = (delay)
 #define LATE "start_time = start_time - interval '2 h', timeout_ms = 1000"
 
 static const struct doing doings[] = {
     {"claim.sql", "claim", NULL, TASK_RUNNING, .run = do_claim},
-    {"look.sql", "claim", NULL, TASK_RUNNING, .run = do_look},
-    {"look.sql by age", "claim", NULL, TASK_RUNNING, .run = do_look_by_age},
+    {"poll.sql", "claim", NULL, TASK_RUNNING, .run = do_poll},
+    {"poll.sql by age", "claim", NULL, TASK_RUNNING, .run = do_look_by_age},
     {"finish.sql", "finish", NULL, TASK_DONE, .run = do_finish},
     {"finish_unlocked.sql", "finish", NULL, TASK_DONE, .run = do_finish_unlocked},
     {"tenon.finish", "finish", NULL, TASK_DONE, .run = do_finish_function},
-    {"failed", "fail", NULL, TASK_RETRYING, PUT_BACK("failed", NULL)},
-    {"failed, the last", "fail", "failures = max_attempts - 1", TASK_DEAD,
-     PUT_BACK("failed", NULL)},
-    {"later", "postpone", NULL, TASK_SCHEDULED, PUT_BACK("later", "60000")},
-    {"later, failed before", "postpone", "failures = 1", TASK_RETRYING, PUT_BACK("later", "60000")},
-    {"later, crashed before", "postpone", "crashes = 1", TASK_RETRYING, PUT_BACK("later", "60000")},
-    {"released", "release", NULL, TASK_READY, PUT_BACK("released", NULL)},
-    {"released, failed before", "release", "failures = 3", TASK_READY, PUT_BACK("released", NULL)},
-    {"crashed", "crash", NULL, TASK_READY, PUT_BACK("crashed", NULL)},
-    {"crashed, the third", "crash", "crashes = 2", TASK_DEAD, PUT_BACK("crashed", NULL)},
+    {"failed", "fail", NULL, TASK_RETRYING, REQUEUE("failed", NULL)},
+    {"failed, the last", "fail", "failures = max_attempts - 1", TASK_DEAD, REQUEUE("failed", NULL)},
+    {"later", "postpone", NULL, TASK_SCHEDULED, REQUEUE("later", "60000")},
+    {"later, failed before", "postpone", "failures = 1", TASK_RETRYING, REQUEUE("later", "60000")},
+    {"later, crashed before", "postpone", "crashes = 1", TASK_RETRYING, REQUEUE("later", "60000")},
+    {"released", "release", NULL, TASK_READY, REQUEUE("released", NULL)},
+    {"released, failed before", "release", "failures = 3", TASK_READY, REQUEUE("released", NULL)},
+    {"crashed", "crash", NULL, TASK_READY, REQUEUE("crashed", NULL)},
+    {"crashed, the third", "crash", "crashes = 2", TASK_DEAD, REQUEUE("crashed", NULL)},
     {"workers_recover.sql", "crash", NULL, TASK_READY, .run = do_recover},
     {"workers_recover.sql, the third", "crash", "crashes = 2", TASK_DEAD, .run = do_recover},
     {"deadlines_orphans.sql", "crash", NULL, TASK_READY, .run = do_orphans},
-    {"expired", "expire", NULL, TASK_RETRYING, PUT_BACK("expired", NULL)},
+    {"expired", "expire", NULL, TASK_RETRYING, REQUEUE("expired", NULL)},
     {"expired, the last", "expire", "failures = max_attempts - 1", TASK_DEAD,
-     PUT_BACK("expired", NULL)},
+     REQUEUE("expired", NULL)},
     {"deadlines_expired.sql", "expire", LATE, TASK_RETRYING, .run = do_expired},
     {"deadlines_expired.sql, the last", "expire", LATE ", max_attempts = 1", TASK_DEAD,
      .run = do_expired},
     {"deadlines_expired.sql, in time", NULL, NULL, TASK_NONE, .run = do_expired},
-    {"over", "overrun", NULL, TASK_DEAD, PUT_BACK("over", NULL)},
+    {"over", "overrun", NULL, TASK_DEAD, REQUEUE("over", NULL)},
     {"deadlines_expired.sql, on_expired dead", "overrun", LATE, TASK_DEAD, .run = do_overrun},
-    {"dead", "give_up", NULL, TASK_DEAD, PUT_BACK("dead", NULL)},
+    {"dead", "give_up", NULL, TASK_DEAD, REQUEUE("dead", NULL)},
     {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
     {"time", "due", NULL, TASK_READY, .run = do_time},
     {"due.sql", NULL, NULL, TASK_NONE, .run = do_due},
@@ -204,9 +203,9 @@ static void make_claimed(struct fixture *fx, enum task_state state, struct held 
 {
     held_new(fx, c);
     if (state == TASK_RETRYING) {
-        free(held_put_back(fx, c, "failed", "x", NULL));
+        free(held_requeue(fx, c, "failed", "x", NULL));
     } else if (state == TASK_DEAD) {
-        free(held_put_back(fx, c, "dead", "x", NULL));
+        free(held_requeue(fx, c, "dead", "x", NULL));
     } else if (state == TASK_DONE) {
         assert_true(held_finish(fx, &sql_finish, c, "{}"));
     }

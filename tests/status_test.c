@@ -99,11 +99,11 @@ static void claim(struct fixture *fx, int64_t id)
 }
 
 /* Put a claimed task back for this reason. */
-static void put_back(struct fixture *fx, int64_t id, const char *reason, const char *error)
+static void requeue(struct fixture *fx, int64_t id, const char *reason, const char *error)
 {
     assert_int_equal(
         test_sql_int(fx,
-                     "SELECT count(*) FROM tenon.task t, LATERAL tenon.put_back(ARRAY[t.id], "
+                     "SELECT count(*) FROM tenon.task t, LATERAL tenon.requeue(ARRAY[t.id], "
                      "ARRAY[t.attempt], ARRAY[(extract(epoch FROM start_time) * 1000000)::bigint], "
                      "worker_id, '{%s}', ARRAY[%s], '{NULL}') WHERE t.id = %lld",
                      reason, error, (long long)id),
@@ -139,8 +139,8 @@ static void test_status_counts_every_state(void **state)
     for (int64_t id = 1; id <= 4; id++) {
         claim(fx, id);
     }
-    put_back(fx, 1, "failed", "'boom'");
-    put_back(fx, 2, "dead", "'never'");
+    requeue(fx, 1, "failed", "'boom'");
+    requeue(fx, 2, "dead", "'never'");
     test_sql(fx, "SELECT tenon.cancel(5)");
     test_sql(fx, "SELECT tenon.finish(concat_ws('/', id, attempt, "
                  "(extract(epoch FROM start_time) * 1000000)::bigint, worker_id)) "
@@ -257,7 +257,7 @@ static void test_show_says_why(void **state)
     assert_why(fx, slow, "no_worker", "no living worker handles the kind mail in the queue slow");
     claim(fx, ready);
     assert_why(fx, ready, "running", "it runs on h1, pid 12, for ");
-    put_back(fx, ready, "failed", "'boom'");
+    requeue(fx, ready, "failed", "'boom'");
     assert_why(fx, ready, "not_due", "retrying");
     test_sql(fx, "UPDATE tenon.worker SET state = 'draining'");
     int64_t late = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
@@ -288,7 +288,7 @@ static void test_show_is_harmless_on_a_terminal(void **state)
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('mail', jsonb_build_object('x', "
                                   "U&'\\009b31m\\202e\\007f \\00e4'))");
     claim(fx, id);
-    put_back(fx, id, "dead", "E'one\\ntwo \\x1b[31mred\\x07'");
+    requeue(fx, id, "dead", "E'one\\ntwo \\x1b[31mred\\x07'");
     char *out = show_text(fx, id);
     assert_contains(out, "one\\ntwo \\x1b[31mred\\x07\n");
     assert_contains(out, "\\u009b31m\\u202e\\x7f \xC3\xA4");

@@ -1,5 +1,5 @@
 /* label: unit */
-/* The ids RabbitMQ delivered: asked once, acked when a committed exchange has asked, asked again
+/* The ids RabbitMQ delivered: asked once, acked when a committed round has asked, asked again
  * later. */
 #include "worker/decide/wakeups.h"
 

@@ -101,7 +101,7 @@ static void test_a_look_that_fails_lets_the_others_look(void **state)
                  " LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$");
     struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "2", "--handler",
                               handler(h, "a=pool:exec %s 8", "pool"));
-    process_await_line(p, "event=exchange_failed", LIMIT_MS);
+    process_await_line(p, "event=round_failed", LIMIT_MS);
     test_await(
         fx, LIMIT_MS,
         "SELECT NOT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database"

@@ -113,7 +113,7 @@ static void test_a_handler_that_cannot_start_burns_no_task(void **state)
     test_sql(fx, "SELECT tenon.enqueue('a'), tenon.enqueue('b')");
     struct process *p = TENON(fx, "worker", "--handler", "a=pool:exec /nonexistent/program",
                               "--handler", handler(h, "b=exec %s", "journal.sh"));
-    process_await_line(p, "event=handler_rests", LIMIT_MS);
+    process_await_line(p, "event=handler_backs_off", LIMIT_MS);
     test_await(fx, LIMIT_MS, "SELECT state = 'done' FROM tenon.tasks WHERE kind = 'b'");
     end_well(p);
     assert_true(test_sql_bool(

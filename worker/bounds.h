@@ -62,14 +62,14 @@ struct bounds {
 MUST_CHECK bool bounds_init(struct bounds *b, size_t n_queues, struct fault *f);
 void bounds_clear(struct bounds *b);
 
-/* A look starts, by age or by priority: write the bounds as look.sql takes them, the queues from
+/* A look starts, by age or by priority: write the bounds as poll.sql takes them, the queues from
  * number `turn` on, each with its priorities 0 to 9, negative where they are not shared, 0 = from
  * the front, NULL = left out; an empty array = over everything, which the caller may ask for. When
  * that is due of itself, the look goes by age. */
 void bounds_start(struct bounds *b, unsigned turn, bool by_age, bool everything, int64_t now_ms,
                   struct buf *array);
 
-/* It claimed a task of these; the two last columns of look.sql. */
+/* It claimed a task of these; the two last columns of poll.sql. */
 void bounds_saw(struct bounds *b, size_t queue, int32_t priority, int64_t run_at_us,
                 int64_t others_us);
 

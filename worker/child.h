@@ -30,10 +30,10 @@ struct child {
     size_t searched;   /* bytes of `output` that have no newline */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
-    bool close_input; /* once `input` is written */
-    bool stopped;     /* it got a signal, so nothing of its group may outlive it */
-    bool output_cut;  /* more than output's limit came; the rest is dropped */
-    bool told_mute;   /* EVENT_CHILD_MUTE was told */
+    bool close_input;      /* once `input` is written */
+    bool stopped;          /* it got a signal, so nothing of its group may outlive it */
+    bool output_cut;       /* more than output's limit came; the rest is dropped */
+    bool told_pipe_closed; /* EVENT_CHILD_PIPE_CLOSED was told */
 };
 
 /* Before the first child: may this process open the descriptors that `n` children need? Raises the

@@ -193,9 +193,9 @@ static void take_lines(struct children *cs, int slot)
 static void check_mute(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
-    if (!c->close_input && !c->told_mute && (c->in < 0 || c->out < 0)) {
-        c->told_mute = true;
-        cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_MUTE, .slot = slot});
+    if (!c->close_input && !c->told_pipe_closed && (c->in < 0 || c->out < 0)) {
+        c->told_pipe_closed = true;
+        cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_PIPE_CLOSED, .slot = slot});
     }
 }
 

@@ -69,8 +69,8 @@ void loop_consumer_event(void *owner, const struct consumer_event *e)
 static void act(struct loop *l, struct turn *t, const struct action *a)
 {
     switch (a->type) {
-    case ACTION_EXCHANGE:
-        exchanger_run(l->exchanger, &l->decider->exchange, l->worker_id);
+    case ACTION_ROUND:
+        round_thread_run(l->round_thread, &l->decider->round, l->worker_id);
         break;
     case ACTION_ACK:
         if (l->consumer) {
@@ -183,15 +183,15 @@ static void take_signals(struct loop *l)
 }
 
 /* On one line; and cut texts may end within a character. */
-static void tell_resting(struct loop *l)
+static void tell_backing_off(struct loop *l)
 {
-    char resting[PRESENCE_RESTING_BYTES / 2];
-    decider_resting(l->decider, resting, sizeof resting);
-    for (char *c = resting; *c; c++) {
+    char backing_off[PRESENCE_BACKING_OFF_BYTES / 2];
+    decider_backing_off(l->decider, backing_off, sizeof backing_off);
+    for (char *c = backing_off; *c; c++) {
         *c = (unsigned char)*c < ' ' ? ' ' : *c;
     }
-    char *clean = line_clean_text(resting, strlen(resting));
-    presence_resting(l->presence, clean ? clean : "");
+    char *clean = line_clean_text(backing_off, strlen(backing_off));
+    presence_backing_off(l->presence, clean ? clean : "");
     free(clean);
 }
 
@@ -199,7 +199,7 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
     if (now >= t->ping_ms) {
-        tell_resting(l);
+        tell_backing_off(l);
         presence_ping(l->presence);
         t->ping_ms = now + PRESENCE_PING_MS;
     }

@@ -1,18 +1,18 @@
 /* The worker's main loop: the only place that waits. Events go to the decider, its actions to the
- * children, the exchange thread and the consumer. */
+ * children, the round thread and the consumer. */
 #ifndef TENON_WORKER_LOOP_H
 #define TENON_WORKER_LOOP_H
 
 #include "core/amqp_consumer.h"
 #include "worker/children.h"
-#include "worker/exchanger.h"
 #include "worker/presence.h"
+#include "worker/round_thread.h"
 
 struct loop {
     struct decider *decider;
     struct mailbox *mailbox;
     struct children *children;
-    struct exchanger *exchanger;
+    struct round_thread *round_thread;
     struct presence *presence;
     struct consumer *consumer; /* NULL = no broker */
     int signal_fd;

@@ -12,9 +12,9 @@ static const struct {
     [NOTE_TASK_DEAD] = {LOG_ERROR, "task_dead"},
     [NOTE_TASK_TIMED_OUT] = {LOG_WARNING, "task_timed_out"},
     [NOTE_CLAIM_LOST] = {LOG_WARNING, "claim_lost"},
-    [NOTE_HANDLER_RESTS] = {LOG_WARNING, "handler_rests"},
-    [NOTE_EXCHANGE_FAILED] = {LOG_WARNING, "exchange_failed"},
-    [NOTE_EXCHANGE_WORKS] = {LOG_INFO, "exchange_works"},
+    [NOTE_HANDLER_BACKS_OFF] = {LOG_WARNING, "handler_backs_off"},
+    [NOTE_ROUND_FAILED] = {LOG_WARNING, "round_failed"},
+    [NOTE_ROUND_WORKS] = {LOG_INFO, "round_works"},
     [NOTE_DRAINING] = {LOG_INFO, "draining"},
     [NOTE_STOPPING_CHILDREN] = {LOG_WARNING, "stopping_children"},
 };

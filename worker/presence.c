@@ -20,11 +20,11 @@ struct presence {
     struct presence_settings settings;
     pthread_t thread;
     pthread_mutex_t mutex;
-    int wake;                             /* an eventfd: readable when word was left */
-    bool ping, drain, quit;               /* under the mutex: word left for the thread */
-    struct fault refused;                 /* under the mutex: why it gave up for good */
-    char resting[PRESENCE_RESTING_BYTES]; /* under the mutex, too */
-    char told_resting[PRESENCE_RESTING_BYTES];
+    int wake;                                     /* an eventfd: readable when word was left */
+    bool ping, drain, quit;                       /* under the mutex: word left for the thread */
+    struct fault refused;                         /* under the mutex: why it gave up for good */
+    char backing_off[PRESENCE_BACKING_OFF_BYTES]; /* under the mutex, too */
+    char last_backing_off[PRESENCE_BACKING_OFF_BYTES];
     bool drained;
     int64_t held_ms; /* the last moment when the lock is known to have been ours */
     struct db *db;
@@ -204,18 +204,18 @@ static bool set_state(struct presence *p, const char *state, int64_t limit_ms, s
 }
 
 /* What is not told, because somebody has the row locked, is told with the next ping. */
-static void tell_resting(struct presence *p)
+static void tell_backing_off(struct presence *p)
 {
     struct fault ignored = {0};
-    char text[PRESENCE_RESTING_BYTES];
+    char text[PRESENCE_BACKING_OFF_BYTES];
     (void)pthread_mutex_lock(&p->mutex);
-    memcpy(text, p->resting, sizeof text);
+    memcpy(text, p->backing_off, sizeof text);
     (void)pthread_mutex_unlock(&p->mutex);
     const char *clean = *text ? text : NULL;
     const char *params[] = {p->worker_id, clean};
-    if (strcmp(text, p->told_resting) != 0 &&
-        db_exec(p->db, &sql_set_resting, params, 2, NULL, &ignored)) {
-        memcpy(p->told_resting, text, sizeof text);
+    if (strcmp(text, p->last_backing_off) != 0 &&
+        db_exec(p->db, &sql_set_backing_off, params, 2, NULL, &ignored)) {
+        memcpy(p->last_backing_off, text, sizeof text);
     }
 }
 
@@ -263,7 +263,7 @@ static void come_back(struct presence *p, const struct fault *lost)
         bool renewed = false;
         if (establish(p, &renewed, &f)) {
             p->drained = false;
-            p->told_resting[0] = '\0';
+            p->last_backing_off[0] = '\0';
             report(p, true, renewed, p->worker_id);
             return;
         }
@@ -311,7 +311,7 @@ static void *presence_thread(void *arg)
             continue;
         }
         if (keep_up(p, drain, &f)) {
-            tell_resting(p);
+            tell_backing_off(p);
         } else {
             report(p, false, false, f.text);
             come_back(p, &f);
@@ -382,10 +382,10 @@ void presence_drain(struct presence *p)
     leave_word(p, true);
 }
 
-void presence_resting(struct presence *p, const char *text)
+void presence_backing_off(struct presence *p, const char *text)
 {
     (void)pthread_mutex_lock(&p->mutex);
-    (void)snprintf(p->resting, sizeof p->resting, "%s", text);
+    (void)snprintf(p->backing_off, sizeof p->backing_off, "%s", text);
     (void)pthread_mutex_unlock(&p->mutex);
 }
 

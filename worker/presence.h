@@ -5,8 +5,8 @@
 #ifndef TENON_WORKER_PRESENCE_H
 #define TENON_WORKER_PRESENCE_H
 
-#include "worker/exchanger.h"
 #include "worker/mailbox.h"
+#include "worker/round_thread.h"
 
 enum {
     PRESENCE_PING_MS = 5000,
@@ -14,7 +14,7 @@ enum {
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
-    PRESENCE_RESTING_BYTES = 1024,
+    PRESENCE_BACKING_OFF_BYTES = 1024,
     PRESENCE_CUT_LIMIT_MS = 250, /* for the thread's end, after its session was cut off */
 };
 
@@ -40,7 +40,7 @@ void presence_ping(struct presence *p);
 void presence_drain(struct presence *p); /* the worker claims nothing any more */
 
 /* With the next ping the worker's row names the kinds that rest; "" = none. The text is copied. */
-void presence_resting(struct presence *p, const char *text);
+void presence_backing_off(struct presence *p, const char *text);
 
 /* Did it meet a schema that this program must not go on with? Then it has asked the main loop to
  * stop at once, and `f` is set. NULL is fine. */

@@ -142,15 +142,15 @@ static bool make_decider(struct worker *w, struct fault *f)
     return w->loop.decider || fault_memory(f);
 }
 
-static bool open_exchanger(struct worker *w, struct fault *f)
+static bool open_round_thread(struct worker *w, struct fault *f)
 {
-    const struct exchanger_settings settings = {.url = database_url(w->options),
-                                                .handlers = w->handlers.items,
-                                                .n_handlers = w->handlers.n,
-                                                .queues = w->queues,
-                                                .n_queues = w->n_queues,
-                                                .mailbox = &w->mailbox};
-    return exchanger_open(&settings, &w->loop.exchanger, f);
+    const struct round_thread_settings settings = {.url = database_url(w->options),
+                                                   .handlers = w->handlers.items,
+                                                   .n_handlers = w->handlers.n,
+                                                   .queues = w->queues,
+                                                   .n_queues = w->n_queues,
+                                                   .mailbox = &w->mailbox};
+    return round_thread_open(&settings, &w->loop.round_thread, f);
 }
 
 static bool open_all(struct worker *w, struct fault *f)
@@ -166,7 +166,7 @@ static bool open_all(struct worker *w, struct fault *f)
     w->children.owner = &w->loop;
     w->loop.mailbox = &w->mailbox;
     w->loop.children = &w->children;
-    return become_present(w, f) && open_exchanger(w, f) && open_consumer(w, f);
+    return become_present(w, f) && open_round_thread(w, f) && open_consumer(w, f);
 }
 
 static void log_start(const struct worker *w)
@@ -186,7 +186,7 @@ static void log_start(const struct worker *w)
 static bool close_all(struct worker *w)
 {
     consumer_close(w->loop.consumer, CLOSE_LIMIT_MS);
-    bool ended = exchanger_close(w->loop.exchanger);
+    bool ended = round_thread_close(w->loop.round_thread);
     children_clear(&w->children); /* before the presence: then others may start what they ran */
     ended = presence_close(w->loop.presence) && ended;
     guard_stop();

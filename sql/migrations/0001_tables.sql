@@ -44,7 +44,7 @@ CREATE TABLE tenon.worker (
     state      text        NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'draining', 'left', 'dead')),
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
-    resting    text  -- kinds whose handler does not start, and why; NULL = none
+    backing_off    text  -- kinds whose handler does not start, and why; NULL = none
 );
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
@@ -86,7 +86,7 @@ CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key 
 -- lies in one of 16 sequences, as what is put into one is seen at once, and leaves no versions for a held snapshot to
 -- keep. Only a hint: tracks take each other's place, and tasks that are committed late lie before it
 -- (docs/decisions/0023). A value is run_at in milliseconds since 1970, then 21 bits of the track.
--- Only look.sql calls these functions; so they need no search_path of their own.
+-- Only poll.sql calls these functions; so they need no search_path of their own.
 DO $$ BEGIN
     FOR i IN 0..15 LOOP
         EXECUTE format('CREATE SEQUENCE tenon.bound_%s', i);

@@ -23,7 +23,7 @@ RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures)
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
 -- each row is looked up by its id, whatever the table held when the plan was made.
-CREATE FUNCTION tenon.put_back(ids bigint[], attempts integer[], starts_us bigint[], worker uuid,
+CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid,
     reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE (id bigint, state text)
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
@@ -151,4 +151,4 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.put_back, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;

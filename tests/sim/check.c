@@ -9,7 +9,7 @@ enum {
     BURY_AFTER_US = 450000, /* a lock was free on two looks about half a second apart */
     SERVER_PATIENCE_US = 14900000,
     IDLE_TURNS_MAX = 150, /* in a second */
-    EXCHANGES_MAX = 150,  /* in a second in which nothing was claimed or told */
+    ROUNDS_MAX = 150,     /* in a second in which nothing was claimed or told */
     PROMISE_SLACK_US = 400000,
     FORGOTTEN_US = (OWN_AGAIN_MS + 3000) * 1000,
 };
@@ -44,7 +44,7 @@ void check_outcome(struct sim *s, int node, struct fence f)
                f.attempt);
 }
 
-void check_bury(struct sim *s, const struct cleaner *c, int worker)
+void check_declare_dead(struct sim *s, const struct cleaner *c, int worker)
 {
     const struct worker_row *w = &s->server.workers[worker];
     /* between two looks it may have been held again, the more so when the cleaner was frozen */
@@ -123,21 +123,22 @@ void check_give(struct sim *s, const struct node *n, const struct claim *c)
                n->index, (long long)c->id, (long long)held_ms);
 }
 
-/* --- exchanges --- */
+/* --- rounds --- */
 
 static bool serves(const struct node *n, int kind, int64_t now_ms)
 {
     for (int i = 0; i < n->n_handlers; i++) {
-        if ((n->handler_kinds[i] >> kind & 1) && n->decider->handlers[i].rest_until_ms <= now_ms) {
+        if ((n->handler_kinds[i] >> kind & 1) &&
+            n->decider->handlers[i].backoff_until_ms <= now_ms) {
             return true;
         }
     }
     return false;
 }
 
-void check_exchange(struct sim *s, struct node *n)
+void check_round(struct sim *s, struct node *n)
 {
-    const struct exchange *x = &n->decider->exchange;
+    const struct round *x = &n->decider->round;
     int kept = 0;
     for (int i = 0; i < n->n_promises; i++) {
         bool asked = false;
@@ -149,11 +150,11 @@ void check_exchange(struct sim *s, struct node *n)
         }
     }
     n->n_promises = kept;
-    n->exchanges++;
+    n->rounds++;
     n->progress += (int)x->n_ids; /* nobody asks for an id more than four times */
-    check_that(s, n->exchanges - n->progress < EXCHANGES_MAX,
-               "worker %d made %d exchanges within a second, and had nothing to do", n->index,
-               n->exchanges);
+    check_that(s, n->rounds - n->progress < ROUNDS_MAX,
+               "worker %d made %d rounds within a second, and had nothing to do", n->index,
+               n->rounds);
 }
 
 static bool was_claimed(const struct request *r, int64_t id)
@@ -171,8 +172,8 @@ void check_answer(struct sim *s, struct node *n, const struct request *r)
 {
     static const int64_t again_us[] = {50000, 500000, 3000000};
     struct channel *c = &s->broker.channels[n->index];
-    const struct exchange *x = &n->decider->exchange;
-    n->progress += (int)(r->n_by_id + r->n_by_look);
+    const struct round *x = &n->decider->round;
+    n->progress += (int)(r->n_by_id + r->n_by_poll);
     for (size_t i = 0; i < r->n_ids; i++) {
         for (int j = 0; j < c->n_unacked; j++) {
             struct message *m = &c->unacked[j];
@@ -188,8 +189,8 @@ void check_answer(struct sim *s, struct node *n, const struct request *r)
     for (size_t i = 0; i < r->n_finish; i++) {
         n->progress += r->finish[i].finished;
     }
-    for (size_t i = 0; i < r->n_put_back; i++) {
-        n->progress += r->put_back[i].state != PUT_BACK_MISSED;
+    for (size_t i = 0; i < r->n_requeue; i++) {
+        n->progress += r->requeue[i].state != REQUEUE_MISSED;
     }
 }
 
@@ -237,7 +238,7 @@ void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
 void check_event(struct sim *s, struct node *n, const struct event *e)
 {
     (void)s;
-    if (e->type == EVENT_EXCHANGE_FAILED || e->type == EVENT_PRESENCE || e->type == EVENT_STOP) {
+    if (e->type == EVENT_ROUND_FAILED || e->type == EVENT_PRESENCE || e->type == EVENT_STOP) {
         n->n_promises = 0;
     }
 }
@@ -271,7 +272,7 @@ static int count(const struct claim *list, enum claim_state state, bool *ok)
 
 static int count_sent(const struct decider *d)
 {
-    const struct exchange *x = &d->exchange;
+    const struct round *x = &d->round;
     const struct claim *c, *next;
     int n = 0;
     HASH_ITER(hh, d->held, c, next)
@@ -281,8 +282,8 @@ static int count_sent(const struct decider *d)
     for (size_t i = 0; d->in_flight && i < x->n_finish; i++) {
         n += !x->finish[i]->hashed;
     }
-    for (size_t i = 0; d->in_flight && i < x->n_put_back; i++) {
-        n += !x->put_back[i]->hashed;
+    for (size_t i = 0; d->in_flight && i < x->n_requeue; i++) {
+        n += !x->requeue[i]->hashed;
     }
     return n;
 }
@@ -320,7 +321,7 @@ void check_turn(struct sim *s, struct node *n)
 {
     if (s->now_us - n->second_us >= 1000000) {
         n->second_us = s->now_us;
-        n->idle_turns = n->exchanges = n->progress = 0;
+        n->idle_turns = n->rounds = n->progress = 0;
     }
     check_promises(s, n);
 }
@@ -334,7 +335,7 @@ void check_idle(struct sim *s, struct node *n, bool idle)
 
 void check_exit(struct sim *s, const struct node *n)
 {
-    /* what an exchange claimed whose outcome is unknown may come to light only after the exit */
+    /* what a round claimed whose outcome is unknown may come to light only after the exit */
     bool calm = n->calm_since_us <= n->stopped_us && s->calm_since_us <= n->stopped_us &&
                 n->stopped_us - n->unknown_us >= FORGOTTEN_US;
     for (int i = 0; i < s->server.n_rows && calm; i++) {
@@ -375,7 +376,7 @@ static void check_known(struct sim *s, const struct row *r)
         n->worker == r->now.worker) {
         check_that(s,
                    is_held(n->decider, r->id, r->now.attempt) ||
-                       exchange_carries(s, n->index, r->id, r->now.attempt),
+                       round_carries(s, n->index, r->id, r->now.attempt),
                    "task %lld is claimed by worker %d, which knows nothing of it", (long long)r->id,
                    n->index);
     }

@@ -1,4 +1,4 @@
-/* The invariants. Those of a commit, a run, an exchange, an event and a worker's turn are checked
+/* The invariants. Those of a commit, a run, a round, an event and a worker's turn are checked
  * in that step; check_world(), whose limits are seconds, every 500 ms of virtual time; and
  * check_end() when all has ended. */
 #ifndef TENON_TESTS_SIM_CHECK_H
@@ -14,14 +14,14 @@ struct cleaner;
 /* PostgreSQL's side */
 void check_commit(struct sim *s, struct row *r); /* r->next is about to become r->now */
 void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f);
-void check_outcome(struct sim *s, int node, struct fence f); /* an exchange tells an outcome */
-void check_bury(struct sim *s, const struct cleaner *c, int worker);
+void check_outcome(struct sim *s, int node, struct fence f); /* a round tells an outcome */
+void check_declare_dead(struct sim *s, const struct cleaner *c, int worker);
 void check_fresh_later(struct sim *s, const struct row *r); /* it was committed just now */
 
 /* a worker's side */
 void check_run(struct sim *s, const struct run_entry *e);
 void check_give(struct sim *s, const struct node *n, const struct claim *c);
-void check_exchange(struct sim *s, struct node *n); /* it is asked */
+void check_round(struct sim *s, struct node *n); /* it is asked */
 void check_answer(struct sim *s, struct node *n, const struct request *r);
 void check_event(struct sim *s, struct node *n, const struct event *e); /* before the decider */
 void check_taken(struct sim *s, struct node *n, const struct event *e); /* and after it */

@@ -194,7 +194,7 @@ static void falls_mute(struct sim *s, int node, int64_t id)
     if (c && c->ready && !c->dying && !c->mute) {
         c->mute = true;
         node_child_faulted(s, n);
-        node_mail(s, n, &(struct event){.type = EVENT_CHILD_MUTE, .slot = slot_of(n, c)});
+        node_mail(s, n, &(struct event){.type = EVENT_CHILD_PIPE_CLOSED, .slot = slot_of(n, c)});
     }
 }
 

@@ -213,7 +213,7 @@ static void recover(struct sim *s, struct cleaner *c, int worker)
         if (worker ? v->worker != worker : !orphan) {
             continue;
         }
-        if (task_put_back(s, c->session, v->worker, f, "crashed", -1) != PUT_BACK_MISSED) {
+        if (task_requeue(s, c->session, v->worker, f, "crashed", -1) != REQUEUE_MISSED) {
             TRACE(s, "cleaner %d: recovers task %lld", c->index, (long long)r->id);
             r->by_cleaner = true;
             keep_row(c, r);
@@ -247,15 +247,15 @@ static void look_for_dead(struct sim *s, struct cleaner *c)
     c->n_condemned = judge_end(c->judge, now_ms, c->condemned);
 }
 
-/* workers_bury.sql and workers_recover.sql: one transaction, statement by statement. */
+/* workers_declare_dead.sql and workers_recover.sql: one transaction, statement by statement. */
 static bool bury_next(struct sim *s, struct cleaner *c)
 {
     int worker = c->condemned[--c->n_condemned];
-    if (!worker_bury(s, c->session, worker)) {
+    if (!worker_declare_dead(s, c->session, worker)) {
         return false;
     }
     TRACE(s, "cleaner %d: worker row %d is dead", c->index, worker);
-    check_bury(s, c, worker);
+    check_declare_dead(s, c, worker);
     node_faulted(s, &s->nodes[s->server.workers[worker].node], 0);
     recover(s, c, worker);
     return true;
@@ -269,7 +269,7 @@ static void expire(struct sim *s, struct cleaner *c)
         struct fence f = {r->id, v->start_us, v->attempt};
         bool late = v->state == ROW_TASK && v->start_us &&
                     v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
-        if (late && task_put_back(s, c->session, v->worker, f, "expired", -1) != PUT_BACK_MISSED) {
+        if (late && task_requeue(s, c->session, v->worker, f, "expired", -1) != REQUEUE_MISSED) {
             TRACE(s, "cleaner %d: task %lld is expired", c->index, (long long)r->id);
             r->by_cleaner = true;
             keep_row(c, r);

@@ -50,9 +50,9 @@ static void strike_node(struct sim *s, enum fault_kind kind)
         node_stop(s, n);
         break;
     case FAULT_CUT_HOT:
-        TRACE(s, "worker %d: the exchange's session breaks", n->index);
-        session_end(s, n->exchanger.session);
-        exchange_cut(s, n, sim_hop(s));
+        TRACE(s, "worker %d: the round's session breaks", n->index);
+        session_end(s, n->round_thread.session);
+        round_cut(s, n, sim_hop(s));
         break;
     case FAULT_CUT_PRESENCE:
         TRACE(s, "worker %d: the presence's session breaks", n->index);

@@ -86,10 +86,10 @@ void node_mail_presence(struct sim *s, struct node *n, bool up, bool renewed)
          n->presence.worker);
 }
 
-void node_exchanged(struct sim *s, struct node *n, const struct request *r)
+void node_round_done(struct sim *s, struct node *n, const struct request *r)
 {
     check_answer(s, n, r);
-    node_mail(s, n, &(struct event){.type = EVENT_EXCHANGED});
+    node_mail(s, n, &(struct event){.type = EVENT_ROUND_DONE});
 }
 
 static const char *event_word(enum event_type type)
@@ -97,11 +97,11 @@ static const char *event_word(enum event_type type)
     static const char *const words[] = {[EVENT_WAKEUPS] = "wakeups",
                                         [EVENT_BROKER] = "broker",
                                         [EVENT_PRESENCE] = "presence",
-                                        [EVENT_EXCHANGED] = "exchanged",
-                                        [EVENT_EXCHANGE_FAILED] = "exchange failed",
+                                        [EVENT_ROUND_DONE] = "round_done",
+                                        [EVENT_ROUND_FAILED] = "round failed",
                                         [EVENT_CHILD_READY] = "child ready",
                                         [EVENT_REPLY] = "reply",
-                                        [EVENT_CHILD_MUTE] = "child mute",
+                                        [EVENT_CHILD_PIPE_CLOSED] = "child mute",
                                         [EVENT_CHILD_GONE] = "child gone",
                                         [EVENT_STOP] = "stop"};
     size_t n = sizeof words / sizeof *words;
@@ -144,12 +144,12 @@ static void take_mail(struct sim *s, struct node *n)
 
 static void exit_well(struct sim *s, struct node *n);
 
-static void trace_exchange(struct sim *s, const struct node *n)
+static void trace_round(struct sim *s, const struct node *n)
 {
-    const struct exchange *x = &n->decider->exchange;
-    TRACE(s, "worker %d: exchange: finish %zu, back %zu, verify %zu, ids %zu, look %d%s%s",
-          n->index, x->n_finish, x->n_put_back, x->n_verify, x->n_ids, x->n_look,
-          x->own ? ", own" : "", x->unlocked ? ", unlocked" : "");
+    const struct round *x = &n->decider->round;
+    TRACE(s, "worker %d: round: finish %zu, back %zu, verify %zu, ids %zu, look %d%s%s", n->index,
+          x->n_finish, x->n_requeue, x->n_verify, x->n_ids, x->n_poll, x->own ? ", own" : "",
+          x->unlocked ? ", unlocked" : "");
 }
 
 static void act(struct sim *s, struct node *n, const struct action *a)
@@ -157,10 +157,10 @@ static void act(struct sim *s, struct node *n, const struct action *a)
     struct consumer *c = &n->consumer;
     n->acts = true;
     switch (a->type) {
-    case ACTION_EXCHANGE:
-        trace_exchange(s, n);
-        check_exchange(s, n);
-        exchange_begin(s, n);
+    case ACTION_ROUND:
+        trace_round(s, n);
+        check_round(s, n);
+        round_begin(s, n);
         break;
     case ACTION_ACK:
         TRACE(s, "worker %d: ack up to %llu", n->index, (unsigned long long)a->tag);
@@ -338,15 +338,15 @@ static void forget(struct sim *s, struct node *n)
     sim_after(s, random_log(&s->random, 1000, RESTART_AFTER_US), start_again, n->index, 0);
 }
 
-/* What was claimed in an exchange that has committed, and not yet taken, is nobody's. */
+/* What was claimed in a round that has committed, and not yet taken, is nobody's. */
 static void free_answer(struct node *n)
 {
-    struct exchange *x = &n->decider->exchange;
+    struct round *x = &n->decider->round;
     for (int i = 0; i < n->n_inbox; i++) {
-        if (n->inbox[i].event.type != EVENT_EXCHANGED) {
+        if (n->inbox[i].event.type != EVENT_ROUND_DONE) {
             continue;
         }
-        for (size_t j = 0; j < x->n_by_id + x->n_by_look; j++) {
+        for (size_t j = 0; j < x->n_by_id + x->n_by_poll; j++) {
             claim_free(x->claimed[j]);
         }
         for (size_t j = 0; x->owned && j < x->n_owned; j++) {
@@ -359,15 +359,15 @@ static void free_answer(struct node *n)
 static void free_sent(struct node *n)
 {
     struct decider *d = n->decider;
-    struct exchange *x = &d->exchange;
+    struct round *x = &d->round;
     for (size_t i = 0; d->in_flight && i < x->n_finish; i++) {
         if (!x->finish[i]->hashed) {
             claim_free(x->finish[i]);
         }
     }
-    for (size_t i = 0; d->in_flight && i < x->n_put_back; i++) {
-        if (!x->put_back[i]->hashed) {
-            claim_free(x->put_back[i]);
+    for (size_t i = 0; d->in_flight && i < x->n_requeue; i++) {
+        if (!x->requeue[i]->hashed) {
+            claim_free(x->requeue[i]);
         }
     }
 }
@@ -380,7 +380,7 @@ void node_kill(struct sim *s, struct node *n, bool unplugged)
     TRACE(s, "worker %d: %s", n->index, unplugged ? "unplugged" : "killed");
     node_faulted(s, n, 0);
     children_abandon(s, n);
-    exchange_abandon(s, n);
+    round_abandon(s, n);
     presence_abandon(s, n, unplugged);
     channel_close(s, n->index);
     free_answer(n);
@@ -393,7 +393,7 @@ static void exit_well(struct sim *s, struct node *n)
     TRACE(s, "worker %d: exits", n->index);
     check_exit(s, n);
     consumer_stop(s, n);
-    exchange_abandon(s, n);
+    round_abandon(s, n);
     presence_stop(s, n);
     children_abandon(s, n);
     free_answer(n);

@@ -4,8 +4,8 @@
 
 #include "tests/sim/children.h"
 #include "tests/sim/consumer.h"
-#include "tests/sim/exchange.h"
 #include "tests/sim/presence.h"
+#include "tests/sim/round.h"
 
 enum { INBOX_MAX = 4096, HANDLERS = 2 };
 
@@ -38,19 +38,19 @@ struct node {
     int n_inbox;
     bool planned;
     int64_t due_us; /* the timer that counts */
-    struct exchanger exchanger;
+    struct round_thread round_thread;
     struct presence presence;
     struct consumer consumer;
     struct child children[SLOTS];
 
     /* for the checks */
     int64_t calm_since_us; /* nothing went wrong around it since */
-    int64_t unknown_us;    /* when an exchange's outcome was not known */
+    int64_t unknown_us;    /* when a round's outcome was not known */
     int64_t thawed_us;
     int64_t stopped_us; /* when it was told to stop */
-    int64_t second_us;  /* turns and exchanges are counted from here, for a second */
+    int64_t second_us;  /* turns and rounds are counted from here, for a second */
     bool acts;          /* in this turn */
-    int idle_turns, exchanges;
+    int idle_turns, rounds;
     int progress;
     int64_t child_fault_us;
     int n_promises;
@@ -65,7 +65,7 @@ void node_stop(struct sim *s, struct node *n); /* SIGTERM */
 int64_t node_ms(const struct sim *s, const struct node *n);
 void node_mail(struct sim *s, struct node *n, const struct event *e);
 void node_mail_presence(struct sim *s, struct node *n, bool up, bool renewed);
-void node_exchanged(struct sim *s, struct node *n, const struct request *r);
+void node_round_done(struct sim *s, struct node *n, const struct request *r);
 
 /* Something goes wrong around it, for so long. */
 void node_faulted(struct sim *s, struct node *n, int64_t us);

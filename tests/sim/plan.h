@@ -10,7 +10,7 @@ enum fault_kind {
     FAULT_UNPLUG,  /* its host is gone: the server does not hear of it */
     FAULT_FREEZE,  /* SIGSTOP ... SIGCONT */
     FAULT_STOP,    /* SIGTERM, or two */
-    FAULT_CUT_HOT, /* the session of the exchange breaks */
+    FAULT_CUT_HOT, /* the session of the round breaks */
     FAULT_CUT_PRESENCE,
     FAULT_PARTITION, /* nothing passes between a worker and the server */
     FAULT_RESTART,   /* the server restarts; or fails over, and its clock jumps */

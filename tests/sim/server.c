@@ -154,7 +154,7 @@ void server_restart(struct sim *s, int64_t down_us)
         session_end(s, s->server.sessions[i].id);
     }
     for (int i = 0; i < s->plan.n_nodes; i++) {
-        exchange_cut(s, &s->nodes[i], sim_hop(s));
+        round_cut(s, &s->nodes[i], sim_hop(s));
         node_faulted(s, &s->nodes[i], down_us);
     }
     if (random_chance(&s->random, 3000)) { /* a failover: another machine's clock */

@@ -137,7 +137,7 @@ static void clear(struct sim *s)
     for (int i = 0; i < s->plan.n_cleaners; i++) {
         judge_free(s->cleaners[i].judge);
     }
-    exchange_free_all(s);
+    round_free_all(s);
     timeline_clear(&s->timeline);
     s->n_runs = s->journal.n;
     journal_free(s);

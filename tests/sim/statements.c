@@ -25,8 +25,8 @@ bool worker_lock_is_free(const struct sim *s, int worker)
     return s->server.workers[worker].lock == 0;
 }
 
-/* workers_bury.sql */
-bool worker_bury(struct sim *s, int64_t session, int worker)
+/* workers_declare_dead.sql */
+bool worker_declare_dead(struct sim *s, int64_t session, int worker)
 {
     struct worker_row *w = &s->server.workers[worker];
     bool buried = (w->now == WORKER_ALIVE || w->now == WORKER_DRAINING) && w->changer == 0 &&
@@ -79,7 +79,7 @@ static bool comes_first(const struct version *a, const struct version *b, unsign
     return a->run_at < b->run_at;
 }
 
-/* look.sql, one task: by age the oldest of all; what is checked holds in any order */
+/* poll.sql, one task: by age the oldest of all; what is checked holds in any order */
 struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
                       bool oldest)
 {
@@ -126,7 +126,7 @@ static int64_t retry_delay_us(struct sim *s, int failures)
     return (f * f * f * f + 15) * 1000000 + random_below(&s->random, 10 * f * 1000000);
 }
 
-static bool put_back_dead(struct version *v, const char *reason)
+static bool requeue_dead(struct version *v, const char *reason)
 {
     bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
     bool crashed = strcmp(reason, "crashed") == 0;
@@ -136,31 +136,31 @@ static bool put_back_dead(struct version *v, const char *reason)
            (crashed && v->crashes >= 3) || (failed && v->failures >= v->max_attempts);
 }
 
-/* tenon.put_back() */
-enum put_back_state task_put_back(struct sim *s, int64_t session, int worker, struct fence f,
-                                  const char *reason, int64_t delay_ms)
+/* tenon.requeue() */
+enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
+                                const char *reason, int64_t delay_ms)
 {
     struct row *r = row_find(s, f.id);
     if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
-        return PUT_BACK_MISSED;
+        return REQUEUE_MISSED;
     }
     check_fence(s, r, session, worker, f);
     struct version *v = row_change(s, r, session, CHANGE_BACK);
-    if (put_back_dead(v, reason)) {
+    if (requeue_dead(v, reason)) {
         v->state = ROW_DEAD;
-        return PUT_BACK_DEAD;
+        return REQUEUE_DEAD;
     }
     bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
     v->start_us = 0;
     v->worker = 0;
     if (strcmp(reason, "released") == 0 && delay_ms < 0) {
-        return PUT_BACK_READY; /* it keeps its place */
+        return REQUEUE_READY; /* it keeps its place */
     }
     v->delayed = true;
     v->run_at = server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
                                  : failed      ? retry_delay_us(s, v->failures)
                                                : 0);
-    return v->run_at <= server_now(s) ? PUT_BACK_READY : PUT_BACK_WAITS;
+    return v->run_at <= server_now(s) ? REQUEUE_READY : REQUEUE_WAITS;
 }
 
 /* verify.sql */

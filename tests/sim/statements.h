@@ -22,8 +22,8 @@ struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, u
 struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
                       bool oldest);
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
-enum put_back_state task_put_back(struct sim *s, int64_t session, int worker, struct fence f,
-                                  const char *reason, int64_t delay_ms);
+enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
+                                const char *reason, int64_t delay_ms);
 enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int attempt);
 
 /* applications */
@@ -32,7 +32,7 @@ enum answer task_cancel(struct sim *s, int64_t session, int64_t id);
 enum answer task_lock(struct sim *s, int64_t session, int64_t id);
 
 /* cleaner/ */
-bool worker_bury(struct sim *s, int64_t session, int worker);
+bool worker_declare_dead(struct sim *s, int64_t session, int worker);
 bool worker_lock_is_free(const struct sim *s, int worker);
 
 #endif

@@ -62,19 +62,14 @@ static const struct statement partitions = {"test_partitions", "SELECT tenon.mak
 
 const struct act acts[ACTS] = {
     {"claim", &sql_claim, CLAIMS, false, true, {"$claimer", "$ids", "{default}", "{a}"}},
-    {"look", &sql_look, CLAIMS, false, true, {LOOK, "false"}},
-    {"look by age", &sql_look, CLAIMS, false, true, {LOOK, "true"}},
+    {"look", &sql_poll, CLAIMS, false, true, {LOOK, "false"}},
+    {"look by age", &sql_poll, CLAIMS, false, true, {LOOK, "true"}},
     {"finish", &sql_finish, FINISHES, false, false, {FENCE, "{NULL}"}},
     {"finish_unlocked", &sql_finish_unlocked, FINISHES, false, true, {FENCE, "{NULL}"}},
     {"tenon.finish", &inside, FINISHES, false, false, {"$claim"}},
-    {"put_back failed", &sql_put_back, FAILS, false, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
-    {"put_back released",
-     &sql_put_back,
-     RELEASES,
-     false,
-     true,
-     {FENCE, "{released}", "{x}", "{0}"}},
-    {"put_back dead", &sql_put_back, KILLS, false, true, {FENCE, "{dead}", "{x}", "{NULL}"}},
+    {"requeue failed", &sql_requeue, FAILS, false, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
+    {"requeue released", &sql_requeue, RELEASES, false, true, {FENCE, "{released}", "{x}", "{0}"}},
+    {"requeue dead", &sql_requeue, KILLS, false, true, {FENCE, "{dead}", "{x}", "{NULL}"}},
     {"recover of the dead", &sql_workers_recover, CRASHES, false, true, {"$holder", "died", "500"}},
     {"recover of an orphan", &sql_deadlines_orphans, CRASHES, false, true, {"500"}},
     {"recover after the deadline",
@@ -90,7 +85,7 @@ const struct act acts[ACTS] = {
     {"stale finish", &sql_finish, FINISHES, true, false, {FENCE, "{NULL}"}},
     {"stale finish_unlocked", &sql_finish_unlocked, FINISHES, true, true, {FENCE, "{NULL}"}},
     {"stale tenon.finish", &inside, FINISHES, true, false, {"$claim"}},
-    {"stale put_back", &sql_put_back, FAILS, true, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
+    {"stale requeue", &sql_requeue, FAILS, true, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
 };
 
 void fence_set(struct fence *f, const char *id, int attempt, long long start_us)

@@ -91,12 +91,12 @@ void present(struct decider *d, int64_t now)
 
 void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n)
 {
-    struct exchange *x = &d->exchange;
+    struct round *x = &d->round;
     for (size_t i = 0; i < x->n_finish; i++) {
         x->finished[i] = true;
     }
-    for (size_t i = 0; i < x->n_put_back; i++) {
-        x->put_back_state[i] = PUT_BACK_READY;
+    for (size_t i = 0; i < x->n_requeue; i++) {
+        x->requeue_state[i] = REQUEUE_READY;
     }
     for (size_t i = 0; i < x->n_verify; i++) {
         x->verdicts[i] = verdict;
@@ -104,8 +104,8 @@ void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n
     for (size_t i = 0; i < n; i++) {
         x->claimed[i] = found[i];
     }
-    x->n_by_look = n;
-    feed(d, now, (struct event){.type = EVENT_EXCHANGED});
+    x->n_by_poll = n;
+    feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
 }
 
 struct decider *running(const bool *pool, struct claim *c)
@@ -113,7 +113,7 @@ struct decider *running(const bool *pool, struct claim *c)
     struct decider *d = decider_make(1, 1, pool);
     present(d, 0);
     (void)decide(d, 0);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    assert_non_null(action_find(d, ACTION_ROUND));
     commit(d, 1, &c, 1);
     (void)decide(d, 1);
     assert_non_null(action_find(d, ACTION_SPAWN));

@@ -12,7 +12,7 @@ extern enum verdict verdict; /* what the database says of every claim it is aske
 /* Kinds "a", and with two handlers "b" and "c" too. */
 struct decider *decider_make(int slots, int handlers, const bool *pool);
 
-/* A claim as the exchange thread makes it; its texts are constants. */
+/* A claim as the round thread makes it; its texts are constants. */
 struct claim *claimed(int64_t id, const char *kind);
 
 void feed(struct decider *d, int64_t now, struct event e);
@@ -28,7 +28,7 @@ const struct action *note_find(const struct decider *d, enum note note);
 
 void present(struct decider *d, int64_t now);
 
-/* The exchange in flight commits: all outcomes are taken, and the look finds these tasks. */
+/* The round in flight commits: all outcomes are taken, and the look finds these tasks. */
 void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n);
 
 /* A worker that holds one running task. */
@@ -38,7 +38,7 @@ void reply(struct decider *d, int64_t now, int64_t id, enum claim_outcome outcom
 
 void gone(struct decider *d, int64_t now, int slot, const char *text);
 
-/* An exchange that was in flight commits without finding anything new, until none is asked for. */
+/* A round that was in flight commits without finding anything new, until none is asked for. */
 void settle(struct decider *d, int64_t now);
 
 #endif

@@ -63,8 +63,8 @@ static struct fence fence_of(const struct held *c)
     return f;
 }
 
-char *held_put_back(struct fixture *fx, const struct held *c, const char *reason, const char *error,
-                    const char *delay_ms)
+char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
+                   const char *delay_ms)
 {
     struct fence f = fence_of(c);
     char reasons[64], errors[1024], delays[64];
@@ -73,7 +73,7 @@ char *held_put_back(struct fixture *fx, const struct held *c, const char *reason
     (void)snprintf(delays, sizeof delays, "{%s}", delay_ms ? delay_ms : "NULL");
     const char *const params[] = {c->worker, f.ids,  f.attempts, f.starts_us,
                                   reasons,   errors, delays};
-    PGresult *result = statement_run(fx->conn, &sql_put_back, params, 7);
+    PGresult *result = statement_run(fx->conn, &sql_requeue, params, 7);
     char *state = strdup(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "");
     PQclear(result);
     return state;

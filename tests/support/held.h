@@ -26,10 +26,10 @@ bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *
 /* Enqueue a task of kind a and claim it for a new worker. */
 void held_new(struct fixture *fx, struct held *ret);
 
-/* worker/put_back.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when
+/* worker/requeue.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when
  * nothing was changed; free(). */
-char *held_put_back(struct fixture *fx, const struct held *c, const char *reason, const char *error,
-                    const char *delay_ms);
+char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
+                   const char *delay_ms);
 
 /* worker/finish.sql, or finish_unlocked.sql, for one task; was it finished? */
 bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,

@@ -9,12 +9,12 @@
 #define HASH_NONFATAL_OOM 1 /* else uthash ends the process */
 #include <uthash.h>
 
-/* WAITING -> GIVEN -> ENDED -> SENT -> (gone); DOUBTFUL when an exchange's outcome is not known. */
+/* WAITING -> GIVEN -> ENDED -> SENT -> (gone); DOUBTFUL when a round's outcome is not known. */
 enum claim_state {
     CLAIM_WAITING,  /* no child has it yet */
     CLAIM_GIVEN,    /* a child runs it */
     CLAIM_ENDED,    /* it has an outcome, which the database does not know yet */
-    CLAIM_SENT,     /* the exchange in flight carries the outcome */
+    CLAIM_SENT,     /* the round in flight carries the outcome */
     CLAIM_DOUBTFUL, /* ask the database what became of it */
 };
 
@@ -49,7 +49,7 @@ struct claim {
     bool out_of_time;    /* its child is being stopped because of it */
     bool lost;           /* while GIVEN: not ours any more, its child is being stopped */
     bool hashed;         /* false: an older claim of the same task stands in the hash */
-    int64_t begun_ms;    /* when the exchange began that claimed it */
+    int64_t begun_ms;    /* when the round began that claimed it */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
     int64_t deadline_ms; /* while GIVEN */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
@@ -68,7 +68,7 @@ struct claim *claim_new(int64_t id, const char *queue, const char *kind, const c
                         const char *payload, size_t payload_bytes);
 void claim_free(struct claim *c);
 
-/* The word that tenon.put_back knows for an outcome. */
+/* The word that tenon.requeue knows for an outcome. */
 const char *claim_reason(enum claim_outcome outcome);
 
 #endif

@@ -23,7 +23,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->drain_limit_ms = drain_limit_ms;
     d->until_empty = until_empty;
     d->random = seed | 1;
-    d->outcomes_max = EXCHANGE_OUTCOMES_MAX;
+    d->outcomes_max = ROUND_OUTCOMES_MAX;
     d->retry_pause_ms = RETRY_MIN_MS;
     d->attention_ms = d->stop_ms = d->own_again_ms = INT64_MAX;
     d->full_since_ms = -1;
@@ -121,7 +121,7 @@ static void unlist(struct decider *d, struct claim *c)
     case CLAIM_DOUBTFUL:
         DL_DELETE(d->doubtful, c);
         break;
-    case CLAIM_SENT: /* the exchange has it */
+    case CLAIM_SENT: /* the round has it */
         break;
     }
 }
@@ -136,7 +136,7 @@ void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
     d->n_waiting++;
 }
 
-void decider_resting(const struct decider *d, char *text, size_t size)
+void decider_backing_off(const struct decider *d, char *text, size_t size)
 {
     size_t len = 0;
     text[0] = '\0';
@@ -237,7 +237,7 @@ static void broker(struct decider *d, const struct event *e, int64_t now_ms)
     wakeups_forget(&d->wakeups);
     d->epoch = e->epoch;
     if (!e->up) {
-        d->next_look_ms = now_ms;
+        d->next_poll_ms = now_ms;
     }
 }
 
@@ -259,11 +259,11 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
     case EVENT_PRESENCE:
         presence(d, e, now_ms);
         break;
-    case EVENT_EXCHANGED:
-        plan_exchanged(d, now_ms);
+    case EVENT_ROUND_DONE:
+        round_done(d, now_ms);
         break;
-    case EVENT_EXCHANGE_FAILED:
-        plan_failed(d, e->failure, e->text, now_ms);
+    case EVENT_ROUND_FAILED:
+        round_failed(d, e->failure, e->text, now_ms);
         break;
     case EVENT_CHILD_READY:
         slots_child_ready(d, e->slot, e->room);
@@ -271,8 +271,8 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
     case EVENT_REPLY:
         slots_reply(d, e, now_ms);
         break;
-    case EVENT_CHILD_MUTE:
-        slots_child_mute(d, e->slot, now_ms);
+    case EVENT_CHILD_PIPE_CLOSED:
+        slots_child_pipe_closed(d, e->slot, now_ms);
         break;
     case EVENT_CHILD_GONE:
         slots_child_gone(d, e, now_ms);
@@ -372,7 +372,7 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
 {
     decide_absence(d, now_ms);
     slots_decide(d, now_ms);
-    plan_exchange(d, now_ms);
+    round_plan(d, now_ms);
     decide_acks(d);
     decide_prefetch(d, now_ms);
     decide_stop(d, now_ms);

@@ -6,7 +6,7 @@
  *   due_ms = decider_decide(d, now_ms);        d->actions[0 .. n_actions) are to be done, in order
  *   ... wait for an event, but no longer than until due_ms ...
  *
- * One exchange with the database is in flight at a time: all that is due goes into it, and while it
+ * One round with the database is in flight at a time: all that is due goes into it, and while it
  * runs, more gathers. So batches size themselves: one task when idle, hundreds when busy. */
 #ifndef TENON_WORKER_DECIDE_DECIDER_H
 #define TENON_WORKER_DECIDE_DECIDER_H
@@ -18,22 +18,22 @@ enum {
     SLOTS_MAX = 1000,
     HANDLERS_MAX = 256,
     IN_FLIGHT_MAX = 1024, /* tasks one child may have at once */
-    EXCHANGE_OUTCOMES_MAX = 2048,
-    EXCHANGE_CLAIMS_MAX = 2048,
-    EXCHANGE_VERIFY_MAX = 1024,
+    ROUND_OUTCOMES_MAX = 2048,
+    ROUND_CLAIMS_MAX = 2048,
+    ROUND_VERIFY_MAX = 1024,
     HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
     CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim; claim.sql and the looks say the same */
     AHEAD_MS = 50,              /* claim what will start within so long */
     RATE_MS = 100,              /* over how long the rate is counted at which tasks end */
     RATE_STALE_MS = 1000,       /* no task ended for so long: there is no such rate */
     AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
-    LOOK_EVERY_MS = 1000,       /* the ordered claim, when nothing else calls for it */
-    LOOK_JITTER_MS = 250,
+    POLL_EVERY_MS = 1000,       /* the ordered claim, when nothing else calls for it */
+    POLL_JITTER_MS = 250,
     CHORES_EVERY_MS = 60000,
     CHORES_RETRY_MS = 1000,
     UNLOCKED_FOR_MS = 10000,   /* after a lock was met: wait for none of the next */
-    GATHER_PER_MS = 10,        /* tasks ended per ms from which on an exchange waits for a few */
-    PACE_PER_MS = 1,           /* tasks ended per ms from which on exchanges keep a pace */
+    GATHER_PER_MS = 10,        /* tasks ended per ms from which on a round waits for a few */
+    PACE_PER_MS = 1,           /* tasks ended per ms from which on rounds keep a pace */
     PACE_MS = 2,               /* then they begin so far apart at least */
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
@@ -43,68 +43,67 @@ enum {
     VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
     HELLO_LIMIT_MS = 10000,    /* how long a pool child may take to say hello */
     TERM_GRACE_MS = 5000,      /* between TERM and KILL */
-    MUTE_GRACE_MS = 1000,      /* between the end of a child's pipes and TERM */
+    PIPE_GRACE_MS = 1000,      /* between the end of a child's pipes and TERM */
     PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
     PREFETCH_FAST = 256,       /* ids held unacked when tasks take less than FAST_US */
     FAST_US = 10000,
-    REST_MIN_MS = 100, /* a handler that cannot start rests, twice as long each time */
-    REST_MAX_MS = 30000,
+    BACKOFF_MIN_MS = 100, /* a handler that cannot start rests, twice as long each time */
+    BACKOFF_MAX_MS = 30000,
     OWN_AGAIN_MS = 30000, /* a session we lost may still commit: its statement_timeout is 15 s */
-    RETRY_MIN_MS = 50,    /* after an exchange that failed, twice as long each time, with jitter */
+    RETRY_MIN_MS = 50,    /* after a round that failed, twice as long each time, with jitter */
     RETRY_MAX_MS = 5000,
     ERROR_BYTES_MAX = 8192,
 };
 
-/* What one exchange asks, and, when it comes back, what it was told. Lent to the database's thread
+/* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
  * while it is in flight. */
-enum put_back_state { PUT_BACK_MISSED, PUT_BACK_READY, PUT_BACK_WAITS, PUT_BACK_DEAD };
+enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_DEAD };
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
 
-struct exchange {
-    bool own;        /* first ask what is ours: the outcome of the last exchange is not known */
+struct round {
+    bool own;        /* first ask what is ours: the outcome of the last round is not known */
     bool unlocked;   /* use the form of finish that leaves locked rows out */
     bool oldest;     /* look by age instead of priority */
     bool everything; /* look at what earlier looks have passed, and at what seems held */
     bool partial;    /* the answer: the look did not ask everywhere, so what it found is not all */
     bool chores;     /* make partitions, read the settings */
-    size_t n_finish, n_put_back, n_verify, n_ids;
-    int n_look;
+    size_t n_finish, n_requeue, n_verify, n_ids;
+    int n_poll;
     unsigned turn; /* rotates the queues, so that each comes first in its turn */
-    struct claim *finish[EXCHANGE_OUTCOMES_MAX];
-    struct claim *put_back[EXCHANGE_OUTCOMES_MAX];
+    struct claim *finish[ROUND_OUTCOMES_MAX];
+    struct claim *requeue[ROUND_OUTCOMES_MAX];
     struct {
         int64_t id;
         int32_t attempt;
-    } verify[EXCHANGE_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
-    int64_t ids[EXCHANGE_CLAIMS_MAX];
-    int tries[EXCHANGE_CLAIMS_MAX];
+    } verify[ROUND_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
+    int64_t ids[ROUND_CLAIMS_MAX];
+    int tries[ROUND_CLAIMS_MAX];
     bool rests[HANDLERS_MAX]; /* handlers whose kinds must not be claimed */
 
     /* the answer */
-    bool finished[EXCHANGE_OUTCOMES_MAX];
-    enum put_back_state put_back_state[EXCHANGE_OUTCOMES_MAX];
-    enum verdict verdicts[EXCHANGE_VERIFY_MAX];
-    size_t n_by_id, n_by_look, n_owned;
-    struct claim
-        *claimed[2 * EXCHANGE_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
-    struct claim **owned;                  /* after `own`; the decider takes them and the array */
+    bool finished[ROUND_OUTCOMES_MAX];
+    enum requeue_state requeue_state[ROUND_OUTCOMES_MAX];
+    enum verdict verdicts[ROUND_VERIFY_MAX];
+    size_t n_by_id, n_by_poll, n_owned;
+    struct claim *claimed[2 * ROUND_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
+    struct claim **owned; /* after `own`; the decider takes them and the array */
 };
 
 enum event_type {
-    EVENT_WAKEUPS,         /* epoch, ids, n, last_tag */
-    EVENT_BROKER,          /* up, epoch */
-    EVENT_PRESENCE,        /* up, renewed: under a new worker id, so that all claims are lost;
+    EVENT_WAKEUPS,           /* epoch, ids, n, last_tag */
+    EVENT_BROKER,            /* up, epoch */
+    EVENT_PRESENCE,          /* up, renewed: under a new worker id, so that all claims are lost;
                               down: since_ms */
-    EVENT_EXCHANGED,       /* the exchange in flight has committed */
-    EVENT_EXCHANGE_FAILED, /* failure, text */
-    EVENT_CHILD_READY,     /* slot, room */
-    EVENT_REPLY,           /* slot, id, outcome, reply, error (taken over), delay_ms */
-    EVENT_CHILD_MUTE,      /* slot: a pool child closed its stdin or stdout */
-    EVENT_CHILD_GONE,      /* slot, text: how it ended and its last words; failed_start */
-    EVENT_STOP,            /* SIGTERM; the second stops at once */
+    EVENT_ROUND_DONE,        /* the round in flight has committed */
+    EVENT_ROUND_FAILED,      /* failure, text */
+    EVENT_CHILD_READY,       /* slot, room */
+    EVENT_REPLY,             /* slot, id, outcome, reply, error (taken over), delay_ms */
+    EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
+    EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start */
+    EVENT_STOP,              /* SIGTERM; the second stops at once */
 };
 
-enum exchange_failure {
+enum round_failure {
     FAILURE_UNKNOWN, /* the session broke: it may have committed or not */
     FAILURE_AGAIN,   /* rolled back: a lock, a deadlock, a time limit */
     FAILURE_ROW,     /* rolled back: one value is bad */
@@ -113,7 +112,7 @@ enum exchange_failure {
 struct event {
     enum event_type type;
     bool up, renewed, failed_start;
-    enum exchange_failure failure;
+    enum round_failure failure;
     int64_t epoch;
     uint64_t last_tag;
     size_t n;
@@ -128,7 +127,7 @@ struct event {
 };
 
 enum action_type {
-    ACTION_EXCHANGE, /* run d->exchange; answer with EXCHANGED or EXCHANGE_FAILED */
+    ACTION_ROUND,    /* run d->round; answer with ROUND_DONE or ROUND_FAILED */
     ACTION_ACK,      /* epoch, tag */
     ACTION_PREFETCH, /* n; 0 = stop consuming */
     ACTION_SPAWN,  /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
@@ -146,9 +145,9 @@ enum note {
     NOTE_TASK_DEAD,
     NOTE_TASK_TIMED_OUT,
     NOTE_CLAIM_LOST,
-    NOTE_HANDLER_RESTS,
-    NOTE_EXCHANGE_FAILED,
-    NOTE_EXCHANGE_WORKS,
+    NOTE_HANDLER_BACKS_OFF,
+    NOTE_ROUND_FAILED,
+    NOTE_ROUND_WORKS,
     NOTE_DRAINING,
     NOTE_STOPPING_CHILDREN,
 };
@@ -165,7 +164,14 @@ struct action {
 };
 
 enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_READY, SLOT_STOPPING };
-enum stop_reason { STOP_NONE, STOP_TIMEOUT, STOP_LOST, STOP_RELEASE, STOP_NO_HELLO, STOP_MUTE };
+enum stop_reason {
+    STOP_NONE,
+    STOP_TIMEOUT,
+    STOP_LOST,
+    STOP_RELEASE,
+    STOP_NO_HELLO,
+    STOP_PIPE_CLOSED
+};
 
 struct slot {
     enum slot_state state;
@@ -185,7 +191,7 @@ struct decider_handler {
     const char *kinds; /* "mail" or "mail,sms"; borrowed */
     int room;          /* as its children said in their hello */
     int strikes;
-    int64_t rest_until_ms;
+    int64_t backoff_until_ms;
     char why[128];                     /* it rested last; while it has strikes */
     size_t payload_bytes, reply_bytes; /* of its claims */
     struct claim *waiting;
@@ -207,16 +213,16 @@ struct decider {
     int n_held, n_waiting, n_given;
     struct wakeups wakeups;
 
-    struct exchange exchange;
+    struct round round;
     bool in_flight, need_own, failing;
     bool stale;                /* the one in flight runs under a worker id that is given up */
     int64_t unlocked_until_ms; /* an application holds locks: leave such rows out */
-    int64_t own_again_ms;      /* when to ask once more what is ours: see plan_failed() */
+    int64_t own_again_ms;      /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;       /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
-    int64_t next_look_ms, next_chores_ms;
-    unsigned looks;
+    int64_t next_poll_ms, next_chores_ms;
+    unsigned polls;
 
     bool present;
     int64_t absent_since_ms;
@@ -230,7 +236,7 @@ struct decider {
     bool told_exit;
 
     int64_t gather_ms; /* until then ended tasks gather; 0 = they do not */
-    int64_t begun_ms;  /* when the last exchange began */
+    int64_t begun_ms;  /* when the last round began */
     bool warm;         /* the pool children were started */
     int64_t ewma_us;   /* how long a task takes */
     int64_t rate_from_ms, rate_count;
@@ -261,20 +267,20 @@ void decider_note(struct decider *d, enum note note, int64_t task, const char *f
 int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
 
 /* The claim has this outcome now; it leaves its slot or waiting list and waits for the next
- * exchange. */
+ * round. */
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
 
 /* "mail: exit status 3; report: ...": the kinds whose handlers do not start, and why; "" = none. */
-void decider_resting(const struct decider *d, char *text, size_t size);
+void decider_backing_off(const struct decider *d, char *text, size_t size);
 
 /* One handler's share of HELD_BYTES_MAX, so that none starves the others. */
 size_t decider_bytes_share(const struct decider *d);
 
 /* slots.c: children */
 void slots_child_ready(struct decider *d, int slot, int room);
-void slots_child_mute(struct decider *d, int slot, int64_t now_ms);
+void slots_child_pipe_closed(struct decider *d, int slot, int64_t now_ms);
 void slots_reply(struct decider *d, const struct event *event, int64_t now_ms);
 void slots_child_gone(struct decider *d, const struct event *event, int64_t now_ms);
 void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms);
@@ -288,11 +294,10 @@ bool slots_all_empty(const struct decider *d);
 bool slots_has_task(const struct decider *d, int slot, int64_t id);
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
-/* plan.c: what goes into the next exchange, and what its answer means */
-void plan_exchange(struct decider *d, int64_t now_ms);
-void plan_exchanged(struct decider *d, int64_t now_ms);
-void plan_failed(struct decider *d, enum exchange_failure failure, const char *text,
-                 int64_t now_ms);
+/* plan.c: what goes into the next round, and what its answer means */
+void round_plan(struct decider *d, int64_t now_ms);
+void round_done(struct decider *d, int64_t now_ms);
+void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
 int64_t plan_due(const struct decider *d, int64_t now_ms);
 int plan_capacity(const struct decider *d); /* tasks that may be claimed now */
 bool plan_may_claim(const struct decider *d);

@@ -120,12 +120,12 @@ void slots_child_ready(struct decider *d, int slot, int room)
 }
 
 /* Given a moment to end, because that may be why. */
-void slots_child_mute(struct decider *d, int slot, int64_t now_ms)
+void slots_child_pipe_closed(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
     if (s->state == SLOT_READY && !s->mute) {
         s->mute = s->closing = true;
-        s->limit_ms = now_ms + MUTE_GRACE_MS;
+        s->limit_ms = now_ms + PIPE_GRACE_MS;
     }
 }
 
@@ -193,7 +193,7 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     decider_end_claim(d, c, e->outcome, e->error);
 }
 
-/* Not cut, so that no character is: the text is bounded, and tenon.put_back() keeps what fits. */
+/* Not cut, so that no character is: the text is bounded, and tenon.requeue() keeps what fits. */
 static char *error_text(const char *what, const char *text)
 {
     size_t bytes = strlen(what) + strlen(text) + 3;
@@ -219,12 +219,12 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
         decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
                      (long long)c->timeout_ms);
         decider_end_claim(d, c, OUTCOME_FAILED, error_text(what, text));
-    } else if ((s->reason != STOP_NONE && s->reason != STOP_MUTE) || !oldest) {
+    } else if ((s->reason != STOP_NONE && s->reason != STOP_PIPE_CLOSED) || !oldest) {
         decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
     } else {
         /* of several the oldest is charged: a child that works in order was at that one */
         decider_end_claim(d, c, OUTCOME_FAILED,
-                          error_text(s->reason == STOP_MUTE
+                          error_text(s->reason == STOP_PIPE_CLOSED
                                          ? "the handler closed its stdin or stdout"
                                          : "the handler ended without an answer",
                                      text));
@@ -235,16 +235,16 @@ static void end_orphan(struct decider *d, struct claim *c, const struct slot *s,
 static void strike(struct decider *d, int handler, const char *text, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
-    if (now_ms < h->rest_until_ms) {
+    if (now_ms < h->backoff_until_ms) {
         return; /* several children that failed together are one strike */
     }
-    int64_t rest = (int64_t)REST_MIN_MS << (h->strikes < 10 ? h->strikes : 10);
-    rest = rest < REST_MAX_MS ? rest : REST_MAX_MS;
+    int64_t rest = (int64_t)BACKOFF_MIN_MS << (h->strikes < 10 ? h->strikes : 10);
+    rest = rest < BACKOFF_MAX_MS ? rest : BACKOFF_MAX_MS;
     h->strikes++;
-    h->rest_until_ms = now_ms + rest;
+    h->backoff_until_ms = now_ms + rest;
     (void)snprintf(h->why, sizeof h->why, "%s", text);
-    decider_note(d, NOTE_HANDLER_RESTS, 0, "%s rests for %lld ms: %s", h->kinds, (long long)rest,
-                 text);
+    decider_note(d, NOTE_HANDLER_BACKS_OFF, 0, "%s rests for %lld ms: %s", h->kinds,
+                 (long long)rest, text);
 }
 
 /* It said hello and went, before it had a task. */
@@ -291,7 +291,7 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
     if (s->state == SLOT_STARTING && now_ms >= s->limit_ms) {
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
     } else if (s->state == SLOT_READY && s->closing && now_ms >= s->limit_ms) {
-        slots_stop(d, slot, s->mute ? STOP_MUTE : STOP_RELEASE, SIGTERM, now_ms);
+        slots_stop(d, slot, s->mute ? STOP_PIPE_CLOSED : STOP_RELEASE, SIGTERM, now_ms);
     } else if (s->state == SLOT_READY && s->closing && s->limit_ms == INT64_MAX) {
         close_child(d, slot, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {
@@ -432,7 +432,8 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
         a->slot = slot;
         a->claim = c;
     }
-    while (h->waiting && now_ms >= h->rest_until_ms && h->n_waiting > starting_room(d, handler)) {
+    while (h->waiting && now_ms >= h->backoff_until_ms &&
+           h->n_waiting > starting_room(d, handler)) {
         slot = empty_slot(d);
         if (slot < 0) {
             make_way(d, handler, now_ms);
@@ -456,7 +457,7 @@ static void release_old(struct decider *d, int handler, int64_t now_ms)
 static void release_late(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
-    bool rests = now_ms < h->rest_until_ms;
+    bool rests = now_ms < h->backoff_until_ms;
     while (h->waiting && (rests || (now_ms - h->waiting->since_ms >= WAITING_MAX_MS &&
                                     starting_room(d, handler) == 0))) {
         decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);

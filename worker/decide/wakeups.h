@@ -1,6 +1,6 @@
 /* The ids RabbitMQ delivered: which to ask the database for, which to ack, which to ask again.
  *
- * A delivery is a batch of ids with one tag; it is acked once an exchange that asked for its
+ * A delivery is a batch of ids with one tag; it is acked once a round that asked for its
  * last id has committed. An id that was asked for and not claimed may have overtaken its commit,
  * or be locked for a moment: it is asked again after 50 ms, 0.5 s and 3 s, from a bounded ring
  * for each delay, so that each ring is in the order of time. */
@@ -22,7 +22,7 @@ enum {
 struct wakeup_batch {
     int64_t epoch;
     uint64_t last_tag;
-    size_t n, asked, settled; /* asked <= n; settled: of those, how many a committed exchange had */
+    size_t n, asked, settled; /* asked <= n; settled: of those, how many a committed round had */
     int64_t ids[WAKEUPS_BATCH_MAX];
 };
 
@@ -55,19 +55,19 @@ void wakeups_forget(struct wakeups *w);
  * first. `tries[i]` says how often ids[i] was asked before. */
 size_t wakeups_take(struct wakeups *w, int64_t now_ms, int64_t *ids, int *tries, size_t max);
 
-/* An exchange that asked for these ids has committed, and this one was claimed, or it was not. */
+/* A round that asked for these ids has committed, and this one was claimed, or it was not. */
 void wakeups_claimed(struct wakeups *w, int64_t id);
 void wakeups_unclaimed(struct wakeups *w,
                        int64_t id); /* it was put back: its next wake-up counts */
 bool wakeups_was_claimed(const struct wakeups *w, int64_t id);
 void wakeups_missed(struct wakeups *w, int64_t id, int tries, int64_t now_ms);
 
-/* The exchange committed: all that was asked for is settled. Returns true and the tag to ack, if
+/* The round committed: all that was asked for is settled. Returns true and the tag to ack, if
  * any delivery is whole; call until it returns false. */
 void wakeups_settle(struct wakeups *w);
 bool wakeups_next_ack(struct wakeups *w, int64_t *ret_epoch, uint64_t *ret_tag);
 
-/* The exchange did not commit: ask again for what was asked. */
+/* The round did not commit: ask again for what was asked. */
 void wakeups_unask(struct wakeups *w);
 
 /* When the first id is to be asked again; INT64_MAX = there is none. */

@@ -1,7 +1,7 @@
-/* The model of a worker's exchange thread (worker/exchanger.c) and of the backend that serves it:
+/* The model of a worker's round thread (worker/round_thread.c) and of the backend that serves it:
  * one transaction, statement by statement, which goes on in the server when its client is gone. */
-#ifndef TENON_TESTS_SIM_EXCHANGE_H
-#define TENON_TESTS_SIM_EXCHANGE_H
+#ifndef TENON_TESTS_SIM_ROUND_H
+#define TENON_TESTS_SIM_ROUND_H
 
 #include "tests/sim/statements.h"
 
@@ -20,7 +20,7 @@ enum step {
     STEP_COMMIT
 };
 
-/* What becomes of one exchange. */
+/* What becomes of one round. */
 enum fate {
     FATE_NONE,
     FATE_LOST,     /* the session broke before the server got it */
@@ -36,7 +36,7 @@ struct outcome {
     int64_t delay_ms;
     bool bad; /* its result cannot be stored */
     bool finished;
-    enum put_back_state state;
+    enum requeue_state state;
 };
 
 struct request {
@@ -52,10 +52,10 @@ struct request {
     enum fate fate;
     enum step step, fatal_step;
     bool own, unlocked, oldest;
-    int n_look;
+    int n_poll;
     unsigned turn, kinds;
-    size_t n_finish, n_put_back, n_verify, n_ids, n_by_id, n_by_look, n_owned;
-    struct outcome finish[FENCES_MAX], put_back[FENCES_MAX];
+    size_t n_finish, n_requeue, n_verify, n_ids, n_by_id, n_by_poll, n_owned;
+    struct outcome finish[FENCES_MAX], requeue[FENCES_MAX];
     struct fence verify[FENCES_MAX];
     enum verdict verdicts[FENCES_MAX];
     int64_t ids[IDS_MAX];
@@ -64,15 +64,15 @@ struct request {
     struct fence owned[ROWS_MAX];
 };
 
-struct exchanger {
+struct round_thread {
     int64_t session;
     int64_t waiting; /* the request whose answer is awaited */
 };
 
-void exchange_begin(struct sim *s, struct node *n);                /* ACTION_EXCHANGE */
-void exchange_cut(struct sim *s, struct node *n, int64_t told_us); /* its session broke */
-void exchange_abandon(struct sim *s, struct node *n);              /* the worker is dead */
-bool exchange_carries(const struct sim *s, int node, int64_t id, int attempt);
-void exchange_free_all(struct sim *s);
+void round_begin(struct sim *s, struct node *n);                /* ACTION_ROUND */
+void round_cut(struct sim *s, struct node *n, int64_t told_us); /* its session broke */
+void round_abandon(struct sim *s, struct node *n);              /* the worker is dead */
+bool round_carries(const struct sim *s, int node, int64_t id, int attempt);
+void round_free_all(struct sim *s);
 
 #endif

@@ -1,4 +1,4 @@
-/* The exchange with the database: what goes into the next one, and what its answer means. */
+/* The round with the database: what goes into the next one, and what its answer means. */
 #include "worker/decide/decider.h"
 
 #include <signal.h>
@@ -17,7 +17,7 @@ int plan_capacity(const struct decider *d)
 {
     double ahead = d->rate_per_ms * AHEAD_MS;
     int room = slots_room(d) - d->n_waiting + (ahead < AHEAD_MAX ? (int)ahead : AHEAD_MAX);
-    return room < 0 ? 0 : room < EXCHANGE_CLAIMS_MAX ? room : EXCHANGE_CLAIMS_MAX;
+    return room < 0 ? 0 : room < ROUND_CLAIMS_MAX ? room : ROUND_CLAIMS_MAX;
 }
 
 /* --- asking --- */
@@ -30,27 +30,27 @@ static struct claim *send_first(struct claim **list)
     return c;
 }
 
-static void add_verify(struct exchange *x, const struct claim *c)
+static void add_verify(struct round *x, const struct claim *c)
 {
     x->verify[x->n_verify].id = c->id;
     x->verify[x->n_verify++].attempt = c->attempt;
 }
 
-static void plan_outcomes(struct decider *d, struct exchange *x)
+static void plan_outcomes(struct decider *d, struct round *x)
 {
-    while (d->ended && x->n_finish + x->n_put_back < d->outcomes_max) {
+    while (d->ended && x->n_finish + x->n_requeue < d->outcomes_max) {
         struct claim *c = send_first(&d->ended);
         if (c->outcome == OUTCOME_DONE) {
             x->finish[x->n_finish++] = c;
         } else {
-            x->put_back[x->n_put_back++] = c;
+            x->requeue[x->n_requeue++] = c;
         }
     }
 }
 
-static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
+static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
 {
-    while (d->doubtful && now_ms >= d->doubtful_ms && x->n_verify < EXCHANGE_VERIFY_MAX) {
+    while (d->doubtful && now_ms >= d->doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
         add_verify(x, send_first(&d->doubtful));
     }
     if (now_ms < d->attention_ms) {
@@ -60,7 +60,7 @@ static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
         struct claim *c;
         DL_FOREACH(d->slots[i].given, c)
         {
-            if (now_ms >= c->verify_ms && x->n_verify < EXCHANGE_VERIFY_MAX) {
+            if (now_ms >= c->verify_ms && x->n_verify < ROUND_VERIFY_MAX) {
                 c->verify_ms = now_ms + VERIFY_EVERY_MS;
                 add_verify(x, c);
             }
@@ -68,10 +68,10 @@ static void plan_verify(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-static bool any_rests(const struct decider *d, int64_t now_ms)
+static bool any_backs_off(const struct decider *d, int64_t now_ms)
 {
     for (int i = 0; i < d->n_handlers; i++) {
-        if (now_ms < d->handlers[i].rest_until_ms) {
+        if (now_ms < d->handlers[i].backoff_until_ms) {
             return true;
         }
     }
@@ -79,39 +79,39 @@ static bool any_rests(const struct decider *d, int64_t now_ms)
 }
 
 /* --until-empty: nothing is left here, so look whether anything is left at all. A look that must
- * leave out a resting handler's kinds could not tell. */
-static bool wants_last_look(const struct decider *d, int64_t now_ms)
+ * leave out a backing_off handler's kinds could not tell. */
+static bool wants_last_poll(const struct decider *d, int64_t now_ms)
 {
-    return d->until_empty && d->n_held == 0 && !any_rests(d, now_ms);
+    return d->until_empty && d->n_held == 0 && !any_backs_off(d, now_ms);
 }
 
 /* Which tasks to claim: those whose wake-ups came, and by the ordered claim where slots stay free.
  * Once a second, and at once after a look that was full, the ordered claim gets one slot in eight,
  * and one at least, even when messages would fill them all. */
-static void plan_claims(struct decider *d, struct exchange *x, int64_t now_ms)
+static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     int room = plan_capacity(d);
-    bool last = wants_last_look(d, now_ms);
-    bool look = last || now_ms >= d->next_look_ms;
+    bool last = wants_last_poll(d, now_ms);
+    bool look = last || now_ms >= d->next_poll_ms;
     int kept = look ? (room + 7) / 8 : 0;
     if (room == 0) {
         return;
     }
     x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->tries, (size_t)(room - kept));
     if (look) {
-        x->n_look = room - (int)x->n_ids;
-        x->oldest = ++d->looks % OLDEST_EVERY == 0;
+        x->n_poll = room - (int)x->n_ids;
+        x->oldest = ++d->polls % OLDEST_EVERY == 0;
         x->everything = last && d->found_nothing;
-        x->turn = d->looks;
-        d->next_look_ms = now_ms + LOOK_EVERY_MS + decider_jitter(d, LOOK_JITTER_MS);
+        x->turn = d->polls;
+        d->next_poll_ms = now_ms + POLL_EVERY_MS + decider_jitter(d, POLL_JITTER_MS);
     }
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
-        x->rests[i] = now_ms < h->rest_until_ms || h->payload_bytes >= decider_bytes_share(d);
+        x->rests[i] = now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
     }
 }
 
-static void plan_chores(struct decider *d, struct exchange *x, int64_t now_ms)
+static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
 {
     if (now_ms >= d->next_chores_ms) {
         x->chores = true;
@@ -119,15 +119,15 @@ static void plan_chores(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-static bool is_worth_it(const struct exchange *x)
+static bool is_worth_it(const struct round *x)
 {
-    bool busy = x->n_finish + x->n_put_back + x->n_verify + x->n_ids > 0 || x->n_look > 0;
+    bool busy = x->n_finish + x->n_requeue + x->n_verify + x->n_ids > 0 || x->n_poll > 0;
     return busy || x->own || x->chores;
 }
 
-/* While tasks come one after the other, an exchange for each would cost as much as they do, and its
+/* While tasks come one after the other, a round for each would cost as much as they do, and its
  * commit keeps the producers' waiting. At a high rate the first answers come a moment before
- * hundreds more: they gather for a millisecond, so that an exchange is worth its commit. */
+ * hundreds more: they gather for a millisecond, so that a round is worth its commit. */
 static bool should_gather(struct decider *d, int64_t now_ms)
 {
     int n_ended = d->n_held - d->n_waiting - d->n_given;
@@ -147,22 +147,22 @@ static bool should_gather(struct decider *d, int64_t now_ms)
     return now_ms < d->gather_ms;
 }
 
-void plan_exchange(struct decider *d, int64_t now_ms)
+void round_plan(struct decider *d, int64_t now_ms)
 {
     if (d->in_flight || !d->present || now_ms < d->retry_ms || should_gather(d, now_ms)) {
         return;
     }
     d->gather_ms = 0;
     d->begun_ms = now_ms;
-    struct exchange *x = &d->exchange;
+    struct round *x = &d->round;
     x->own = d->need_own || now_ms >= d->own_again_ms;
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
     x->unlocked = now_ms < d->unlocked_until_ms;
     x->oldest = x->everything = x->partial = x->chores = false;
-    x->n_finish = x->n_put_back = x->n_verify = x->n_ids = 0;
-    x->n_by_id = x->n_by_look = x->n_owned = 0;
-    x->n_look = 0;
+    x->n_finish = x->n_requeue = x->n_verify = x->n_ids = 0;
+    x->n_by_id = x->n_by_poll = x->n_owned = 0;
+    x->n_poll = 0;
     x->owned = NULL;
     plan_verify(d, x, now_ms);
     if (!d->need_own) {
@@ -174,7 +174,7 @@ void plan_exchange(struct decider *d, int64_t now_ms)
     }
     if (is_worth_it(x)) {
         d->in_flight = true;
-        (void)decider_act(d, ACTION_EXCHANGE);
+        (void)decider_act(d, ACTION_ROUND);
     } else {
         wakeups_settle(&d->wakeups); /* ids that were claimed here before need no asking */
     }
@@ -194,14 +194,14 @@ static void doubt(struct decider *d, struct claim *c)
     DL_APPEND(d->doubtful, c);
 }
 
-static void note_put_back(struct decider *d, const struct claim *c, enum put_back_state state)
+static void note_requeue(struct decider *d, const struct claim *c, enum requeue_state state)
 {
     enum note note = c->outcome == OUTCOME_RELEASED ? NOTE_TASK_RELEASED
                      : c->outcome == OUTCOME_LATER  ? NOTE_TASK_LATER
-                     : state == PUT_BACK_DEAD       ? NOTE_TASK_DEAD
+                     : state == REQUEUE_DEAD        ? NOTE_TASK_DEAD
                                                     : NOTE_TASK_FAILED;
     d->count_failed += c->outcome == OUTCOME_FAILED;
-    d->count_dead += state == PUT_BACK_DEAD;
+    d->count_dead += state == REQUEUE_DEAD;
     d->count_released += c->outcome == OUTCOME_RELEASED;
     decider_note(d, note, c->id, "%s attempt %d%s%.180s", c->kind, c->attempt, c->error ? ": " : "",
                  c->error ? c->error : "");
@@ -209,7 +209,7 @@ static void note_put_back(struct decider *d, const struct claim *c, enum put_bac
 
 /* What was missed is another's, or locked by somebody who may take his time: it is asked for after
  * a pause, or outcomes and questions would chase each other as fast as the database can. */
-static void take_outcomes(struct decider *d, struct exchange *x, int64_t now_ms)
+static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
 {
     if (!d->doubtful) {
         d->doubtful_ms = now_ms + RETRY_MIN_MS;
@@ -223,14 +223,14 @@ static void take_outcomes(struct decider *d, struct exchange *x, int64_t now_ms)
             doubt(d, c);
         }
     }
-    for (size_t i = 0; i < x->n_put_back; i++) {
-        struct claim *c = x->put_back[i];
-        if (x->put_back_state[i] == PUT_BACK_MISSED) {
+    for (size_t i = 0; i < x->n_requeue; i++) {
+        struct claim *c = x->requeue[i];
+        if (x->requeue_state[i] == REQUEUE_MISSED) {
             doubt(d, c);
             continue;
         }
         wakeups_unclaimed(&d->wakeups, c->id);
-        note_put_back(d, c, x->put_back_state[i]);
+        note_requeue(d, c, x->requeue_state[i]);
         decider_drop_claim(d, c);
     }
 }
@@ -244,7 +244,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         return;
     }
     if (verdict == VERDICT_MINE) {
-        /* its row was locked, or the exchange did not commit: tell the outcome again */
+        /* its row was locked, or the round did not commit: tell the outcome again */
         d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
         c->state = CLAIM_ENDED;
         DL_APPEND(d->ended, c);
@@ -268,8 +268,8 @@ static struct claim *find_held(const struct decider *d, int64_t id)
     return c;
 }
 
-/* A verified claim may have got its reply, and with it left its child, while the exchange ran. */
-static void take_verdicts(struct decider *d, struct exchange *x, int64_t now_ms)
+/* A verified claim may have got its reply, and with it left its child, while the round ran. */
+static void take_verdicts(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_held(d, x->verify[i].id);
@@ -330,12 +330,12 @@ static int compare_ids(const void *a, const void *b)
 }
 
 /* The ids that were asked for and not claimed are asked again later. */
-static void take_missed(struct decider *d, struct exchange *x, int64_t now_ms)
+static void take_missed(struct decider *d, struct round *x, int64_t now_ms)
 {
     if (x->n_by_id == x->n_ids) {
         return;
     }
-    int64_t got[EXCHANGE_CLAIMS_MAX];
+    int64_t got[ROUND_CLAIMS_MAX];
     for (size_t i = 0; i < x->n_by_id; i++) {
         got[i] = x->claimed[i]->id;
     }
@@ -347,7 +347,7 @@ static void take_missed(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-static bool left_kinds_out(const struct exchange *x, int n_handlers)
+static bool left_kinds_out(const struct round *x, int n_handlers)
 {
     for (int i = 0; i < n_handlers; i++) {
         if (x->rests[i]) {
@@ -357,26 +357,26 @@ static bool left_kinds_out(const struct exchange *x, int n_handlers)
     return false;
 }
 
-static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
+static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     take_missed(d, x, now_ms);
-    for (size_t i = 0; d->stale && i < x->n_by_id + x->n_by_look; i++) {
+    for (size_t i = 0; d->stale && i < x->n_by_id + x->n_by_poll; i++) {
         claim_free(x->claimed[i]); /* claimed by a worker that is declared dead */
     }
     if (d->stale) {
         return;
     }
     size_t bytes = 0;
-    for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
+    for (size_t i = 0; i < x->n_by_id + x->n_by_poll; i++) {
         bytes += x->claimed[i]->payload_bytes;
         take_claim(d, x->claimed[i], now_ms);
     }
-    d->found_nothing = x->n_look > 0 ? x->n_by_look == 0 && !x->partial : d->found_nothing;
-    bool more = x->n_by_look == (size_t)x->n_look || bytes >= CLAIM_BYTES_MAX / 2;
-    if (x->n_look > 0 && (more || x->partial)) {
-        d->next_look_ms = now_ms; /* where these came from, or where it did not ask */
+    d->found_nothing = x->n_poll > 0 ? x->n_by_poll == 0 && !x->partial : d->found_nothing;
+    bool more = x->n_by_poll == (size_t)x->n_poll || bytes >= CLAIM_BYTES_MAX / 2;
+    if (x->n_poll > 0 && (more || x->partial)) {
+        d->next_poll_ms = now_ms; /* where these came from, or where it did not ask */
     }
-    bool empty = x->everything && x->n_by_look == 0 && d->n_held == 0 &&
+    bool empty = x->everything && x->n_by_poll == 0 && d->n_held == 0 &&
                  !left_kinds_out(x, d->n_handlers);
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
@@ -384,9 +384,9 @@ static void take_claims(struct decider *d, struct exchange *x, int64_t now_ms)
     }
 }
 
-/* What is ours in the database and unknown here was claimed by an exchange whose answer was lost.
+/* What is ours in the database and unknown here was claimed by a round whose answer was lost.
  * The attempt alone does not tell: a standby that lagged hands the same number out again. */
-static void take_owned(struct decider *d, struct exchange *x, int64_t now_ms)
+static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
         struct claim *c = x->owned[i], *held = find_held(d, c->id);
@@ -403,16 +403,16 @@ static void take_owned(struct decider *d, struct exchange *x, int64_t now_ms)
     d->need_own = false;
 }
 
-void plan_exchanged(struct decider *d, int64_t now_ms)
+void round_done(struct decider *d, int64_t now_ms)
 {
-    struct exchange *x = &d->exchange;
+    struct round *x = &d->round;
     d->in_flight = false;
     d->retry_pause_ms = RETRY_MIN_MS;
     if (d->failing) {
         d->failing = false;
-        decider_note(d, NOTE_EXCHANGE_WORKS, 0, "%s", "");
+        decider_note(d, NOTE_ROUND_WORKS, 0, "%s", "");
     }
-    if (d->outcomes_max < EXCHANGE_OUTCOMES_MAX) {
+    if (d->outcomes_max < ROUND_OUTCOMES_MAX) {
         d->outcomes_max *= 2;
     }
     if (x->own) { /* first, as it was asked: what was put back then was ours before, and is known */
@@ -454,14 +454,14 @@ static void refuse_outcome(struct claim *c, const char *text)
 }
 
 /* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. */
-static bool halve(struct decider *d, struct exchange *x, const char *text)
+static bool halve(struct decider *d, struct round *x, const char *text)
 {
-    size_t n = x->n_finish + x->n_put_back;
+    size_t n = x->n_finish + x->n_requeue;
     if (n > 1) {
         d->outcomes_max = n / 2;
         return true;
     }
-    struct claim *c = n == 0 ? NULL : x->n_finish == 1 ? x->finish[0] : x->put_back[0];
+    struct claim *c = n == 0 ? NULL : x->n_finish == 1 ? x->finish[0] : x->requeue[0];
     if (!c || c->refused) {
         return false;
     }
@@ -469,9 +469,9 @@ static bool halve(struct decider *d, struct exchange *x, const char *text)
     return true;
 }
 
-void plan_failed(struct decider *d, enum exchange_failure failure, const char *text, int64_t now_ms)
+void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms)
 {
-    struct exchange *x = &d->exchange;
+    struct round *x = &d->round;
     bool unknown = failure == FAILURE_UNKNOWN;
     d->in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
@@ -486,7 +486,7 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
     }
     if (!d->failing && !halved) {
         d->failing = true;
-        decider_note(d, NOTE_EXCHANGE_FAILED, 0, "%s", text);
+        decider_note(d, NOTE_ROUND_FAILED, 0, "%s", text);
     }
     d->need_own = !d->stale && (d->need_own || unknown || x->own);
     if (d->need_own) {
@@ -494,7 +494,7 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
         d->own_again_ms = now_ms + OWN_AGAIN_MS;
     }
     send_again(d, x->finish, x->n_finish, unknown);
-    send_again(d, x->put_back, x->n_put_back, unknown);
+    send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_held(d, x->verify[i].id);
         if (c && c->state == CLAIM_SENT && c->attempt == x->verify[i].attempt) {
@@ -507,7 +507,7 @@ void plan_failed(struct decider *d, enum exchange_failure failure, const char *t
             wakeups_missed(&d->wakeups, x->ids[i], x->tries[i] - 1, now_ms);
         }
     }
-    d->next_look_ms = x->n_look > 0 ? now_ms : d->next_look_ms;
+    d->next_poll_ms = x->n_poll > 0 ? now_ms : d->next_poll_ms;
     d->next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->next_chores_ms;
 }
 
@@ -521,8 +521,8 @@ int64_t plan_due(const struct decider *d, int64_t now_ms)
         due = 0;
     } else if (plan_may_claim(d)) {
         int64_t again = wakeups_due(&d->wakeups);
-        due = again < d->next_look_ms ? again : d->next_look_ms;
-        due = wants_last_look(d, now_ms) ? 0 : due;
+        due = again < d->next_poll_ms ? again : d->next_poll_ms;
+        due = wants_last_poll(d, now_ms) ? 0 : due;
         due = plan_capacity(d) == 0 ? d->next_chores_ms : due;
     }
     if (d->doubtful && d->doubtful_ms < due) {

@@ -1,5 +1,5 @@
 /* label: sql */
-/* look.sql by age: what it takes first, and how little it reads for that. */
+/* poll.sql by age: what it takes first, and how little it reads for that. */
 #include "tests/support/held.h"
 
 #include "worker/statements.h"
@@ -13,7 +13,7 @@ static int look(struct fixture *fx, const char *worker, const char *queues, int 
     char text[12];
     (void)snprintf(text, sizeof text, "%d", n);
     const char *const params[] = {worker, queues, "{a}", text, from, "true"};
-    PGresult *result = statement_run(fx->conn, &sql_look, params, 6);
+    PGresult *result = statement_run(fx->conn, &sql_poll, params, 6);
     int claimed = PQntuples(result);
     PQclear(result);
     return claimed;

@@ -1,4 +1,4 @@
-#include "worker/exchanger.h"
+#include "worker/round_thread.h"
 
 #include "core/array.h"
 #include "core/db.h"
@@ -16,12 +16,12 @@
 
 enum { CALLS_MAX = 12, PARAMS_MAX = 7, TEXTS = 24 };
 
-struct exchanger {
-    struct exchanger_settings settings;
+struct round_thread {
+    struct round_thread_settings settings;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct exchange *asked; /* under the mutex: set by the owner, taken by the thread */
+    struct round *asked; /* under the mutex: set by the owner, taken by the thread */
     char worker_id[WORKER_ID_BYTES];
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
@@ -32,16 +32,15 @@ struct exchanger {
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
 
-/* One exchange on its way: the calls, and which is which. */
+/* One round on its way: the calls, and which is which. */
 struct run {
-    struct exchanger *e;
-    struct exchange *x;
+    struct round_thread *e;
+    struct round *x;
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    int settings, own, verify, finish, put_back, claim,
-        look;    /* index of the call, -1 = not asked */
-    bool failed; /* a text did not fit */
+    int settings, own, verify, finish, requeue, claim, look; /* index of the call, -1 = not asked */
+    bool failed;                                             /* a text did not fit */
 };
 
 static const char *end_array(struct run *r, struct buf *b)
@@ -87,7 +86,7 @@ static const char *fence_array(struct run *r, struct claim *const *claims, size_
 
 static void add_finish(struct run *r, const char *worker)
 {
-    struct exchange *x = r->x;
+    struct round *x = r->x;
     struct buf *replies = new_array(r);
     for (size_t i = 0; i < x->n_finish; i++) {
         array_put_text(replies, x->finish[i]->reply);
@@ -103,12 +102,12 @@ static void add_finish(struct run *r, const char *worker)
                          5, params);
 }
 
-static void add_put_back(struct run *r, const char *worker)
+static void add_requeue(struct run *r, const char *worker)
 {
-    struct exchange *x = r->x;
+    struct round *x = r->x;
     struct buf *reasons = new_array(r), *errors = new_array(r), *delays = new_array(r);
-    for (size_t i = 0; i < x->n_put_back; i++) {
-        const struct claim *c = x->put_back[i];
+    for (size_t i = 0; i < x->n_requeue; i++) {
+        const struct claim *c = x->requeue[i];
         array_put_text(reasons, claim_reason(c->outcome));
         array_put_text(errors, c->error);
         if (c->delay_ms >= 0) {
@@ -118,13 +117,13 @@ static void add_put_back(struct run *r, const char *worker)
         }
     }
     const char *params[] = {worker,
-                            fence_array(r, x->put_back, x->n_put_back, FIELD_ID),
-                            fence_array(r, x->put_back, x->n_put_back, FIELD_ATTEMPT),
-                            fence_array(r, x->put_back, x->n_put_back, FIELD_START),
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_ID),
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_ATTEMPT),
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_START),
                             end_array(r, reasons),
                             end_array(r, errors),
                             end_array(r, delays)};
-    r->put_back = add_call(r, &sql_put_back, 7, params);
+    r->requeue = add_call(r, &sql_requeue, 7, params);
 }
 
 static void add_verify(struct run *r, const char *worker)
@@ -141,7 +140,7 @@ static void add_verify(struct run *r, const char *worker)
 /* The queues, another one first each turn. */
 static const char *queues_array(struct run *r)
 {
-    const struct exchanger_settings *s = &r->e->settings;
+    const struct round_thread_settings *s = &r->e->settings;
     struct buf *b = new_array(r);
     for (size_t i = 0; i < s->n_queues; i++) {
         array_put_text(b, s->queues[(i + r->x->turn) % s->n_queues]);
@@ -151,7 +150,7 @@ static const char *queues_array(struct run *r)
 
 static const char *kinds_array(struct run *r)
 {
-    const struct exchanger_settings *s = &r->e->settings;
+    const struct round_thread_settings *s = &r->e->settings;
     struct buf *b = new_array(r);
     for (int i = 0; i < s->n_handlers; i++) {
         for (size_t j = 0; !r->x->rests[i] && j < s->handlers[i].n_kinds; j++) {
@@ -163,7 +162,7 @@ static const char *kinds_array(struct run *r)
 
 static void add_claims(struct run *r, const char *worker)
 {
-    struct exchange *x = r->x;
+    struct round *x = r->x;
     const char *queues = queues_array(r), *kinds = kinds_array(r);
     if (x->n_ids > 0) {
         struct buf *ids = new_array(r);
@@ -173,10 +172,10 @@ static void add_claims(struct run *r, const char *worker)
         const char *params[] = {worker, end_array(r, ids), queues, kinds};
         r->claim = add_call(r, &sql_claim, 4, params);
     }
-    if (x->n_look > 0) {
+    if (x->n_poll > 0) {
         struct buf *n = &r->e->texts[r->n_texts++];
         buf_empty(n);
-        buf_put_int(n, x->n_look);
+        buf_put_int(n, x->n_poll);
         struct buf *from = new_array(r);
         if (memcmp(r->e->rests, x->rests, sizeof x->rests) != 0) {
             memcpy(r->e->rests, x->rests, sizeof x->rests);
@@ -185,13 +184,13 @@ static void add_claims(struct run *r, const char *worker)
         bounds_start(&r->e->bounds, x->turn, x->oldest, x->everything, now_ms(), from);
         const char *by_age = r->e->bounds.by_age ? "true" : "false";
         const char *params[] = {worker, queues, kinds, buf_text(n), end_array(r, from), by_age};
-        r->look = add_call(r, &sql_look, 6, params);
+        r->look = add_call(r, &sql_poll, 6, params);
     }
 }
 
 static void add_calls(struct run *r, const char *worker)
 {
-    struct exchange *x = r->x;
+    struct round *x = r->x;
     if (x->chores) {
         (void)add_call(r, &sql_partitions, 0, &worker);
         r->settings = add_call(r, &sql_keeps_history, 0, &worker);
@@ -205,10 +204,10 @@ static void add_calls(struct run *r, const char *worker)
     if (x->n_finish > 0) {
         add_finish(r, worker);
     }
-    if (x->n_put_back > 0) {
-        add_put_back(r, worker);
+    if (x->n_requeue > 0) {
+        add_requeue(r, worker);
     }
-    if (x->n_ids > 0 || x->n_look > 0) {
+    if (x->n_ids > 0 || x->n_poll > 0) {
         add_claims(r, worker);
     }
 }
@@ -229,7 +228,7 @@ static size_t index_of(struct claim *const *claims, size_t n, int64_t id, size_t
     return n;
 }
 
-static void read_finished(struct exchange *x, const struct rows *rows)
+static void read_finished(struct round *x, const struct rows *rows)
 {
     size_t at = 0;
     memset(x->finished, 0, x->n_finish * sizeof *x->finished);
@@ -241,23 +240,23 @@ static void read_finished(struct exchange *x, const struct rows *rows)
     }
 }
 
-static void read_put_back(struct exchange *x, const struct rows *rows)
+static void read_requeue(struct round *x, const struct rows *rows)
 {
     size_t at = 0;
-    memset(x->put_back_state, 0, x->n_put_back * sizeof *x->put_back_state);
+    memset(x->requeue_state, 0, x->n_requeue * sizeof *x->requeue_state);
     for (size_t i = 0; i < rows_count(rows); i++) {
-        size_t j = index_of(x->put_back, x->n_put_back, rows_int(rows, i, 0), &at);
+        size_t j = index_of(x->requeue, x->n_requeue, rows_int(rows, i, 0), &at);
         const char *state = rows_text(rows, i, 1);
-        if (j < x->n_put_back) {
-            x->put_back_state[j] = strcmp(state, "dead") == 0    ? PUT_BACK_DEAD
-                                   : strcmp(state, "ready") == 0 ? PUT_BACK_READY
-                                                                 : PUT_BACK_WAITS;
+        if (j < x->n_requeue) {
+            x->requeue_state[j] = strcmp(state, "dead") == 0    ? REQUEUE_DEAD
+                                  : strcmp(state, "ready") == 0 ? REQUEUE_READY
+                                                                : REQUEUE_WAITS;
         }
     }
 }
 
 /* As index_of(); of two claims of one task the attempt says which. */
-static size_t verify_index(const struct exchange *x, int64_t id, int64_t attempt, size_t *at)
+static size_t verify_index(const struct round *x, int64_t id, int64_t attempt, size_t *at)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
         size_t j = (*at + i) % x->n_verify;
@@ -269,7 +268,7 @@ static size_t verify_index(const struct exchange *x, int64_t id, int64_t attempt
     return x->n_verify;
 }
 
-static void read_verdicts(struct exchange *x, const struct rows *rows)
+static void read_verdicts(struct round *x, const struct rows *rows)
 {
     size_t at = 0;
     for (size_t i = 0; i < x->n_verify; i++) {
@@ -300,20 +299,20 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
     return c;
 }
 
-static bool read_claims(struct exchange *x, const struct rows *rows, size_t *n)
+static bool read_claims(struct round *x, const struct rows *rows, size_t *n)
 {
     for (size_t i = 0; rows && i < rows_count(rows); i++) {
         struct claim *c = read_claim(rows, i);
         if (!c) {
             return false;
         }
-        x->claimed[x->n_by_id + x->n_by_look] = c;
+        x->claimed[x->n_by_id + x->n_by_poll] = c;
         (*n)++;
     }
     return true;
 }
 
-static bool read_owned(struct exchange *x, const struct rows *rows)
+static bool read_owned(struct round *x, const struct rows *rows)
 {
     size_t n = rows_count(rows);
     x->owned = calloc(n + 1, sizeof *x->owned);
@@ -330,7 +329,7 @@ static bool read_owned(struct exchange *x, const struct rows *rows)
 }
 
 /* The number of a queue, looked for from `*at` on, because many rows of one come together. */
-static size_t queue_number(const struct exchanger_settings *s, const char *queue, size_t *at)
+static size_t queue_number(const struct round_thread_settings *s, const char *queue, size_t *at)
 {
     for (size_t i = 0; i < s->n_queues; i++) {
         size_t j = (*at + i) % s->n_queues;
@@ -345,7 +344,7 @@ static size_t queue_number(const struct exchanger_settings *s, const char *queue
 /* Where the next look may begin. */
 static void read_bounds(struct run *r, const struct rows *rows)
 {
-    struct exchanger *e = r->e;
+    struct round_thread *e = r->e;
     size_t at = 0;
     for (size_t i = 0; i < rows_count(rows); i++) {
         size_t queue = queue_number(&e->settings, rows_text(rows, i, 7), &at);
@@ -354,13 +353,13 @@ static void read_bounds(struct run *r, const struct rows *rows)
                        rows_int(rows, i, 12));
         }
     }
-    bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_look, now_ms());
+    bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_poll, now_ms());
     r->x->partial = e->bounds.partial;
 }
 
 static bool read_answers(struct run *r)
 {
-    struct exchange *x = r->x;
+    struct round *x = r->x;
     if (r->own >= 0 && !read_owned(x, r->calls[r->own].rows)) {
         return false;
     }
@@ -373,19 +372,19 @@ static bool read_answers(struct run *r)
     if (r->finish >= 0) {
         read_finished(x, r->calls[r->finish].rows);
     }
-    if (r->put_back >= 0) {
-        read_put_back(x, r->calls[r->put_back].rows);
+    if (r->requeue >= 0) {
+        read_requeue(x, r->calls[r->requeue].rows);
     }
     if (r->look >= 0) {
         read_bounds(r, r->calls[r->look].rows);
     }
     return read_claims(x, r->claim >= 0 ? r->calls[r->claim].rows : NULL, &x->n_by_id) &&
-           read_claims(x, r->look >= 0 ? r->calls[r->look].rows : NULL, &x->n_by_look);
+           read_claims(x, r->look >= 0 ? r->calls[r->look].rows : NULL, &x->n_by_poll);
 }
 
 /* --- the thread --- */
 
-static bool connect_session(struct exchanger *e, struct fault *f)
+static bool connect_session(struct round_thread *e, struct fault *f)
 {
     if (e->db && db_is_open(e->db)) {
         return true;
@@ -399,7 +398,7 @@ static bool connect_session(struct exchanger *e, struct fault *f)
     return ok;
 }
 
-static void report(struct exchanger *e, enum event_type type, enum exchange_failure failure,
+static void report(struct round_thread *e, enum event_type type, enum round_failure failure,
                    const char *text)
 {
     mailbox_push(e->settings.mailbox,
@@ -408,20 +407,20 @@ static void report(struct exchanger *e, enum event_type type, enum exchange_fail
 
 /* What the server refuses in a session that lives on, for want of disk space say, has been rolled
  * back: only a session that broke leaves us in doubt. */
-static void report_fault(struct exchanger *e, struct fault *f)
+static void report_fault(struct round_thread *e, struct fault *f)
 {
     bool unknown = !db_is_open(e->db);
-    enum exchange_failure failure = unknown                ? FAILURE_UNKNOWN
-                                    : f->code == FAULT_ROW ? FAILURE_ROW
-                                                           : FAILURE_AGAIN;
+    enum round_failure failure = unknown                ? FAILURE_UNKNOWN
+                                 : f->code == FAULT_ROW ? FAILURE_ROW
+                                                        : FAILURE_AGAIN;
     if (strcmp(f->sqlstate, "23514") == 0) {
         /* tenon.finished has no partition for today; nothing is wrong with the row */
         struct fault second = {0};
         failure = db_exec(e->db, &sql_partitions, NULL, 0, NULL, &second) ? FAILURE_AGAIN
                                                                           : FAILURE_UNKNOWN;
     }
-    (void)fault_add(f, "could not exchange tasks with PostgreSQL");
-    report(e, EVENT_EXCHANGE_FAILED, failure, f->text);
+    (void)fault_add(f, "could not round tasks with PostgreSQL");
+    report(e, EVENT_ROUND_FAILED, failure, f->text);
 }
 
 static size_t count_of(const struct run *r, int call)
@@ -433,13 +432,13 @@ static size_t count_of(const struct run *r, int call)
 static bool answer_fails(const struct run *r, struct fault *f)
 {
     return (r->x->n_finish > 0 && POINT_FAILS(finish_committed, f)) ||
-           (r->x->n_put_back > 0 && POINT_FAILS(put_back_committed, f)) ||
+           (r->x->n_requeue > 0 && POINT_FAILS(requeue_committed, f)) ||
            (count_of(r, r->claim) + count_of(r, r->look) > 0 && POINT_FAILS(claims_committed, f));
 }
 
 /* A call has failed, or its session. If the look was run, it may have told others what it took, and
  * may hold the lock for which they wait. */
-static void look_fails(const struct run *r, size_t failed)
+static void poll_fails(const struct run *r, size_t failed)
 {
     if (r->look < 0 || (failed < (size_t)r->look && db_is_open(r->e->db))) {
         return;
@@ -451,7 +450,7 @@ static void look_fails(const struct run *r, size_t failed)
     }
 }
 
-static void run_exchange(struct exchanger *e, struct exchange *x, const char *worker)
+static void run_round(struct round_thread *e, struct round *x, const char *worker)
 {
     struct fault f = {0};
     struct run r = {.e = e,
@@ -460,16 +459,16 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
                     .own = -1,
                     .verify = -1,
                     .finish = -1,
-                    .put_back = -1,
+                    .requeue = -1,
                     .claim = -1,
                     .look = -1};
     if (!connect_session(e, &f)) {
-        report(e, EVENT_EXCHANGE_FAILED, FAILURE_AGAIN, f.text); /* nothing was sent */
+        report(e, EVENT_ROUND_FAILED, FAILURE_AGAIN, f.text); /* nothing was sent */
         return;
     }
     add_calls(&r, worker);
     if (r.failed) {
-        report(e, EVENT_EXCHANGE_FAILED, FAILURE_ROW,
+        report(e, EVENT_ROUND_FAILED, FAILURE_ROW,
                "the results are too large, or there is no memory");
         return;
     }
@@ -477,9 +476,9 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
         POINT(finish_planned);
     }
     size_t failed = 0;
-    if (POINT_FAILS(exchange_planned, &f) ||
-        !db_batch(e->db, r.calls, r.n, EXCHANGE_LIMIT_MS, &failed, &f)) {
-        look_fails(&r, failed);
+    if (POINT_FAILS(round_planned, &f) ||
+        !db_batch(e->db, r.calls, r.n, ROUND_LIMIT_MS, &failed, &f)) {
+        poll_fails(&r, failed);
         report_fault(e, &f);
         return;
     }
@@ -488,9 +487,9 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
         rows_free(r.calls[i].rows);
     }
     if (!ok) {
-        look_fails(&r, r.n);
+        poll_fails(&r, r.n);
         /* it has committed, and what it claimed is not known here: the same as a lost answer */
-        for (size_t i = 0; i < x->n_by_id + x->n_by_look; i++) {
+        for (size_t i = 0; i < x->n_by_id + x->n_by_poll; i++) {
             claim_free(x->claimed[i]);
         }
         for (size_t i = 0; i < x->n_owned; i++) {
@@ -499,37 +498,37 @@ static void run_exchange(struct exchanger *e, struct exchange *x, const char *wo
         free(x->owned);
         x->owned = NULL;
         x->n_owned = 0;
-        report(e, EVENT_EXCHANGE_FAILED, FAILURE_UNKNOWN, "out of memory");
+        report(e, EVENT_ROUND_FAILED, FAILURE_UNKNOWN, "out of memory");
         return;
     }
-    report(e, EVENT_EXCHANGED, FAILURE_AGAIN, NULL);
+    report(e, EVENT_ROUND_DONE, FAILURE_AGAIN, NULL);
 }
 
-static void *exchanger_thread(void *arg)
+static void *round_thread_thread(void *arg)
 {
-    struct exchanger *e = arg;
+    struct round_thread *e = arg;
     (void)pthread_mutex_lock(&e->mutex);
     while (!e->quit) {
         if (!e->asked) {
             (void)pthread_cond_wait(&e->wake, &e->mutex);
             continue;
         }
-        struct exchange *x = e->asked;
+        struct round *x = e->asked;
         char worker[WORKER_ID_BYTES];
         memcpy(worker, e->worker_id, sizeof worker);
         e->asked = NULL;
         (void)pthread_mutex_unlock(&e->mutex);
-        run_exchange(e, x, worker);
+        run_round(e, x, worker);
         (void)pthread_mutex_lock(&e->mutex);
     }
     (void)pthread_mutex_unlock(&e->mutex);
     return NULL;
 }
 
-bool exchanger_open(const struct exchanger_settings *settings, struct exchanger **ret,
-                    struct fault *f)
+bool round_thread_open(const struct round_thread_settings *settings, struct round_thread **ret,
+                       struct fault *f)
 {
-    struct exchanger *e = calloc(1, sizeof *e);
+    struct round_thread *e = calloc(1, sizeof *e);
     if (!e) {
         return fault_memory(f);
     }
@@ -542,18 +541,18 @@ bool exchanger_open(const struct exchanger_settings *settings, struct exchanger 
     (void)pthread_mutex_init(&e->mutex, NULL);
     (void)pthread_cond_init(&e->wake, NULL);
     for (size_t i = 0; i < TEXTS; i++) {
-        buf_init(&e->texts[i], EXCHANGE_TEXT_BYTES_MAX);
+        buf_init(&e->texts[i], ROUND_TEXT_BYTES_MAX);
     }
-    if (pthread_create(&e->thread, NULL, exchanger_thread, e) != 0) {
+    if (pthread_create(&e->thread, NULL, round_thread_thread, e) != 0) {
         bounds_clear(&e->bounds);
         free(e);
-        return fault_set(f, FAULT_RETRY, "could not start the exchange thread");
+        return fault_set(f, FAULT_RETRY, "could not start the round thread");
     }
     *ret = e;
     return true;
 }
 
-void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_id)
+void round_thread_run(struct round_thread *e, struct round *x, const char *worker_id)
 {
     (void)pthread_mutex_lock(&e->mutex);
     e->asked = x;
@@ -562,7 +561,7 @@ void exchanger_run(struct exchanger *e, struct exchange *x, const char *worker_i
     (void)pthread_mutex_unlock(&e->mutex);
 }
 
-bool exchanger_close(struct exchanger *e)
+bool round_thread_close(struct round_thread *e)
 {
     if (!e) {
         return true;
@@ -574,7 +573,7 @@ bool exchanger_close(struct exchanger *e)
     }
     (void)pthread_cond_signal(&e->wake);
     (void)pthread_mutex_unlock(&e->mutex);
-    if (!thread_join(e->thread, EXCHANGER_CLOSE_LIMIT_MS)) {
+    if (!thread_join(e->thread, ROUND_CLOSE_LIMIT_MS)) {
         return false;
     }
     db_close(e->db);

@@ -1,4 +1,4 @@
-#include "tests/sim/exchange.h"
+#include "tests/sim/round.h"
 
 #include "tests/sim/sim.h"
 
@@ -6,9 +6,9 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { EXCHANGE_LIMIT_US = 20000000, LOCK_LIMIT_US = 100000, CONNECT_LIMIT_US = 5000000 };
+enum { ROUND_LIMIT_US = 20000000, LOCK_LIMIT_US = 100000, CONNECT_LIMIT_US = 5000000 };
 
-static void exchange_step(struct sim *s, int node, int64_t id);
+static void round_step(struct sim *s, int node, int64_t id);
 
 static struct request *request_of(const struct sim *s, int64_t id)
 {
@@ -25,13 +25,13 @@ static struct request *request_of(const struct sim *s, int64_t id)
 static void step_after(struct sim *s, struct request *r, int64_t us)
 {
     int64_t stall_us = s->server.stalled_until_us - s->now_us;
-    sim_after(s, us + (stall_us > 0 ? stall_us : 0), exchange_step, r->node, r->id);
+    sim_after(s, us + (stall_us > 0 ? stall_us : 0), round_step, r->node, r->id);
 }
 
 /* Free it if neither side needs it any more. */
 static void let_go(struct sim *s, struct request *r)
 {
-    if (r->served && s->nodes[r->node].exchanger.waiting != r->id) {
+    if (r->served && s->nodes[r->node].round_thread.waiting != r->id) {
         DL_DELETE(s->requests, r);
         free(r);
     }
@@ -43,7 +43,7 @@ static void served(struct sim *s, struct request *r)
     let_go(s, r);
 }
 
-void exchange_free_all(struct sim *s)
+void round_free_all(struct sim *s)
 {
     struct request *r, *next;
     DL_FOREACH_SAFE(s->requests, r, next)
@@ -53,10 +53,10 @@ void exchange_free_all(struct sim *s)
     s->requests = NULL;
 }
 
-bool exchange_carries(const struct sim *s, int node, int64_t id, int attempt)
+bool round_carries(const struct sim *s, int node, int64_t id, int attempt)
 {
-    const struct request *r = request_of(s, s->nodes[node].exchanger.waiting);
-    for (size_t i = 0; r && i < r->n_by_id + r->n_by_look; i++) {
+    const struct request *r = request_of(s, s->nodes[node].round_thread.waiting);
+    for (size_t i = 0; r && i < r->n_by_id + r->n_by_poll; i++) {
         if (r->claimed_ids[i] == id && r->claimed[i].attempt == attempt) {
             return true;
         }
@@ -66,13 +66,12 @@ bool exchange_carries(const struct sim *s, int node, int64_t id, int attempt)
 
 /* --- the client's side --- */
 
-static void tell_failure(struct sim *s, struct node *n, enum exchange_failure failure,
+static void tell_failure(struct sim *s, struct node *n, enum round_failure failure,
                          const char *text)
 {
-    TRACE(s, "worker %d: its exchange failed: %s", n->index, text);
+    TRACE(s, "worker %d: its round failed: %s", n->index, text);
     node_faulted(s, n, 0);
-    node_mail(s, n,
-              &(struct event){.type = EVENT_EXCHANGE_FAILED, .failure = failure, .text = text});
+    node_mail(s, n, &(struct event){.type = EVENT_ROUND_FAILED, .failure = failure, .text = text});
 }
 
 /* The client hears that its session is broken. */
@@ -80,14 +79,14 @@ static void told_broken(struct sim *s, int node, int64_t id)
 {
     struct node *n = &s->nodes[node];
     struct request *r = request_of(s, id);
-    if (!r || n->exchanger.waiting != id) {
+    if (!r || n->round_thread.waiting != id) {
         return;
     }
     r->alone = true;
     if (r->served) {
         session_end(s, r->session);
     }
-    n->exchanger = (struct exchanger){0};
+    n->round_thread = (struct round_thread){0};
     node_faulted(s, n, 0);
     n->unknown_us = s->now_us;
     tell_failure(s, n, FAILURE_UNKNOWN, "the session broke");
@@ -97,7 +96,7 @@ static void told_broken(struct sim *s, int node, int64_t id)
 /* No answer for so long: the client gives up. A frozen one does when it is awake again. */
 static void gave_up(struct sim *s, int node, int64_t id)
 {
-    if (s->nodes[node].exchanger.waiting == id && s->nodes[node].frozen) {
+    if (s->nodes[node].round_thread.waiting == id && s->nodes[node].frozen) {
         sim_after(s, 100000, gave_up, node, id);
     } else {
         told_broken(s, node, id);
@@ -123,7 +122,7 @@ static void copy_outcomes(struct outcome *to, struct claim *const *from, size_t 
     }
 }
 
-static unsigned kinds_of(const struct node *n, const struct exchange *x)
+static unsigned kinds_of(const struct node *n, const struct round *x)
 {
     unsigned kinds = 0;
     for (int i = 0; i < n->n_handlers; i++) {
@@ -134,9 +133,9 @@ static unsigned kinds_of(const struct node *n, const struct exchange *x)
 
 static struct request *request_new(struct sim *s, struct node *n)
 {
-    const struct exchange *x = &n->decider->exchange;
+    const struct round *x = &n->decider->round;
     struct request *r = malloc(sizeof *r);
-    if (!r || x->n_finish > FENCES_MAX || x->n_put_back > FENCES_MAX || x->n_verify > FENCES_MAX) {
+    if (!r || x->n_finish > FENCES_MAX || x->n_requeue > FENCES_MAX || x->n_verify > FENCES_MAX) {
         abort();
     }
     memset(r, 0, offsetof(struct request, finish));
@@ -148,15 +147,15 @@ static struct request *request_new(struct sim *s, struct node *n)
     r->own = x->own;
     r->unlocked = x->unlocked;
     r->oldest = x->oldest;
-    r->n_look = x->n_look;
+    r->n_poll = x->n_poll;
     r->turn = x->turn;
     r->kinds = kinds_of(n, x);
     r->n_finish = x->n_finish;
-    r->n_put_back = x->n_put_back;
+    r->n_requeue = x->n_requeue;
     r->n_verify = x->n_verify;
     r->n_ids = x->n_ids;
     copy_outcomes(r->finish, x->finish, x->n_finish);
-    copy_outcomes(r->put_back, x->put_back, x->n_put_back);
+    copy_outcomes(r->requeue, x->requeue, x->n_requeue);
     for (size_t i = 0; i < x->n_verify; i++) {
         r->verify[i] = (struct fence){.id = x->verify[i].id, .attempt = x->verify[i].attempt};
     }
@@ -175,9 +174,9 @@ static void draw_fate(struct sim *s, struct request *r)
     }
 }
 
-void exchange_begin(struct sim *s, struct node *n)
+void round_begin(struct sim *s, struct node *n)
 {
-    struct exchanger *e = &n->exchanger;
+    struct round_thread *e = &n->round_thread;
     if (!e->session && (!s->server.up || s->now_us < n->cut_until_us)) {
         int64_t us = s->server.up ? CONNECT_LIMIT_US : sim_hop(s);
         sim_after(s, us, told_again, n->index, n->incarnation);
@@ -190,7 +189,7 @@ void exchange_begin(struct sim *s, struct node *n)
     r->session = e->session;
     e->waiting = r->id;
     draw_fate(s, r);
-    sim_after(s, EXCHANGE_LIMIT_US, gave_up, n->index, r->id);
+    sim_after(s, ROUND_LIMIT_US, gave_up, n->index, r->id);
     if (r->fate == FATE_LOST) {
         session_end(s, r->session);
     }
@@ -202,18 +201,18 @@ void exchange_begin(struct sim *s, struct node *n)
     step_after(s, r, sim_hop(s));
 }
 
-void exchange_cut(struct sim *s, struct node *n, int64_t told_us)
+void round_cut(struct sim *s, struct node *n, int64_t told_us)
 {
-    if (n->exchanger.waiting) {
-        sim_after(s, told_us, told_broken, n->index, n->exchanger.waiting);
+    if (n->round_thread.waiting) {
+        sim_after(s, told_us, told_broken, n->index, n->round_thread.waiting);
     }
 }
 
-void exchange_abandon(struct sim *s, struct node *n)
+void round_abandon(struct sim *s, struct node *n)
 {
-    struct request *r = request_of(s, n->exchanger.waiting);
-    int64_t session = n->exchanger.session;
-    n->exchanger = (struct exchanger){0};
+    struct request *r = request_of(s, n->round_thread.waiting);
+    int64_t session = n->round_thread.session;
+    n->round_thread = (struct round_thread){0};
     if (r) {
         r->alone = true; /* the backend goes on with what it got */
         let_go(s, r);
@@ -246,18 +245,18 @@ static struct claim *make_owned(const struct fence *f)
     return c;
 }
 
-static void fill_answer(struct sim *s, struct exchange *x, const struct request *r)
+static void fill_answer(struct sim *s, struct round *x, const struct request *r)
 {
     for (size_t i = 0; i < r->n_finish; i++) {
         x->finished[i] = r->finish[i].finished;
     }
-    for (size_t i = 0; i < r->n_put_back; i++) {
-        x->put_back_state[i] = r->put_back[i].state;
+    for (size_t i = 0; i < r->n_requeue; i++) {
+        x->requeue_state[i] = r->requeue[i].state;
     }
     memcpy(x->verdicts, r->verdicts, r->n_verify * sizeof *r->verdicts);
     x->n_by_id = r->n_by_id;
-    x->n_by_look = r->n_by_look;
-    for (size_t i = 0; i < r->n_by_id + r->n_by_look; i++) {
+    x->n_by_poll = r->n_by_poll;
+    for (size_t i = 0; i < r->n_by_id + r->n_by_poll; i++) {
         x->claimed[i] = make_claim(s, r->claimed_ids[i], &r->claimed[i]);
     }
     if (r->own) {
@@ -273,35 +272,34 @@ static void answered(struct sim *s, int node, int64_t id)
 {
     struct node *n = &s->nodes[node];
     struct request *r = request_of(s, id);
-    if (!r || n->exchanger.waiting != id || s->now_us < n->cut_until_us) {
+    if (!r || n->round_thread.waiting != id || s->now_us < n->cut_until_us) {
         return; /* nobody hears it; if somebody waits, the limit ends that */
     }
     if (n->frozen) {
         sim_after(s, 50000, answered, node, id);
         return;
     }
-    if (s->now_us - r->sent_us > EXCHANGE_LIMIT_US) {
+    if (s->now_us - r->sent_us > ROUND_LIMIT_US) {
         told_broken(s, node, id);
         return;
     }
-    n->exchanger.waiting = 0;
-    fill_answer(s, &n->decider->exchange, r);
-    node_exchanged(s, n, r);
+    n->round_thread.waiting = 0;
+    fill_answer(s, &n->decider->round, r);
+    node_round_done(s, n, r);
     let_go(s, r);
 }
 
 /* --- the server's side --- */
 
 /* The transaction is over without a commit: tell the client, if it still listens. */
-static void refuse(struct sim *s, struct request *r, enum exchange_failure failure,
-                   const char *text)
+static void refuse(struct sim *s, struct request *r, enum round_failure failure, const char *text)
 {
     struct node *n = &s->nodes[r->node];
     session_rollback(s, r->session);
     if (r->alone) {
         session_end(s, r->session);
     } else {
-        n->exchanger.waiting = 0;
+        n->round_thread.waiting = 0;
         tell_failure(s, n, failure, text);
     }
     served(s, r);
@@ -365,8 +363,8 @@ static bool any_bad(const struct request *r)
 
 static void keep_claimed(struct request *r, const struct row *row, size_t *n)
 {
-    r->claimed_ids[r->n_by_id + r->n_by_look] = row->id;
-    r->claimed[r->n_by_id + r->n_by_look] = row->next;
+    r->claimed_ids[r->n_by_id + r->n_by_poll] = row->id;
+    r->claimed[r->n_by_id + r->n_by_poll] = row->next;
     (*n)++;
 }
 
@@ -380,14 +378,14 @@ static void do_claim(struct sim *s, struct request *r)
     }
 }
 
-static void do_look(struct sim *s, struct request *r)
+static void do_poll(struct sim *s, struct request *r)
 {
-    for (int i = 0; i < r->n_look; i++) {
+    for (int i = 0; i < r->n_poll; i++) {
         const struct row *row = task_look(s, r->session, r->worker, r->kinds, r->turn, r->oldest);
         if (!row) {
             return;
         }
-        keep_claimed(r, row, &r->n_by_look);
+        keep_claimed(r, row, &r->n_by_poll);
     }
 }
 
@@ -409,12 +407,12 @@ static void do_verify(struct sim *s, struct request *r)
     }
 }
 
-static void do_put_back(struct sim *s, struct request *r)
+static void do_requeue(struct sim *s, struct request *r)
 {
-    for (size_t i = 0; i < r->n_put_back; i++) {
-        struct outcome *o = &r->put_back[i];
+    for (size_t i = 0; i < r->n_requeue; i++) {
+        struct outcome *o = &r->requeue[i];
         check_outcome(s, r->node, o->fence);
-        o->state = task_put_back(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
+        o->state = task_requeue(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
     }
 }
 
@@ -445,13 +443,13 @@ static bool do_step(struct sim *s, struct request *r)
     case STEP_FINISH:
         return do_finish(s, r);
     case STEP_BACK:
-        do_put_back(s, r);
+        do_requeue(s, r);
         break;
     case STEP_CLAIM:
         do_claim(s, r);
         break;
     case STEP_LOOK:
-        do_look(s, r);
+        do_poll(s, r);
         break;
     case STEP_BEGIN:
     case STEP_COMMIT:
@@ -465,7 +463,7 @@ static void lock_freed(struct sim *s, int node, int64_t id)
     struct request *r = request_of(s, id);
     if (r && r->blocked) {
         r->blocked = false;
-        exchange_step(s, node, id);
+        round_step(s, node, id);
     }
 }
 
@@ -522,7 +520,7 @@ static bool is_held_up(struct sim *s, struct request *r)
     return false;
 }
 
-static void exchange_step(struct sim *s, int node, int64_t id)
+static void round_step(struct sim *s, int node, int64_t id)
 {
     struct request *r = request_of(s, id);
     (void)node;

@@ -1,5 +1,5 @@
 /* label: unit */
-/* What goes into an exchange with the database, and what its answers mean. */
+/* What goes into a round with the database, and what its answers mean. */
 #include "tests/support/deciding.h"
 
 #include <signal.h>
@@ -10,48 +10,48 @@ static void test_claims_nothing_before_it_is_present(void **state)
     (void)state;
     struct decider *d = decider_make(2, 1, exec_mode);
     (void)decide(d, 0);
-    assert_null(action_find(d, ACTION_EXCHANGE));
+    assert_null(action_find(d, ACTION_ROUND));
     assert_null(action_find(d, ACTION_PREFETCH));
     present(d, 5);
     (void)decide(d, 5);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
-    assert_int_equal(d->exchange.n_look, 2);
+    assert_non_null(action_find(d, ACTION_ROUND));
+    assert_int_equal(d->round.n_poll, 2);
     assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 2);
     decider_free(d);
 }
 
-static void test_one_exchange_at_a_time_and_more_gathers(void **state)
+static void test_one_round_at_a_time_and_more_gathers(void **state)
 {
     (void)state;
     struct decider *d = decider_make(4, 1, exec_mode);
     present(d, 0);
     feed(d, 0, (struct event){.type = EVENT_BROKER, .up = true, .epoch = 1});
     (void)decide(d, 0);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
+    assert_non_null(action_find(d, ACTION_ROUND));
     const int64_t ids[] = {1, 2, 3};
     feed(d, 1,
          (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = ids, .n = 3, .last_tag = 3});
     (void)decide(d, 1);
-    assert_null(action_find(d, ACTION_EXCHANGE));
+    assert_null(action_find(d, ACTION_ROUND));
     commit(d, 2, NULL, 0);
     (void)decide(d, 2);
-    assert_non_null(action_find(d, ACTION_EXCHANGE));
-    assert_int_equal(d->exchange.n_ids, 3);
+    assert_non_null(action_find(d, ACTION_ROUND));
+    assert_int_equal(d->round.n_ids, 3);
     assert_null(action_find(d, ACTION_ACK)); /* not before the commit */
     struct claim *c = claimed(2, "a");
-    d->exchange.claimed[0] = c;
-    d->exchange.n_by_id = 1;
-    feed(d, 3, (struct event){.type = EVENT_EXCHANGED});
+    d->round.claimed[0] = c;
+    d->round.n_by_id = 1;
+    feed(d, 3, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 3);
     assert_int_equal(action_find(d, ACTION_ACK)->tag, 3);
     assert_int_equal(action_count(d, ACTION_SPAWN), 1);
     /* 1 and 3 were missing or locked: they are asked for again */
     (void)decide(d, 53);
-    assert_int_equal(d->exchange.n_ids, 2);
+    assert_int_equal(d->round.n_ids, 2);
     decider_free(d);
 }
 
-static void test_done_is_finished_in_the_next_exchange(void **state)
+static void test_done_is_finished_in_the_next_round(void **state)
 {
     (void)state;
     struct decider *d = running(exec_mode, claimed(5, "a"));
@@ -59,8 +59,8 @@ static void test_done_is_finished_in_the_next_exchange(void **state)
     reply(d, 4, 5, OUTCOME_DONE);
     gone(d, 4, 0, "exit status 0");
     (void)decide(d, 4);
-    assert_int_equal(d->exchange.n_finish, 1);
-    assert_int_equal(d->exchange.finish[0]->id, 5);
+    assert_int_equal(d->round.n_finish, 1);
+    assert_int_equal(d->round.finish[0]->id, 5);
     commit(d, 5, NULL, 0);
     assert_int_equal(d->n_held, 0);
     assert_int_equal(d->count_done, 1);
@@ -77,16 +77,16 @@ static void test_a_finish_that_was_missed_is_verified(void **state)
         reply(d, 4, 5, OUTCOME_DONE);
         gone(d, 4, 0, "");
         (void)decide(d, 4);
-        d->exchange.finished[0] = false;
-        feed(d, 5, (struct event){.type = EVENT_EXCHANGED});
+        d->round.finished[0] = false;
+        feed(d, 5, (struct event){.type = EVENT_ROUND_DONE});
         (void)decide(d, 5 + RETRY_MIN_MS);
-        assert_int_equal(d->exchange.n_verify, 1);
-        assert_int_equal(d->exchange.verify[0].id, 5);
-        d->exchange.verdicts[0] = verdicts[i];
-        feed(d, 60, (struct event){.type = EVENT_EXCHANGED});
+        assert_int_equal(d->round.n_verify, 1);
+        assert_int_equal(d->round.verify[0].id, 5);
+        d->round.verdicts[0] = verdicts[i];
+        feed(d, 60, (struct event){.type = EVENT_ROUND_DONE});
         (void)decide(d, 60);
         if (verdicts[i] == VERDICT_MINE) {
-            assert_int_equal(d->exchange.n_finish, 1); /* told again */
+            assert_int_equal(d->round.n_finish, 1); /* told again */
         } else {
             assert_int_equal(d->n_held, 0);
             assert_int_equal(d->count_lost, verdicts[i] == VERDICT_LOST);
@@ -105,56 +105,56 @@ static void test_an_unknown_outcome_asks_first_what_is_ours(void **state)
     gone(d, 4, 0, "");
     (void)decide(d, 4);
     feed(d, 5,
-         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
     int64_t due = decide(d, 5);
-    assert_null(action_find(d, ACTION_EXCHANGE)); /* a pause first */
+    assert_null(action_find(d, ACTION_ROUND)); /* a pause first */
     assert_true(due > 5 && due < 5 + 2 * RETRY_MIN_MS);
     (void)decide(d, due);
-    assert_true(d->exchange.own);
-    assert_int_equal(d->exchange.n_verify, 1);
-    assert_int_equal(d->exchange.n_finish, 0);
-    assert_int_equal(d->exchange.n_look, 0);
+    assert_true(d->round.own);
+    assert_int_equal(d->round.n_verify, 1);
+    assert_int_equal(d->round.n_finish, 0);
+    assert_int_equal(d->round.n_poll, 0);
     /* it had committed, and claimed task 6, of which we never heard */
-    d->exchange.verdicts[0] = VERDICT_ENDED;
-    d->exchange.owned = calloc(1, sizeof *d->exchange.owned);
-    d->exchange.owned[0] = claimed(6, "");
-    d->exchange.n_owned = 1;
-    feed(d, due + 1, (struct event){.type = EVENT_EXCHANGED});
+    d->round.verdicts[0] = VERDICT_ENDED;
+    d->round.owned = calloc(1, sizeof *d->round.owned);
+    d->round.owned[0] = claimed(6, "");
+    d->round.n_owned = 1;
+    feed(d, due + 1, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, due + 1);
-    assert_int_equal(d->exchange.n_put_back, 1);
-    assert_int_equal(d->exchange.put_back[0]->id, 6);
-    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED);
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->id, 6);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
     decider_free(d);
 }
 
 /* A standby that lagged knows nothing of the claim that runs here; the task was claimed from it
- * once more by us, with the same attempt, in an exchange whose answer was lost. */
+ * once more by us, with the same attempt, in a round whose answer was lost. */
 static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
 {
     (void)state;
     struct decider *d = running(exec_mode, claimed(5, "a"));
     settle(d, 3);
-    d->next_look_ms = 4;
+    d->next_poll_ms = 4;
     (void)decide(d, 4);
     feed(d, 5,
-         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
     (void)decide(d, 5 + 2 * RETRY_MIN_MS);
-    assert_true(d->in_flight && d->exchange.own);
-    d->exchange.owned = calloc(1, sizeof *d->exchange.owned);
-    d->exchange.owned[0] = claimed(5, "");
-    d->exchange.owned[0]->start_us++;
-    d->exchange.n_owned = 1;
-    feed(d, 200, (struct event){.type = EVENT_EXCHANGED});
+    assert_true(d->in_flight && d->round.own);
+    d->round.owned = calloc(1, sizeof *d->round.owned);
+    d->round.owned[0] = claimed(5, "");
+    d->round.owned[0]->start_us++;
+    d->round.n_owned = 1;
+    feed(d, 200, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 200);
-    assert_int_equal(d->exchange.n_put_back, 1);
-    assert_int_equal(d->exchange.put_back[0]->outcome, OUTCOME_RELEASED);
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
     commit(d, 201, NULL, 0);
     assert_int_equal(d->n_given, 1); /* until the database says that it is lost */
     decider_free(d);
 }
 
-/* What is asked for once more, and put back in the same exchange, was ours when we asked. */
-static void test_what_is_put_back_is_not_taken_for_unknown(void **state)
+/* What is asked for once more, and put back in the same round, was ours when we asked. */
+static void test_what_is_requeue_is_not_taken_for_unknown(void **state)
 {
     (void)state;
     struct decider *d = running(exec_mode, claimed(5, "a"));
@@ -163,16 +163,16 @@ static void test_what_is_put_back_is_not_taken_for_unknown(void **state)
     gone(d, 4, 0, "");
     d->own_again_ms = 5;
     (void)decide(d, 5);
-    assert_true(d->exchange.own);
-    assert_int_equal(d->exchange.n_put_back, 1);
-    d->exchange.put_back_state[0] = PUT_BACK_WAITS;
-    d->exchange.owned = calloc(1, sizeof *d->exchange.owned);
-    d->exchange.owned[0] = claimed(5, "");
-    d->exchange.n_owned = 1;
-    feed(d, 6, (struct event){.type = EVENT_EXCHANGED});
+    assert_true(d->round.own);
+    assert_int_equal(d->round.n_requeue, 1);
+    d->round.requeue_state[0] = REQUEUE_WAITS;
+    d->round.owned = calloc(1, sizeof *d->round.owned);
+    d->round.owned[0] = claimed(5, "");
+    d->round.n_owned = 1;
+    feed(d, 6, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 6);
     assert_int_equal(d->n_held, 0);
-    assert_null(action_find(d, ACTION_EXCHANGE));
+    assert_null(action_find(d, ACTION_ROUND));
     decider_free(d);
 }
 
@@ -187,7 +187,7 @@ static void test_a_doubtful_task_is_asked_for_again(void **state)
     (void)decide(d, 4);
     assert_true(wakeups_was_claimed(&d->wakeups, 5));
     feed(d, 5,
-         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
     assert_false(wakeups_was_claimed(&d->wakeups, 5));
     decider_free(d);
 }
@@ -218,22 +218,22 @@ static void test_a_bad_value_is_found_by_halving(void **state)
     for (int turn = 0; turn < 40 && done + failed < 8; turn++) {
         now += 100;
         (void)decide(d, now);
-        struct exchange *x = &d->exchange;
+        struct round *x = &d->round;
         bool bad = false;
         for (size_t i = 0; i < x->n_finish; i++) {
             bad = bad || x->finish[i]->id == 6;
         }
         if (bad) {
             feed(d, now,
-                 (struct event){.type = EVENT_EXCHANGE_FAILED,
+                 (struct event){.type = EVENT_ROUND_FAILED,
                                 .failure = FAILURE_ROW,
                                 .text = "bad jsonb"});
             continue;
         }
         done += (int)x->n_finish;
-        for (size_t i = 0; i < x->n_put_back; i++) {
-            assert_int_equal(x->put_back[i]->id, 6);
-            assert_contains(x->put_back[i]->error, "bad jsonb");
+        for (size_t i = 0; i < x->n_requeue; i++) {
+            assert_int_equal(x->requeue[i]->id, 6);
+            assert_contains(x->requeue[i]->error, "bad jsonb");
             failed++;
         }
         commit(d, now, NULL, 0);
@@ -253,8 +253,8 @@ static void test_claimed_tasks_without_a_child_go_back_after_a_second(void **sta
     (void)decide(d, 2000); /* a look is due, but no slot is free: force one more claim through */
     settle(d, 2000);
     d->in_flight = true;
-    d->exchange.n_ids = d->exchange.n_by_id = d->exchange.n_finish = d->exchange.n_put_back =
-        d->exchange.n_verify = 0;
+    d->round.n_ids = d->round.n_by_id = d->round.n_finish = d->round.n_requeue = d->round.n_verify =
+        0;
     commit(d, 2001, &c, 1);
     (void)decide(d, 2001);
     assert_int_equal(d->n_waiting, 1);
@@ -274,7 +274,7 @@ static void test_a_running_task_that_was_taken_is_stopped(void **state)
     struct decider *d = running(exec_mode, c);
     settle(d, 3);
     (void)decide(d, 1 + VERIFY_EVERY_MS + 1);
-    assert_int_equal(d->exchange.n_verify, 1);
+    assert_int_equal(d->round.n_verify, 1);
     verdict = VERDICT_LOST;
     commit(d, 6000, NULL, 0);
     verdict = VERDICT_MINE;
@@ -295,14 +295,14 @@ static void test_the_same_task_claimed_twice_is_given_back(void **state)
     settle(d, 2);
     struct claim *again = claimed(5, "a");
     again->attempt = 2;
-    d->next_look_ms = 3;
+    d->next_poll_ms = 3;
     (void)decide(d, 3);
     commit(d, 4, &again, 1);
     (void)decide(d, 4);
     assert_int_equal(d->n_given, 1);
-    assert_int_equal(d->exchange.n_put_back, 1);
-    assert_int_equal(d->exchange.put_back[0]->attempt, 2);
-    assert_int_equal(d->exchange.n_verify, 1); /* the older claim is lost; find out at once */
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->attempt, 2);
+    assert_int_equal(d->round.n_verify, 1); /* the older claim is lost; find out at once */
     verdict = VERDICT_LOST;
     commit(d, 5, NULL, 0);
     verdict = VERDICT_MINE;
@@ -321,20 +321,20 @@ static void test_a_locked_row_does_not_make_it_spin(void **state)
     settle(d, 3);
     reply(d, 4, 5, OUTCOME_FAILED);
     gone(d, 4, 0, "exit status 1");
-    int exchanges = 0;
+    int rounds = 0;
     for (int64_t now = 4; now < 1004;) {
         int64_t due = decide(d, now);
         for (; d->in_flight; due = decide(d, now)) {
-            exchanges++;
-            d->exchange.put_back_state[0] = PUT_BACK_MISSED;
-            d->exchange.verdicts[0] = VERDICT_MINE;
-            feed(d, now, (struct event){.type = EVENT_EXCHANGED});
-            assert_true(exchanges < 100);
+            rounds++;
+            d->round.requeue_state[0] = REQUEUE_MISSED;
+            d->round.verdicts[0] = VERDICT_MINE;
+            feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
+            assert_true(rounds < 100);
         }
         assert_true(due > now);
         now = due;
     }
-    assert_in_range(exchanges, 10, 60);
+    assert_in_range(rounds, 10, 60);
     assert_int_equal(d->n_held, 1);
     decider_free(d);
 }
@@ -347,12 +347,11 @@ static void test_a_row_fault_without_an_outcome_pauses(void **state)
     present(d, 0);
     (void)decide(d, 0);
     assert_true(d->in_flight);
-    feed(d, 1,
-         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_ROW, .text = "bad"});
+    feed(d, 1, (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_ROW, .text = "bad"});
     int64_t due = decide(d, 1);
     assert_false(d->in_flight);
     assert_true(due > 1);
-    assert_non_null(note_find(d, NOTE_EXCHANGE_FAILED));
+    assert_non_null(note_find(d, NOTE_ROUND_FAILED));
     decider_free(d);
 }
 
@@ -362,9 +361,7 @@ static void test_an_outcome_refused_twice_pauses(void **state)
     struct decider *d = running(exec_mode, claimed(5, "a"));
     settle(d, 3);
     reply(d, 4, 5, OUTCOME_DONE);
-    const struct event failed = {.type = EVENT_EXCHANGE_FAILED,
-                                 .failure = FAILURE_ROW,
-                                 .text = "bad"};
+    const struct event failed = {.type = EVENT_ROUND_FAILED, .failure = FAILURE_ROW, .text = "bad"};
     for (int i = 0; i < 2; i++) {
         (void)decide(d, 4);
         assert_true(d->in_flight);
@@ -383,14 +380,14 @@ static void test_what_is_ours_is_asked_again_later(void **state)
     present(d, 0);
     (void)decide(d, 0);
     feed(d, 1,
-         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "cut"});
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "cut"});
     int asked = 0;
     int64_t last = 0;
     for (int64_t now = 1; now < 120000;) {
         int64_t due = decide(d, now);
         for (; d->in_flight; due = decide(d, now)) {
-            asked += d->exchange.own;
-            last = d->exchange.own ? now : last;
+            asked += d->round.own;
+            last = d->round.own ? now : last;
             commit(d, now, NULL, 0);
         }
         now = due;
@@ -438,14 +435,14 @@ static void test_what_was_delivered_outlives_a_prefetch_of_0(void **state)
     assert_int_equal(action_find(d, ACTION_PREFETCH)->n, 0);
     feed(d, 3, (struct event){.type = EVENT_PRESENCE, .up = true});
     (void)decide(d, 3);
-    assert_int_equal(d->exchange.n_ids, 1);
+    assert_int_equal(d->round.n_ids, 1);
     commit(d, 4, NULL, 0);
     (void)decide(d, 4);
     assert_int_equal(action_find(d, ACTION_ACK)->tag, 1);
     decider_free(d);
 }
 
-/* What an exchange may have claimed whose answer was lost is given back before the worker ends. */
+/* What a round may have claimed whose answer was lost is given back before the worker ends. */
 static void test_a_drain_asks_for_what_it_may_own(void **state)
 {
     (void)state;
@@ -454,19 +451,19 @@ static void test_a_drain_asks_for_what_it_may_own(void **state)
     (void)decide(d, 0);
     feed(d, 1, (struct event){.type = EVENT_STOP});
     feed(d, 2,
-         (struct event){.type = EVENT_EXCHANGE_FAILED, .failure = FAILURE_UNKNOWN, .text = "cut"});
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "cut"});
     (void)decide(d, 2);
     assert_null(action_find(d, ACTION_EXIT));
     (void)decide(d, 200);
-    assert_true(d->in_flight && d->exchange.own);
+    assert_true(d->in_flight && d->round.own);
     struct claim **owned = calloc(1, sizeof *owned);
     assert_non_null(owned);
     owned[0] = claimed(7, "a");
-    d->exchange.owned = owned;
-    d->exchange.n_owned = 1;
-    feed(d, 201, (struct event){.type = EVENT_EXCHANGED});
+    d->round.owned = owned;
+    d->round.n_owned = 1;
+    feed(d, 201, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 201);
-    assert_int_equal(d->exchange.n_put_back, 1);
+    assert_int_equal(d->round.n_requeue, 1);
     commit(d, 202, NULL, 0);
     (void)decide(d, 202);
     assert_non_null(action_find(d, ACTION_EXIT));
@@ -477,12 +474,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_claims_nothing_before_it_is_present),
-        cmocka_unit_test(test_one_exchange_at_a_time_and_more_gathers),
-        cmocka_unit_test(test_done_is_finished_in_the_next_exchange),
+        cmocka_unit_test(test_one_round_at_a_time_and_more_gathers),
+        cmocka_unit_test(test_done_is_finished_in_the_next_round),
         cmocka_unit_test(test_a_finish_that_was_missed_is_verified),
         cmocka_unit_test(test_an_unknown_outcome_asks_first_what_is_ours),
         cmocka_unit_test(test_another_claim_with_the_same_attempt_is_given_back),
-        cmocka_unit_test(test_what_is_put_back_is_not_taken_for_unknown),
+        cmocka_unit_test(test_what_is_requeue_is_not_taken_for_unknown),
         cmocka_unit_test(test_a_doubtful_task_is_asked_for_again),
         cmocka_unit_test(test_a_bad_value_is_found_by_halving),
         cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),

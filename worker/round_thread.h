@@ -1,0 +1,36 @@
+/* The thread that runs rounds: one database session, one round at a time. */
+#ifndef TENON_WORKER_ROUND_H
+#define TENON_WORKER_ROUND_H
+
+#include "worker/handler.h"
+#include "worker/mailbox.h"
+
+enum {
+    ROUND_LIMIT_MS = 20000, /* a round without an answer for so long is given up */
+    ROUND_CLOSE_LIMIT_MS = 1000,
+    ROUND_TEXT_BYTES_MAX = 256 << 20, /* all results of one round together */
+    WORKER_ID_BYTES = 37,
+};
+
+struct round_thread;
+
+struct round_thread_settings {
+    const char *url; /* borrowed while it is open, as are the others */
+    const struct handler *handlers;
+    int n_handlers;
+    const char *const *queues;
+    size_t n_queues;
+    struct mailbox *mailbox; /* gets ROUND_DONE and ROUND_FAILED */
+};
+
+MUST_CHECK bool round_thread_open(const struct round_thread_settings *settings,
+                                  struct round_thread **ret, struct fault *f);
+
+/* Run `x` for this worker id; `x` belongs to the thread until it answers by mail. */
+void round_thread_run(struct round_thread *e, struct round *x, const char *worker_id);
+
+/* End the thread; a statement that hangs is cut off. NULL is fine.
+ *   false   it still tries to connect after ROUND_CLOSE_LIMIT_MS: end the process */
+bool round_thread_close(struct round_thread *e);
+
+#endif
