@@ -311,6 +311,22 @@ CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
 
+CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
+$_$;
+
+CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'tenon: % % is not allowed', argument, coalesce(left(value, 100), 'NULL')
+        USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
+END $$;
+
 CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE(id bigint, state text)
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -363,22 +379,6 @@ CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint
     SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $_$;
-
-CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-    SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
-$_$;
-
-CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-    RAISE EXCEPTION 'tenon: % % is not allowed', argument, coalesce(left(value, 100), 'NULL')
-        USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
-END $$;
 
 CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
     LANGUAGE sql
@@ -823,11 +823,11 @@ REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FRO
 
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 
