@@ -12,20 +12,17 @@
 #define TENON_WORKER_DECIDE_DECIDER_H
 
 #include "worker/decide/claim.h"
+#include "worker/decide/slots.h"
 #include "worker/decide/wakeups.h"
 
 enum {
-    SLOTS_MAX = 1000,
     HANDLERS_MAX = 256,
-    IN_FLIGHT_MAX = 1024, /* tasks one child may have at once */
     ROUND_OUTCOMES_MAX = 2048,
     ROUND_CLAIMS_MAX = 2048,
     ROUND_VERIFY_MAX = 1024,
     HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
     CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim; claim.sql and the looks say the same */
     AHEAD_MS = 50,              /* claim what will start within so long */
-    RATE_MS = 100,              /* over how long the rate is counted at which tasks end */
-    RATE_STALE_MS = 1000,       /* no task ended for so long: there is no such rate */
     AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
     POLL_EVERY_MS = 1000,       /* the ordered claim, when nothing else calls for it */
     POLL_JITTER_MS = 250,
@@ -37,18 +34,9 @@ enum {
     PACE_MS = 2,               /* then they begin so far apart at least */
     OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
-    WAY_AFTER_MS = 500,        /* no child for a task for so long: another kind's must make way */
-    WAITING_MAX_MS = 1000,     /* claimed, and no slot for so long: give the task back */
-    START_MAX_MS = 25000,      /* claimed so long ago: give the task back, do not start it */
-    VERIFY_EVERY_MS = 5000,    /* how often a running task's claim is looked at */
-    HELLO_LIMIT_MS = 10000,    /* how long a pool child may take to say hello */
-    TERM_GRACE_MS = 5000,      /* between TERM and KILL */
-    PIPE_GRACE_MS = 1000,      /* between the end of a child's pipes and TERM */
     PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
     PREFETCH_FAST = 256,       /* ids held unacked when tasks take less than FAST_US */
     FAST_US = 10000,
-    BACKOFF_MIN_MS = 100, /* a handler that cannot start rests, twice as long each time */
-    BACKOFF_MAX_MS = 30000,
     OWN_AGAIN_MS = 30000, /* a session we lost may still commit: its statement_timeout is 15 s */
     RETRY_MIN_MS = 50,    /* after a round that failed, twice as long each time, with jitter */
     RETRY_MAX_MS = 5000,
@@ -163,29 +151,6 @@ struct action {
     char text[256];
 };
 
-enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_READY, SLOT_STOPPING };
-enum stop_reason {
-    STOP_NONE,
-    STOP_TIMEOUT,
-    STOP_LOST,
-    STOP_RELEASE,
-    STOP_NO_HELLO,
-    STOP_PIPE_CLOSED
-};
-
-struct slot {
-    enum slot_state state;
-    enum stop_reason reason;
-    int handler;
-    int room;            /* tasks it takes at once */
-    int n_given;         /* tasks it has */
-    bool closing;        /* it is given nothing more */
-    bool mute;           /* it closed its stdin or stdout */
-    bool answered;       /* at least once */
-    int64_t limit_ms;    /* STARTING: when hello is overdue; closing: TERM; STOPPING: KILL */
-    struct claim *given; /* oldest first */
-};
-
 struct decider_handler {
     bool pool;
     const char *kinds; /* "mail" or "mail,sms"; borrowed */
@@ -277,22 +242,6 @@ void decider_backing_off(const struct decider *d, char *text, size_t size);
 
 /* One handler's share of HELD_BYTES_MAX, so that none starves the others. */
 size_t decider_bytes_share(const struct decider *d);
-
-/* slots.c: children */
-void slots_child_ready(struct decider *d, int slot, int room);
-void slots_child_pipe_closed(struct decider *d, int slot, int64_t now_ms);
-void slots_reply(struct decider *d, const struct event *event, int64_t now_ms);
-void slots_child_gone(struct decider *d, const struct event *event, int64_t now_ms);
-void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms);
-void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int64_t now_ms);
-void slots_lose(struct decider *d, struct claim *c, int64_t now_ms); /* GIVEN, and not ours */
-void slots_lose_all(struct decider *d, int64_t now_ms);
-void slots_decide(struct decider *d, int64_t now_ms); /* timeouts, giving, spawning */
-int64_t slots_due(const struct decider *d, int64_t now_ms);
-int slots_room(const struct decider *d); /* tasks that could be given to children now */
-bool slots_all_empty(const struct decider *d);
-bool slots_has_task(const struct decider *d, int slot, int64_t id);
-bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
 /* plan.c: what goes into the next round, and what its answer means */
 void round_plan(struct decider *d, int64_t now_ms);

@@ -1,5 +1,5 @@
-/* Slots: each may hold one child process. Which task goes to which child, and when a child must
- * go. */
+#include "worker/decide/slots.h"
+
 #include "worker/decide/decider.h"
 
 #include <signal.h>
