@@ -4,7 +4,7 @@
 -- scans
 --   $1 interval  grace    $2 integer  how many
 WITH late AS MATERIALIZED (
-    SELECT t.id, t.attempt, t.start_time, t.worker_id, t.queue,
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue,
            CASE WHEN k.on_expired = 'dead' THEN 'over' ELSE 'expired' END AS reason,
            format('ran past its timeout of %s ms, and worker %s did not end it', t.timeout_ms, t.worker_id) AS error
     FROM tenon.task t
@@ -13,7 +13,7 @@ WITH late AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE OF t SKIP LOCKED
 ), given AS (
-    SELECT worker_id, array_agg(id) AS ids, array_agg(attempt) AS attempts,
+    SELECT worker_id, array_agg(id) AS ids, array_agg(claims) AS claims,
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us,
            array_agg(reason) AS reasons, array_agg(error) AS errors
     FROM late
@@ -21,5 +21,5 @@ WITH late AS MATERIALIZED (
 )
 SELECT p.id, p.state, l.queue
 FROM given g
-CROSS JOIN LATERAL tenon.requeue(g.ids, g.attempts, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
 JOIN late l ON l.id = p.id;

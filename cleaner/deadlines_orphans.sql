@@ -3,20 +3,20 @@
 -- scans
 --   $1 integer  how many
 WITH lost AS MATERIALIZED (
-    SELECT t.id, t.attempt, t.start_time, t.worker_id, t.queue
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue
     FROM tenon.task t
     WHERE t.start_time IS NOT NULL
       AND NOT EXISTS (SELECT FROM tenon.worker w WHERE w.id = t.worker_id AND w.ended_at IS NULL)
     LIMIT $1::integer
     FOR UPDATE OF t SKIP LOCKED
 ), given AS (
-    SELECT worker_id, array_agg(id) AS ids, array_agg(attempt) AS attempts,
+    SELECT worker_id, array_agg(id) AS ids, array_agg(claims) AS claims,
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n
     FROM lost
     GROUP BY worker_id
 )
 SELECT p.id, p.state, l.queue
 FROM given g
-CROSS JOIN LATERAL tenon.requeue(g.ids, g.attempts, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(format('worker %s is gone', g.worker_id), ARRAY[g.n]), NULL) p
 JOIN lost l ON l.id = p.id;

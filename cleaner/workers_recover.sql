@@ -3,19 +3,19 @@
 -- scans
 --   $1 uuid  worker    $2 text  what went wrong    $3 integer  how many
 WITH mine AS MATERIALIZED (
-    SELECT id, attempt, start_time, queue
+    SELECT id, claims, start_time, queue
     FROM tenon.task
     WHERE worker_id = $1::uuid
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
     LIMIT $3::integer
     FOR UPDATE SKIP LOCKED
 ), given AS (
-    SELECT array_agg(id) AS ids, array_agg(attempt) AS attempts,
+    SELECT array_agg(id) AS ids, array_agg(claims) AS claims,
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n
     FROM mine
 )
 SELECT p.id, p.state, m.queue
 FROM given g
-CROSS JOIN LATERAL tenon.requeue(g.ids, g.attempts, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill($2::text, ARRAY[g.n]), NULL) p
 JOIN mine m ON m.id = p.id;

@@ -19,6 +19,7 @@ enum column {
     KIND,
     PRIORITY,
     ATTEMPT,
+    CLAIMS,
     FAILURES,
     CRASHES,
     MAX_ATTEMPTS,
@@ -100,9 +101,11 @@ static void print_counts(const struct rows *r)
     if (!rows_is_null(r, 0, MAX_ATTEMPTS)) {
         (void)snprintf(of_max, sizeof of_max, " of %" PRId64, rows_int(r, 0, MAX_ATTEMPTS));
     }
-    (void)snprintf(text, sizeof text, "%" PRId64 " (failures %" PRId64 "%s, crashes %" PRId64 ")",
+    (void)snprintf(text, sizeof text,
+                   "%" PRId64 " (failures %" PRId64 "%s, crashes %" PRId64 "), claimed %" PRId64
+                   " times",
                    rows_int(r, 0, ATTEMPT), rows_int(r, 0, FAILURES), of_max,
-                   rows_int(r, 0, CRASHES));
+                   rows_int(r, 0, CRASHES), rows_int(r, 0, CLAIMS));
     print_pair("attempts", text);
 }
 

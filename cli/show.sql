@@ -28,7 +28,7 @@ WITH known AS MATERIALIZED (
                 ELSE 'no_free_slot' END AS why
     FROM known k
 )
-SELECT state, why, id, queue, kind, priority, attempt, failures, crashes, max_attempts, timeout_ms,
+SELECT state, why, id, queue, kind, priority, attempt, claims, failures, crashes, max_attempts, timeout_ms,
        to_char(created_at, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
        to_char(run_at, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
        to_char(start_time, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
@@ -40,7 +40,7 @@ SELECT state, why, id, queue, kind, priority, attempt, failures, crashes, max_at
            AS ran_ms,
        json_build_object(
            'id', id, 'state', state, 'why', why, 'queue', queue, 'kind', kind, 'priority', priority,
-           'payload', payload, 'attempt', attempt, 'failures', failures, 'crashes', crashes,
+           'payload', payload, 'attempt', attempt, 'claims', claims, 'failures', failures, 'crashes', crashes,
            'max_attempts', max_attempts, 'timeout_ms', timeout_ms, 'created_at', created_at,
            'run_at', run_at, 'start_time', start_time, 'end_time', end_time,
            'worker', CASE WHEN worker_id IS NOT NULL THEN json_build_object(

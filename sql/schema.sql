@@ -21,9 +21,9 @@ DECLARE
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -215,13 +215,13 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
-         WHERE t.id = part[1]::bigint AND t.attempt = part[2]::integer AND t.worker_id = part[4]::uuid
+         WHERE t.id = part[1]::bigint AND t.claims = part[2]::integer AND t.worker_id = part[4]::uuid
            AND t.start_time = timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond'
         RETURNING t.*)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result)
-    SELECT moment, id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
       FROM gone;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -327,18 +327,18 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
 END $$;
 
-CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE(id bigint, state text)
+CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE(id bigint, state text)
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
     WITH given AS MATERIALIZED (
-        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, attempt, start_us, reason, error, delay_ms)
+        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, claims, start_us, reason, error, delay_ms)
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
-         WHERE t.attempt = g.attempt AND t.worker_id = $4
+         WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
          ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
@@ -353,10 +353,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error
     ), died AS (
-        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
+        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
                                 unique_key, trace, last_error)
-        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
+        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
                unique_key, trace, error
           FROM gone g
@@ -523,7 +523,7 @@ CREATE TABLE tenon.dead (
     created_at timestamp with time zone NOT NULL,
     worker_id uuid,
     timeout_ms bigint NOT NULL,
-    attempt integer NOT NULL,
+    claims integer NOT NULL,
     failures integer NOT NULL,
     crashes integer NOT NULL,
     max_attempts integer NOT NULL,
@@ -545,7 +545,7 @@ CREATE TABLE tenon.finished (
     start_time timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
     worker_id uuid,
-    attempt integer NOT NULL,
+    claims integer NOT NULL,
     failures integer NOT NULL,
     crashes integer NOT NULL,
     priority smallint NOT NULL,
@@ -602,7 +602,7 @@ CREATE TABLE tenon.task (
     created_at timestamp with time zone NOT NULL,
     worker_id uuid,
     timeout_ms bigint NOT NULL,
-    attempt integer DEFAULT 0 NOT NULL,
+    claims integer DEFAULT 0 NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
     crashes integer DEFAULT 0 NOT NULL,
     max_attempts integer NOT NULL,
@@ -627,7 +627,7 @@ CREATE VIEW tenon.ready AS
     t.created_at,
     t.worker_id,
     t.timeout_ms,
-    t.attempt,
+    t.claims,
     t.failures,
     t.crashes,
     t.max_attempts,
@@ -682,7 +682,8 @@ CREATE VIEW tenon.tasks AS
     task.start_time,
     NULL::timestamp with time zone AS end_time,
     task.worker_id,
-    task.attempt,
+    ((task.failures + task.crashes) + ((task.start_time IS NOT NULL))::integer) AS attempt,
+    task.claims,
     task.failures,
     task.crashes,
     task.payload,
@@ -702,7 +703,8 @@ UNION ALL
     finished.start_time,
     finished.finished_at AS end_time,
     finished.worker_id,
-    finished.attempt,
+    ((finished.failures + finished.crashes) + ((finished.start_time IS NOT NULL))::integer) AS attempt,
+    finished.claims,
     finished.failures,
     finished.crashes,
     finished.payload,
@@ -722,7 +724,8 @@ UNION ALL
     dead.start_time,
     dead.dead_at AS end_time,
     dead.worker_id,
-    dead.attempt,
+    ((dead.failures + dead.crashes) + ((dead.reason = ANY (ARRAY['handler'::text, 'deadline'::text])))::integer) AS attempt,
+    dead.claims,
     dead.failures,
     dead.crashes,
     dead.payload,
@@ -827,7 +830,7 @@ REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 

@@ -110,7 +110,7 @@ static void hold_started(struct stream *s)
         return;
     }
     char *claim = sql_text(s->holder,
-                           "SELECT format('%%s/%%s/%%s/%%s', id, attempt,"
+                           "SELECT format('%%s/%%s/%%s/%%s', id, claims,"
                            " (extract(epoch FROM start_time) * 1000000)::bigint, worker_id)"
                            " FROM tenon.task WHERE kind = 'held' AND start_time IS NOT NULL"
                            " AND NOT id = ANY ((SELECT array_agg(id) FROM ours)::bigint[])"

@@ -76,7 +76,7 @@ static void claim(struct fixture *fx, int64_t task, const char *worker)
 {
     test_sql(fx,
              "UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = '%s',"
-             " attempt = attempt + 1 WHERE id = %lld",
+             " claims = claims + 1 WHERE id = %lld",
              worker, (long long)task);
 }
 
@@ -260,7 +260,7 @@ static void test_a_dead_worker_is_declared_dead_once(void **state)
     assert_string_equal(error, expected);
     assert_true(test_sql_bool(fx,
                               "SELECT start_time IS NULL AND crashes = 1 AND failures = 0"
-                              " AND attempt = 1 FROM tenon.task WHERE id = %lld",
+                              " AND claims = 1 FROM tenon.task WHERE id = %lld",
                               (long long)lost));
     assert_true(test_sql_bool(fx,
                               "SELECT w.state = 'alive' AND t.start_time IS NOT NULL FROM"
@@ -356,7 +356,7 @@ static void add_partition(struct fixture *fx, int days_ago)
              " EXECUTE format('CREATE TABLE tenon.finished_%%s PARTITION OF tenon.finished"
              " FOR VALUES FROM (%%L) TO (%%L)', to_char(d, 'YYYYMMDD'),"
              " d::timestamp AT TIME ZONE 'UTC', (d + 1)::timestamp AT TIME ZONE 'UTC');"
-             " INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
+             " INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
              " crashes, priority, outcome, queue, kind, payload) VALUES"
              " (d::timestamp AT TIME ZONE 'UTC', %d, now(), now(), 1, 0, 0, 4, 'done', 'default',"
              " 'mail', '{}'); END $$",
@@ -379,7 +379,7 @@ static void test_old_history_goes(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT id FROM tenon.finished"), 2);
     test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 1");
     test_sql(fx,
-             "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt,"
+             "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims,"
              " failures, crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(),"
              " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, 9) g");
     test_sql(fx, "ANALYZE tenon.finished");

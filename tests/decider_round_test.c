@@ -128,7 +128,7 @@ static void test_an_unknown_outcome_asks_first_what_is_ours(void **state)
 }
 
 /* A standby that lagged knows nothing of the claim that runs here; the task was claimed from it
- * once more by us, with the same attempt, in a round whose answer was lost. */
+ * once more by us, with the same number of claims, in a round whose answer was lost. */
 static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
 {
     (void)state;
@@ -294,14 +294,14 @@ static void test_the_same_task_claimed_twice_is_given_back(void **state)
     (void)decide(d, 1);
     settle(d, 2);
     struct claim *again = claimed(5, "a");
-    again->attempt = 2;
+    again->claims = 2;
     d->next_poll_ms = 3;
     (void)decide(d, 3);
     commit(d, 4, &again, 1);
     (void)decide(d, 4);
     assert_int_equal(d->n_given, 1);
     assert_int_equal(d->round.n_requeue, 1);
-    assert_int_equal(d->round.requeue[0]->attempt, 2);
+    assert_int_equal(d->round.requeue[0]->claims, 2);
     assert_int_equal(d->round.n_verify, 1); /* the older claim is lost; find out at once */
     verdict = VERDICT_LOST;
     commit(d, 5, NULL, 0);

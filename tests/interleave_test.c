@@ -7,7 +7,7 @@
  * A model with one state says what each act may do. An act that changed something must have been
  * allowed to; one that changed nothing must not have been, unless it leaves locked rows out and the
  * other session overlapped with it. What the database holds at the end is compared with the model:
- * so a task is in one place, no attempt is lost, and a claim that was lost changed nothing. */
+ * so a task is in one place, no claim is lost, and a claim that was lost changed nothing. */
 #include "tests/support/acts.h"
 #include "tests/support/stepper.h"
 
@@ -36,7 +36,7 @@ static const char stage_function[] =
     "BEGIN"
     " DELETE FROM tenon.task;"
     " new := tenon.enqueue('a', unique_key => 'k');"
-    " UPDATE tenon.task t SET attempt = 2, delayed = true, run_at = now() - interval '1 s',"
+    " UPDATE tenon.task t SET claims = 2, delayed = true, run_at = now() - interval '1 s',"
     "  start_time = CASE WHEN held THEN clock_timestamp() - interval '1 hour' END,"
     "  worker_id = CASE WHEN held THEN holder END WHERE t.id = new;"
     " IF over THEN PERFORM tenon.cancel(new); END IF;"
@@ -228,7 +228,7 @@ static void check_idle(const struct schedule *s, const struct part *p)
 }
 
 static const char look_at_task[] =
-    "SELECT count(*) || ' ' || min(state) || ' ' || min(attempt) || ' ' || min(failures) || ' ' ||"
+    "SELECT count(*) || ' ' || min(state) || ' ' || min(claims) || ' ' || min(failures) || ' ' ||"
     " min(crashes) || ' ' || (SELECT count(*) FROM tenon.task WHERE unique_key = 'k')"
     " || coalesce(' ' || (SELECT worker_id FROM tenon.task WHERE id = $1), '')"
     " FROM tenon.tasks WHERE id = $1";
@@ -241,7 +241,7 @@ static void check_end(const struct schedule *s)
     const char *holder = m->state == HELD    ? g->cast.held.worker
                          : m->state == TAKEN ? g->cast.claimer
                                              : "";
-    (void)snprintf(want, sizeof want, "1 %s %d %d %d %d%s%s", state_words[m->state], m->attempt,
+    (void)snprintf(want, sizeof want, "1 %s %d %d %d %d%s%s", state_words[m->state], m->claims,
                    m->failures, m->crashes, !state_is_over(m->state) || m->new_task,
                    *holder ? " " : "", holder);
     const char *const params[] = {g->cast.id};
@@ -250,7 +250,7 @@ static void check_end(const struct schedule *s)
     if (strcmp(got, want) != 0) {
         char text[600];
         (void)snprintf(text, sizeof text,
-                       "(places state attempt failures crashes key holder) %s,"
+                       "(places state claims failures crashes key holder) %s,"
                        " not %s%s",
                        got, want, PQresultErrorMessage(result));
         complain(s, text);
@@ -262,7 +262,7 @@ static void schedule_run(struct schedule *s)
 {
     struct stage *g = s->g;
     stage_make(g);
-    s->model = (struct model){.state = g->begin, .attempt = 2};
+    s->model = (struct model){.state = g->begin, .claims = 2};
     for (int i = 0; i < 2; i++) {
         if (!g->sessions[i].conn) {
             stepper_open(&g->sessions[i], g->fx->database_url, g->lock_timeout_ms);

@@ -15,6 +15,7 @@ static struct claim task(void)
 {
     static const char payload[] = "{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}";
     return (struct claim){.id = 7,
+                          .claims = 5,
                           .attempt = 2,
                           .start_us = 1700000000000001,
                           .failures = 1,
@@ -38,7 +39,7 @@ static void test_task_line_copies_the_payload(void **state)
         "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,"
         "\"failures\":1,\"max_attempts\":25,"
         "\"timeout_ms\":3600000,"
-        "\"claim\":\"7/2/1700000000000001/11111111-2222-3333-4444-555555555555\","
+        "\"claim\":\"7/5/1700000000000001/11111111-2222-3333-4444-555555555555\","
         "\"trace\":null,\"payload\":{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}}\n");
     buf_clear(&b);
 }
@@ -71,7 +72,7 @@ static void test_environment_has_the_task_and_no_secret(void **state)
     assert_string_equal(variable(env, "TENON_TASK_MAX_ATTEMPTS"), "25");
     assert_string_equal(variable(env, "TENON_TASK_TIMEOUT_MS"), "3600000");
     assert_string_equal(variable(env, "TENON_TASK_CLAIM"),
-                        "7/2/1700000000000001/11111111-2222-3333-4444-555555555555");
+                        "7/5/1700000000000001/11111111-2222-3333-4444-555555555555");
     assert_null(variable(env, "TENON_TASK_TRACE"));
     line_environment_free(env);
     env = line_environment(NULL, worker_id); /* a pool child */

@@ -208,7 +208,7 @@ static struct claim *found(int64_t id)
 {
     struct claim *c = claim_new(id, "default", "a", NULL, "{}", 2);
     if (c) {
-        c->attempt = 1;
+        c->claims = 1;
         c->timeout_ms = 10000;
     }
     return c;

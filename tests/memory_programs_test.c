@@ -90,12 +90,12 @@ static bool run_cleaner(struct fixture *fx, long n, int *ret_status)
                  " 'dead', now());"
                  "SELECT tenon.enqueue(k) FROM unnest('{orphan,orphan,ready}'::text[]) k;"
                  "SELECT tenon.enqueue('due', delay => '1 ms');"
-                 "UPDATE tenon.task SET start_time = now(), attempt = 1,"
+                 "UPDATE tenon.task SET start_time = now(), claims = 1,"
                  " worker_id = '11111111-1111-1111-1111-111111111111' WHERE kind = 'orphan'");
     bool struck = run_short_of_memory(fx, once, n, ret_status);
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     char *got = test_sql_text(
-        fx, "SELECT string_agg(format('%%s %%s %%s %%s', kind, state, attempt, crashes), ', '"
+        fx, "SELECT string_agg(format('%%s %%s %%s %%s', kind, state, claims, crashes), ', '"
             " ORDER BY id) FROM tenon.tasks WHERE state <> 'done'");
     assert_string_equal(got, "orphan ready 1 1, orphan ready 1 1, ready ready 0 0, due ready 0 0");
     free(got);

@@ -108,7 +108,7 @@ static void make_work(struct fixture *fx)
              " 'dead', now());"
              "SELECT tenon.enqueue(k) FROM unnest('{orphan,orphan,orphan,third,ready}'::text[]) k;"
              "SELECT tenon.enqueue('due', delay => '1 ms') FROM generate_series(1, 2);"
-             "UPDATE tenon.task SET start_time = now(), attempt = 1,"
+             "UPDATE tenon.task SET start_time = now(), claims = 1,"
              " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
              " worker_id = '11111111-1111-1111-1111-111111111111'"
              " WHERE kind IN ('orphan', 'third')");
@@ -123,7 +123,7 @@ static bool run_cleaner(const struct strike *s)
     assert_in_range(status, 0, 1);
     free(TENON_RUN(s->fx, 0, "cleaner", "--once"));
     char *got = test_sql_text(
-        s->fx, "SELECT string_agg(format('%%s %%s %%s %%s', kind, state, attempt, crashes), ', '"
+        s->fx, "SELECT string_agg(format('%%s %%s %%s %%s', kind, state, claims, crashes), ', '"
                " ORDER BY id) FROM tenon.tasks WHERE state <> 'done'");
     assert_string_equal(got, "orphan ready 1 1, orphan ready 1 1, orphan ready 1 1,"
                              " third dead 1 3, ready ready 0 0, due ready 0 0, due ready 0 0");

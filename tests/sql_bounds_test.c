@@ -114,7 +114,7 @@ static void test_what_is_young_is_not_told(void **state)
 /* So that who is behind the others knows, however it looks. */
 static void test_a_look_says_where_the_others_are(void **state)
 {
-    enum { COLUMN_RUN_AT = 11, COLUMN_OTHERS = 12 };
+    enum { COLUMN_RUN_AT = 12, COLUMN_OTHERS = 13 };
     struct fixture *fx = *state;
     static const char *const from[] = {shared, alone, front, everything};
     char one[UUID_BYTES], two[UUID_BYTES];

@@ -74,7 +74,7 @@ static void make_all_sorts(struct fixture *fx, const char *worker)
         " generate_series(0, 9) p, unnest('{0, 1 h}'::interval[]) d");
     test_sql(
         fx,
-        "UPDATE tenon.task SET start_time = now(), worker_id = '%s', attempt = 1 WHERE id %% 5 = 0",
+        "UPDATE tenon.task SET start_time = now(), worker_id = '%s', claims = 1 WHERE id %% 5 = 0",
         worker);
     test_sql(
         fx,
@@ -187,7 +187,7 @@ static void test_only_live_workers_claim(void **state)
     }
     static const char nobody[] = "00000000-0000-0000-0000-000000000000";
     assert_int_equal(claimed(claim(fx->conn, &by_ids, nobody, "{default}", "{a}", "10")), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT attempt FROM tenon.task"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT claims FROM tenon.task"), 0);
 }
 
 static void test_what_a_claim_tells(void **state)
@@ -267,7 +267,7 @@ static void test_two_workers_share(void **state)
         assert_int_equal(claimed(claim(fx->conn, looks[i], one, "{default}", "{a}", "4")), 4);
         assert_int_equal(claimed(claim(other, looks[i], two, "{default}", "{a}", "4")), 2);
         test_sql(fx, "COMMIT");
-        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE attempt = 1"), 6);
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE claims = 1"), 6);
         test_sql(fx, "DELETE FROM tenon.task");
     }
     PQfinish(other);
@@ -306,10 +306,10 @@ static void race(struct fixture *fx, PGconn **conn, const struct way *way,
             empty = got ? 0 : empty;
         }
     }
-    int64_t attempts = test_sql_int(fx, "SELECT sum(attempt) FROM tenon.task");
-    if (n != RACE_TASKS || attempts != RACE_TASKS) {
-        fail_msg("%s: %d tasks were claimed %d times, %lld by their attempts", way->name,
-                 RACE_TASKS, n, (long long)attempts);
+    int64_t claims = test_sql_int(fx, "SELECT sum(claims) FROM tenon.task");
+    if (n != RACE_TASKS || claims != RACE_TASKS) {
+        fail_msg("%s: %d tasks were claimed %d times, %lld by their claims", way->name, RACE_TASKS,
+                 n, (long long)claims);
     }
 }
 
@@ -367,10 +367,10 @@ static void test_looks_read_little(void **state)
 
 static char *verify(struct fixture *fx, const struct held *c)
 {
-    char ids[32], attempts[32];
+    char ids[32], claims[32];
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c->id);
-    (void)snprintf(attempts, sizeof attempts, "{%d}", c->attempt);
-    const char *const params[] = {c->worker, ids, attempts};
+    (void)snprintf(claims, sizeof claims, "{%d}", c->claims);
+    const char *const params[] = {c->worker, ids, claims};
     return column(statement_run(fx->conn, &sql_verify, params, 3), 2);
 }
 
@@ -378,10 +378,10 @@ static char *verify(struct fixture *fx, const struct held *c)
 static void verify_both_is(struct fixture *fx, const struct held *c, const struct held *other,
                            int want_attempt)
 {
-    char ids[64], attempts[64];
+    char ids[64], claims[64];
     (void)snprintf(ids, sizeof ids, "{%lld,%lld}", (long long)c->id, (long long)other->id);
-    (void)snprintf(attempts, sizeof attempts, "{%d,%d}", c->attempt, other->attempt);
-    const char *const params[] = {c->worker, ids, attempts};
+    (void)snprintf(claims, sizeof claims, "{%d,%d}", c->claims, other->claims);
+    const char *const params[] = {c->worker, ids, claims};
     PGresult *result = statement_run(fx->conn, &sql_verify, params, 3);
     assert_int_equal(PQntuples(result), 1);
     assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), want_attempt);
@@ -417,7 +417,7 @@ static void test_verify(void **state)
     assert_true(held_take(fx, c.worker, c.id, &other));
     verify_is(fx, &c, "");
     verify_is(fx, &other, "mine");
-    verify_both_is(fx, &c, &other, other.attempt);
+    verify_both_is(fx, &c, &other, other.claims);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
     verify_is(fx, &other, "");
 }
@@ -432,7 +432,7 @@ static void test_own(void **state)
     PGresult *result = statement_run(fx->conn, &sql_own, params, 1);
     assert_int_equal(PQntuples(result), 1);
     assert_true(strtoll(PQgetvalue(result, 0, 0), NULL, 10) == c.id);
-    assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), c.attempt);
+    assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), c.claims);
     assert_true(strtoll(PQgetvalue(result, 0, 2), NULL, 10) == c.start_us);
     PQclear(result);
 }

@@ -30,7 +30,7 @@ static void test_defaults(void **state)
     assert_true(test_sql_bool(
         fx,
         "SELECT payload = '{}' AND kind = 'mail' AND unique_key IS NULL AND trace IS NULL"
-        " AND start_time IS NULL AND worker_id IS NULL AND attempt = 0 AND failures = 0"
+        " AND start_time IS NULL AND worker_id IS NULL AND claims = 0 AND failures = 0"
         " AND crashes = 0 AND progress IS NULL AND last_error IS NULL"
         " AND run_at BETWEEN now() - interval '10 s' AND clock_timestamp()"
         " AND created_at BETWEEN now() - interval '10 s' AND clock_timestamp() FROM tenon.task"));

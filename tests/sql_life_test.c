@@ -34,11 +34,10 @@ static void test_failed(void **state)
     struct held c;
     held_new(fx, &c);
     requeue_is(fx, &c, "failed", "no such host", NULL, "retrying");
-    assert_true(
-        row_is(fx, &c, "task",
-               "failures = 1 AND crashes = 0 AND attempt = 1 AND last_error = 'no such host'"
-               " AND start_time IS NULL AND worker_id IS NULL AND delayed"
-               " AND run_at - now() BETWEEN interval '15 s' AND interval '27 s'"));
+    assert_true(row_is(fx, &c, "task",
+                       "failures = 1 AND crashes = 0 AND claims = 1 AND last_error = 'no such host'"
+                       " AND start_time IS NULL AND worker_id IS NULL AND delayed"
+                       " AND run_at - now() BETWEEN interval '15 s' AND interval '27 s'"));
 }
 
 /* The delays of a failure that the handler names go before the formula. */
@@ -65,7 +64,7 @@ static void test_failed_for_the_last_time(void **state)
     requeue_is(fx, &c, "failed", "third", NULL, "dead");
     assert_true(
         row_is(fx, &c, "dead",
-               "reason = 'failures' AND failures = 3 AND max_attempts = 3 AND attempt = 2"
+               "reason = 'failures' AND failures = 3 AND max_attempts = 3 AND claims = 2"
                " AND crashes = 0 AND last_error = 'third' AND payload = '{\"n\": 1}'"
                " AND kind = 'a' AND queue = 'default' AND trace = 't' AND unique_key = 'k'"
                " AND start_time IS NOT NULL AND worker_id IS NOT NULL AND timeout_ms = 3600000"
@@ -80,7 +79,7 @@ static void test_later(void **state)
     held_new(fx, &c);
     requeue_is(fx, &c, "later", NULL, "60000", "scheduled");
     assert_true(row_is(fx, &c, "task",
-                       "failures = 0 AND crashes = 0 AND attempt = 1 AND last_error IS NULL"
+                       "failures = 0 AND crashes = 0 AND claims = 1 AND last_error IS NULL"
                        " AND run_at - now() BETWEEN interval '59 s' AND interval '61 s'"));
 }
 
@@ -93,7 +92,7 @@ static void test_released(void **state)
     char *run_at = test_sql_text(fx, "SELECT run_at FROM tenon.task");
     requeue_is(fx, &c, "released", NULL, NULL, "ready");
     assert_true(row_is(fx, &c, "task",
-                       "failures = 0 AND crashes = 0 AND attempt = 1 AND last_error = 'before'"));
+                       "failures = 0 AND crashes = 0 AND claims = 1 AND last_error = 'before'"));
     char *kept = test_sql_text(fx, "SELECT run_at FROM tenon.task");
     assert_string_equal(kept, run_at); /* its place in the order */
     free(kept);
@@ -124,7 +123,7 @@ static void test_crashed(void **state)
     assert_true(held_take(fx, c.worker, c.id, &c));
     requeue_is(fx, &c, "crashed", "signal 9", NULL, "dead");
     assert_true(row_is(fx, &c, "dead",
-                       "reason = 'crashes' AND crashes = 3 AND failures = 0 AND attempt = 3"
+                       "reason = 'crashes' AND crashes = 3 AND failures = 0 AND claims = 3"
                        " AND last_error = 'signal 9'"));
 }
 
@@ -163,7 +162,7 @@ static void test_long_errors_are_cut(void **state)
     assert_true(row_is(fx, &c, "task", "length(last_error) = 8192"));
 }
 
-/* Another attempt, another worker, another start: somebody else's claim. */
+/* Another claim, another worker, another start: somebody else's claim. */
 static void test_fence(void **state)
 {
     struct fixture *fx = *state;
@@ -172,7 +171,7 @@ static void test_fence(void **state)
                                           "expired", "over",  "dead"};
     held_new(fx, &c);
     wrong[0] = wrong[1] = wrong[2] = wrong[3] = c;
-    wrong[0].attempt++;
+    wrong[0].claims++;
     wrong[1].start_us++;
     worker_make(fx, wrong[2].worker);
     wrong[3].id++;
@@ -205,7 +204,7 @@ static void test_fence_of_one_worker(void **state)
     held_new(fx, &old);
     requeue_is(fx, &old, "released", NULL, NULL, "ready");
     assert_true(held_take(fx, old.worker, old.id, &c));
-    assert_int_equal(c.attempt, 2);
+    assert_int_equal(c.claims, 2);
     requeue_is(fx, &old, "failed", "late", NULL, "");
     assert_false(held_finish(fx, &sql_finish, &old, "{}"));
     assert_true(held_finish(fx, &sql_finish_unlocked, &c, "{}"));
@@ -243,7 +242,7 @@ static void test_requeue_of_many(void **state)
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[700]))");
     test_sql(fx,
              "UPDATE tenon.task SET start_time = '2026-01-01 00:00:00.123456+00', worker_id = '%s',"
-             " attempt = 1",
+             " claims = 1",
              worker);
     char *states = test_sql_text(
         fx,
@@ -268,22 +267,30 @@ static void test_requeue_of_many(void **state)
                      690);
 }
 
-static void test_attempt_never_goes_down(void **state)
+/* Each claim counts as a claim; what was released or put off was no attempt. */
+static void test_claims_and_attempts(void **state)
 {
     struct fixture *fx = *state;
-    static const char *const reasons[] = {"failed",  "later",    "released", "crashed",
-                                          "expired", "released", "dead"};
+    static const struct {
+        const char *reason;
+        int attempt;
+    } ends[] = {{"failed", 1},  {"later", 1},    {"released", 1}, {"crashed", 2},
+                {"expired", 3}, {"released", 3}, {"dead", 4}};
     struct held c;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
     for (int i = 0; i < 7; i++) {
         assert_true(held_take(fx, worker, id, &c));
-        assert_int_equal(c.attempt, i + 1);
-        free(held_requeue(fx, &c, reasons[i], "x", "0"));
-        assert_int_equal(test_sql_int(fx, "SELECT attempt FROM tenon.tasks WHERE id = %lld",
-                                      (long long)id),
-                         i + 1);
+        assert_int_equal(c.claims, i + 1);
+        int64_t running = test_sql_int(fx, "SELECT attempt FROM tenon.tasks WHERE id = %lld",
+                                       (long long)id);
+        assert_int_equal(running, i == 0 ? 1 : ends[i - 1].attempt + 1);
+        free(held_requeue(fx, &c, ends[i].reason, "x", "0"));
+        assert_true(
+            test_sql_bool(fx,
+                          "SELECT claims = %d AND attempt = %d FROM tenon.tasks WHERE id = %lld",
+                          i + 1, ends[i].attempt, (long long)id));
     }
     assert_state(fx, id, "dead");
 }
@@ -321,7 +328,7 @@ static void test_finish_statement(void **state)
         assert_true(
             row_is(fx, &c, "finished",
                    "outcome = 'done' AND result::text = '{\"big\": 12345678901234567890.10}'"
-                   " AND attempt = 1 AND failures = 2 AND crashes = 1 AND last_error = 'e'"
+                   " AND claims = 1 AND failures = 2 AND crashes = 1 AND last_error = 'e'"
                    " AND priority = 7 AND queue = 'default' AND kind = 'a' AND trace = 't'"
                    " AND unique_key = 'k' AND payload = '{\"n\": 1}' AND start_time IS NOT NULL"
                    " AND worker_id IS NOT NULL AND finished_at > start_time"));
@@ -507,7 +514,7 @@ static void test_recovery_takes_what_is_not_locked(void **state)
         test_sql(fx, "DELETE FROM tenon.task; SELECT tenon.enqueue_many('a', '{1,2,3,4,5}')");
         test_sql(fx,
                  "UPDATE tenon.task SET start_time = now() - interval '1 day', worker_id = '%s',"
-                 " attempt = 1",
+                 " claims = 1",
                  worker);
         sql_run(other, "BEGIN; SELECT id FROM tenon.task ORDER BY id LIMIT 3 FOR UPDATE");
         PGresult *result = statement_run(fx->conn, all[i].st, all[i].params, all[i].n);
@@ -534,7 +541,7 @@ int main(void)
         WITH_DATABASE(test_fence_of_one_worker),
         WITH_DATABASE(test_locked_rows_are_skipped),
         WITH_DATABASE(test_requeue_of_many),
-        WITH_DATABASE(test_attempt_never_goes_down),
+        WITH_DATABASE(test_claims_and_attempts),
         WITH_DATABASE(test_retry_delay),
         WITH_DATABASE(test_finish_statement),
         WITH_DATABASE(test_finish_in_a_transaction),

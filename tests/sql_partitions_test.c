@@ -57,7 +57,7 @@ static void test_finishing_at_day_boundaries(void **state)
     test_sql(fx, "SET timezone = 'UTC'");
     test_sql(
         fx,
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
+        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
         " crashes, priority, outcome,"
         " queue, kind, payload) SELECT (current_date + d)::timestamptz + at, d, now(), now(), 1,"
         " 0, 0, 4, 'done', 'q', 'k', '1'"
@@ -72,7 +72,7 @@ static void test_finishing_at_day_boundaries(void **state)
         10);
     test_sql_fails(
         fx, "23514", "no partition",
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, attempt, failures,"
+        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
         " crashes, priority, outcome, queue,"
         " kind, payload) SELECT (current_date + 9)::timestamptz, 1, now(), now(), 1, 0, 0, 4,"
         " 'done', 'q', 'k', '1'");

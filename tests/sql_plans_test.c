@@ -31,7 +31,7 @@ static const char plain[] = "SET search_path = pg_catalog";
 #define START_US "1577836800000000"
 #define LOOK WORKER, "{default}", "{a}", "$n", "{}"
 #define LOOK_ON WORKER, "{default}", "{a}", "$n", "{1,1,1,1,1,-1,-1,-1,-1,-1}"
-#define FENCE WORKER, "$ids", "$attempts", "$starts_us"
+#define FENCE WORKER, "$ids", "$claims", "$starts_us"
 
 static const struct statement finish_inside = {"test_finish",
                                                "SELECT tenon.finish(id || '/1/" START_US "/" WORKER
@@ -58,7 +58,7 @@ static const struct planned {
     {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
-    {&sql_verify, db_session_hot, {WORKER, "$ids", "$attempts"}, true, false, TASKS},
+    {&sql_verify, db_session_hot, {WORKER, "$ids", "$claims"}, true, false, TASKS},
     {&sql_requeue, db_session_hot, {FENCE, "$failed", "$nulls", "$nulls"}, true, false, TASKS},
     {&sql_fresh, db_session_hot, {"$first", "{}", "$n"}, false, false, TASKS},
     {&sql_fresh, db_session_hot, {"1000000000", "$ids", "$n"}, false, false, TASKS},
@@ -89,7 +89,7 @@ static void put_parameter(struct buf *b, PGconn *conn, const char *word, int fir
         const char *word, *sql;
     } words[] = {
         {"$ids", "array_agg(i)"},
-        {"$attempts", "array_agg(1)"},
+        {"$claims", "array_agg(1)"},
         {"$starts_us", "array_agg(" START_US ")"},
         {"$nulls", "array_agg(NULL::text)"},
         {"$failed", "array_agg('failed'::text)"},
@@ -161,7 +161,7 @@ static void mark_tasks(struct fixture *fx, const struct planned *p, int first, i
         first, first + n - 1);
     if (p->started) {
         test_sql(fx,
-                 "UPDATE tenon.task SET attempt = 1, worker_id = '" WORKER "', start_time ="
+                 "UPDATE tenon.task SET claims = 1, worker_id = '" WORKER "', start_time ="
                  " timestamptz 'epoch' + " START_US " * interval '1 microsecond'"
                  " WHERE id BETWEEN %d AND %d",
                  first, first + n - 1);
@@ -207,7 +207,7 @@ static void fill(struct fixture *fx, const struct planned *p, int first)
     mark_tasks(fx, p, first, TASKS);
     test_sql(
         fx, "INSERT INTO tenon.finished SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
-            " created_at, worker_id, attempt, failures, crashes, priority, 'done', queue, kind,"
+            " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
             " payload FROM tenon.task");
 }
 

@@ -38,7 +38,7 @@ static void look_again(struct fixture *fx, const char *worker, int n, const char
 {
     (void)look(fx, worker, "{default,second}", n, from);
     char *ages = test_sql_text(fx, "SELECT string_agg(payload::text, ' ' ORDER BY payload DESC)"
-                                   " FROM tenon.task WHERE attempt = 1");
+                                   " FROM tenon.task WHERE claims = 1");
     assert_string_equal(ages, want);
     free(ages);
 }

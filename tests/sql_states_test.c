@@ -148,10 +148,10 @@ static void do_forget(struct fixture *fx, const struct held *c)
 
 static void do_verify(struct fixture *fx, const struct held *c)
 {
-    char ids[32], attempts[32];
+    char ids[32], claims[32];
     array_of(ids, sizeof ids, c->id);
-    array_of(attempts, sizeof attempts, c->attempt);
-    const char *const params[] = {c->worker, ids, attempts};
+    array_of(claims, sizeof claims, c->claims);
+    const char *const params[] = {c->worker, ids, claims};
     PQclear(statement_run(fx->conn, &sql_verify, params, 3));
     PQclear(statement_run(fx->conn, &sql_own, params, 1));
 }
@@ -213,7 +213,7 @@ static void make_claimed(struct fixture *fx, enum task_state state, struct held 
 
 static void make(struct fixture *fx, enum task_state state, struct held *c)
 {
-    *c = (struct held){.id = 999999999, .attempt = 1, .start_us = 1};
+    *c = (struct held){.id = 999999999, .claims = 1, .start_us = 1};
     worker_make(fx, c->worker);
     switch (state) {
     case TASK_RUNNING:

@@ -93,7 +93,7 @@ static void claim(struct fixture *fx, int64_t id)
 {
     test_sql(
         fx,
-        "UPDATE tenon.task SET start_time = clock_timestamp(), attempt = attempt + 1, worker_id = "
+        "UPDATE tenon.task SET start_time = clock_timestamp(), claims = claims + 1, worker_id = "
         "(SELECT id FROM tenon.worker ORDER BY started_at LIMIT 1) WHERE id = %lld",
         (long long)id);
 }
@@ -104,7 +104,7 @@ static void requeue(struct fixture *fx, int64_t id, const char *reason, const ch
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM tenon.task t, LATERAL tenon.requeue(ARRAY[t.id], "
-                     "ARRAY[t.attempt], ARRAY[(extract(epoch FROM start_time) * 1000000)::bigint], "
+                     "ARRAY[t.claims], ARRAY[(extract(epoch FROM start_time) * 1000000)::bigint], "
                      "worker_id, '{%s}', ARRAY[%s], '{NULL}') WHERE t.id = %lld",
                      reason, error, (long long)id),
         1);
@@ -142,7 +142,7 @@ static void test_status_counts_every_state(void **state)
     requeue(fx, 1, "failed", "'boom'");
     requeue(fx, 2, "dead", "'never'");
     test_sql(fx, "SELECT tenon.cancel(5)");
-    test_sql(fx, "SELECT tenon.finish(concat_ws('/', id, attempt, "
+    test_sql(fx, "SELECT tenon.finish(concat_ws('/', id, claims, "
                  "(extract(epoch FROM start_time) * 1000000)::bigint, worker_id)) "
                  "FROM tenon.task WHERE id = 3");
     json_t *o = run_json(fx, "status", NULL);

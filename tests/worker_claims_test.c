@@ -370,7 +370,7 @@ static void test_a_paused_queue_rests(void **state)
     test_sql(fx, "SELECT tenon.enqueue('a')");
     test_await(fx, LIMIT_MS,
                "SELECT clock_timestamp() > created_at + interval '2.5 s' FROM tenon.task");
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE attempt = 0"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE claims = 0"), 1);
     test_sql(fx, "UPDATE tenon.queue SET paused = false");
     await_done(fx, 1);
     end_well(p);

@@ -29,8 +29,9 @@ WITH c AS MATERIALIZED (
     WHERE before < 16777216
 )
 UPDATE tenon.task t
-SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
+SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = t.claims + 1
 FROM fits
 WHERE t.ctid = fits.ctid
-RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
-          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload;
+RETURNING t.id, t.claims, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
+          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
+          1 + t.failures + t.crashes;

@@ -1,24 +1,24 @@
 -- Finish many tasks: they leave the hot table for the history in one statement.
 --   $1 uuid       worker             $4 bigint[]  start_time in microseconds since 1970
 --   $2 bigint[]   ids                $5 jsonb[]   replies; the key "result" of each is kept
---   $3 integer[]  attempts
+--   $3 integer[]  claims
 -- Returns the ids that were finished. One that is missing is not this claim's any more (see verify.sql).
 -- `BETWEEN f.id AND f.id` and not `=`: a task can then only be looked up by its id, one by one. With `=` a plan
 -- that was made while the table was nearly empty walks all of it (docs/decisions/0014-plans-that-stay-good.md).
 WITH gone AS (
     DELETE FROM tenon.task t
-    USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, attempt, start_us, reply)
+    USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, claims, start_us, reply)
     WHERE t.id BETWEEN f.id AND f.id
-      AND t.attempt = f.attempt
+      AND t.claims = f.claims
       AND t.worker_id = $1::uuid
       AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
-    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.attempt, t.failures, t.crashes,
+    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
               t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, f.reply
 )
-INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                             crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
                             result)
-SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes, priority,
+SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
        'done', queue, kind, payload, unique_key, trace, last_error, reply -> 'result'
 FROM gone
 RETURNING id;

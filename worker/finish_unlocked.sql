@@ -2,9 +2,9 @@
 -- Parameters and result as there.
 WITH mine AS MATERIALIZED (
     SELECT t.id, f.reply
-    FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, attempt, start_us, reply)
+    FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, claims, start_us, reply)
     JOIN tenon.task t ON t.id BETWEEN f.id AND f.id
-    WHERE t.attempt = f.attempt
+    WHERE t.claims = f.claims
       AND t.worker_id = $1::uuid
       AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
     ORDER BY f.id
@@ -13,13 +13,13 @@ WITH mine AS MATERIALIZED (
     DELETE FROM tenon.task t
     USING mine m
     WHERE t.id BETWEEN m.id AND m.id
-    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.attempt, t.failures, t.crashes,
+    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
               t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, m.reply
 )
-INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                             crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
                             result)
-SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, attempt, failures, crashes, priority,
+SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
        'done', queue, kind, payload, unique_key, trace, last_error, reply -> 'result'
 FROM gone
 RETURNING id;

@@ -10,7 +10,7 @@ void line_put_claim(struct buf *b, const struct claim *task, const char *worker_
 {
     buf_put_int(b, task->id);
     buf_put_char(b, '/');
-    buf_put_int(b, task->attempt);
+    buf_put_int(b, task->claims);
     buf_put_char(b, '/');
     buf_put_int(b, task->start_us);
     buf_put_char(b, '/');

@@ -17,7 +17,7 @@ enum {
 }; /* EX_DATAERR and EX_TEMPFAIL of sysexits.h */
 enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 
-/* The text of TENON_TASK_CLAIM: "id/attempt/start in microseconds/worker". */
+/* The text of TENON_TASK_CLAIM: "id/claims/start in microseconds/worker". */
 void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id);
 
 /* One task line, with its newline. The payload is copied as PostgreSQL printed it. */

@@ -2,6 +2,6 @@
 -- worker_id, because it would make every claim write to it.
 -- scans
 --   $1 uuid  worker
-SELECT id, attempt, (date_part('epoch', start_time) * 1000000)::bigint
+SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint
 FROM tenon.task
 WHERE worker_id = $1::uuid;

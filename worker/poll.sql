@@ -92,10 +92,11 @@ WITH ranges AS MATERIALIZED (
 )
 -- What is updated is found by where it lies, as in claim.sql.
 UPDATE tenon.task t
-SET start_time = clock_timestamp(), worker_id = $1::uuid, attempt = t.attempt + 1
+SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = t.claims + 1
 FROM told
 CROSS JOIN LATERAL (SELECT * FROM fits WHERE told.n >= 0 OFFSET 0) fits
 WHERE t.ctid = fits.ctid
-RETURNING t.id, t.attempt, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
+RETURNING t.id, t.claims, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
+          1 + t.failures + t.crashes,
           (date_part('epoch', t.run_at) * 1000000)::bigint, coalesce(others_us, 0);

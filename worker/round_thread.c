@@ -69,7 +69,7 @@ static int add_call(struct run *r, const struct statement *statement, int n_para
 
 /* --- the calls --- */
 
-enum field { FIELD_ID, FIELD_ATTEMPT, FIELD_START };
+enum field { FIELD_ID, FIELD_CLAIMS, FIELD_START };
 
 static const char *fence_array(struct run *r, struct claim *const *claims, size_t n,
                                enum field field)
@@ -77,9 +77,9 @@ static const char *fence_array(struct run *r, struct claim *const *claims, size_
     struct buf *b = new_array(r);
     for (size_t i = 0; i < n; i++) {
         const struct claim *c = claims[i];
-        array_put_int(b, field == FIELD_ID        ? c->id
-                         : field == FIELD_ATTEMPT ? c->attempt
-                                                  : c->start_us);
+        array_put_int(b, field == FIELD_ID       ? c->id
+                         : field == FIELD_CLAIMS ? c->claims
+                                                 : c->start_us);
     }
     return end_array(r, b);
 }
@@ -92,7 +92,7 @@ static void add_finish(struct run *r, const char *worker)
         array_put_text(replies, x->finish[i]->reply);
     }
     const char *params[] = {worker, fence_array(r, x->finish, x->n_finish, FIELD_ID),
-                            fence_array(r, x->finish, x->n_finish, FIELD_ATTEMPT),
+                            fence_array(r, x->finish, x->n_finish, FIELD_CLAIMS),
                             fence_array(r, x->finish, x->n_finish, FIELD_START),
                             end_array(r, replies)};
     r->finish = add_call(r,
@@ -118,7 +118,7 @@ static void add_requeue(struct run *r, const char *worker)
     }
     const char *params[] = {worker,
                             fence_array(r, x->requeue, x->n_requeue, FIELD_ID),
-                            fence_array(r, x->requeue, x->n_requeue, FIELD_ATTEMPT),
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_CLAIMS),
                             fence_array(r, x->requeue, x->n_requeue, FIELD_START),
                             end_array(r, reasons),
                             end_array(r, errors),
@@ -128,12 +128,12 @@ static void add_requeue(struct run *r, const char *worker)
 
 static void add_verify(struct run *r, const char *worker)
 {
-    struct buf *ids = new_array(r), *attempts = new_array(r);
+    struct buf *ids = new_array(r), *claims = new_array(r);
     for (size_t i = 0; i < r->x->n_verify; i++) {
         array_put_int(ids, r->x->verify[i].id);
-        array_put_int(attempts, r->x->verify[i].attempt);
+        array_put_int(claims, r->x->verify[i].claims);
     }
-    const char *params[] = {worker, end_array(r, ids), end_array(r, attempts)};
+    const char *params[] = {worker, end_array(r, ids), end_array(r, claims)};
     r->verify = add_call(r, &sql_verify, 3, params);
 }
 
@@ -255,12 +255,12 @@ static void read_requeue(struct round *x, const struct rows *rows)
     }
 }
 
-/* As index_of(); of two claims of one task the attempt says which. */
-static size_t verify_index(const struct round *x, int64_t id, int64_t attempt, size_t *at)
+/* As index_of(); of two claims of one task their number says which. */
+static size_t verify_index(const struct round *x, int64_t id, int64_t claims, size_t *at)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
         size_t j = (*at + i) % x->n_verify;
-        if (x->verify[j].id == id && x->verify[j].attempt == attempt) {
+        if (x->verify[j].id == id && x->verify[j].claims == claims) {
             *at = j + 1;
             return j;
         }
@@ -289,7 +289,8 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
                                 rows_text(rows, i, 9), rows_text(rows, i, 10),
                                 rows_bytes(rows, i, 10));
     if (c) {
-        c->attempt = (int32_t)rows_int(rows, i, 1);
+        c->claims = (int32_t)rows_int(rows, i, 1);
+        c->attempt = (int32_t)rows_int(rows, i, 11);
         c->start_us = rows_int(rows, i, 2);
         c->timeout_ms = rows_int(rows, i, 3);
         c->failures = (int32_t)rows_int(rows, i, 4);
@@ -321,7 +322,7 @@ static bool read_owned(struct round *x, const struct rows *rows)
         if (!c) {
             return false;
         }
-        c->attempt = (int32_t)rows_int(rows, i, 1);
+        c->claims = (int32_t)rows_int(rows, i, 1);
         c->start_us = rows_int(rows, i, 2);
         x->owned[x->n_owned++] = c;
     }
@@ -349,8 +350,8 @@ static void read_bounds(struct run *r, const struct rows *rows)
     for (size_t i = 0; i < rows_count(rows); i++) {
         size_t queue = queue_number(&e->settings, rows_text(rows, i, 7), &at);
         if (queue < e->settings.n_queues) {
-            bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 11),
-                       rows_int(rows, i, 12));
+            bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 12),
+                       rows_int(rows, i, 13));
         }
     }
     bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_poll, now_ms());

@@ -154,6 +154,7 @@ static bool prepare(struct run_one *r, const struct options *o, const struct han
     if (!r->task) {
         return fault_memory(f);
     }
+    r->task->claims = 1;
     r->task->attempt = 1;
     r->task->max_attempts = 25;
     r->task->timeout_ms = RUN_ONE_LIMIT_MS;

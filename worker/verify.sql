@@ -1,12 +1,12 @@
 -- What became of claims whose outcome is not known.
---   $1 uuid  worker    $2 bigint[] ids    $3 integer[] attempts
+--   $1 uuid  worker    $2 bigint[] ids    $3 integer[] claims
 -- One row per claim that is still ours ('mine') or has ended ('ended': by the handler itself, or by a
 -- statement whose answer was lost). No row: the claim is lost. `BETWEEN` as in finish.sql.
-SELECT g.id, g.attempt, CASE WHEN t.id IS NOT NULL THEN 'mine' ELSE 'ended' END
-FROM unnest($2::bigint[], $3::integer[]) AS g (id, attempt)
-LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.attempt = g.attempt AND t.worker_id = $1::uuid
+SELECT g.id, g.claims, CASE WHEN t.id IS NOT NULL THEN 'mine' ELSE 'ended' END
+FROM unnest($2::bigint[], $3::integer[]) AS g (id, claims)
+LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.claims = g.claims AND t.worker_id = $1::uuid
 WHERE t.id IS NOT NULL
    OR EXISTS (SELECT FROM tenon.finished f
-              WHERE f.id = g.id AND f.attempt = g.attempt AND f.worker_id = $1::uuid AND f.outcome = 'done')
+              WHERE f.id = g.id AND f.claims = g.claims AND f.worker_id = $1::uuid AND f.outcome = 'done')
    OR EXISTS (SELECT FROM tenon.dead d
-              WHERE d.id = g.id AND d.attempt = g.attempt AND d.worker_id = $1::uuid);
+              WHERE d.id = g.id AND d.claims = g.claims AND d.worker_id = $1::uuid);

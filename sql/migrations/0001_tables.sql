@@ -48,7 +48,7 @@ CREATE TABLE tenon.worker (
 );
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
--- The hot table: unfinished tasks only. A claim changes start_time, worker_id and attempt; no index
+-- The hot table: unfinished tasks only. A claim changes start_time, worker_id and claims; no index
 -- and no index predicate may name those three, so that claims stay HOT updates.
 -- A claim makes a row 24 bytes longer, so that less than a half of each page may be filled: 45 % leave
 -- room for a second version of every row, even of the smallest.
@@ -59,7 +59,7 @@ CREATE TABLE tenon.task (
     created_at   timestamptz NOT NULL,
     worker_id    uuid,                            -- who claimed it
     timeout_ms   bigint      NOT NULL,            -- how long one run may take
-    attempt      integer     NOT NULL DEFAULT 0,  -- claims so far; never goes down
+    claims      integer     NOT NULL DEFAULT 0,  -- how often it was claimed; never goes down
     failures     integer     NOT NULL DEFAULT 0,  -- charged against max_attempts
     crashes      integer     NOT NULL DEFAULT 0,  -- workers that died with it
     max_attempts integer     NOT NULL,
@@ -136,7 +136,7 @@ CREATE TABLE tenon.finished (
     start_time  timestamptz,
     created_at  timestamptz NOT NULL,
     worker_id   uuid,
-    attempt     integer     NOT NULL,
+    claims     integer     NOT NULL,
     failures    integer     NOT NULL,
     crashes     integer     NOT NULL,
     priority    smallint    NOT NULL,
@@ -160,7 +160,7 @@ CREATE TABLE tenon.dead (
     created_at   timestamptz NOT NULL,
     worker_id    uuid,
     timeout_ms   bigint      NOT NULL,
-    attempt      integer     NOT NULL,
+    claims      integer     NOT NULL,
     failures     integer     NOT NULL,
     crashes      integer     NOT NULL,
     max_attempts integer     NOT NULL,
@@ -183,7 +183,8 @@ CREATE VIEW tenon.ready AS
       AND t.run_at <= clock_timestamp()
       AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused);
 
--- Every task there is, in one shape.
+-- Every task there is, in one shape. `attempt` is how many attempts were made, the one that runs with them: what a
+-- release gave back was none. A dead task's last is not among its failures when its handler or kind said that it is over.
 CREATE VIEW tenon.tasks AS
     SELECT id, queue, kind,
            CASE WHEN start_time IS NOT NULL THEN 'running'
@@ -191,15 +192,18 @@ CREATE VIEW tenon.tasks AS
                 WHEN failures + crashes > 0 THEN 'retrying'
                 ELSE 'scheduled' END AS state,
            priority, created_at, run_at, start_time, NULL::timestamptz AS end_time, worker_id,
-           attempt, failures, crashes, payload, NULL::jsonb AS result, unique_key, trace, last_error
+           failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
+           payload, NULL::jsonb AS result, unique_key, trace, last_error
     FROM tenon.task
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
-           attempt, failures, crashes, payload, result, unique_key, trace, last_error
+           failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
+           payload, result, unique_key, trace, last_error
     FROM tenon.finished
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
-           attempt, failures, crashes, payload, NULL, unique_key, trace, last_error
+           failures + crashes + (reason IN ('handler', 'deadline'))::integer, claims, failures, crashes,
+           payload, NULL, unique_key, trace, last_error
     FROM tenon.dead;
 
 -- Partitions of tenon.finished for today and the days to come. Each is made as a plain table and

@@ -8,7 +8,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures);
 
 -- Make started tasks unstarted again, or dead: the one place where that happens.
---   ids, attempts, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
+--   ids, claims, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
 --               microseconds since 1970
 --   reasons     failed    the handler failed: charged, waits retry_delay
 --               later     the handler asked for a later run: not charged, waits delays_ms
@@ -23,17 +23,17 @@ RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures)
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
 -- each row is looked up by its id, whatever the table held when the plan was made.
-CREATE FUNCTION tenon.requeue(ids bigint[], attempts integer[], starts_us bigint[], worker uuid,
+CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid,
     reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE (id bigint, state text)
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
-        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, attempt, start_us, reason, error, delay_ms)
+        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, claims, start_us, reason, error, delay_ms)
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
-         WHERE t.attempt = g.attempt AND t.worker_id = $4
+         WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
          ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
@@ -48,10 +48,10 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error
     ), died AS (
-        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
+        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
                                 unique_key, trace, last_error)
-        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, attempt,
+        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
                unique_key, trace, error
           FROM gone g
@@ -104,13 +104,13 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
-         WHERE t.id = part[1]::bigint AND t.attempt = part[2]::integer AND t.worker_id = part[4]::uuid
+         WHERE t.id = part[1]::bigint AND t.claims = part[2]::integer AND t.worker_id = part[4]::uuid
            AND t.start_time = timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond'
         RETURNING t.*)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result)
-    SELECT moment, id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
       FROM gone;
     GET DIAGNOSTICS n = ROW_COUNT;
@@ -132,9 +132,9 @@ DECLARE
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, attempt, failures,
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, attempt, failures, crashes,
+    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;

@@ -22,8 +22,8 @@ void check_commit(struct sim *s, struct row *r)
     long long id = (long long)r->id;
     check_that(s, a->state == ROW_NONE || a->state == ROW_TASK, "task %lld changed after its end",
                id);
-    check_that(s, b->attempt >= a->attempt, "the attempt of task %lld went down", id);
-    check_that(s, r->change != CHANGE_CLAIM || b->attempt > a->attempt,
+    check_that(s, b->claims >= a->claims, "the claims of task %lld went down", id);
+    check_that(s, r->change != CHANGE_CLAIM || b->claims > a->claims,
                "a claim of task %lld counts for nothing", id);
     r->taken += r->by_cleaner || r->change == CHANGE_CANCEL;
 }
@@ -31,17 +31,17 @@ void check_commit(struct sim *s, struct row *r)
 void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f)
 {
     const struct version *v = row_see(r, session);
-    check_that(s, v->attempt == f.attempt && v->worker == worker && v->start_us == f.start_us,
-               "the lost claim of attempt %d changed task %lld, at attempt %d now", f.attempt,
-               (long long)r->id, v->attempt);
+    check_that(s, v->claims == f.claims && v->worker == worker && v->start_us == f.start_us,
+               "lost claim %d changed task %lld, at claim %d now", f.claims, (long long)r->id,
+               v->claims);
 }
 
 void check_outcome(struct sim *s, int node, struct fence f)
 {
-    const struct run_entry *e = journal_find(s, f.id, f.attempt);
+    const struct run_entry *e = journal_find(s, f.id, f.claims);
     check_that(s, !e || e->node != node || e->end != RUN_GOES_ON || !s->nodes[node].up,
-               "the outcome of task %lld attempt %d is told while it runs", (long long)f.id,
-               f.attempt);
+               "the outcome of task %lld, claim %d, is told while it runs", (long long)f.id,
+               f.claims);
 }
 
 void check_declare_dead(struct sim *s, const struct cleaner *c, int worker)
@@ -97,8 +97,8 @@ void check_run(struct sim *s, const struct run_entry *e)
         sim_broken(s, "task %lld runs, and was never committed", id);
         return;
     }
-    check_that(s, !journal_find(s, e->fence.id, e->fence.attempt),
-               "attempt %d of task %lld runs twice", e->fence.attempt, id);
+    check_that(s, !journal_find(s, e->fence.id, e->fence.claims),
+               "claim %d of task %lld runs twice", e->fence.claims, id);
     const struct run_entry *p = e->before >= 0 ? &s->journal.entries[e->before] : NULL;
     if (!p || p->bad || (p->end != RUN_GOES_ON && p->end != RUN_DONE)) {
         return;
@@ -107,14 +107,14 @@ void check_run(struct sim *s, const struct run_entry *e)
     /* the older claim may be the one that starts now: its worker was frozen with it */
     int64_t since_us = e->claimed_us < p->claimed_us ? e->claimed_us : p->claimed_us;
     check_that(s, is_faulted_since(s, p->node, since_us) || is_faulted_since(s, e->node, since_us),
-               "task %lld runs again, attempt %d after %d, and no fault explains it", id,
-               e->fence.attempt, p->fence.attempt);
+               "task %lld runs again, claim %d after %d, and no fault explains it", id,
+               e->fence.claims, p->fence.claims);
 }
 
 void check_give(struct sim *s, const struct node *n, const struct claim *c)
 {
     const struct row *r = row_find(s, c->id);
-    bool same = r && r->now.attempt == c->attempt && r->now.worker > 0;
+    bool same = r && r->now.claims == c->claims && r->now.worker > 0;
     check_that(s, !same || r->now.worker == n->worker,
                "worker %d starts task %lld, which it claimed under another id", n->index,
                (long long)c->id);
@@ -352,16 +352,16 @@ void check_exit(struct sim *s, const struct node *n)
 
 enum { ZOMBIE_US = 8000000, STARVING_US = 4000000 };
 
-static bool is_held(const struct decider *d, int64_t id, int attempt)
+static bool is_held(const struct decider *d, int64_t id, int claims)
 {
     const struct claim *c;
     HASH_FIND(hh, d->held, &id, sizeof id, c);
-    if (c && c->attempt == attempt) {
+    if (c && c->claims == claims) {
         return true;
     }
     DL_FOREACH(d->ended, c)
     {
-        if (c->id == id && c->attempt == attempt) {
+        if (c->id == id && c->claims == claims) {
             return true;
         }
     }
@@ -375,8 +375,8 @@ static void check_known(struct sim *s, const struct row *r)
     if (s->now_us - r->changed_us >= FORGOTTEN_US && node_is_well(s, n, FORGOTTEN_US) &&
         n->worker == r->now.worker) {
         check_that(s,
-                   is_held(n->decider, r->id, r->now.attempt) ||
-                       round_carries(s, n->index, r->id, r->now.attempt),
+                   is_held(n->decider, r->id, r->now.claims) ||
+                       round_carries(s, n->index, r->id, r->now.claims),
                    "task %lld is claimed by worker %d, which knows nothing of it", (long long)r->id,
                    n->index);
     }
@@ -411,7 +411,7 @@ static void check_zombies(struct sim *s, const struct node *n)
         DL_FOREACH(slot->given, c)
         {
             const struct row *r = row_find(s, c->id);
-            bool ours = r->now.attempt == c->attempt && r->now.worker == n->worker &&
+            bool ours = r->now.claims == c->claims && r->now.worker == n->worker &&
                         r->now.state != ROW_CANCELLED;
             check_that(s,
                        ours || slot->state == SLOT_STOPPING ||

@@ -43,8 +43,8 @@ void check_stuck(struct sim *s)
     const struct row *r = unended_row(s);
     const struct node *n = busy_node(s);
     if (r) {
-        sim_broken(s, "task %lld never ended: state %d, attempt %d, started %d, locked %d",
-                   (long long)r->id, (int)r->now.state, r->now.attempt, r->now.start_us > 0,
+        sim_broken(s, "task %lld never ended: state %d, claims %d, started %d, locked %d",
+                   (long long)r->id, (int)r->now.state, r->now.claims, r->now.start_us > 0,
                    r->locker > 0);
     } else if (n) {
         sim_broken(s, "worker %d never came to rest: up %d, holds %d", n->index, n->up,
@@ -69,8 +69,8 @@ void check_end(struct sim *s)
 {
     for (int i = 0; i < s->server.n_rows; i++) {
         const struct row *r = &s->server.rows[i];
-        check_that(s, r->now.state != ROW_DONE || journal_find(s, r->id, r->now.attempt),
-                   "task %lld is done, and attempt %d never ran", (long long)r->id, r->now.attempt);
+        check_that(s, r->now.state != ROW_DONE || journal_find(s, r->id, r->now.claims),
+                   "task %lld is done, and claim %d never ran", (long long)r->id, r->now.claims);
         check_that(s, r->now.state != ROW_DEAD || r->now.crashes < 3 || s->plan.faults,
                    "task %lld is dead of crashes without a fault", (long long)r->id);
     }

@@ -307,7 +307,7 @@ static void add_run(struct sim *s, struct node *n, struct child *c, const struct
     check_give(s, n, task);
     check_that(s, c->n_runs < RUNS_MAX, "a child of worker %d got more than its room", n->index);
     if (c->n_runs < RUNS_MAX) {
-        c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->start_us, task->attempt},
+        c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->start_us, task->claims},
                                             .worker = n->worker,
                                             .entry = -1};
     }

@@ -209,7 +209,7 @@ static void recover(struct sim *s, struct cleaner *c, int worker)
         }
         enum worker_state state = s->server.workers[v->worker].now;
         bool orphan = state != WORKER_ALIVE && state != WORKER_DRAINING;
-        struct fence f = {r->id, v->start_us, v->attempt};
+        struct fence f = {r->id, v->start_us, v->claims};
         if (worker ? v->worker != worker : !orphan) {
             continue;
         }
@@ -266,7 +266,7 @@ static void expire(struct sim *s, struct cleaner *c)
     for (int i = 0; i < s->server.n_rows; i++) {
         struct row *r = &s->server.rows[i];
         const struct version *v = row_see(r, c->session);
-        struct fence f = {r->id, v->start_us, v->attempt};
+        struct fence f = {r->id, v->start_us, v->claims};
         bool late = v->state == ROW_TASK && v->start_us &&
                     v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
         if (late && task_requeue(s, c->session, v->worker, f, "expired", -1) != REQUEUE_MISSED) {

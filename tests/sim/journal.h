@@ -31,7 +31,7 @@ struct journal {
 
 int journal_start(struct sim *s, const struct node *n, int worker, struct fence fence);
 void journal_end(struct sim *s, int entry, enum run_end end, bool bad);
-const struct run_entry *journal_find(const struct sim *s, int64_t id, int attempt);
+const struct run_entry *journal_find(const struct sim *s, int64_t id, int claims);
 void journal_free(struct sim *s);
 
 #endif

@@ -53,11 +53,11 @@ void round_free_all(struct sim *s)
     s->requests = NULL;
 }
 
-bool round_carries(const struct sim *s, int node, int64_t id, int attempt)
+bool round_carries(const struct sim *s, int node, int64_t id, int claims)
 {
     const struct request *r = request_of(s, s->nodes[node].round_thread.waiting);
     for (size_t i = 0; r && i < r->n_by_id + r->n_by_poll; i++) {
-        if (r->claimed_ids[i] == id && r->claimed[i].attempt == attempt) {
+        if (r->claimed_ids[i] == id && r->claimed[i].claims == claims) {
             return true;
         }
     }
@@ -115,7 +115,7 @@ static void copy_outcomes(struct outcome *to, struct claim *const *from, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         const struct claim *c = from[i];
-        to[i] = (struct outcome){.fence = {c->id, c->start_us, c->attempt},
+        to[i] = (struct outcome){.fence = {c->id, c->start_us, c->claims},
                                  .reason = claim_reason(c->outcome),
                                  .delay_ms = c->delay_ms,
                                  .bad = c->reply && strcmp(c->reply, "bad") == 0};
@@ -157,7 +157,7 @@ static struct request *request_new(struct sim *s, struct node *n)
     copy_outcomes(r->finish, x->finish, x->n_finish);
     copy_outcomes(r->requeue, x->requeue, x->n_requeue);
     for (size_t i = 0; i < x->n_verify; i++) {
-        r->verify[i] = (struct fence){.id = x->verify[i].id, .attempt = x->verify[i].attempt};
+        r->verify[i] = (struct fence){.id = x->verify[i].id, .claims = x->verify[i].claims};
     }
     memcpy(r->ids, x->ids, x->n_ids * sizeof *x->ids);
     DL_APPEND(s->requests, r);
@@ -228,7 +228,8 @@ static struct claim *make_claim(struct sim *s, int64_t id, const struct version 
     static const char *const kinds[] = {"a", "b"};
     struct claim *c = claim_new(id, "q", kinds[v->kind], NULL, "{}", 2);
     (void)s;
-    c->attempt = v->attempt;
+    c->claims = v->claims;
+    c->attempt = 1 + v->failures + v->crashes;
     c->start_us = v->start_us;
     c->timeout_ms = v->timeout_ms;
     c->failures = v->failures;
@@ -240,7 +241,7 @@ static struct claim *make_claim(struct sim *s, int64_t id, const struct version 
 static struct claim *make_owned(const struct fence *f)
 {
     struct claim *c = claim_new(f->id, "", "", NULL, NULL, 0);
-    c->attempt = f->attempt;
+    c->claims = f->claims;
     c->start_us = f->start_us;
     return c;
 }
@@ -394,7 +395,7 @@ static void do_own(struct sim *s, struct request *r)
     for (int i = 0; r->own && i < s->server.n_rows; i++) {
         const struct version *v = row_see(&s->server.rows[i], r->session);
         if (v->state == ROW_TASK && v->start_us && v->worker == r->worker) {
-            r->owned[r->n_owned++] = (struct fence){s->server.rows[i].id, v->start_us, v->attempt};
+            r->owned[r->n_owned++] = (struct fence){s->server.rows[i].id, v->start_us, v->claims};
         }
     }
 }
@@ -403,7 +404,7 @@ static void do_verify(struct sim *s, struct request *r)
 {
     for (size_t i = 0; i < r->n_verify; i++) {
         r->verdicts[i] = task_verify(s, r->session, r->worker, r->verify[i].id,
-                                     r->verify[i].attempt);
+                                     r->verify[i].claims);
     }
 }
 

@@ -72,7 +72,7 @@ struct round_thread {
 void round_begin(struct sim *s, struct node *n);                /* ACTION_ROUND */
 void round_cut(struct sim *s, struct node *n, int64_t told_us); /* its session broke */
 void round_abandon(struct sim *s, struct node *n);              /* the worker is dead */
-bool round_carries(const struct sim *s, int node, int64_t id, int attempt);
+bool round_carries(const struct sim *s, int node, int64_t id, int claims);
 void round_free_all(struct sim *s);
 
 #endif

@@ -18,7 +18,7 @@ enum row_state { ROW_NONE, ROW_TASK, ROW_DONE, ROW_CANCELLED, ROW_DEAD };
 struct version {
     enum row_state state;
     int64_t run_at, start_us, timeout_ms;
-    int worker, attempt, failures, crashes, max_attempts, priority, queue, kind;
+    int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
     bool delayed, announced;
 };
 
@@ -36,7 +36,7 @@ struct row {
 
     /* what the checks remember */
     int64_t inserted_us, committed_us, changed_us;
-    int64_t claimed_us[CLAIMS_KEPT]; /* by attempt, of the newest claims */
+    int64_t claimed_us[CLAIMS_KEPT]; /* by number, of the newest claims */
     int last_run;                    /* newest entry of the journal, -1 = it never ran */
     int taken;       /* how often a claim was taken away by the cleaner, or the task by a cancel */
     int64_t idle_us; /* since when it waits although a healthy worker is free; 0 = it does not */

@@ -54,8 +54,8 @@ static struct row *claim(struct sim *s, struct row *r, int64_t session, int work
     struct version *v = row_change(s, r, session, CHANGE_CLAIM);
     v->start_us = server_now(s);
     v->worker = worker;
-    v->attempt++;
-    r->claimed_us[v->attempt % CLAIMS_KEPT] = s->now_us;
+    v->claims++;
+    r->claimed_us[v->claims % CLAIMS_KEPT] = s->now_us;
     return r;
 }
 
@@ -101,7 +101,7 @@ static bool fence_holds(const struct sim *s, const struct version *v, int worker
     if (s->mutant == MUTANT_NO_FENCE) {
         return v->state == ROW_TASK;
     }
-    return v->state == ROW_TASK && v->attempt == f.attempt && v->worker == worker &&
+    return v->state == ROW_TASK && v->claims == f.claims && v->worker == worker &&
            v->start_us == f.start_us;
 }
 
@@ -164,11 +164,11 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
 }
 
 /* verify.sql */
-enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int attempt)
+enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims)
 {
     const struct row *r = row_find(s, id);
     const struct version *v = r ? row_see(r, session) : NULL;
-    if (!v || v->attempt != attempt || v->worker != worker) {
+    if (!v || v->claims != claims || v->worker != worker) {
         return VERDICT_LOST;
     }
     return v->state == ROW_TASK                           ? VERDICT_MINE

@@ -8,7 +8,7 @@
 
 struct fence {
     int64_t id, start_us;
-    int attempt;
+    int claims;
 };
 
 enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_BLOCKED };
@@ -24,7 +24,7 @@ struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
 enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
                                 const char *reason, int64_t delay_ms);
-enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int attempt);
+enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims);
 
 /* applications */
 struct row *task_enqueue(struct sim *s, int64_t session);

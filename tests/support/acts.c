@@ -45,7 +45,7 @@ void model_apply(struct model *m, enum effect effect)
     } else if (effect != NONE) {
         m->state = next[effect];
     }
-    m->attempt += effect == CLAIMS;
+    m->claims += effect == CLAIMS;
     m->failures += effect == FAILS || effect == EXPIRES;
     m->crashes += effect == CRASHES;
 }
@@ -58,7 +58,7 @@ static const struct statement enqueue = {"test_enqueue",
 static const struct statement partitions = {"test_partitions", "SELECT tenon.make_partitions()"};
 
 #define LOOK "$claimer", "{default}", "{a}", "10", "{}"
-#define FENCE "$holder", "$ids", "$attempts", "$starts_us"
+#define FENCE "$holder", "$ids", "$claims", "$starts_us"
 
 const struct act acts[ACTS] = {
     {"claim", &sql_claim, CLAIMS, false, true, {"$claimer", "$ids", "{default}", "{a}"}},
@@ -88,19 +88,19 @@ const struct act acts[ACTS] = {
     {"stale requeue", &sql_requeue, FAILS, true, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
 };
 
-void fence_set(struct fence *f, const char *id, int attempt, long long start_us)
+void fence_set(struct fence *f, const char *id, int claims, long long start_us)
 {
-    (void)snprintf(f->attempts, sizeof f->attempts, "{%d}", attempt);
+    (void)snprintf(f->claims, sizeof f->claims, "{%d}", claims);
     (void)snprintf(f->starts_us, sizeof f->starts_us, "{%lld}", start_us);
-    (void)snprintf(f->text, sizeof f->text, "%s/%d/%lld/%s", id, attempt, start_us, f->worker);
+    (void)snprintf(f->text, sizeof f->text, "%s/%d/%lld/%s", id, claims, start_us, f->worker);
 }
 
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX])
 {
     const struct fence *f = a->stale ? &c->lost : &c->held;
-    const char *const words[][2] = {{"$claimer", c->claimer},   {"$id", c->id},
-                                    {"$ids", c->ids},           {"$holder", f->worker},
-                                    {"$attempts", f->attempts}, {"$starts_us", f->starts_us},
+    const char *const words[][2] = {{"$claimer", c->claimer}, {"$id", c->id},
+                                    {"$ids", c->ids},         {"$holder", f->worker},
+                                    {"$claims", f->claims},   {"$starts_us", f->starts_us},
                                     {"$claim", f->text}};
     int n = 0;
     for (; n < ACT_PARAMS_MAX && a->params[n]; n++) {

@@ -11,7 +11,7 @@ extern const char *const state_words[]; /* as tenon.tasks has them */
 
 struct model {
     enum state state;
-    int attempt, failures, crashes;
+    int claims, failures, crashes;
     bool new_task; /* another task holds the unique key */
 };
 
@@ -36,7 +36,7 @@ extern const struct act acts[ACTS];
 
 /* A claim as its fence. */
 struct fence {
-    char worker[UUID_BYTES], attempts[16], starts_us[32], text[HELD_TEXT_BYTES];
+    char worker[UUID_BYTES], claims[16], starts_us[32], text[HELD_TEXT_BYTES];
 };
 
 /* The task and the workers that the acts are about. */
@@ -46,7 +46,7 @@ struct cast {
     struct fence held, lost;  /* the last claim, and an older one */
 };
 
-void fence_set(struct fence *f, const char *id, int attempt, long long start_us);
+void fence_set(struct fence *f, const char *id, int claims, long long start_us);
 
 /* Fill in the parameters of an act; returns how many. */
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX]);

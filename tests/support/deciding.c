@@ -25,6 +25,7 @@ struct claim *claimed(int64_t id, const char *kind)
     struct claim *c = calloc(1, sizeof *c);
     assert_non_null(c);
     *c = (struct claim){.id = id,
+                        .claims = 1,
                         .attempt = 1,
                         .start_us = 1000 + id,
                         .timeout_ms = 10000,

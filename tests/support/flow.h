@@ -20,7 +20,7 @@ enum { FLOW_BURST = 40, FLOW_PRODUCERS = 2, FLOW_LIBTENON = 0 };
 struct flow_settings {
     const char *kind; /* "a" with the tasks above; any other kind with tasks without payload */
     int timeout_ms;   /* of each task; 0 = the default */
-    int again_ms;     /* how much longer attempts after the first last */
+    int again_ms;     /* how much longer a task lasts after its first claim */
     const char *const *env; /* of the producer with libtenon, "NAME=value", ends with NULL */
 };
 

@@ -33,7 +33,7 @@ bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *
     struct held c = {.id = id};
     (void)snprintf(c.worker, sizeof c.worker, "%s", worker); /* `worker` may be that of `ret` */
     if (taken) {
-        c.attempt = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
+        c.claims = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
         c.start_us = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
     }
     *ret = c;
@@ -51,14 +51,14 @@ void held_new(struct fixture *fx, struct held *ret)
 
 /* The fence of one claim as three arrays of one element. */
 struct fence {
-    char ids[32], attempts[32], starts_us[32];
+    char ids[32], claims[32], starts_us[32];
 };
 
 static struct fence fence_of(const struct held *c)
 {
     struct fence f;
     (void)snprintf(f.ids, sizeof f.ids, "{%lld}", (long long)c->id);
-    (void)snprintf(f.attempts, sizeof f.attempts, "{%d}", c->attempt);
+    (void)snprintf(f.claims, sizeof f.claims, "{%d}", c->claims);
     (void)snprintf(f.starts_us, sizeof f.starts_us, "{%lld}", (long long)c->start_us);
     return f;
 }
@@ -71,8 +71,7 @@ char *held_requeue(struct fixture *fx, const struct held *c, const char *reason,
     (void)snprintf(reasons, sizeof reasons, "{%s}", reason);
     (void)snprintf(errors, sizeof errors, error ? "{\"%s\"}" : "{NULL}", error);
     (void)snprintf(delays, sizeof delays, "{%s}", delay_ms ? delay_ms : "NULL");
-    const char *const params[] = {c->worker, f.ids,  f.attempts, f.starts_us,
-                                  reasons,   errors, delays};
+    const char *const params[] = {c->worker, f.ids, f.claims, f.starts_us, reasons, errors, delays};
     PGresult *result = statement_run(fx->conn, &sql_requeue, params, 7);
     char *state = strdup(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "");
     PQclear(result);
@@ -87,7 +86,7 @@ bool held_finish(struct fixture *fx, const struct statement *st, const struct he
     buf_init(&replies, 10000);
     array_begin(&replies);
     array_put_text(&replies, reply);
-    const char *const params[] = {c->worker, f.ids, f.attempts, f.starts_us, array_end(&replies)};
+    const char *const params[] = {c->worker, f.ids, f.claims, f.starts_us, array_end(&replies)};
     PGresult *result = statement_run(fx->conn, st, params, 5);
     bool finished = PQntuples(result) == 1;
     buf_clear(&replies);
@@ -97,7 +96,7 @@ bool held_finish(struct fixture *fx, const struct statement *st, const struct he
 
 void held_text(const struct held *c, char text[HELD_TEXT_BYTES])
 {
-    (void)snprintf(text, HELD_TEXT_BYTES, "%lld/%d/%lld/%s", (long long)c->id, c->attempt,
+    (void)snprintf(text, HELD_TEXT_BYTES, "%lld/%d/%lld/%s", (long long)c->id, c->claims,
                    (long long)c->start_us, c->worker);
 }
 

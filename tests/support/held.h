@@ -9,7 +9,7 @@ enum { UUID_BYTES = 37, HELD_TEXT_BYTES = 96 };
 
 struct held {
     int64_t id;
-    int attempt;
+    int claims;
     int64_t start_us;
     char worker[UUID_BYTES];
 };

@@ -21,7 +21,7 @@ static void add_end(struct journal *j, const struct journal_run *end, const char
 {
     for (size_t i = j->n; i-- > 0;) {
         struct journal_run *run = &j->runs[i];
-        if (run->id == end->id && run->attempt == end->attempt && run->pid == end->pid &&
+        if (run->id == end->id && run->claims == end->claims && run->pid == end->pid &&
             run->end_ns == 0) {
             run->end_ns = end->start_ns;
             return;
@@ -36,7 +36,7 @@ static void add_line(struct journal *j, size_t *cap, const char *line)
     long long id, ns;
     char word[8];
     int used = 0;
-    if (sscanf(line, "%lld %d %d %5s %lld%n", &id, &run.attempt, &run.pid, word, &ns, &used) != 5 ||
+    if (sscanf(line, "%lld %d %d %5s %lld%n", &id, &run.claims, &run.pid, word, &ns, &used) != 5 ||
         line[used]) {
         fail_msg("the journal has a line that is none: %s", line);
     }

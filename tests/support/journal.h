@@ -1,7 +1,7 @@
 /* The journal: what handlers themselves say about their runs. Verdicts come from it.
  *
  * Handlers append with O_APPEND to the file TEST_JOURNAL, one line per write(2):
- *   <task id> <attempt> <pid> start|end <CLOCK_REALTIME, nanoseconds> */
+ *   <task id> <number of the claim> <pid> start|end <CLOCK_REALTIME, nanoseconds> */
 #ifndef TENON_TESTS_SUPPORT_JOURNAL_H
 #define TENON_TESTS_SUPPORT_JOURNAL_H
 
@@ -9,7 +9,7 @@
 
 struct journal_run {
     int64_t id;
-    int attempt;
+    int claims;
     int pid;
     int64_t start_ns;
     int64_t end_ns; /* 0 = it did not end */

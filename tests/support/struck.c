@@ -29,7 +29,7 @@ void struck_init(struct struck *s, struct fixture *fx, const char *point, int nt
 static int64_t unended(const struct struck *s, bool claimed)
 {
     return test_sql_int(s->fx,
-                        "SELECT count(*) FROM tenon.task WHERE id > %lld AND (attempt > 0 OR NOT "
+                        "SELECT count(*) FROM tenon.task WHERE id > %lld AND (claims > 0 OR NOT "
                         "%s)",
                         (long long)s->base, claimed ? "true" : "false");
 }
@@ -119,7 +119,7 @@ void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms)
         }
         if (now_ms() > deadline_ms) {
             char *rows = test_sql_text(
-                s->fx, "SELECT string_agg(concat_ws(' ', id, kind, start_time, worker_id, attempt, "
+                s->fx, "SELECT string_agg(concat_ws(' ', id, kind, start_time, worker_id, claims, "
                        "failures, run_at, last_error), E'\\n') FROM (SELECT * FROM tenon.task "
                        "ORDER BY id LIMIT 10) t");
             fail_msg("%s: %lld tasks have not ended within %lld ms:\n%s", s->point,
@@ -155,8 +155,8 @@ static void put_runs(const struct struck *s, const struct journal *j, bool armed
     for (size_t i = 0; i < j->n; i++) {
         if (j->runs[i].id > s->base) {
             (void)fprintf(text, "%s(%lld,%d,nullif(%lld,0),%s)", ftell(text) > 0 ? "," : "",
-                          (long long)j->runs[i].id, j->runs[i].attempt,
-                          (long long)j->runs[i].end_ns, armed ? "true" : "false");
+                          (long long)j->runs[i].id, j->runs[i].claims, (long long)j->runs[i].end_ns,
+                          armed ? "true" : "false");
         }
     }
     (void)fclose(text);
@@ -169,7 +169,7 @@ static void put_runs(const struct struck *s, const struct journal *j, bool armed
 static void load_runs(const struct struck *s)
 {
     struct journal healthy, armed;
-    test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.run (task bigint, attempt int, "
+    test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.run (task bigint, claims int, "
                     "end_ns bigint, armed boolean); TRUNCATE public.run");
     journal_read(s->fx, &healthy);
     armed_journal(s, &armed);
@@ -185,7 +185,7 @@ void struck_note_claims(struct struck *s, pid_t pid)
     test_sql(s->fx,
              "DROP TABLE IF EXISTS public.claimed; CREATE TABLE public.claimed AS SELECT t.id AS "
              "task, t.worker_id, (SELECT min(end_ns) FROM public.run r WHERE r.task = t.id AND "
-             "r.attempt = t.attempt) AS end_ns FROM tenon.task t JOIN tenon.worker w ON w.id = "
+             "r.claims = t.claims) AS end_ns FROM tenon.task t JOIN tenon.worker w ON w.id = "
              "t.worker_id JOIN public.placed p ON p.task = t.id WHERE w.pid = %d AND NOT p.finish "
              "AND NOT p.later",
              (int)pid);
@@ -207,8 +207,8 @@ static void assert_none(const struct struck *s, const char *what, const char *qu
     char *tasks = test_sql_text(s->fx, "SELECT string_agg(x::text, ' ') FROM (%s) t (x)", query);
     if (tasks) {
         char *runs = test_sql_text(s->fx,
-                                   "SELECT string_agg(concat_ws(' ', 'task', task, 'attempt', "
-                                   "attempt, 'ended', end_ns, 'armed', armed), E'\\n') FROM "
+                                   "SELECT string_agg(concat_ws(' ', 'task', task, 'claims', "
+                                   "claims, 'ended', end_ns, 'armed', armed), E'\\n') FROM "
                                    "public.run WHERE task IN (%s)",
                                    query);
         fail_msg("%s: %s: %s\n%s", s->point, what, tasks, runs ? runs : "");
@@ -230,26 +230,26 @@ void struck_judge(struct struck *s, bool excused)
     (void)snprintf(query, sizeof query,
                    "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task "
                    "WHERE %s AND NOT EXISTS (SELECT FROM public.run r WHERE r.task = p.task AND "
-                   "r.attempt = f.attempt AND (r.end_ns > 0 OR p.finish))",
+                   "r.claims = f.claims AND (r.end_ns > 0 OR p.finish))",
                    above);
     assert_none(s, "done, but not run to its end", query);
     (void)snprintf(query, sizeof query,
                    "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task JOIN "
-                   "public.run r ON r.task = p.task AND r.attempt = f.attempt WHERE %s AND NOT "
+                   "public.run r ON r.task = p.task AND r.claims = f.claims WHERE %s AND NOT "
                    "p.finish AND extract(epoch FROM f.finished_at) * 1000 < r.end_ns / 1000000",
                    above);
     assert_none(s, "done before its run was", query);
     assert_none(s, "rolled back, and run",
                 "SELECT task FROM public.run EXCEPT SELECT task FROM public.placed");
     assert_none(s, "one claim, run twice",
-                "SELECT task FROM public.run GROUP BY task, attempt HAVING count(*) > 1");
+                "SELECT task FROM public.run GROUP BY task, claims HAVING count(*) > 1");
     assert_none(s, "run again after its end",
                 "SELECT r.task FROM public.run r JOIN tenon.finished f ON f.id = r.task WHERE "
-                "r.attempt > f.attempt");
+                "r.claims > f.claims");
     (void)snprintf(query, sizeof query,
                    "SELECT r.task FROM public.run r JOIN tenon.finished f ON f.id = r.task JOIN "
-                   "public.placed p USING (task) WHERE r.attempt < f.attempt AND NOT (p.later AND "
-                   "r.attempt = 1) AND NOT (r.armed AND %s)",
+                   "public.placed p USING (task) WHERE r.claims < f.claims AND NOT (p.later AND "
+                   "r.claims = 1) AND NOT (r.armed AND %s)",
                    excused ? "true" : "false");
     assert_none(s, "run in vain, and the fault does not explain it", query);
     (void)snprintf(query, sizeof query,

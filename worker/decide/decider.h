@@ -62,7 +62,7 @@ struct round {
     struct claim *requeue[ROUND_OUTCOMES_MAX];
     struct {
         int64_t id;
-        int32_t attempt;
+        int32_t claims;
     } verify[ROUND_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
     int64_t ids[ROUND_CLAIMS_MAX];
     int tries[ROUND_CLAIMS_MAX];

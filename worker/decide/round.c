@@ -33,7 +33,7 @@ static struct claim *send_first(struct claim **list)
 static void add_verify(struct round *x, const struct claim *c)
 {
     x->verify[x->n_verify].id = c->id;
-    x->verify[x->n_verify++].attempt = c->attempt;
+    x->verify[x->n_verify++].claims = c->claims;
 }
 
 static void plan_outcomes(struct decider *d, struct round *x)
@@ -273,7 +273,7 @@ static void take_verdicts(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_held(d, x->verify[i].id);
-        if (c && c->attempt == x->verify[i].attempt &&
+        if (c && c->claims == x->verify[i].claims &&
             (c->state == CLAIM_SENT || c->state == CLAIM_GIVEN)) {
             take_verdict(d, c, x->verdicts[i], now_ms);
         }
@@ -385,12 +385,12 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
 }
 
 /* What is ours in the database and unknown here was claimed by a round whose answer was lost.
- * The attempt alone does not tell: a standby that lagged hands the same number out again. */
+ * The number of claims alone does not tell: a standby that lagged hands the same one out again. */
 static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
         struct claim *c = x->owned[i], *held = find_held(d, c->id);
-        bool known = held && held->attempt == c->attempt && held->start_us == c->start_us;
+        bool known = held && held->claims == c->claims && held->start_us == c->start_us;
         if (d->stale || known) {
             claim_free(c);
         } else {
@@ -497,7 +497,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_held(d, x->verify[i].id);
-        if (c && c->state == CLAIM_SENT && c->attempt == x->verify[i].attempt) {
+        if (c && c->state == CLAIM_SENT && c->claims == x->verify[i].claims) {
             doubt(d, c);
         }
     }

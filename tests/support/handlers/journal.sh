@@ -1,8 +1,10 @@
 #!/bin/sh
 # An exec handler that writes the journal of tests/support/journal.h and does what its arguments say:
 #   journal.sh [exit CODE | sleep SECONDS | die SIGNAL | say TEXT]
+claims=${TENON_TASK_CLAIM#*/}
+claims=${claims%%/*}
 note() {
-    printf '%s %s %s %s %s\n' "$TENON_TASK_ID" "$TENON_TASK_ATTEMPT" $$ "$1" "$(date +%s%N)" >>"$TEST_JOURNAL"
+    printf '%s %s %s %s %s\n' "$TENON_TASK_ID" "$claims" $$ "$1" "$(date +%s%N)" >>"$TEST_JOURNAL"
 }
 note start
 code=0

@@ -1,16 +1,16 @@
 /* A pool handler that does what the payload says, and writes the journal (support/journal.h).
  *
  *   {}                   done                     {"do": "sleep", "ms": 100}   done after a while
- *   {"do": "first", "ms": 100}                    sleep in the first attempt only
+ *   {"do": "first", "ms": 100}                    sleep at the first claim only
  *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"
  *   {"do": "later", "delay_ms": 10}               {"do": "dead"}
- *   {"do": "once later", "delay_ms": 10}   later at the first attempt, else done
+ *   {"do": "once later", "delay_ms": 10}   later at the first claim, else done
  *   {"do": "crash"}      abort before an answer   {"do": "exit"}   exit 0 before an answer
  *   {"do": "garbage"} {"do": "wrong"} {"do": "twice"} {"do": "silent"}   bad answers
  *   {"do": "finish"}     after "ms": insert into public.effect and tenon.finish() in one
  *                        transaction, then done
  *
- * With "again_ms" in a payload, attempts after the first last so much longer.
+ * With "again_ms" in a payload, the task lasts so much longer after its first claim.
  *
  * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
 #include "core/point.h"
@@ -27,15 +27,21 @@
 
 static int journal = -1;
 
+/* The number of the claim, its second part: unlike the attempt it is never the same again. */
+static long long claims_of(const json_t *task)
+{
+    const char *claim = json_string_value(json_object_get(task, "claim"));
+    return strtoll(strchr(claim, '/') + 1, NULL, 10);
+}
+
 static void note(const json_t *task, const char *what)
 {
     struct timespec ts;
     char line[160];
     (void)clock_gettime(CLOCK_REALTIME, &ts);
     int n = snprintf(line, sizeof line, "%lld %lld %d %s %lld%09ld\n",
-                     (long long)json_integer_value(json_object_get(task, "id")),
-                     (long long)json_integer_value(json_object_get(task, "attempt")), (int)getpid(),
-                     what, (long long)ts.tv_sec, ts.tv_nsec);
+                     (long long)json_integer_value(json_object_get(task, "id")), claims_of(task),
+                     (int)getpid(), what, (long long)ts.tv_sec, ts.tv_nsec);
     if (journal >= 0 && write(journal, line, (size_t)n) != n) {
         abort();
     }
@@ -96,7 +102,7 @@ static void run(const json_t *task)
     const char *what = json_string_value(json_object_get(payload, "do"));
     what = what ? what : "done";
     if (strcmp(what, "once later") == 0) {
-        bool first = json_integer_value(json_object_get(task, "attempt")) == 1;
+        bool first = claims_of(task) == 1;
         what = first ? "later" : "done";
     }
     if (POINT_FAILS(handler_begun, &fault)) {
@@ -104,7 +110,7 @@ static void run(const json_t *task)
         return;
     }
     note(task, "start");
-    bool is_first = json_integer_value(json_object_get(task, "attempt")) == 1;
+    bool is_first = claims_of(task) == 1;
     if (strcmp(what, "sleep") == 0 || (strcmp(what, "first") == 0 && is_first)) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "ms")));
     } else if (strcmp(what, "crash") == 0) {
@@ -120,7 +126,7 @@ static void run(const json_t *task)
             return;
         }
     }
-    if (json_integer_value(json_object_get(task, "attempt")) > 1) {
+    if (claims_of(task) > 1) {
         sleep_ms((long long)json_integer_value(json_object_get(payload, "again_ms")));
     }
     note(task, "end");
