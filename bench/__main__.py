@@ -1,5 +1,6 @@
 """The program behind script/bench; its arguments and their meaning stand there."""
 import argparse
+import contextlib
 import datetime
 import os
 import platform
@@ -13,8 +14,8 @@ import rivals
 import sizes
 import workloads
 from process import family_cpu_s, machine_busy_percent
-from record import Record, say, table
-from servers import Servers, lock
+from record import Record, ratios, say, table
+from servers import DIRECTORY, Servers, lock, temporary, wipe_leftovers
 from tenon import Tenon
 
 BUILD = "build/release"
@@ -23,17 +24,19 @@ BUILD = "build/release"
 class Bench:
     """What a workload gets: the servers, tenon, how large it is, and where its figures go."""
 
-    def __init__(self, arguments):
-        self.sizes = sizes.QUICK if arguments.quick else sizes.FULL
-        self.quick = arguments.quick
-        self.record = Record(arguments.json)
-        self.busy_percent = machine_busy_percent(0.5 if arguments.quick else 5)
-        self.build = os.path.abspath(arguments.build)
-        self.servers = Servers(f"{self.build}/tenon")
-        self.tenon = Tenon(self.build, self.servers)
+    def __init__(self, system, build, arguments, record):
+        self.system, self.record = system, record
+        self.sizes = sizes.QUICK if arguments.quick else sizes.PAIRS if arguments.against else sizes.FULL
+        build = os.path.abspath(build)
+        self.servers = Servers(f"{build}/tenon", f"{DIRECTORY}/{system}")
+        self.tenon = Tenon(build, self.servers, os.path.abspath(f"{BUILD}/bench/bench_handler"))
+
+    def run(self, workload):
+        self.servers.use()
+        workloads.ALL[workload](self)
 
     def add(self, workload, variant, metric, value, unit):
-        self.record.add(workload, "tenon", variant, metric, value, unit)
+        self.record.add(workload, self.system, variant, metric, value, unit)
 
     def limit(self, variant, metric, value, unit="1/s"):
         self.record.add("limits", "limit", variant, metric, value, unit)
@@ -48,15 +51,19 @@ def processor():
         return next((line.split(":")[1].strip() for line in file if line.startswith("model name")), "unknown")
 
 
-def facts(b):
-    git = lambda *words: subprocess.run(["git", *words], text=True, capture_output=True).stdout.strip()
-    return {"date": datetime.date.today().isoformat(), "commit": git("rev-parse", "--short", "HEAD"),
-            "modified": git("status", "--porcelain", "--untracked-files=no") != "",
+def git(directory, *words):
+    return subprocess.run(["git", "-C", directory, *words], text=True, capture_output=True).stdout.strip()
+
+
+def facts(b, arguments, busy_percent):
+    return {"date": datetime.date.today().isoformat(), "commit": git(".", "rev-parse", "--short", "HEAD"),
+            "modified": git(".", "status", "--porcelain", "--untracked-files=no") != "",
+            **({"against": git(arguments.against, "rev-parse", "--short", "HEAD")} if arguments.against else {}),
             "cpus": os.cpu_count(), "processor": processor(), "kernel": platform.release(),
             "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-            "quick": b.quick, "command": os.environ.get("BENCH_COMMAND", "bench"),
-            "busy_before_percent": round(b.busy_percent, 1), "settings": b.servers.settings(),
-            "versions": b.servers.versions()}
+            "quick": arguments.quick, "command": os.environ.get("BENCH_COMMAND", "bench"),
+            "busy_before_percent": round(busy_percent, 1), "settings": b.servers.settings(),
+            "versions": b.servers.versions(), "runs": arguments.runs, "rivals": rivals.facts(arguments.rivals)}
 
 
 def parse():
@@ -67,10 +74,12 @@ def parse():
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", required=True)
-    parser.add_argument("--build", default=BUILD)
+    parser.add_argument("--against", metavar="CHECKOUT")
     arguments = parser.parse_args()
     if arguments.runs < 1:
         parser.error("--runs must be 1 or more")
+    if arguments.against and (arguments.limits or arguments.rivals):
+        parser.error("--against compares two builds of tenon, without rivals and limits")
     if arguments.rivals == "all":
         arguments.rivals = ",".join(rivals.ALL)
     for name in filter(None, arguments.rivals.split(",")):
@@ -82,25 +91,27 @@ def parse():
     return arguments
 
 
-def parts(b, arguments):
-    """What one run does: (name, function) in order. tenon and its rivals take turns by workload."""
+def parts(builds, run, arguments):
+    """What one run does: (name, function) in order. Two builds, and tenon and its rivals, take turns by workload;
+    which of two builds begins changes from run to run."""
     chosen = arguments.workloads or list(workloads.ALL)
     if arguments.limits:
-        yield "limits", lambda: limits.run_all(b)
-    systems = [rivals.ALL[name](b) for name in arguments.rivals.split(",") if name]
+        yield "limits", lambda: limits.run_all(builds[0])
+    systems = [rivals.ALL[name](builds[0]) for name in arguments.rivals.split(",") if name]
     for name in chosen:
-        yield name, lambda name=name: workloads.ALL[name](b)
+        for b in builds if run % 2 else reversed(builds):
+            yield f"{name}, {b.system}", lambda name=name, b=b: b.run(name)
         for system in systems:
             if name in system.workloads:
                 yield f"{name}, {system.name}", lambda name=name, system=system: system.run(name)
 
 
-def run_all(b, arguments):
+def run_all(builds, record, arguments):
     """Do it all; what failed is said, and the rest is measured all the same."""
     failed = []
     for run in range(1, arguments.runs + 1):
-        b.record.run = run
-        for name, function in list(parts(b, arguments)):
+        record.run = run
+        for name, function in list(parts(builds, run, arguments)):
             say(f"run {run} of {arguments.runs}: {name}")
             start = time.monotonic()
             try:
@@ -118,17 +129,21 @@ def run_all(b, arguments):
 def main():
     arguments = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all is stopped and wiped then, too
-    held = lock()
-    b = Bench(arguments)
-    try:
-        b.record.head({**facts(b), "runs": arguments.runs, "rivals": rivals.facts(arguments.rivals)})
-        failed = run_all(b, arguments)
-        b.record.head({"failed": failed})
-    finally:
-        b.servers.close()
-        b.record.close()
-        held.close()
-    print(table(b.record.rows))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(lock())
+        wipe_leftovers()
+        stack.enter_context(temporary())
+        record = stack.enter_context(contextlib.closing(Record(arguments.json)))
+        busy_percent = machine_busy_percent(0.5 if arguments.quick else 5)
+        builds = []
+        for system, build in (("tenon", BUILD), ("against", arguments.against and f"{arguments.against}/{BUILD}")):
+            if build:
+                builds.append(Bench(system, build, arguments, record))
+                stack.callback(builds[-1].servers.close)
+        record.head(facts(builds[0], arguments, busy_percent))
+        failed = run_all(builds, record, arguments)
+        record.head({"failed": failed})
+    print(ratios(record.rows) if arguments.against else table(record.rows))
     for text in failed:
         print(f"bench: {text}", file=sys.stderr)
     return 1 if failed else 0

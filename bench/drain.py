@@ -3,13 +3,13 @@ import contextlib
 import time
 
 
-def drain_once(b, n, served=("default",), last_finish=None, handler=None):
+def drain_once(b, n, served=("default",), last_finish=None, **options):
     """{metric: value} of the drain of all the `n` tasks there are, by a worker for each of `served`, which are the
     queues it serves, with commas; they end when nothing is left. `last_finish` tells when the last one was
-    finished; without it the history does."""
+    finished; without it the history does. `options` are the workers'."""
     before, postgres_s = b.tenon.counts(), b.server_cpu_s()
     with contextlib.ExitStack() as stack:
-        programs = [stack.enter_context(b.tenon.worker("--until-empty", "--queues", queues, handler=handler))
+        programs = [stack.enter_context(b.tenon.worker("--until-empty", "--queues", queues, **options))
                     for queues in served]
         worker_s = sum(program.wait(300) for program in programs)
         end = time.time()
@@ -46,7 +46,7 @@ def drain_published(b):
     with b.tenon.cleaner():
         b.tenon.produce(1, tasks=n, batch=min(n, 1000))
         b.tenon.rest()
-        waiting = b.servers.messages("default")
+        waiting = b.servers.messages()
         if waiting == 0:
             raise RuntimeError("no wake-up waits in RabbitMQ, although a cleaner runs")
         b.add("drain", f"{n}-published", "wakeups_waiting", waiting, "")

@@ -2,7 +2,8 @@
  *
  * With BENCH_STARTS in the environment it writes "<task id> <CLOCK_REALTIME, nanoseconds>" to
  * that file when it has read a task, before it answers. With BENCH_FAIL_ONCE it answers the first
- * attempt of every task with a failure that wants another run after so many milliseconds. */
+ * attempt of every task with a failure that wants another run after so many milliseconds. With
+ * BENCH_WORK_MS it takes one task at a time, and so many milliseconds for each. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,8 +45,15 @@ static bool is_first_attempt(const char *line, size_t len)
     return memmem(line, len, first, sizeof first - 1) != NULL;
 }
 
+static void work(long ms)
+{
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0) {
+    }
+}
+
 /* Answer every whole line in `in`; returns how many bytes they took. */
-static size_t answer_all(size_t bytes, int starts, const char *fail_ms)
+static size_t answer_all(size_t bytes, int starts, const char *fail_ms, long work_ms)
 {
     size_t used = 0, answered = 0;
     char *end;
@@ -53,6 +61,9 @@ static size_t answer_all(size_t bytes, int starts, const char *fail_ms)
         long long id = strtoll(in + used + strlen("{\"id\":"), NULL, 10);
         if (starts >= 0) {
             note_start(starts, id);
+        }
+        if (work_ms > 0) {
+            work(work_ms);
         }
         bool fails = fail_ms && is_first_attempt(in + used, (size_t)(end - in) - used);
         answered += (size_t)snprintf(
@@ -76,11 +87,14 @@ static size_t answer_all(size_t bytes, int starts, const char *fail_ms)
 
 int main(void)
 {
-    static const char hello[] = "{\"hello\":\"tenon\",\"in_flight\":512}\n";
     const char *path = getenv("BENCH_STARTS"), *fail_ms = getenv("BENCH_FAIL_ONCE");
+    const char *ms = getenv("BENCH_WORK_MS");
+    long work_ms = ms ? strtol(ms, NULL, 10) : 0;
+    const char *hello = work_ms > 0 ? "{\"hello\":\"tenon\",\"in_flight\":1}\n"
+                                    : "{\"hello\":\"tenon\",\"in_flight\":512}\n";
     int starts = path ? open(path, O_WRONLY | O_APPEND | O_CREAT, 0666) : -1;
     size_t bytes = 0;
-    if (!put(1, hello, sizeof hello - 1)) {
+    if (!put(1, hello, strlen(hello))) {
         return 1;
     }
     for (;;) {
@@ -89,7 +103,7 @@ int main(void)
             return n < 0;
         }
         bytes += (size_t)n;
-        size_t used = answer_all(bytes, starts, fail_ms);
+        size_t used = answer_all(bytes, starts, fail_ms, work_ms);
         memmove(in, in + used, bytes - used);
         bytes -= used;
     }

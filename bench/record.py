@@ -60,6 +60,25 @@ def medians(rows):
     return {key: (statistics.median(v), min(v), max(v), len(v), units[key]) for key, v in values.items()}
 
 
+def ratios(rows):
+    """Figures of two builds that took turns: of each, the medians, and the ratio of a run's pair: tenon's to the
+    other's."""
+    pairs = {}
+    for row in rows:
+        key = row["workload"], row["variant"], row["metric"]
+        pairs.setdefault(key, {}).setdefault(row["run"], {})[row["system"]] = row["value"]
+    lines = [f"{'workload':<14} {'variant':<30} {'metric':<26} {'against':>9} {'tenon':>9} {'ratio':>6}"
+             "  least - greatest"]
+    for key, runs in pairs.items():
+        both = [(run["tenon"], run["against"]) for run in runs.values() if len(run) == 2 and run["against"]]
+        if both:
+            found = [tenon / against for tenon, against in both]
+            tenon, against = (shown(statistics.median(values)) for values in zip(*both))
+            lines.append(f"{key[0]:<14} {key[1]:<30} {key[2]:<26} {against:>9} {tenon:>9}"
+                         f" {statistics.median(found):>6.3f}  {min(found):.3f} - {max(found):.3f}")
+    return "\n".join(lines)
+
+
 def table(rows):
     lines = [f"{'workload':<14} {'system':<16} {'variant':<24} {'metric':<22} {'median':>12} unit   least - greatest"]
     for key, (middle, least, most, n, unit) in medians(rows).items():

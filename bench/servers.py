@@ -1,6 +1,7 @@
 """The private servers that everything in one run shares, and their one documented setting."""
 import contextlib
 import fcntl
+import glob
 import os
 import re
 import shlex
@@ -25,17 +26,6 @@ POSTGRES = {"shared_buffers": "1GB", "max_wal_size": "4GB"}
 LIMIT_S = 300
 
 
-def services(*words):
-    return subprocess.run(["script/services", "--dir", DIRECTORY, *words], check=True, text=True,
-                          stdout=subprocess.PIPE, timeout=LIMIT_S).stdout
-
-
-def read_env():
-    for line in services("env").splitlines():
-        name, _, value = shlex.split(line)[1].partition("=")
-        os.environ[name] = value
-
-
 def lock():
     """One run at a time, while the result lives; children do not inherit it, so none of a killed run holds it."""
     os.makedirs(os.path.dirname(DIRECTORY), exist_ok=True)
@@ -47,6 +37,11 @@ def lock():
     return file
 
 
+def services(directory, *words):
+    return subprocess.run(["script/services", "--dir", directory, *words], check=True, text=True,
+                          stdout=subprocess.PIPE, timeout=LIMIT_S).stdout
+
+
 def wipe_leftovers():
     """What a killed run left: its servers, and every program with its mark, which all programs inherit."""
     mark = f"BENCH_SERVERS={os.path.abspath(DIRECTORY)}"
@@ -56,14 +51,18 @@ def wipe_leftovers():
                 if mark.encode() in file.read().split(b"\0"):
                     os.kill(int(pid), signal.SIGKILL)
     os.environ.update([mark.split("=", 1)])
-    services("wipe")
+    for directory in glob.glob(f"{DIRECTORY}/*"):
+        services(directory, "wipe")
 
 
-def empty_temporary():
+@contextlib.contextmanager
+def temporary():
     """A place of our own for temporary files, as some programs leave theirs behind, Celery's for instance."""
     shutil.rmtree(TEMPORARY, ignore_errors=True)
     os.makedirs(TEMPORARY)
     os.environ["TMPDIR"] = os.path.abspath(TEMPORARY)
+    yield
+    shutil.rmtree(TEMPORARY, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -76,29 +75,37 @@ def channel():
 
 
 class Servers:
-    def __init__(self, tenon):
-        self.tenon = tenon
+    """A PostgreSQL and a RabbitMQ for the tenon whose program this is. What runs next finds those servers in its
+    environment of which `use` was called last."""
+
+    def __init__(self, tenon, directory):
+        self.tenon, self.directory = tenon, directory
         self.redis = None
-        wipe_leftovers()
-        empty_temporary()
         try:
             self.start()
         except BaseException:
-            services("wipe")
+            self.services("wipe")
             raise
 
+    def services(self, *words):
+        return services(self.directory, *words)
+
+    def use(self):
+        os.environ.update(shlex.split(line)[1].split("=", 1) for line in self.services("env").splitlines())
+
     def start(self):
-        services("start")
-        read_env()
+        self.services("start")
+        self.use()
         for name, value in POSTGRES.items():
             self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
-        services("restart", "postgres")
-        read_env()
-        self.postgres_pid, self.rabbitmq_pid = map(int, re.findall(r" runs on .*, pid (\d+)", services("status")))
+        self.services("restart", "postgres")
+        self.use()
+        self.postgres_pid, self.rabbitmq_pid = map(
+            int, re.findall(r" runs on .*, pid (\d+)", self.services("status")))
         self.setup()
 
-    def setup(self, *options):
-        subprocess.run([self.tenon, "setup", *options], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+    def setup(self):
+        subprocess.run([self.tenon, "setup"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
 
     def connect(self, database=None):
         conn = psycopg2.connect(os.environ["DATABASE_URL"], **({"dbname": database} if database else {}))
@@ -118,23 +125,33 @@ class Servers:
     def value(self, text, *params, database=None):
         return self.sql(text, *params, database=database)[0][0]
 
-    def empty_tenon(self, queues=("default",)):
+    def empty_tenon(self):
         """No task, no history, no wake-up, and no dirty pages from the one before."""
         self.sql("TRUNCATE tenon.task, tenon.finished, tenon.dead, tenon.worker")
-        with channel() as c:
-            for queue in queues:
-                c.queue_purge(f"tenon.{queue}")
+        self.rabbitmqctl("eval", "[rabbit_amqqueue:purge(Q) || Q <- rabbit_amqqueue:list()], ok.")
         self.settle()
 
-    def messages(self, queue):
-        """How many wait in RabbitMQ."""
-        with channel() as c:
-            return c.queue_declare(f"tenon.{queue}", passive=True).method.message_count
+    def rabbitmqctl(self, *words):
+        """It knows all queues there are: their names are the business of the tenon that is measured."""
+        return self.services("rabbitmqctl", "-q", *words)
 
-    def delete_queues(self, queues):
-        with channel() as c:
-            for queue in queues:
-                c.queue_delete(f"tenon.{queue}")
+    def messages(self):
+        """How many wait in RabbitMQ."""
+        return sum(map(int, self.rabbitmqctl("list_queues", "--no-table-headers", "messages").split()))
+
+    @contextlib.contextmanager
+    def queues(self, n):
+        """The names of so many queues, which setup makes known; they are gone afterwards."""
+        names = [f"q{i}" for i in range(n)]
+        self.sql("INSERT INTO tenon.queue (name) SELECT unnest(%s)", names)
+        self.setup()
+        try:
+            yield names
+        finally:
+            self.sql("DELETE FROM tenon.queue WHERE name = ANY(%s)", names)
+            self.rabbitmqctl("eval", '[rabbit_amqqueue:delete(Q, false, false, <<"bench">>)'
+                             " || Q <- rabbit_amqqueue:list()], ok.")
+            self.setup()
 
     def settle(self):
         self.sql("CHECKPOINT")
@@ -180,5 +197,4 @@ class Servers:
             self.redis.kill()
             self.redis.wait()
             self.redis_dir.cleanup()
-        services("wipe")
-        shutil.rmtree(TEMPORARY, ignore_errors=True)
+        self.services("wipe")

@@ -8,8 +8,14 @@ FULL = SimpleNamespace(
     exec=3000, python=30000, c=50000,
     scale=100000, workers=(1, 2, 4, 8), queues=(1, 10, 100),
     backlogs=(10000, 50000, 100000, 1000000, 3000000), backlog_part=50000,
+    fleet=40000, fleet_workers=8, fleet_queues=(1, 100), fleet_s=8, fleet_rate=1000,
     idle_s=20, footprint=1000000, footprint_drain=50000, single=2000,
     pgbench_s=8, limit_messages=200000)
+
+# For two builds against each other, in turns and often: as FULL where that decides, and shorter elsewhere.
+PAIRS = SimpleNamespace(**{
+    **vars(FULL), "drain": (200000,), "latency": 250, "sustained_s": 8, "notify_s": 3, "held_s": 20,
+    "scale": 50000, "backlogs": (50000, 1000000), "footprint": 100000})
 
 QUICK = SimpleNamespace(
     drain=(2000,), bulk=2000, latency=20, sustained_s=1, producers=(4,),
@@ -17,5 +23,6 @@ QUICK = SimpleNamespace(
     scheduled=1000, scheduled_ahead_s=4, retries=200,
     exec=20, python=200, c=2000,
     scale=1000, workers=(1, 2), queues=(1, 10), backlogs=(2000,), backlog_part=1000,
+    fleet=500, fleet_workers=2, fleet_queues=(1, 10), fleet_s=1, fleet_rate=100,
     idle_s=2, footprint=2000, footprint_drain=2000, single=100,
     pgbench_s=1, limit_messages=2000)

@@ -7,7 +7,6 @@ import time
 
 from process import cpu_s, rss_mb, run, wait_cpu_s
 
-SLOTS = 2
 NOTE_DELETES = """
 DROP SCHEMA IF EXISTS bench CASCADE;
 CREATE SCHEMA bench;
@@ -56,14 +55,17 @@ class Program:
 
 
 class Tenon:
-    def __init__(self, build, servers):
+    """The producers are of the build that is measured, with its libtenon; the handler knows only the protocol."""
+
+    def __init__(self, build, servers, handler):
         self.bin = f"{build}/tenon"
         self.bench = f"{build}/bench"
         self.servers = servers
+        self.handler = handler
 
-    def worker(self, *options, handler=None, env=None):
-        handler = handler or f"noop=pool:exec {self.bench}/bench_handler"
-        return Program([self.bin, "worker", "--slots", str(SLOTS), "--log-level", "error",
+    def worker(self, *options, slots=2, handler=None, env=None):
+        handler = handler or f"noop=pool:exec {self.handler}"
+        return Program([self.bin, "worker", "--slots", str(slots), "--log-level", "error",
                         "--handler", handler, *options], env or {})
 
     def cleaner(self):
@@ -93,7 +95,7 @@ class Tenon:
 
     def prepare(self, n, queues=("default",)):
         """`n` tasks in a database that has come to rest."""
-        self.servers.empty_tenon(queues)
+        self.servers.empty_tenon()
         for queue in queues:
             self.enqueue_sql(n // len(queues), queue=queue)
         self.rest()

@@ -1,4 +1,5 @@
 """tenon's workloads. Each puts its figures into `b.record`; what they mean is in docs/benchmarks.md."""
+import contextlib
 import os
 import tempfile
 import time
@@ -13,6 +14,7 @@ from process import run
 NOTIFY = {"adaptive": """SELECT tenon.enqueue('noop', '{"i": 0}')""",
           "always": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false), pg_notify('tenon', '')""",
           "never": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false)"""}
+FLEET = {"slots": 8, "env": {"BENCH_WORK_MS": "10"}}
 LATE_MS = 900  # a worker looks for itself once a second: what starts later after its commit was not woken up
 
 
@@ -119,13 +121,14 @@ def notify_of(b, variant, producers, open_ms, statement):
     b.add("notify", variant, "late", sum(ms > LATE_MS for ms in waits), "tasks")
 
 
-def pgbench(script, clients, seconds, rows=1, watch=None, options=""):
-    """Rows per second of a script that is run again and again by `clients`; `options` are of their sessions."""
+def pgbench(script, clients, seconds, rows=1, watch=None, options="", rate=None):
+    """Rows per second of a script that is run again and again by `clients`, or `rate` times a second; `options`
+    are of their sessions."""
     with tempfile.NamedTemporaryFile("w") as file:
         file.write(script)
         file.flush()
         out = run([f"{os.environ['TENON_PGBIN']}/pgbench", "-n", "-M", "prepared", "-f", file.name, "-c", str(clients),
-                   "-j", str(min(clients, 2)), "-T", str(seconds),
+                   "-j", str(min(clients, 2)), "-T", str(seconds), *(["-R", str(rate)] if rate else []),
                    f"{os.environ['DATABASE_URL']}?options={quote(options)}"],
                   seconds, watch)
     return next(float(line.split()[2]) for line in out.splitlines() if line.startswith("tps")) * rows
@@ -213,7 +216,7 @@ def handlers(b):
     for variant, n, handler in (
             ("exec-true", b.sizes.exec, "noop=exec /bin/true"),
             ("python-pool", b.sizes.python, "noop=pool:exec /usr/bin/python3 bench/handler.py"),
-            ("c-pool", b.sizes.c, f"noop=pool:exec {b.tenon.bench}/bench_handler")):
+            ("c-pool", b.sizes.c, None)):
         b.tenon.prepare(n)
         report(b, "handlers", variant, drain_once(b, n, handler=handler))
 
@@ -223,21 +226,17 @@ def scale(b):
         b.tenon.prepare(b.sizes.scale)
         report(b, "scale", f"{workers}-workers", drain_once(b, b.sizes.scale, ["default"] * workers))
     for n in b.sizes.queues:
-        names = [f"q{i}" for i in range(n)]
-        scale_queues(b, f"{n}-queues", names, [",".join(names)])
-    apart = [f"q{i}" for i in range(b.sizes.workers[-1])]
-    scale_queues(b, f"{len(apart)}-workers-apart", apart, apart)
+        with b.servers.queues(n) as names:
+            scale_queues(b, f"{n}-queues", names, [",".join(names)])
+    with b.servers.queues(b.sizes.workers[-1]) as apart:
+        scale_queues(b, f"{len(apart)}-workers-apart", apart, apart)
     for n in b.sizes.backlogs:
         scale_backlog(b, n)
 
 
 def scale_queues(b, variant, names, served):
-    b.servers.setup("--queues", ",".join(names))
-    try:
-        b.tenon.prepare(b.sizes.scale, names)
-        report(b, "scale", variant, drain_once(b, b.sizes.scale, served))
-    finally:
-        b.servers.delete_queues(names)
+    b.tenon.prepare(b.sizes.scale, names)
+    report(b, "scale", variant, drain_once(b, b.sizes.scale, served))
 
 
 def scale_backlog(b, n):
@@ -256,6 +255,40 @@ def scale_backlog(b, n):
     report(b, "scale", f"backlog-{n}", {
         "tasks_per_s": part / (at - worker.started), "worker_cpu_us_per_task": worker_s / done * 1e6,
         "postgres_cpu_us_per_task": postgres_s / done * 1e6})
+
+
+def fleet(b):
+    """Workers of eight slots, and handlers that take their time: processors have some to spare."""
+    for n in b.sizes.fleet_queues:
+        with b.servers.queues(n) as names:
+            b.tenon.prepare(b.sizes.fleet, names)
+            report(b, "fleet", f"{n}-queues", drain_once(b, b.sizes.fleet, [",".join(names)] * b.sizes.fleet_workers,
+                                                         **FLEET))
+            fleet_flow(b, f"{n}-queues-flow", names)
+
+
+def fleet_flow(b, variant, names):
+    """Tasks that come one by one, at a rate that all can follow. The enqueueing is in PostgreSQL's CPU time."""
+    b.servers.empty_tenon()
+    script = (f"\\set queue random(0, {len(names) - 1})\n"
+              """SELECT tenon.enqueue('noop', '{"i": 0}', queue => 'q' || :queue);\n""")
+    with contextlib.ExitStack() as stack:
+        for _ in range(b.sizes.fleet_workers):
+            stack.enter_context(b.tenon.worker("--queues", ",".join(names), **FLEET))
+        stack.enter_context(b.tenon.cleaner())
+        for name in names:
+            b.tenon.enqueue_sql(1000 // len(names), queue=name, announced=False)
+        b.tenon.wait_until_done(60)
+        start, postgres_s = time.time(), b.server_cpu_s()
+        pgbench(script, 4, b.sizes.fleet_s, rate=b.sizes.fleet_rate)
+        b.tenon.wait_until_done(60)
+        postgres_s = b.server_cpu_s() - postgres_s
+    waits = [float(ms) for ms, in b.servers.sql("SELECT 1000 * extract(epoch FROM start_time - created_at)"
+                                                " FROM tenon.finished WHERE created_at > to_timestamp(%s)", start)]
+    b.add("fleet", variant, "tasks_per_s", len(waits) / b.sizes.fleet_s, "1/s")
+    b.add("fleet", variant, "postgres_cpu_us_per_task", postgres_s / len(waits) * 1e6, "us")
+    for p, ms in percentiles(waits).items():
+        b.add("fleet", variant, f"p{p}_ms", ms, "ms")
 
 
 def footprint(b):
@@ -323,4 +356,4 @@ def footprint_tables(b):
 
 ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
        "bulk-enqueue": bulk_enqueue, "scheduled": scheduled, "retry-storm": retry_storm, "handlers": handlers,
-       "scale": scale, "footprint": footprint}
+       "scale": scale, "fleet": fleet, "footprint": footprint}
