@@ -89,20 +89,21 @@ CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, 
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $_$;
 
-CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
     SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout,
                                  trace, notify, announced)).id
 $$;
 
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE
     checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
     d       record;
@@ -118,7 +119,7 @@ BEGIN
         END IF;
         SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, max_attempts, timeout,
                                                 trace, notify, announced) ORDER BY o), '{}')
-          INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
+          INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
@@ -129,12 +130,12 @@ BEGIN
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
                coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
-          FROM unnest(payloads) WITH ORDINALITY AS a (p, o)
+          FROM unnest(documents) WITH ORDINALITY AS a (p, o)
          WHERE octet_length(p::text) <= d.payload_bytes_max ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
-        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p;
+        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(documents) p;
         RAISE EXCEPTION 'tenon: payload_bytes_max was changed meanwhile'
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
@@ -146,12 +147,13 @@ BEGIN
     RETURN ids;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 #variable_conflict use_variable
 DECLARE
+    document jsonb := payload;
     at      timestamptz := clock_timestamp();
     due     timestamptz;
     tries   integer := 0;
@@ -172,13 +174,13 @@ BEGIN
                                 announced, queue, kind, payload, unique_key, trace)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, payload, unique_key, trace
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace
           FROM tenon.defaults(kind, queue) d
-         WHERE octet_length(payload::text) <= d.payload_bytes_max
+         WHERE octet_length(document::text) <= d.payload_bytes_max
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, task.queue INTO added;
         EXIT WHEN FOUND;
-        PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
+        PERFORM tenon.check_payload(document, s.payload_bytes_max) FROM tenon.setting s;
         added := tenon.holder(unique_key);
         IF added.id IS NOT NULL THEN
             RETURN added;
@@ -804,11 +806,11 @@ REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FRO
 
 REVOKE ALL ON FUNCTION tenon.defaults(kind text, queue text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload jsonb, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 

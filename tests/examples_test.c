@@ -18,8 +18,7 @@ static char *shell(struct fixture *fx, int code, const char *script)
     for (int up = 0; up < 2; up++) {
         *strrchr(self, '/') = '\0';
     }
-    (void)snprintf(source, sizeof source, "EXAMPLES=%.*s../examples",
-                   (int)(strrchr(__FILE__, '/') - __FILE__ + 1), __FILE__);
+    (void)snprintf(source, sizeof source, "EXAMPLES=%s/examples", repository);
     (void)snprintf(built, sizeof built, "BUILT=%s/examples", self);
     (void)snprintf(maildir, sizeof maildir, "MAILDIR=%s/mail", fx->dir);
     const char *const argv[] = {"sh", "-c", script, NULL};

@@ -53,14 +53,23 @@ static int newest(void)
     return schema_migrations[schema_migrations_n - 1].version;
 }
 
-/* The path of a file of the repository. */
-static const char *repository(const char *path)
+/* The text of a file of the repository; free(). */
+static char *file_of(const char *path)
 {
-    static char text[1024];
-    const char *slash = strstr(__FILE__, "tests/setup_test.c");
-    assert_non_null(slash);
-    (void)snprintf(text, sizeof text, "%.*s%s", (int)(slash - __FILE__), __FILE__, path);
-    return text;
+    char whole[1024];
+    (void)snprintf(whole, sizeof whole, "%s/%s", repository, path);
+    return file_text(whole);
+}
+
+/* What a script of the repository prints; free(). */
+static char *printed_by(struct fixture *fx, const char *path)
+{
+    char whole[1024];
+    (void)snprintf(whole, sizeof whole, "%s/%s", repository, path);
+    const char *const argv[] = {whole, NULL};
+    struct process *p = process_spawn(fx, argv, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    return file_text(p->out);
 }
 
 /* --- tests ---------------------------------------------------------------------------------- */
@@ -343,17 +352,12 @@ static void test_json(void **state)
 static void test_schema_file_is_what_migrations_make(void **state)
 {
     struct fixture *fx = *state;
-    char script[1024];
-    (void)snprintf(script, sizeof script, "%s", repository("script/dump-schema"));
-    const char *const argv[] = {script, NULL};
     char *dumps[2];
     for (int i = 0; i < 2; i++) {
-        struct process *p = process_spawn(fx, argv, NULL);
-        assert_int_equal(process_wait(p, LIMIT_MS), 0);
-        dumps[i] = file_text(p->out);
+        dumps[i] = printed_by(fx, "script/dump-schema");
         assert_contains(dumps[i], "CREATE TABLE tenon.task (");
         if (i == 0) {
-            char *file = file_text(repository("sql/schema.sql"));
+            char *file = file_of("sql/schema.sql");
             assert_contains(file, "CREATE TABLE tenon.task (");
             drop_schema(fx);
             test_sql(fx, "%s", file);

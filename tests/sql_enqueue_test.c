@@ -204,6 +204,59 @@ static void test_payload_limit(void **state)
                    "SELECT tenon.enqueue('a', '\"0123456789\"')");
 }
 
+/* The types as which drivers send a payload; 0 is a parameter whose type PostgreSQL finds out. */
+enum { UNTYPED = 0, TEXT = 25, JSON = 114, VARCHAR = 1043, JSONB = 3802 };
+enum { TEXT_ARRAY = 1009, JSON_ARRAY = 199, JSONB_ARRAY = 3807 };
+
+static char *sent_as(struct fixture *fx, const char *call, Oid type, const char *payload)
+{
+    const Oid types[] = {type};
+    const char *params[] = {payload};
+    PGresult *result = PQexecParams(fx->conn, call, 1, types, params, NULL, NULL, 0);
+    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    char *got = state ? strdup(state)
+                      : test_sql_text(fx, "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM "
+                                          "tenon.task");
+    PQclear(result);
+    test_sql(fx, "DELETE FROM tenon.task");
+    return got;
+}
+
+static void sent_is(struct fixture *fx, const char *call, Oid type, const char *payload,
+                    const char *want)
+{
+    char *got = sent_as(fx, call, type, payload);
+    if (strcmp(got, want) != 0) {
+        fail_msg("%s with %s as type %u: %s, not %s", call, payload, type, got, want);
+    }
+    free(got);
+}
+
+/* psycopg sends json, jsonb, text or no type; node-postgres and libpq no type; JDBC varchar. */
+static void test_payloads_of_any_driver(void **state)
+{
+    struct fixture *fx = *state;
+    static const Oid types[] = {UNTYPED, TEXT, JSON, VARCHAR, JSONB};
+    static const char *const calls[] = {"SELECT tenon.enqueue('a', $1)",
+                                        "SELECT tenon.enqueue(kind => 'a', payload => $1)",
+                                        "SELECT tenon.enqueue('a', $1, 'mail', priority => 3)",
+                                        "SELECT tenon.enqueue_routed('a', $1)"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        for (size_t j = 0; j < sizeof calls / sizeof *calls; j++) {
+            sent_is(fx, calls[j], types[i], "{\"b\":[1, \"\\\"\"]}", "{\"b\": [1, \"\\\"\"]}");
+            sent_is(fx, calls[j], types[i], "hello", "22P02"); /* no JSON: it needs quotes */
+        }
+    }
+    static const Oid arrays[] = {UNTYPED, TEXT_ARRAY, JSON_ARRAY, JSONB_ARRAY};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) {
+        static const char call[] = "SELECT tenon.enqueue_many('a', $1)";
+        sent_is(fx, call, arrays[i], "{\"{\\\"b\\\": 1}\",\"[2]\"}", "{\"b\": 1} [2]");
+        sent_is(fx, call, arrays[i], "{1,hello}", "22P02");
+    }
+    test_sql_fails(fx, "22P02", "invalid input syntax for type json",
+                   "SELECT tenon.enqueue('a', 'hello')");
+}
+
 static void test_many(void **state)
 {
     struct fixture *fx = *state;
@@ -511,6 +564,7 @@ int main(void)
         WITH_DATABASE(test_defaults_are_analyzed),
         WITH_DATABASE(test_bad_unique_keys),
         WITH_DATABASE(test_payload_limit),
+        WITH_DATABASE(test_payloads_of_any_driver),
         WITH_DATABASE(test_many),
         WITH_DATABASE(test_many_with_keys),
         WITH_DATABASE(test_many_refused),

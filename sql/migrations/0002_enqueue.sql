@@ -96,15 +96,17 @@ END $$;
 
 -- Enqueue one task, for producers that publish: returns its id and queue, or those of the unfinished task that
 -- holds unique_key. libtenon calls it, without names, because PostgreSQL has to make sense of the call each time.
+--   payload    json, jsonb, or a text that is JSON: a single function, so that nobody has to cast what his driver sends
 --   announced  the caller publishes the id to RabbitMQ itself, near its commit
 --   notify     false in a transaction that will be PREPAREd: it can neither NOTIFY nor hold the lock
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL,
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
     trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
+    document jsonb := payload;
     at      timestamptz := clock_timestamp();
     due     timestamptz;
     tries   integer := 0;
@@ -125,13 +127,13 @@ BEGIN
                                 announced, queue, kind, payload, unique_key, trace)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, payload, unique_key, trace
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace
           FROM tenon.defaults(kind, queue) d
-         WHERE octet_length(payload::text) <= d.payload_bytes_max
+         WHERE octet_length(document::text) <= d.payload_bytes_max
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, task.queue INTO added;
         EXIT WHEN FOUND;
-        PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
+        PERFORM tenon.check_payload(document, s.payload_bytes_max) FROM tenon.setting s;
         added := tenon.holder(unique_key);
         IF added.id IS NOT NULL THEN
             RETURN added;
@@ -153,7 +155,7 @@ END $$;
 
 -- Enqueue one task; returns its id. The arguments are those of tenon.enqueue_routed, of which it becomes a
 -- call when PostgreSQL plans the statement.
-CREATE FUNCTION tenon.enqueue(kind text, payload jsonb DEFAULT '{}', queue text DEFAULT NULL,
+CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
     trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
@@ -163,7 +165,7 @@ LANGUAGE sql AS $$
 $$;
 
 -- Enqueue one task per payload, all of one kind; returns their ids in the order of `payloads`.
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads jsonb[], queue text DEFAULT NULL,
+CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_keys text[] DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
     trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
@@ -171,6 +173,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
     d       record;
@@ -186,7 +189,7 @@ BEGIN
         END IF;
         SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, max_attempts, timeout,
                                                 trace, notify, announced) ORDER BY o), '{}')
-          INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
+          INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
@@ -197,12 +200,12 @@ BEGIN
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
                coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
-          FROM unnest(payloads) WITH ORDINALITY AS a (p, o)
+          FROM unnest(documents) WITH ORDINALITY AS a (p, o)
          WHERE octet_length(p::text) <= d.payload_bytes_max ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
-        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(payloads) p;
+        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(documents) p;
         RAISE EXCEPTION 'tenon: payload_bytes_max was changed meanwhile'
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;

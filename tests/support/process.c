@@ -78,6 +78,7 @@ struct process *process_spawn(struct fixture *fx, const char *const *argv, const
 }
 
 const char tenon_program[] = TENON_PROGRAM;
+const char repository[] = REPOSITORY;
 
 struct process *tenon_spawn(struct fixture *fx, const char *const *args, const char *const *env)
 {
@@ -199,7 +200,7 @@ void process_kill(struct process *p)
 void handler_path(const char *name, char *ret, size_t size)
 {
     bool script = strchr(name, '.') != NULL;
-    (void)snprintf(ret, size, "%s/%s", script ? HANDLERS_SOURCE : HANDLERS_BUILT, name);
+    (void)snprintf(ret, size, "%s/%s", script ? REPOSITORY "/tests/support/handlers" : HANDLERS_BUILT, name);
     if (access(ret, X_OK) != 0) {
         fail_msg("%s: %s", ret, strerror(errno));
     }

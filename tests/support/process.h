@@ -26,6 +26,7 @@ struct process *process_spawn(struct fixture *fx, const char *const *argv, const
 struct process *tenon_spawn(struct fixture *fx, const char *const *args, const char *const *env);
 
 extern const char tenon_program[]; /* its path, for a shell command */
+extern const char repository[];    /* the path of the clone */
 
 /* Start tenon, wait for its end, compare its exit code; returns its stdout, free(). */
 #define TENON_RUN(fx, code, ...) tenon_run((fx), (code), (const char *const[]){__VA_ARGS__, NULL})

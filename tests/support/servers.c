@@ -50,7 +50,7 @@ static void leave_guard(void)
     (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
     (void)snprintf(command, sizeof command,
                    "setsid sh -c 'cat <&%d; %s --dir %s wipe; rm -rf %s' >/dev/null 2>&1 &",
-                   ends[0], SERVICES_SCRIPT, server->state, server->base);
+                   ends[0], REPOSITORY "/script/services", server->state, server->base);
     run(command);
     (void)close(ends[0]);
     server->alive = ends[1];
@@ -69,7 +69,7 @@ static void make_base(void)
 void server_do(const char *verb)
 {
     char command[COMMAND_BYTES];
-    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", SERVICES_SCRIPT, server->state,
+    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", REPOSITORY "/script/services", server->state,
                    verb, server->service);
     run(command);
 }
@@ -81,7 +81,7 @@ static void take_environment(const char *names)
     (void)snprintf(
         command, sizeof command,
         "eval \"$(%s --dir %s env)\"; for n in %s; do eval \"echo \\\"$n=\\$$n\\\"\"; done",
-        SERVICES_SCRIPT, server->state, names);
+        REPOSITORY "/script/services", server->state, names);
     FILE *out = popen(command, "re");
     while (out && fgets(line, sizeof line, out)) {
         char *value = strchr(line, '=');
