@@ -373,6 +373,39 @@ static void test_schema_file_is_what_migrations_make(void **state)
     free(dumps[1]);
 }
 
+/* docs/sql.md is printed from the comments of the migrations, and nothing is without one that
+ * applications may use. */
+static void test_sql_reference_is_what_comments_say(void **state)
+{
+    struct fixture *fx = *state;
+    char *page = printed_by(fx, "script/dump-sql-reference");
+    char *file = file_of("docs/sql.md");
+    if (strcmp(page, file) != 0) {
+        fail_msg("docs/sql.md is not what the migrations say; run tenon setup on an empty database "
+                 "and script/dump-sql-reference > docs/sql.md");
+    }
+    free(page);
+    free(file);
+    test_sql(fx, "BEGIN; CREATE ROLE %s_app; SELECT tenon.grant_producer('%s_app')", fx->database,
+             fx->database);
+    char *functions =
+        test_sql_text(fx,
+                      "SELECT string_agg(proname, ' ') FROM pg_proc WHERE pronamespace = "
+                      "'tenon'::regnamespace AND has_function_privilege('%s_app', oid, 'EXECUTE') "
+                      "AND obj_description(oid, 'pg_proc') IS NULL",
+                      fx->database);
+    test_sql(fx, "ROLLBACK");
+    char *columns = test_sql_text(
+        fx, "SELECT string_agg(c.relname || '.' || a.attname, ' ') FROM pg_class c JOIN "
+            "pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 WHERE c.relnamespace = "
+            "'tenon'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT "
+            "c.relispartition AND c.relname <> 'migration' AND "
+            "col_description(c.oid, a.attnum) IS NULL");
+    if (functions || columns) {
+        fail_msg("without a comment: %s %s", functions ? functions : "", columns ? columns : "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +424,7 @@ int main(void)
         WITH_DATABASE(test_broker_left_alone),
         WITH_SERVERS(test_json),
         WITH_DATABASE(test_schema_file_is_what_migrations_make),
+        WITH_DATABASE(test_sql_reference_is_what_comments_say),
     };
     return RUN_GROUP(tests);
 }

@@ -1,24 +1,34 @@
--- The tables. What a column means stands beside it; docs/states.md has the life of a task.
+-- The tables. What a column means says its COMMENT, from which docs/sql.md is printed; docs/states.md has the life
+-- of a task.
 
 CREATE TABLE tenon.setting (
     one               boolean  PRIMARY KEY DEFAULT true CHECK (one),
     payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
-    history_keep      interval NOT NULL DEFAULT '24 hours'  -- 0 = done tasks leave no trace
+    history_keep      interval NOT NULL DEFAULT '24 hours'
                                CHECK (history_keep = '0' OR history_keep >= '1 hour'),
     history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0)
 );
 INSERT INTO tenon.setting DEFAULT VALUES;
+COMMENT ON TABLE tenon.setting IS 'The settings: one row, which you may update.';
+COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
+COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
+COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` has more rows, its oldest days go.';
 
--- Defaults of a queue, copied into a task when it is enqueued. A queue without a row is fine.
 CREATE TABLE tenon.queue (
     name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
     priority     smallint CHECK (priority BETWEEN 0 AND 9),
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
-    paused       boolean  NOT NULL DEFAULT false  -- workers claim nothing from it
+    paused       boolean  NOT NULL DEFAULT false
 );
+COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused. You may insert, update and delete rows; a queue without a row is fine. Defaults are copied into a task when it is enqueued.';
+COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
+COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
+COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
+COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
+COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set: while true, no worker claims from it. What runs goes on.';
 
--- Defaults of a kind; they go before those of the queue. A kind without a row is fine.
 CREATE TABLE tenon.kind (
     name         text     PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     queue        text     CHECK (queue ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
@@ -27,6 +37,13 @@ CREATE TABLE tenon.kind (
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
     on_expired   text     NOT NULL DEFAULT 'retry' CHECK (on_expired IN ('retry', 'dead'))
 );
+COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue. You may insert, update and delete rows; a kind without a row is fine. Defaults are copied into a task when it is enqueued.';
+COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
+COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
+COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.on_expired IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 
 -- Every enqueue reads these three. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
 ANALYZE tenon.setting, tenon.queue, tenon.kind;
@@ -44,8 +61,20 @@ CREATE TABLE tenon.worker (
     state      text        NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'draining', 'left', 'dead')),
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
-    backing_off    text  -- kinds whose handler does not start, and why; NULL = none
+    backing_off text
 );
+COMMENT ON TABLE tenon.worker IS 'One row per start of a worker process; kept for a week after it ended.';
+COMMENT ON COLUMN tenon.worker.id IS 'Its name in the claims of tasks.';
+COMMENT ON COLUMN tenon.worker.lock_key IS 'It is alive while it holds the session advisory lock (1952804463, `lock_key`).';
+COMMENT ON COLUMN tenon.worker.host IS 'The machine it runs on.';
+COMMENT ON COLUMN tenon.worker.pid IS 'Its process there.';
+COMMENT ON COLUMN tenon.worker.slots IS 'How many handler processes it may run at once.';
+COMMENT ON COLUMN tenon.worker.queues IS 'The queues it serves.';
+COMMENT ON COLUMN tenon.worker.kinds IS 'The kinds it has handlers for.';
+COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what runs; `left`: it ended in good order; `dead`: a cleaner saw its lock free, and recovers its tasks.';
+COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
+COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
+COMMENT ON COLUMN tenon.worker.backing_off IS 'Kinds whose handler does not start, and why; NULL = none.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- The hot table: unfinished tasks only. A claim changes start_time, worker_id and claims; no index
@@ -54,29 +83,50 @@ CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 -- room for a second version of every row, even of the smallest.
 CREATE TABLE tenon.task (
     id           bigint      GENERATED ALWAYS AS IDENTITY,
-    run_at       timestamptz NOT NULL,            -- not before this moment
-    start_time   timestamptz,                     -- NULL = not started; else when it was claimed
+    run_at       timestamptz NOT NULL,
+    start_time   timestamptz,
     created_at   timestamptz NOT NULL,
-    worker_id    uuid,                            -- who claimed it
-    timeout_ms   bigint      NOT NULL,            -- how long one run may take
-    claims      integer     NOT NULL DEFAULT 0,  -- how often it was claimed; never goes down
-    failures     integer     NOT NULL DEFAULT 0,  -- charged against max_attempts
-    crashes      integer     NOT NULL DEFAULT 0,  -- workers that died with it
+    worker_id    uuid,
+    timeout_ms   bigint      NOT NULL,
+    claims       integer     NOT NULL DEFAULT 0,
+    failures     integer     NOT NULL DEFAULT 0,
+    crashes      integer     NOT NULL DEFAULT 0,
     max_attempts integer     NOT NULL,
-    priority     smallint    NOT NULL,            -- 0..9, higher first
-    delayed      boolean     NOT NULL,            -- the cleaner wakes it up when run_at has come
-    announced    boolean     NOT NULL,            -- the producer publishes it itself
+    priority     smallint    NOT NULL,
+    delayed      boolean     NOT NULL,
+    announced    boolean     NOT NULL,
     queue        text        NOT NULL,
     kind         text        NOT NULL,
     payload      jsonb       NOT NULL,
     unique_key   text,
-    trace        text,                            -- W3C traceparent
+    trace        text,
     progress     jsonb,
     last_error   text,
     PRIMARY KEY (id),
     CHECK ((start_time IS NULL) = (worker_id IS NULL))
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
+COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only.';
+COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
+COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment.';
+COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
+COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
+COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
+COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';
+COMMENT ON COLUMN tenon.task.failures IS 'Attempts that failed or ran out of time.';
+COMMENT ON COLUMN tenon.task.crashes IS 'Attempts whose worker died; the third is the last.';
+COMMENT ON COLUMN tenon.task.max_attempts IS 'With so many failures it is dead.';
+COMMENT ON COLUMN tenon.task.priority IS '0 to 9, higher first.';
+COMMENT ON COLUMN tenon.task.delayed IS 'The cleaner publishes its wake-up when `run_at` has come.';
+COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
+COMMENT ON COLUMN tenon.task.queue IS 'Where it waits.';
+COMMENT ON COLUMN tenon.task.kind IS 'What it is about; picks the handler.';
+COMMENT ON COLUMN tenon.task.payload IS 'What its handler gets.';
+COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks have the same.';
+COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
+COMMENT ON COLUMN tenon.task.progress IS 'Not used yet.';
+COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at);
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key IS NOT NULL;
@@ -128,7 +178,7 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound, tenon.lock_looks FROM PUBLIC;
 
--- What ended well or was cancelled; append-only, one partition a day.
+-- Append-only.
 CREATE TABLE tenon.finished (
     finished_at timestamptz NOT NULL,
     id          bigint      NOT NULL,
@@ -136,7 +186,7 @@ CREATE TABLE tenon.finished (
     start_time  timestamptz,
     created_at  timestamptz NOT NULL,
     worker_id   uuid,
-    claims     integer     NOT NULL,
+    claims      integer     NOT NULL,
     failures    integer     NOT NULL,
     crashes     integer     NOT NULL,
     priority    smallint    NOT NULL,
@@ -149,9 +199,12 @@ CREATE TABLE tenon.finished (
     last_error  text,
     result      jsonb
 ) PARTITION BY RANGE (finished_at);
+COMMENT ON TABLE tenon.finished IS 'Tasks that ended well or were cancelled; a partition a day, which goes when its time has come (`tenon.setting`).';
+COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
+COMMENT ON COLUMN tenon.finished.outcome IS '`done` or `cancelled`.';
+COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
 CREATE INDEX finished_id ON tenon.finished (id);
 
--- What failed for good; kept until it is retried or pruned.
 CREATE TABLE tenon.dead (
     dead_at      timestamptz NOT NULL,
     id           bigint      PRIMARY KEY,
@@ -160,7 +213,7 @@ CREATE TABLE tenon.dead (
     created_at   timestamptz NOT NULL,
     worker_id    uuid,
     timeout_ms   bigint      NOT NULL,
-    claims      integer     NOT NULL,
+    claims       integer     NOT NULL,
     failures     integer     NOT NULL,
     crashes      integer     NOT NULL,
     max_attempts integer     NOT NULL,
@@ -173,6 +226,9 @@ CREATE TABLE tenon.dead (
     trace        text,
     last_error   text
 );
+COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows.';
+COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
+COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `deadline`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 
 -- What "ready" means. Every statement that claims or publishes is held against this view by a test.
@@ -183,8 +239,7 @@ CREATE VIEW tenon.ready AS
       AND t.run_at <= clock_timestamp()
       AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused);
 
--- Every task there is, in one shape. `attempt` is how many attempts were made, the one that runs with them: what a
--- release gave back was none. A dead task's last is not among its failures when its handler or kind said that it is over.
+-- A dead task's last attempt is not among its failures when its handler or kind said that it is over.
 CREATE VIEW tenon.tasks AS
     SELECT id, queue, kind,
            CASE WHEN start_time IS NOT NULL THEN 'running'
@@ -205,6 +260,25 @@ CREATE VIEW tenon.tasks AS
            failures + crashes + (reason IN ('handler', 'deadline'))::integer, claims, failures, crashes,
            payload, NULL, unique_key, trace, last_error
     FROM tenon.dead;
+
+COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, and the queue is not paused.';
+COMMENT ON VIEW tenon.tasks IS 'Every task there is, unfinished or ended, in one shape.';
+COMMENT ON COLUMN tenon.tasks.state IS '`scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled` or `dead` ([states.md](states.md)).';
+COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';
+COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, with the one that runs. What was released or put off was none.';
+COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
+-- Columns of one name mean the same everywhere.
+DO $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
+               FROM pg_attribute o JOIN pg_attribute t USING (attname)
+              WHERE o.attrelid = ANY ('{tenon.finished,tenon.dead,tenon.ready,tenon.tasks}'::regclass[])
+                AND t.attrelid = 'tenon.task'::regclass AND t.attnum > 0 LOOP
+        EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', c.relation, c.attname, c.text);
+    END LOOP;
+END $$;
 
 -- Partitions of tenon.finished for today and the days to come. Each is made as a plain table and
 -- attached, which stops no finish. Returns how many were made.

@@ -94,11 +94,9 @@ BEGIN
     RETURN held;
 END $$;
 
--- Enqueue one task, for producers that publish: returns its id and queue, or those of the unfinished task that
--- holds unique_key. libtenon calls it, without names, because PostgreSQL has to make sense of the call each time.
---   payload    json, jsonb, or a text that is JSON: a single function, so that nobody has to cast what his driver sends
---   announced  the caller publishes the id to RabbitMQ itself, near its commit
---   notify     false in a transaction that will be PREPAREd: it can neither NOTIFY nor hold the lock
+-- libtenon calls it, without names, because PostgreSQL has to make sense of the call each time. `payload` is of any
+-- type, so that nobody has to cast what his driver sends, and an untyped one is a text. `notify`: a transaction that is
+-- PREPAREd can neither NOTIFY nor hold the publisher's lock.
 CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
@@ -153,8 +151,7 @@ BEGIN
     RETURN added;
 END $$;
 
--- Enqueue one task; returns its id. The arguments are those of tenon.enqueue_routed, of which it becomes a
--- call when PostgreSQL plans the statement.
+-- Plain SQL: it becomes a call of tenon.enqueue_routed when PostgreSQL plans the statement.
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
@@ -164,7 +161,6 @@ LANGUAGE sql AS $$
                                  trace, notify, announced)).id
 $$;
 
--- Enqueue one task per payload, all of one kind; returns their ids in the order of `payloads`.
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_keys text[] DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
@@ -217,7 +213,6 @@ BEGIN
     RETURN ids;
 END $$;
 
--- The queue of a task that is enqueued without one; for producers that publish ids themselves.
 CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
@@ -226,3 +221,25 @@ $$;
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_payload, tenon.defaults,
     tenon.publisher_sleeps, tenon.holder, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
     tenon.queue_of FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
+
+- `kind`: 1 to 100 of `A-Z a-z 0-9 _ . : -`; picks the handler.
+- `payload`: what the handler gets, as `json`, `jsonb` or a text that is JSON; at most 1 MB (`tenon.setting`). Other text is refused with SQLSTATE 22P02.
+- `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
+- `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
+- `run_at`, `delay`: not before this moment, or not before so much time has passed, at most 10 years ahead; one of them. Default: at once.
+- `unique_key`: 1 to 200 characters. While an unfinished task holds the key, its id is returned instead of a new task's.
+- `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
+- `timeout`: how long one run may take, 1 ms to 30 days; default: that of the kind, else of the queue, else one hour.
+- `trace`: a W3C traceparent, which the handler gets.
+- `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
+- `announced`: true when the caller publishes the wake-up himself.
+
+An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed.$$;
+
+COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id and the queue. Default of `announced` is true.$$;
+
+COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each. The other arguments are those of `tenon.enqueue`, for all of them.$$;
+
+COMMENT ON FUNCTION tenon.queue_of IS $$The queue of a task of this kind that is enqueued without one.$$;

@@ -1,4 +1,4 @@
--- The rest of a task's life: finish, put back, cancel. The worker's own statements for claiming and
+-- The rest of a task's life: requeue, finish, cancel. The worker's own statements for claiming and
 -- finishing many tasks at once stand beside the worker.
 
 -- How long after its n-th failure a task waits: n^4 + 15 s, and up to 10 n s of jitter.
@@ -86,10 +86,6 @@ BEGIN
     END IF;
 END $$;
 
--- Finish a task inside the handler's own transaction: its effects and its end commit together, so
--- they happen exactly once.
---   claim   TENON_TASK_CLAIM, or "claim" of the JSON line
--- Raises when the claim is no longer valid (the task was recovered, cancelled or finished).
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
@@ -121,8 +117,6 @@ BEGIN
     END IF;
 END $$;
 
--- Cancel a task that has not ended. True when it was cancelled, false when there is none to cancel.
--- One that runs is cancelled too: its worker loses the claim and stops the handler within seconds.
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
@@ -141,8 +135,7 @@ BEGIN
     RETURN n > 0;
 END $$;
 
--- Let an application's role enqueue, cancel and finish, and nothing else. It may see the schema's
--- version, so that its programs can tell whether they fit.
+-- It may see the schema's version, so that its programs can tell whether they fit.
 CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -152,3 +145,14 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
+
+- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
+- `result`: kept in `tenon.finished`.
+
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+
+COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds.$$;
+
+COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue, cancel and finish tasks, and nothing else; as `tenon setup --grant-producer ROLE`. For the owner of the schema.$$;
