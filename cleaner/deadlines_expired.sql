@@ -1,14 +1,11 @@
--- Tasks that ran past their deadline and whose worker did not end them: retried or dead, as their
--- kind says.
+-- Tasks that ran past their deadline and whose worker did not end them.
 -- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 interval  grace    $2 integer  how many
 WITH late AS MATERIALIZED (
-    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue,
-           CASE WHEN k.on_expired = 'dead' THEN 'over' ELSE 'expired' END AS reason,
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, 'timed_out' AS reason,
            format('ran past its timeout of %s ms, and worker %s did not end it', t.timeout_ms, t.worker_id) AS error
     FROM tenon.task t
-    LEFT JOIN tenon.kind k ON k.name = t.kind
     WHERE t.start_time + make_interval(secs => t.timeout_ms / 1000.0) < statement_timestamp() - $1::interval
     LIMIT $2::integer
     FOR UPDATE OF t SKIP LOCKED

@@ -4,7 +4,12 @@
 #include "cleaner/decide/sweep.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
+#include "cleaner/state.h"
 #include "tests/support/test.h"
+#include "worker/decide/slots.h"
+
+_Static_assert(SIBLINGS_MAX_MS + TERM_GRACE_MS < 1000 * CLEANER_GRACE_S,
+               "the worker ends a task that timed out before the cleaner does");
 
 static struct watermark mark;
 static struct verdict verdict;

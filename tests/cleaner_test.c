@@ -320,7 +320,7 @@ static void test_orphans_and_deadlines(void **state)
 {
     struct fixture *fx = *state;
     char *alive = add_worker(fx, true);
-    test_sql(fx, "INSERT INTO tenon.kind (name, on_expired) VALUES ('once', 'dead')");
+    test_sql(fx, "INSERT INTO tenon.kind (name, on_timeout) VALUES ('once', 'dead')");
     int64_t orphan = enqueue(fx, ", announced => true");
     int64_t late = enqueue(fx, ", announced => true, timeout => '1 minute'");
     int64_t in_time = enqueue(fx, ", announced => true, timeout => '1 hour'");
@@ -331,7 +331,7 @@ static void test_orphans_and_deadlines(void **state)
     claim(fx, orphan, nobody);
     test_sql(fx, "UPDATE tenon.task SET start_time = start_time - interval '3 minutes'");
     struct process *p = start(fx, NULL);
-    test_await(fx, LIMIT_MS, "SELECT reason = 'deadline' FROM tenon.dead WHERE id = %lld",
+    test_await(fx, LIMIT_MS, "SELECT reason = 'timeout' FROM tenon.dead WHERE id = %lld",
                (long long)over);
     test_await(fx, LIMIT_MS,
                "SELECT start_time IS NULL AND failures = 1 AND crashes = 0 AND run_at > now(), t.*"

@@ -77,6 +77,116 @@ static void test_a_crash_that_shows_as_closed_pipes_is_a_crash(void **state)
     decider_free(d);
 }
 
+/* --- a child that retires --- */
+
+/* A child with room for two that has answered task 1; it still has task 2. */
+static struct decider *answered_one(int32_t claims)
+{
+    struct decider *d = decider_make(1, 1, pool_mode);
+    struct claim *found[] = {claimed(1, "a"), claimed(2, "a")};
+    found[1]->attempt = claims;
+    present(d, 0);
+    d->handlers[0].room = 2;
+    (void)decide(d, 0);
+    commit(d, 1, found, 2);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 2});
+    (void)decide(d, 2);
+    settle(d, 3);
+    reply(d, 10, 1, OUTCOME_DONE);
+    (void)decide(d, 10);
+    settle(d, 11);
+    assert_int_equal(d->n_given, 1);
+    return d;
+}
+
+static void assert_requeued(struct decider *d, enum claim_outcome outcome)
+{
+    settle(d, 20);
+    (void)decide(d, 20);
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->id, 2);
+    assert_int_equal(d->round.requeue[0]->outcome, outcome);
+    assert_null(note_find(d, NOTE_HANDLER_BACKS_OFF));
+    decider_free(d);
+}
+
+static void exits(struct decider *d, int64_t now, bool well)
+{
+    feed(d, now,
+         (struct event){
+             .type = EVENT_CHILD_GONE, .slot = 0, .exited_well = well, .text = "exit status"});
+}
+
+static void test_a_child_that_exits_well_after_an_answer_retires(void **state)
+{
+    (void)state;
+    struct decider *d = answered_one(1);
+    exits(d, 12, true);
+    assert_requeued(d, OUTCOME_RELEASED);
+    d = answered_one(1);
+    exits(d, 12, false);
+    assert_requeued(d, OUTCOME_FAILED);
+}
+
+static void test_a_child_that_exits_without_an_answer_is_charged(void **state)
+{
+    (void)state;
+    struct decider *d = running(pool_mode, claimed(2, "a"));
+    exits(d, 12, true);
+    assert_requeued(d, OUTCOME_FAILED);
+}
+
+static void test_a_child_that_said_bye_gets_no_more(void **state)
+{
+    (void)state;
+    struct decider *d = answered_one(1);
+    assert_int_equal(slots_room(d), 1);
+    feed(d, 12, (struct event){.type = EVENT_CHILD_RETIRES, .slot = 0});
+    (void)decide(d, 12);
+    assert_int_equal(slots_room(d), 0);
+    assert_null(action_find(d, ACTION_CLOSE)); /* it may answer what it has */
+    exits(d, 13, false);
+    assert_requeued(d, OUTCOME_RELEASED);
+    d = answered_one(1);
+    feed(d, 12, (struct event){.type = EVENT_CHILD_RETIRES, .slot = 0});
+    reply(d, 13, 2, OUTCOME_DONE);
+    (void)decide(d, 13);
+    assert_non_null(action_find(d, ACTION_CLOSE));
+    decider_free(d);
+}
+
+/* It may be what ends its children. */
+static void test_a_task_that_always_comes_back_is_charged(void **state)
+{
+    (void)state;
+    struct decider *d = answered_one(RETURNS_MAX);
+    exits(d, 12, true);
+    assert_requeued(d, OUTCOME_RELEASED);
+    d = answered_one(RETURNS_MAX + 1);
+    exits(d, 12, true);
+    assert_requeued(d, OUTCOME_FAILED);
+}
+
+/* Nobody is charged, and so it must not start again and again for nothing. */
+static void test_a_child_that_says_bye_at_once_backs_off(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, pool_mode);
+    struct claim *c = claimed(1, "a");
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 1, &c, 1);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+    feed(d, 2, (struct event){.type = EVENT_CHILD_RETIRES, .slot = 0});
+    (void)decide(d, 2);
+    assert_null(action_find(d, ACTION_GIVE));
+    exits(d, 3, true);
+    assert_non_null(note_find(d, NOTE_HANDLER_BACKS_OFF));
+    decider_free(d);
+}
+
 /* --- bytes --- */
 
 static struct claim *big(int64_t id, const char *kind, size_t bytes)
@@ -142,6 +252,11 @@ int main(void)
         cmocka_unit_test(test_a_child_that_worked_may_end),
         cmocka_unit_test(test_a_child_without_pipes_is_stopped),
         cmocka_unit_test(test_a_crash_that_shows_as_closed_pipes_is_a_crash),
+        cmocka_unit_test(test_a_child_that_exits_well_after_an_answer_retires),
+        cmocka_unit_test(test_a_child_that_exits_without_an_answer_is_charged),
+        cmocka_unit_test(test_a_child_that_said_bye_gets_no_more),
+        cmocka_unit_test(test_a_task_that_always_comes_back_is_charged),
+        cmocka_unit_test(test_a_child_that_says_bye_at_once_backs_off),
         cmocka_unit_test(test_payloads_held_are_bounded_for_each_handler),
         cmocka_unit_test(test_answers_wait_in_the_pipe_when_too_many_are_held),
     };

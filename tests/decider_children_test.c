@@ -20,14 +20,12 @@ static void test_timeout_terms_then_kills_then_charges(void **state)
     (void)decide(d, 10002 + TERM_GRACE_MS);
     assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGKILL);
     settle(d, 10002 + TERM_GRACE_MS);
-    reply(d, 15003, 5, OUTCOME_DONE); /* too late */
-    assert_int_equal(d->n_given, 1);
     gone(d, 15004, 0, "killed by signal 9 (Killed)");
     (void)decide(d, 15004);
     assert_non_null(note_find(d, NOTE_TASK_TIMED_OUT));
     assert_int_equal(d->round.n_requeue, 1);
-    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_FAILED);
-    assert_contains(d->round.requeue[0]->error, "timed out after 10000 ms");
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_TIMED_OUT);
+    assert_contains(d->round.requeue[0]->error, "timed out after 10000 ms: killed by signal 9");
     decider_free(d);
 }
 
@@ -262,30 +260,94 @@ static struct decider *three_in_one_child(void)
     return d;
 }
 
-static void test_a_lost_claim_takes_no_other_along(void **state)
+/* The claim of task 2 is found to be lost at 5010. */
+static void lose_2(struct decider *d)
 {
-    (void)state;
-    struct decider *d = three_in_one_child();
-    (void)decide(d, 2 + VERIFY_EVERY_MS);
     struct round *x = &d->round;
+    (void)decide(d, 2 + VERIFY_EVERY_MS);
     assert_int_equal(x->n_verify, 3);
     for (size_t i = 0; i < 3; i++) {
         x->verdicts[i] = x->verify[i].id == 2 ? VERDICT_LOST : VERDICT_MINE;
     }
     feed(d, 5010, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 5010);
-    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+}
+
+static void test_a_lost_claim_takes_no_other_along(void **state)
+{
+    (void)state;
+    struct decider *d = three_in_one_child();
+    lose_2(d);
+    assert_null(action_find(d, ACTION_SIGNAL));
     settle(d, 5011);
-    reply(d, 5012, 1, OUTCOME_DONE); /* still ours, and done */
-    gone(d, 5013, 0, "killed by signal 15");
+    reply(d, 5012, 1, OUTCOME_DONE);
+    (void)decide(d, 5012);
+    assert_null(action_find(d, ACTION_SIGNAL));
+    assert_int_equal(slots_room(d), 0); /* it gets no more */
+    settle(d, 5013);
+    settle(d, 5013);
+    reply(d, 5014, 3, OUTCOME_DONE);
+    (void)decide(d, 5014);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM); /* now nobody is hurt */
+    settle(d, 5015);
+    settle(d, 5015);
+    gone(d, 5016, 0, "killed by signal 15");
+    (void)decide(d, 5016);
     assert_non_null(note_find(d, NOTE_CLAIM_LOST));
-    (void)decide(d, 5013);
-    assert_int_equal(x->n_finish, 1);
-    assert_int_equal(x->finish[0]->id, 1);
-    assert_int_equal(x->n_requeue, 1);
-    assert_int_equal(x->requeue[0]->id, 3);
-    assert_int_equal(x->requeue[0]->outcome, OUTCOME_RELEASED);
-    assert_int_equal(d->n_held, 2);
+    assert_int_equal(d->count_done, 2);
+    assert_int_equal(d->n_held, 0);
+    decider_free(d);
+}
+
+static void test_others_have_a_limit_when_one_times_out(void **state)
+{
+    (void)state;
+    struct decider *d = three_in_one_child();
+    d->slots[0].given->next->deadline_ms = d->slots[0].given->next->next->deadline_ms = 1000000;
+    verdict = VERDICT_MINE;
+    (void)decide(d, 10002);
+    assert_null(action_find(d, ACTION_SIGNAL));
+    for (int64_t now = 10003; now < 10002 + SIBLINGS_MAX_MS; now += 997) {
+        settle(d, now);
+        assert_true(decide(d, now) <= 10002 + SIBLINGS_MAX_MS);
+        assert_null(action_find(d, ACTION_SIGNAL));
+    }
+    settle(d, 10001 + SIBLINGS_MAX_MS);
+    reply(d, 10001 + SIBLINGS_MAX_MS, 3, OUTCOME_DONE);
+    (void)decide(d, 10002 + SIBLINGS_MAX_MS);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    settle(d, 41000);
+    gone(d, 41001, 0, "killed by signal 15");
+    (void)decide(d, 41001);
+    assert_int_equal(d->count_done, 1);
+    assert_int_equal(d->round.n_requeue, 2);
+    assert_int_equal(d->round.requeue[0]->id, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_TIMED_OUT);
+    assert_int_equal(d->round.requeue[1]->outcome, OUTCOME_RELEASED);
+    decider_free(d);
+}
+
+/* The task that was late does not run any more, so its child may go on. */
+static void test_a_child_that_answers_late_goes_on(void **state)
+{
+    (void)state;
+    struct decider *d = three_in_one_child();
+    d->slots[0].given->next->deadline_ms = d->slots[0].given->next->next->deadline_ms = 1000000;
+    (void)decide(d, 10002);
+    settle(d, 10003);
+    assert_int_equal(slots_room(d), 0);
+    reply(d, 10500, 1, OUTCOME_DONE);
+    (void)decide(d, 10500);
+    assert_non_null(note_find(d, NOTE_TASK_TIMED_OUT));
+    assert_int_equal(d->round.n_finish, 0);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_TIMED_OUT);
+    assert_int_equal(slots_room(d), 1);
+    settle(d, 10501);
+    for (int64_t now = 10502; now < 100000; now += 1000) {
+        (void)decide(d, now);
+        assert_null(action_find(d, ACTION_SIGNAL));
+        settle(d, now);
+    }
     decider_free(d);
 }
 
@@ -493,6 +555,8 @@ int main(void)
         cmocka_unit_test(test_without_postgresql_it_says_so_once),
         cmocka_unit_test(test_the_grace_counts_from_when_presence_was_last_known),
         cmocka_unit_test(test_a_lost_claim_takes_no_other_along),
+        cmocka_unit_test(test_others_have_a_limit_when_one_times_out),
+        cmocka_unit_test(test_a_child_that_answers_late_goes_on),
         cmocka_unit_test(test_what_a_drain_interrupted_and_is_done_is_done),
         cmocka_unit_test(test_one_task_evicts_one_idle_child),
         cmocka_unit_test(test_pool_children_start_with_the_worker),

@@ -112,7 +112,7 @@ static bool parse(const char *line, struct event *event)
 {
     struct fault f = {0};
     *event = (struct event){0};
-    return line_parse_reply(line, strlen(line), event, &f);
+    return line_parse(line, strlen(line), event, &f);
 }
 
 static void test_replies(void **state)

@@ -119,7 +119,7 @@ static void run_lines(void *arg)
         line_environment_free(env);
     }
     assert_true(!c || b.failed == (b.len == 0 || buf_text(&b)[b.len - 1] != '\n'));
-    bool ok = line_parse_reply(reply, strlen(reply), &event, &f);
+    bool ok = line_parse(reply, strlen(reply), &event, &f);
     judge(ok, &f);
     assert_true(!ok || (event.reply && strcmp(event.reply, reply) == 0));
     free(event.reply);

@@ -127,20 +127,22 @@ static void test_crashed(void **state)
                        " AND last_error = 'signal 9'"));
 }
 
-static void test_expired_and_over(void **state)
+static void test_timed_out_and_dead(void **state)
 {
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    requeue_is(fx, &c, "expired", "ran 61 s", NULL, "retrying");
+    requeue_is(fx, &c, "timed_out", "ran 61 s", NULL, "retrying");
     assert_true(row_is(fx, &c, "task", "failures = 1 AND run_at > now() + interval '14 s'"));
     held_new(fx, &c);
     test_sql(fx, "UPDATE tenon.task SET max_attempts = 1 WHERE id = %lld", (long long)c.id);
-    requeue_is(fx, &c, "expired", "ran 61 s", NULL, "dead");
+    requeue_is(fx, &c, "timed_out", "ran 61 s", NULL, "dead");
     assert_true(row_is(fx, &c, "dead", "reason = 'failures'"));
     held_new(fx, &c);
-    requeue_is(fx, &c, "over", "ran 61 s", NULL, "dead");
-    assert_true(row_is(fx, &c, "dead", "reason = 'deadline' AND failures = 0"));
+    test_sql(fx, "INSERT INTO tenon.kind (name, on_timeout) SELECT kind, 'dead' FROM tenon.task"
+                 " GROUP BY kind");
+    requeue_is(fx, &c, "timed_out", "ran 61 s", NULL, "dead");
+    assert_true(row_is(fx, &c, "dead", "reason = 'timeout' AND failures = 1"));
     held_new(fx, &c);
     requeue_is(fx, &c, "dead", "no such user", NULL, "dead");
     assert_true(row_is(fx, &c, "dead",
@@ -157,9 +159,11 @@ static void test_long_errors_are_cut(void **state)
     assert_true(test_sql_bool(
         fx,
         "SELECT state = 'retrying' FROM tenon.requeue('{%lld}', '{1}', '{%lld}', '%s', '{failed}',"
-        " ARRAY[repeat('\xC3\xA9', 100000)], '{NULL}')",
+        " ARRAY['Traceback:' || repeat('\xC3\xA9', 100000) || 'KeyError'], '{NULL}')",
         (long long)c.id, (long long)c.start_us, c.worker));
-    assert_true(row_is(fx, &c, "task", "length(last_error) = 8192"));
+    assert_true(
+        row_is(fx, &c, "task",
+               "length(last_error) = 8192 AND last_error LIKE 'Traceback:%% ... %%KeyError'"));
 }
 
 /* Another claim, another worker, another start: somebody else's claim. */
@@ -167,8 +171,8 @@ static void test_fence(void **state)
 {
     struct fixture *fx = *state;
     struct held c, wrong[4];
-    static const char *const reasons[] = {"failed",  "later", "released", "crashed",
-                                          "expired", "over",  "dead"};
+    static const char *const reasons[] = {"failed",  "later",     "released",
+                                          "crashed", "timed_out", "dead"};
     held_new(fx, &c);
     wrong[0] = wrong[1] = wrong[2] = wrong[3] = c;
     wrong[0].claims++;
@@ -252,7 +256,7 @@ static void test_requeue_of_many(void **state)
         " (SELECT array_agg(1 + (id %% 70 = 0)::integer ORDER BY id) FROM tenon.task),"
         " (SELECT array_agg((extract(epoch FROM start_time) * 1000000)::bigint ORDER BY id)"
         " FROM tenon.task), '%s',"
-        " (SELECT array_agg(('{failed,later,released,crashed,expired,over,dead}'::text[])[1 + id"
+        " (SELECT array_agg(('{failed,later,released,crashed,timed_out,dead,dead}'::text[])[1 + id"
         " %% 7] ORDER BY id) FROM tenon.task),"
         " (SELECT array_agg('e' || id ORDER BY id) FROM tenon.task),"
         " (SELECT array_agg(CASE WHEN id %% 7 = 1 THEN 60000 END ORDER BY id)"
@@ -275,7 +279,7 @@ static void test_claims_and_attempts(void **state)
         const char *reason;
         int attempt;
     } ends[] = {{"failed", 1},  {"later", 1},    {"released", 1}, {"crashed", 2},
-                {"expired", 3}, {"released", 3}, {"dead", 4}};
+                {"timed_out", 3}, {"released", 3}, {"dead", 4}};
     struct held c;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
@@ -535,7 +539,7 @@ int main(void)
         WITH_DATABASE(test_released),
         WITH_DATABASE(test_released_with_a_delay),
         WITH_DATABASE(test_crashed),
-        WITH_DATABASE(test_expired_and_over),
+        WITH_DATABASE(test_timed_out_and_dead),
         WITH_DATABASE(test_long_errors_are_cut),
         WITH_DATABASE(test_fence),
         WITH_DATABASE(test_fence_of_one_worker),

@@ -128,7 +128,7 @@ static void do_expired(struct fixture *fx, const struct held *c)
 
 static void do_overrun(struct fixture *fx, const struct held *c)
 {
-    test_sql(fx, "INSERT INTO tenon.kind (name, on_expired) VALUES ('a', 'dead')");
+    test_sql(fx, "INSERT INTO tenon.kind (name, on_timeout) VALUES ('a', 'dead')");
     do_expired(fx, c);
     test_sql(fx, "DELETE FROM tenon.kind");
 }
@@ -178,15 +178,14 @@ static const struct doing doings[] = {
     {"workers_recover.sql", "crash", NULL, TASK_READY, .run = do_recover},
     {"workers_recover.sql, the third", "crash", "crashes = 2", TASK_DEAD, .run = do_recover},
     {"deadlines_orphans.sql", "crash", NULL, TASK_READY, .run = do_orphans},
-    {"expired", "expire", NULL, TASK_RETRYING, REQUEUE("expired", NULL)},
-    {"expired, the last", "expire", "failures = max_attempts - 1", TASK_DEAD,
-     REQUEUE("expired", NULL)},
-    {"deadlines_expired.sql", "expire", LATE, TASK_RETRYING, .run = do_expired},
-    {"deadlines_expired.sql, the last", "expire", LATE ", max_attempts = 1", TASK_DEAD,
+    {"timed_out", "time_out", NULL, TASK_RETRYING, REQUEUE("timed_out", NULL)},
+    {"timed_out, the last", "time_out", "failures = max_attempts - 1", TASK_DEAD,
+     REQUEUE("timed_out", NULL)},
+    {"deadlines_expired.sql", "time_out", LATE, TASK_RETRYING, .run = do_expired},
+    {"deadlines_expired.sql, the last", "time_out", LATE ", max_attempts = 1", TASK_DEAD,
      .run = do_expired},
     {"deadlines_expired.sql, in time", NULL, NULL, TASK_NONE, .run = do_expired},
-    {"over", "overrun", NULL, TASK_DEAD, REQUEUE("over", NULL)},
-    {"deadlines_expired.sql, on_expired dead", "overrun", LATE, TASK_DEAD, .run = do_overrun},
+    {"deadlines_expired.sql, on_timeout dead", "time_out", LATE, TASK_DEAD, .run = do_overrun},
     {"dead", "give_up", NULL, TASK_DEAD, REQUEUE("dead", NULL)},
     {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
     {"time", "due", NULL, TASK_READY, .run = do_time},

@@ -55,14 +55,6 @@ static bool is_pool(const struct children *cs, int slot)
     return cs->handlers->items[cs->handler_of[slot]].pool;
 }
 
-static void tell_gone(struct children *cs, int slot, bool failed_start, const char *text)
-{
-    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
-                                        .slot = slot,
-                                        .failed_start = failed_start,
-                                        .text = text});
-}
-
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
                     const char *worker_id)
 {
@@ -76,7 +68,10 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
                   : fault_memory(&f);
     line_environment_free(env);
     if (!ok) {
-        tell_gone(cs, slot, true, f.text);
+        cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
+                                            .slot = slot,
+                                            .failed_start = true,
+                                            .text = f.text});
         return;
     }
     cs->handler_of[slot] = handler;
@@ -149,14 +144,16 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
 static void take_line(struct children *cs, int slot, const char *line, size_t bytes)
 {
     struct fault f = {0};
-    struct event event = {.type = EVENT_REPLY, .slot = slot};
+    struct event event = {.slot = slot};
     if (cs->said_hello[slot]) {
         POINT(reply_received);
     }
     if (!cs->said_hello[slot]) {
         take_hello(cs, slot, line, bytes);
-    } else if (!line_parse_reply(line, bytes, &event, &f)) {
+    } else if (!line_parse(line, bytes, &event, &f)) {
         break_off(cs, slot, f.text);
+    } else if (event.type == EVENT_CHILD_RETIRES) {
+        cs->emit(cs->owner, &event);
     } else if (!cs->is_given(cs->owner, slot, event.id)) {
         free(event.reply);
         free(event.error);
@@ -190,7 +187,7 @@ static void take_lines(struct children *cs, int slot)
 }
 
 /* Without its stdin or stdout it cannot answer any more; its end may be why, and follow at once. */
-static void check_mute(struct children *cs, int slot)
+static void check_pipes(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
     if (!c->close_input && !c->told_pipe_closed && (c->in < 0 || c->out < 0)) {
@@ -213,22 +210,6 @@ static void tell_exec_outcome(struct children *cs, int slot, int status, const c
     cs->emit(cs->owner, &event);
 }
 
-/* How it ended, and the last it said on stderr; freed by the caller. */
-static char *last_words(struct children *cs, int slot, const char *text)
-{
-    const struct child *c = &cs->slots[slot];
-    struct buf words;
-    buf_init(&words, ERROR_BYTES_MAX);
-    buf_put_text(&words, cs->broke[slot] ? cs->why[slot] : text);
-    if (c->tail_bytes > 0) {
-        buf_put_text(&words, ": ");
-        buf_put(&words, c->tail, c->tail_bytes);
-    }
-    char *clean = line_clean_text(buf_text(&words), words.len);
-    buf_clear(&words);
-    return clean;
-}
-
 static void reap(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
@@ -239,11 +220,15 @@ static void reap(struct children *cs, int slot)
     } else if (status != -2) {
         tell_exec_outcome(cs, slot, status, text);
     }
-    char *words = last_words(cs, slot, text);
+    char *error = line_child_error(c, cs->broke[slot] ? cs->why[slot] : text);
     child_clear(c);
     cs->handler_of[slot] = -1;
-    tell_gone(cs, slot, status == -2, words ? words : text);
-    free(words);
+    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
+                                        .slot = slot,
+                                        .failed_start = status == -2,
+                                        .exited_well = status == 0 && !cs->broke[slot],
+                                        .text = error ? error : text});
+    free(error);
 }
 
 /* --- polling --- */
@@ -288,7 +273,7 @@ static void dispatch_slot(struct children *cs, int slot,
     if (fds[0].revents) {
         reap(cs, slot);
     } else if (is_pool(cs, slot)) {
-        check_mute(cs, slot);
+        check_pipes(cs, slot);
     }
 }
 

@@ -1,5 +1,7 @@
 #include "worker/line.h"
 
+#include "core/text.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +253,11 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
 {
     const json_t *id = json_object_get(reply, "id");
     const json_t *error = json_object_get(reply, "error");
+    event->type = EVENT_REPLY;
+    if (!id && json_is_true(json_object_get(reply, "bye"))) {
+        event->type = EVENT_CHILD_RETIRES;
+        return true;
+    }
     if (!parse_id(id, event)) {
         return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");
     }
@@ -261,9 +268,9 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
         return fault_set(f, FAULT_REFUSED, "\"delay_ms\" is not 1 ms to 30 days");
     }
     if (json_is_string(error)) {
-        size_t n = json_string_length(error);
-        event->error = line_clean_text(json_string_value(error),
-                                       n < ERROR_BYTES_MAX ? n : ERROR_BYTES_MAX - 1);
+        char text[ERROR_BYTES_MAX];
+        text_shorten(text, sizeof text, json_string_value(error));
+        event->error = strdup(text);
     }
     if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
         event->reply =
@@ -273,7 +280,7 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     return true;
 }
 
-bool line_parse_reply(const char *line, size_t bytes, struct event *event, struct fault *f)
+bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f)
 {
     json_t *reply = parse_object(line, bytes, f);
     if (!reply) {
@@ -284,7 +291,26 @@ bool line_parse_reply(const char *line, size_t bytes, struct event *event, struc
     return ok;
 }
 
-/* --- an exec child --- */
+/* --- the end of a child --- */
+
+char *line_child_error(const struct child *c, const char *how)
+{
+    struct buf error;
+    size_t bytes = c->tail_bytes;
+    while (bytes > 0 && c->tail[bytes - 1] == '\n') {
+        bytes--;
+    }
+    const char *tail = c->tail_bytes == CHILD_TAIL_BYTES ? text_whole(c->tail) : c->tail;
+    buf_init(&error, ERROR_BYTES_MAX);
+    buf_put_text(&error, how);
+    if (c->tail + bytes > tail) {
+        buf_put_text(&error, c->tail_bytes == CHILD_TAIL_BYTES ? ": ... " : ": ");
+        buf_put(&error, tail, (size_t)(c->tail + bytes - tail));
+    }
+    char *clean = line_clean_text(buf_text(&error), error.len);
+    buf_clear(&error);
+    return clean;
+}
 
 /* jansson takes a NUL for the end of the text. */
 static bool is_text(const char *text, size_t bytes)
@@ -329,7 +355,7 @@ static bool exec_result(const struct child *c, char **ret)
     return *ret != NULL;
 }
 
-void line_exec_outcome(struct child *c, int status, const char *text, struct event *event)
+void line_exec_outcome(const struct child *c, int status, const char *text, struct event *event)
 {
     event->delay_ms = -1;
     if (status == EXIT_DONE) {
@@ -344,10 +370,5 @@ void line_exec_outcome(struct child *c, int status, const char *text, struct eve
     if (status == EXIT_LATER) {
         event->delay_ms = LATER_DELAY_MS;
     }
-    char error[CHILD_TAIL_BYTES + 256];
-    while (c->tail_bytes > 0 && c->tail[c->tail_bytes - 1] == '\n') {
-        c->tail[--c->tail_bytes] = '\0';
-    }
-    (void)snprintf(error, sizeof error, "%s%s%s", text, c->tail_bytes > 0 ? ": " : "", c->tail);
-    event->error = line_clean_text(error, strlen(error));
+    event->error = line_child_error(c, text);
 }

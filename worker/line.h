@@ -36,12 +36,14 @@ void line_environment_free(char **env);
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight,
                                  struct fault *f);
 
-/* A reply of a pool child: sets id, outcome, delay_ms, and reply and error, which the caller
- * frees. */
-MUST_CHECK bool line_parse_reply(const char *line, size_t bytes, struct event *event,
-                                 struct fault *f);
+/* Any other line of a pool child: sets type, REPLY or CHILD_RETIRES; for a reply id, outcome,
+ * delay_ms, and reply and error, which the caller frees. */
+MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
+
+/* How a child ended, and the last that it said on stderr. NULL when there is no memory. */
+char *line_child_error(const struct child *c, const char *how);
 
 /* The outcome of an exec child from its exit status (-1 = a signal) and its output. */
-void line_exec_outcome(struct child *c, int status, const char *text, struct event *event);
+void line_exec_outcome(const struct child *c, int status, const char *text, struct event *event);
 
 #endif

@@ -126,6 +126,7 @@ static int print_outcome(const struct run_one *r)
         (void)fprintf(stderr, "dead: %s\n", r->error ? r->error : "");
         return EXIT_DEAD;
     case OUTCOME_FAILED:
+    case OUTCOME_TIMED_OUT:
     case OUTCOME_RELEASED:
     case OUTCOME_NONE:
         break;

@@ -35,7 +35,7 @@ CREATE TABLE tenon.kind (
     priority     smallint CHECK (priority BETWEEN 0 AND 9),
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
-    on_expired   text     NOT NULL DEFAULT 'retry' CHECK (on_expired IN ('retry', 'dead'))
+    on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead'))
 );
 COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue. You may insert, update and delete rows; a kind without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
@@ -218,7 +218,7 @@ CREATE TABLE tenon.dead (
     crashes      integer     NOT NULL,
     max_attempts integer     NOT NULL,
     priority     smallint    NOT NULL,
-    reason       text        NOT NULL CHECK (reason IN ('failures', 'crashes', 'handler', 'deadline')),
+    reason       text        NOT NULL CHECK (reason IN ('failures', 'crashes', 'handler', 'timeout')),
     queue        text        NOT NULL,
     kind         text        NOT NULL,
     payload      jsonb       NOT NULL,

@@ -7,6 +7,11 @@ CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures);
 
+-- A text of at most n characters. A longer one loses its middle: the beginning says what failed, the end why.
+CREATE FUNCTION tenon.shorten(text text, n integer) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN CASE WHEN length(text) <= n THEN text ELSE left(text, n / 4) || ' ... ' || right(text, n - n / 4 - 5) END;
+
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, claims, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
 --               microseconds since 1970
@@ -15,8 +20,7 @@ RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures)
 --               released  the worker could not run it: not charged, ready at once, and its run_at stays
 --                         as it was, so that it does not go to the end of a backlog
 --               crashed   its worker died: counted as a crash, ready at once; the third is the last
---               expired   it ran past its deadline: charged, waits retry_delay
---               over      it ran past its deadline, and its kind says that this is the end
+--               timed_out it ran past its timeout: charged, waits retry_delay, or dead if on_timeout of its kind says so
 --               dead      the handler says that it can never work
 --   errors      what went wrong, or NULL to keep the last error
 --   delays_ms   how long to wait instead, or NULL
@@ -29,9 +33,10 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
         SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, claims, start_us, reason, error, delay_ms)
     ), mine AS MATERIALIZED (
-        SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
+        SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
+               t.max_attempts, t.kind, g.reason, g.delay_ms,
+               coalesce(tenon.shorten(g.error, 8192), t.last_error) AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
@@ -39,9 +44,10 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
            FOR UPDATE OF t SKIP LOCKED
     ), judged AS MATERIALIZED (
         SELECT m.*, CASE WHEN m.reason = 'dead' THEN 'handler'
-                         WHEN m.reason = 'over' THEN 'deadline'
+                         WHEN m.reason = 'timed_out'
+                              AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = m.kind AND k.on_timeout = 'dead') THEN 'timeout'
                          WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
-                         WHEN m.reason IN ('failed', 'expired') AND m.failures >= m.max_attempts THEN 'failures'
+                         WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
                     END AS dead_of
           FROM mine m
     ), gone AS (
@@ -63,7 +69,7 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
                delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
                run_at = CASE
                    WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'expired') THEN clock_timestamp() + tenon.retry_delay(j.failures)
+                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures)
                    WHEN j.reason = 'released' THEN t.run_at
                    ELSE clock_timestamp() END
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
@@ -144,7 +150,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.shorten, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 

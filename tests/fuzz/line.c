@@ -17,7 +17,7 @@ int fuzz_line(const uint8_t *data, size_t size)
     fuzz_that(!ok || (in_flight >= 1 && in_flight <= IN_FLIGHT_MAX), "in_flight beyond its limits");
     struct event event = {.outcome = OUTCOME_NONE};
     fault_clear(&f);
-    ok = line_parse_reply(line, size, &event, &f);
+    ok = line_parse(line, size, &event, &f);
     fuzz_fault(ok, &f);
     fuzz_that(!ok || (event.outcome != OUTCOME_NONE && event.outcome != OUTCOME_RELEASED),
               "no outcome");

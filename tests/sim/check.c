@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim.h"
 
+#include <string.h>
 #include <utlist.h>
 
 enum {
@@ -42,6 +43,17 @@ void check_outcome(struct sim *s, int node, struct fence f)
     check_that(s, !e || e->node != node || e->end != RUN_GOES_ON || !s->nodes[node].up,
                "the outcome of task %lld, claim %d, is told while it runs", (long long)f.id,
                f.claims);
+}
+
+/* A child that retires takes no task along. */
+void check_charge(struct sim *s, struct fence f, const char *reason)
+{
+    const struct run_entry *e = journal_find(s, f.id, f.attempt);
+    const struct row *r = row_find(s, f.id);
+    check_that(s,
+               !e || e->end != RUN_RETIRED || strcmp(reason, "failed") != 0 ||
+                   f.attempt - r->now.failures > RETURNS_MAX,
+               "task %lld is charged because its child retired", (long long)f.id);
 }
 
 void check_declare_dead(struct sim *s, const struct cleaner *c, int worker)
@@ -109,6 +121,28 @@ void check_run(struct sim *s, const struct run_entry *e)
     check_that(s, is_faulted_since(s, p->node, since_us) || is_faulted_since(s, e->node, since_us),
                "task %lld runs again, claim %d after %d, and no fault explains it", id,
                e->fence.claims, p->fence.claims);
+}
+
+/* When it is because of one task, its others may answer first, for so long. What was lost to
+ * another worker may have changed again since, and says nothing about when. */
+void check_term(struct sim *s, const struct node *n, int slot)
+{
+    const struct slot *child = &n->decider->slots[slot];
+    const struct claim *c;
+    int64_t longest_ms = 0;
+    bool others = false, known = true;
+    DL_FOREACH(child->given, c)
+    {
+        const struct row *r = row_find(s, c->id);
+        int64_t ms = c->lost ? (s->now_us - r->changed_us) / 1000
+                             : node_ms(s, n) - c->since_ms - c->timeout_ms;
+        others = others || !(c->lost || c->out_of_time);
+        known = known && (!c->lost || r->now.state == ROW_CANCELLED);
+        longest_ms = ms > longest_ms ? ms : longest_ms;
+    }
+    bool by_worker = n->decider->stop_level > 0 || !n->decider->present || child->pipe_closed;
+    check_that(s, by_worker || !others || !known || longest_ms >= SIBLINGS_MAX_MS,
+               "worker %d stops a child that could still answer", n->index);
 }
 
 void check_give(struct sim *s, const struct node *n, const struct claim *c)
@@ -413,9 +447,9 @@ static void check_zombies(struct sim *s, const struct node *n)
             const struct row *r = row_find(s, c->id);
             bool ours = r->now.claims == c->claims && r->now.worker == n->worker &&
                         r->now.state != ROW_CANCELLED;
+            int64_t limit_us = ZOMBIE_US + (slot->n_spent > 0 ? SIBLINGS_MAX_MS * 1000LL : 0);
             check_that(s,
-                       ours || slot->state == SLOT_STOPPING ||
-                           s->now_us - r->changed_us < ZOMBIE_US,
+                       ours || slot->state == SLOT_STOPPING || s->now_us - r->changed_us < limit_us,
                        "worker %d goes on with task %lld, whose claim it lost", n->index,
                        (long long)c->id);
         }

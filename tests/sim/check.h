@@ -15,11 +15,13 @@ struct cleaner;
 void check_commit(struct sim *s, struct row *r); /* r->next is about to become r->now */
 void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f);
 void check_outcome(struct sim *s, int node, struct fence f); /* a round tells an outcome */
+void check_charge(struct sim *s, struct fence f, const char *reason);
 void check_declare_dead(struct sim *s, const struct cleaner *c, int worker);
 void check_fresh_later(struct sim *s, const struct row *r); /* it was committed just now */
 
 /* a worker's side */
 void check_run(struct sim *s, const struct run_entry *e);
+void check_term(struct sim *s, const struct node *n, int slot); /* its child is to end */
 void check_give(struct sim *s, const struct node *n, const struct claim *c);
 void check_round(struct sim *s, struct node *n); /* it is asked */
 void check_answer(struct sim *s, struct node *n, const struct request *r);

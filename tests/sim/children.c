@@ -60,6 +60,7 @@ static void gone(struct sim *s, struct node *n, struct child *c, enum run_end en
     node_mail(s, n,
               &(struct event){.type = EVENT_CHILD_GONE,
                               .slot = slot_of(n, c),
+                              .exited_well = end == RUN_RETIRED,
                               .text = end == RUN_KILLED ? "killed" : "exited"});
     c->id = 0;
 }
@@ -130,6 +131,14 @@ static bool is_out_of_time(const struct node *n, const struct child *c, int64_t 
     return false;
 }
 
+static void retire(struct sim *s, struct node *n, struct child *c)
+{
+    if (random_chance(&s->random, 5000)) {
+        node_mail(s, n, &(struct event){.type = EVENT_CHILD_RETIRES, .slot = slot_of(n, c)});
+    }
+    gone(s, n, c, RUN_RETIRED);
+}
+
 static enum run_end end_of(const struct node *n, const struct child *c, const struct run *r)
 {
     return is_out_of_time(n, c, r->fence.id) ? RUN_KILLED
@@ -156,6 +165,8 @@ static void answer(struct sim *s, struct node *n, struct child *c, struct run *r
     }
     if (!c->pool || (c->closing && c->n_runs == 0)) {
         gone(s, n, c, RUN_CRASHED);
+    } else if (was.mood == MOOD_ANSWER && random_chance(&s->random, s->plan.rate_retire)) {
+        retire(s, n, c);
     } else {
         begin_runs(s, n, c);
     }
@@ -187,7 +198,7 @@ static void run_ends(struct sim *s, int node, int64_t entry)
 }
 
 /* It closed its stdin or stdout, and can neither be given more nor answer. */
-static void falls_mute(struct sim *s, int node, int64_t id)
+static void closes_pipes(struct sim *s, int node, int64_t id)
 {
     struct node *n = &s->nodes[node];
     struct child *c = child_find(s, node, id);
@@ -295,7 +306,7 @@ static void says_hello(struct sim *s, int node, int64_t id)
     int room = (int)random_between(&s->random, 1, s->plan.room_max);
     c->ready = true;
     if (random_chance(&s->random, s->plan.rate_mute) && !s->healed) {
-        sim_after(s, random_log(&s->random, 1, 5000) * 1000, falls_mute, node, id);
+        sim_after(s, random_log(&s->random, 1, 5000) * 1000, closes_pipes, node, id);
     }
     c->width = (int)random_between(&s->random, 1, room);
     node_mail(s, n,
@@ -385,7 +396,10 @@ void child_signal(struct sim *s, struct node *n, int slot, int signal)
     if (signal == SIGKILL) {
         c->dying = true;
         sim_after(s, random_log(&s->random, 50, 5000), die, n->index, c->id);
-    } else if (!c->deaf && !c->dying) {
+        return;
+    }
+    check_term(s, n, slot);
+    if (!c->deaf && !c->dying) {
         obey(s, n, c);
     }
 }

@@ -269,8 +269,8 @@ static void expire(struct sim *s, struct cleaner *c)
         struct fence f = {r->id, v->start_us, v->claims};
         bool late = v->state == ROW_TASK && v->start_us &&
                     v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
-        if (late && task_requeue(s, c->session, v->worker, f, "expired", -1) != REQUEUE_MISSED) {
-            TRACE(s, "cleaner %d: task %lld is expired", c->index, (long long)r->id);
+        if (late && task_requeue(s, c->session, v->worker, f, "timed_out", -1) != REQUEUE_MISSED) {
+            TRACE(s, "cleaner %d: task %lld timed out", c->index, (long long)r->id);
             r->by_cleaner = true;
             keep_row(c, r);
         }

@@ -32,7 +32,8 @@ int journal_start(struct sim *s, const struct node *n, int worker, struct fence 
 
 void journal_end(struct sim *s, int entry, enum run_end end, bool bad)
 {
-    static const char *const words[] = {"goes on", "done", "failed", "crashed", "killed", "died"};
+    static const char *const words[] = {"goes on", "done", "failed", "crashed",
+                                        "killed",  "died", "retired"};
     struct run_entry *e = &s->journal.entries[entry];
     TRACE(s, "run: task %lld claim %d is over: %s", (long long)e->fence.id, e->fence.claims,
           words[end]);

@@ -13,6 +13,7 @@ enum run_end {
     RUN_CRASHED, /* of itself */
     RUN_KILLED,  /* by the worker */
     RUN_DIED,    /* with the worker */
+    RUN_RETIRED, /* its child answered another task, and ended well */
 };
 
 struct run_entry {

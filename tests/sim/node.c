@@ -101,7 +101,8 @@ static const char *event_word(enum event_type type)
                                         [EVENT_ROUND_FAILED] = "round failed",
                                         [EVENT_CHILD_READY] = "child ready",
                                         [EVENT_REPLY] = "reply",
-                                        [EVENT_CHILD_PIPE_CLOSED] = "child mute",
+                                        [EVENT_CHILD_PIPE_CLOSED] = "child's pipe closed",
+                                        [EVENT_CHILD_RETIRES] = "child says bye",
                                         [EVENT_CHILD_GONE] = "child gone",
                                         [EVENT_STOP] = "stop"};
     size_t n = sizeof words / sizeof *words;

@@ -40,6 +40,7 @@ static void draw_use(struct plan *p, struct random *r)
     p->rate_bad = rate(r, 500);
     p->rate_own_finish = rate(r, 5000);
     p->rate_hostile = rate(r, 1000);
+    p->rate_retire = rate(r, 2000);
     p->n_stops = random_chance(r, 7000) ? 0 : (int)random_between(r, 1, 6);
 }
 

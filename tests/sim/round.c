@@ -413,6 +413,7 @@ static void do_requeue(struct sim *s, struct request *r)
     for (size_t i = 0; i < r->n_requeue; i++) {
         struct outcome *o = &r->requeue[i];
         check_outcome(s, r->node, o->fence);
+        check_charge(s, o->fence, o->reason);
         o->state = task_requeue(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
     }
 }

@@ -128,12 +128,12 @@ static int64_t retry_delay_us(struct sim *s, int failures)
 
 static bool requeue_dead(struct version *v, const char *reason)
 {
-    bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
+    bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "timed_out") == 0;
     bool crashed = strcmp(reason, "crashed") == 0;
     v->failures += failed;
     v->crashes += crashed;
-    return strcmp(reason, "dead") == 0 || strcmp(reason, "over") == 0 ||
-           (crashed && v->crashes >= 3) || (failed && v->failures >= v->max_attempts);
+    return strcmp(reason, "dead") == 0 || (crashed && v->crashes >= 3) ||
+           (failed && v->failures >= v->max_attempts);
 }
 
 /* tenon.requeue() */
@@ -150,7 +150,7 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
         v->state = ROW_DEAD;
         return REQUEUE_DEAD;
     }
-    bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "expired") == 0;
+    bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "timed_out") == 0;
     v->start_us = 0;
     v->worker = 0;
     if (strcmp(reason, "released") == 0 && delay_ms < 0) {

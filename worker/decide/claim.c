@@ -43,17 +43,10 @@ void claim_free(struct claim *c)
 
 const char *claim_reason(enum claim_outcome outcome)
 {
-    switch (outcome) {
-    case OUTCOME_LATER:
-        return "later";
-    case OUTCOME_DEAD:
-        return "dead";
-    case OUTCOME_RELEASED:
-        return "released";
-    case OUTCOME_FAILED:
-    case OUTCOME_DONE:
-    case OUTCOME_NONE:
-        break;
-    }
-    return "failed";
+    static const char *const reasons[] = {[OUTCOME_FAILED] = "failed",
+                                          [OUTCOME_TIMED_OUT] = "timed_out",
+                                          [OUTCOME_LATER] = "later",
+                                          [OUTCOME_DEAD] = "dead",
+                                          [OUTCOME_RELEASED] = "released"};
+    return reasons[outcome];
 }

@@ -21,10 +21,11 @@ enum claim_state {
 enum claim_outcome {
     OUTCOME_NONE,
     OUTCOME_DONE,
-    OUTCOME_FAILED,   /* charged, waits */
-    OUTCOME_LATER,    /* not charged, waits delay_ms */
-    OUTCOME_DEAD,     /* can never work */
-    OUTCOME_RELEASED, /* could not be run here: not charged, ready at once */
+    OUTCOME_FAILED,    /* charged, waits */
+    OUTCOME_TIMED_OUT, /* charged, waits; or its kind says that it is dead */
+    OUTCOME_LATER,     /* not charged, waits delay_ms */
+    OUTCOME_DEAD,      /* can never work */
+    OUTCOME_RELEASED,  /* could not be run here: not charged, ready at once */
 };
 
 /* The strings live behind the struct, in one allocation, but for `reply` and `error`. */
@@ -47,8 +48,8 @@ struct claim {
     int slot;    /* while GIVEN */
     enum claim_state state;
     enum claim_outcome outcome;
-    bool out_of_time;    /* its child is being stopped because of it */
-    bool lost;           /* while GIVEN: not ours any more, its child is being stopped */
+    bool out_of_time;    /* while GIVEN: it ran past its deadline; see slot.n_spent */
+    bool lost;           /* while GIVEN: it is not ours any more; the same */
     bool hashed;         /* false: an older claim of the same task stands in the hash */
     int64_t begun_ms;    /* when the round began that claimed it */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
@@ -69,7 +70,7 @@ struct claim *claim_new(int64_t id, const char *queue, const char *kind, const c
                         const char *payload, size_t payload_bytes);
 void claim_free(struct claim *c);
 
-/* The word that tenon.requeue knows for an outcome. */
+/* The word that tenon.requeue knows for an outcome; of those that are not done. */
 const char *claim_reason(enum claim_outcome outcome);
 
 #endif

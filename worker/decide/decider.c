@@ -1,5 +1,7 @@
 #include "worker/decide/decider.h"
 
+#include "core/text.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -84,10 +86,12 @@ struct action *decider_act(struct decider *d, enum action_type type)
 void decider_note(struct decider *d, enum note note, int64_t task, const char *fmt, ...)
 {
     struct action *a = decider_act(d, ACTION_NOTE);
+    char text[ERROR_BYTES_MAX + sizeof a->text];
     va_list args;
     va_start(args, fmt);
-    (void)vsnprintf(a->text, sizeof a->text, fmt, args);
+    (void)vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    text_shorten(a->text, sizeof a->text, text);
     a->note = note;
     a->task = task;
 }
@@ -110,10 +114,7 @@ static void unlist(struct decider *d, struct claim *c)
         d->n_waiting--;
         break;
     case CLAIM_GIVEN:
-        DL_DELETE(d->slots[c->slot].given, c);
-        d->slots[c->slot].n_given--;
-        d->n_given--;
-        c->slot = -1;
+        slots_remove(d, c);
         break;
     case CLAIM_ENDED:
         DL_DELETE(d->ended, c);
@@ -273,6 +274,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         break;
     case EVENT_CHILD_PIPE_CLOSED:
         slots_child_pipe_closed(d, e->slot, now_ms);
+        break;
+    case EVENT_CHILD_RETIRES:
+        slots_child_retires(d, e->slot);
         break;
     case EVENT_CHILD_GONE:
         slots_child_gone(d, e, now_ms);

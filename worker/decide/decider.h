@@ -87,7 +87,9 @@ enum event_type {
     EVENT_CHILD_READY,       /* slot, room */
     EVENT_REPLY,             /* slot, id, outcome, reply, error (taken over), delay_ms */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
-    EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start */
+    EVENT_CHILD_RETIRES,     /* slot: it said bye */
+    EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
+                                exited_well */
     EVENT_STOP,              /* SIGTERM; the second stops at once */
 };
 
@@ -99,7 +101,7 @@ enum round_failure {
 
 struct event {
     enum event_type type;
-    bool up, renewed, failed_start;
+    bool up, renewed, failed_start, exited_well;
     enum round_failure failure;
     int64_t epoch;
     uint64_t last_tag;
@@ -157,7 +159,7 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t backoff_until_ms;
-    char why[128];                     /* it rested last; while it has strikes */
+    char why[128];                     /* it backed off last; while it has strikes */
     size_t payload_bytes, reply_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;

@@ -200,10 +200,10 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
                      : c->outcome == OUTCOME_LATER  ? NOTE_TASK_LATER
                      : state == REQUEUE_DEAD        ? NOTE_TASK_DEAD
                                                     : NOTE_TASK_FAILED;
-    d->count_failed += c->outcome == OUTCOME_FAILED;
+    d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
     d->count_dead += state == REQUEUE_DEAD;
     d->count_released += c->outcome == OUTCOME_RELEASED;
-    decider_note(d, note, c->id, "%s attempt %d%s%.180s", c->kind, c->attempt, c->error ? ": " : "",
+    decider_note(d, note, c->id, "%s attempt %d%s%s", c->kind, c->attempt, c->error ? ": " : "",
                  c->error ? c->error : "");
 }
 

@@ -1,5 +1,6 @@
 #include "worker/decide/slots.h"
 
+#include "core/text.h"
 #include "worker/decide/decider.h"
 
 #include <signal.h>
@@ -7,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
+
+bool slots_takes_more(const struct slot *s)
+{
+    return s->state == SLOT_READY && !s->closing && s->n_spent == 0;
+}
 
 int slots_room(const struct decider *d)
 {
@@ -18,7 +24,7 @@ int slots_room(const struct decider *d)
             room += guess;
         } else if (s->state == SLOT_STARTING) {
             room += d->handlers[s->handler].room;
-        } else if (s->state == SLOT_READY && !s->closing) {
+        } else if (slots_takes_more(s)) {
             room += s->room - s->n_given;
         }
     }
@@ -35,30 +41,98 @@ bool slots_all_empty(const struct decider *d)
     return true;
 }
 
-static void attend(struct decider *d, const struct claim *c)
+/* --- its tasks --- */
+
+static bool is_spent(const struct claim *c)
+{
+    return c->out_of_time || c->lost;
+}
+
+static void set_attention(struct decider *d, const struct claim *c)
 {
     int64_t at = c->deadline_ms < c->verify_ms ? c->deadline_ms : c->verify_ms;
     d->attention_ms = at < d->attention_ms ? at : d->attention_ms;
 }
 
-/* Move a waiting claim to a child. The deadline counts from here; whether it is still ours is asked
- * from when it was claimed on, at once if its child was so long in starting. */
-static void give(struct decider *d, int slot, struct claim *c, int64_t now_ms)
+void slots_add(struct decider *d, int slot, struct claim *c)
 {
-    struct decider_handler *h = &d->handlers[c->handler];
-    DL_DELETE(h->waiting, c);
-    h->n_waiting--;
-    d->n_waiting--;
     c->state = CLAIM_GIVEN;
     c->slot = slot;
-    c->verify_ms = c->since_ms + VERIFY_EVERY_MS;
-    c->since_ms = now_ms;
-    c->deadline_ms = now_ms + c->timeout_ms;
     DL_APPEND(d->slots[slot].given, c);
     d->slots[slot].n_given++;
     d->n_given++;
-    attend(d, c);
+    set_attention(d, c);
 }
+
+/* Without a spent task its child may go on. */
+void slots_remove(struct decider *d, struct claim *c)
+{
+    struct slot *s = &d->slots[c->slot];
+    DL_DELETE(s->given, c);
+    s->n_given--;
+    d->n_given--;
+    c->slot = -1;
+    if (is_spent(c) && --s->n_spent == 0 && s->state == SLOT_READY && !s->pipe_closed) {
+        s->limit_ms = INT64_MAX;
+    }
+}
+
+/* Nobody waits for this task's answer any more, and no other way ends it than to stop its child.
+ * What else runs in there is innocent, and gets some time to end first. */
+static void spend(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    struct slot *s = &d->slots[c->slot];
+    if (!is_spent(c)) {
+        s->n_spent++;
+        if (s->state == SLOT_READY && s->limit_ms > now_ms + SIBLINGS_MAX_MS) {
+            s->limit_ms = now_ms + SIBLINGS_MAX_MS;
+        }
+    }
+    c->deadline_ms = c->verify_ms = INT64_MAX;
+}
+
+void slots_lose(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    spend(d, c, now_ms);
+    c->lost = true;
+}
+
+void slots_lose_all(struct decider *d, int64_t now_ms)
+{
+    for (int i = 0; i < d->n_slots; i++) {
+        struct claim *c;
+        DL_FOREACH(d->slots[i].given, c)
+        {
+            slots_lose(d, c, now_ms);
+        }
+    }
+    slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
+}
+
+static struct claim *find_given(const struct slot *s, int64_t id)
+{
+    struct claim *c;
+    DL_FOREACH(s->given, c)
+    {
+        if (c->id == id) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool slots_has_task(const struct decider *d, int slot, int64_t id)
+{
+    return find_given(&d->slots[slot], id) != NULL;
+}
+
+bool slots_is_full(const struct decider *d, int slot)
+{
+    const struct slot *s = &d->slots[slot];
+    return s->state != SLOT_EMPTY && d->handlers[s->handler].reply_bytes >= decider_bytes_share(d);
+}
+
+/* --- stopping a child --- */
 
 void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms)
 {
@@ -90,66 +164,43 @@ void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int6
     }
 }
 
-/* What else its child runs is still ours, and is given back. */
-void slots_lose(struct decider *d, struct claim *c, int64_t now_ms)
+void slots_close(struct decider *d, int slot, int64_t now_ms)
 {
-    c->lost = true;
-    slots_stop(d, c->slot, STOP_LOST, SIGTERM, now_ms);
+    struct slot *s = &d->slots[slot];
+    s->closing = true;
+    if (s->n_given == 0) {
+        s->limit_ms = now_ms + TERM_GRACE_MS;
+        decider_act(d, ACTION_CLOSE)->slot = slot;
+    }
 }
 
-void slots_lose_all(struct decider *d, int64_t now_ms)
-{
-    for (int i = 0; i < d->n_slots; i++) {
-        struct claim *c;
-        DL_FOREACH(d->slots[i].given, c)
-        {
-            c->lost = true;
-        }
-    }
-    slots_stop_all(d, STOP_LOST, SIGKILL, now_ms);
-}
+/* --- what its child says --- */
 
 void slots_child_ready(struct decider *d, int slot, int room)
 {
     struct slot *s = &d->slots[slot];
     if (s->state == SLOT_STARTING) {
         s->state = SLOT_READY;
+        s->limit_ms = INT64_MAX;
         s->room = room;
         d->handlers[s->handler].room = room;
     }
 }
 
-/* Given a moment to end, because that may be why. */
+/* It gets a moment to end, because that may be why. */
 void slots_child_pipe_closed(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
-    if (s->state == SLOT_READY && !s->mute) {
-        s->mute = s->closing = true;
+    if (s->state == SLOT_READY && !s->pipe_closed) {
+        s->pipe_closed = s->closing = true;
         s->limit_ms = now_ms + PIPE_GRACE_MS;
     }
 }
 
-static struct claim *find_given(const struct slot *s, int64_t id)
+void slots_child_retires(struct decider *d, int slot)
 {
-    struct claim *c;
-    DL_FOREACH(s->given, c)
-    {
-        if (c->id == id) {
-            return c;
-        }
-    }
-    return NULL;
-}
-
-bool slots_has_task(const struct decider *d, int slot, int64_t id)
-{
-    return find_given(&d->slots[slot], id) != NULL;
-}
-
-bool slots_is_full(const struct decider *d, int slot)
-{
-    const struct slot *s = &d->slots[slot];
-    return s->state != SLOT_EMPTY && d->handlers[s->handler].reply_bytes >= decider_bytes_share(d);
+    struct slot *s = &d->slots[slot];
+    s->retiring = s->closing = true;
 }
 
 /* How many tasks ended since the last time, per millisecond. */
@@ -171,14 +222,45 @@ static void count_ended(struct decider *d, const struct claim *c, int64_t now_ms
     }
 }
 
+static char *error_text(const char *what, const char *text)
+{
+    size_t bytes = strlen(what) + strlen(text) + 3;
+    char *error = malloc(bytes);
+    if (error) {
+        (void)snprintf(error, bytes, "%s%s%s", what, *text ? ": " : "", text);
+    }
+    return error;
+}
+
+/* A spent task does not run any more. */
+static void end_spent(struct decider *d, struct claim *c, const char *text)
+{
+    if (c->lost) {
+        decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind,
+                     c->attempt);
+        d->count_lost++;
+        wakeups_unclaimed(&d->wakeups, c->id);
+        decider_drop_claim(d, c);
+        return;
+    }
+    char what[64];
+    (void)snprintf(what, sizeof what, "timed out after %lld ms", (long long)c->timeout_ms);
+    decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
+                 (long long)c->timeout_ms);
+    decider_end_claim(d, c, OUTCOME_TIMED_OUT, error_text(what, text));
+}
+
+/* What a spent task answers changes nothing, and neither does what fails because its child was
+ * asked to end; but what was done by then is done, and must not run again. */
 void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
     struct claim *c = find_given(s, e->id);
-    bool late = s->state == SLOT_STOPPING && (e->outcome != OUTCOME_DONE || (c && c->out_of_time));
-    if (!c || c->lost || late) {
-        /* a reply that comes twice or too late changes nothing; but what was done while its child
-         * was asked to end is done, and must not run again */
+    bool interrupted = s->state == SLOT_STOPPING && e->outcome != OUTCOME_DONE;
+    if (!c || is_spent(c) || interrupted) {
+        if (c && is_spent(c)) {
+            end_spent(d, c, e->error ? e->error : "");
+        }
         free(e->reply);
         free(e->error);
         return;
@@ -193,107 +275,108 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     decider_end_claim(d, c, e->outcome, e->error);
 }
 
-/* Not cut, so that no character is: the text is bounded, and tenon.requeue() keeps what fits. */
-static char *error_text(const char *what, const char *text)
+/* --- its end --- */
+
+/* What a child leaves unanswered when it retires is no fault of the task, unless that happens to
+ * the same task again and again. */
+static const char *charge_retired(const struct claim *c)
 {
-    size_t bytes = strlen(what) + strlen(text) + 3;
-    char *error = malloc(bytes);
-    if (error) {
-        (void)snprintf(error, bytes, "%s%s%s", what, *what && *text ? ": " : "", text);
-    }
-    return error;
+    return c->attempt - c->failures > RETURNS_MAX
+               ? "no child answered it before it retired, time and again"
+               : NULL;
 }
 
-/* What becomes of a task whose child is gone before it answered. */
-static void end_orphan(struct decider *d, struct claim *c, const struct slot *s, bool oldest,
-                       const char *text)
+/* Of several tasks the oldest is charged: a child that works in order was at that one. NULL: this
+ * one is not. */
+static const char *charge_of(const struct slot *s, const struct claim *c, bool retired, bool oldest)
 {
-    char what[64] = "";
-    if (c->lost) {
-        decider_note(d, NOTE_CLAIM_LOST, c->id, "its child was stopped");
-        d->count_lost++;
-        wakeups_unclaimed(&d->wakeups, c->id);
-        decider_drop_claim(d, c);
-    } else if (c->out_of_time) {
-        (void)snprintf(what, sizeof what, "timed out after %lld ms", (long long)c->timeout_ms);
-        decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
-                     (long long)c->timeout_ms);
-        decider_end_claim(d, c, OUTCOME_FAILED, error_text(what, text));
-    } else if ((s->reason != STOP_NONE && s->reason != STOP_PIPE_CLOSED) || !oldest) {
-        decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
-    } else {
-        /* of several the oldest is charged: a child that works in order was at that one */
-        decider_end_claim(d, c, OUTCOME_FAILED,
-                          error_text(s->reason == STOP_PIPE_CLOSED
-                                         ? "the handler closed its stdin or stdout"
-                                         : "the handler ended without an answer",
-                                     text));
+    if (retired) {
+        return charge_retired(c);
+    }
+    if (!oldest || s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {
+        return NULL;
+    }
+    return s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
+                                         : "the handler ended without an answer";
+}
+
+/* What becomes of the tasks whose child is gone before it answered them. */
+static void end_unanswered(struct decider *d, const struct slot *s, bool retired, const char *text)
+{
+    for (bool oldest = true; s->given; oldest = false) {
+        struct claim *c = s->given;
+        const char *charge = charge_of(s, c, retired, oldest);
+        if (is_spent(c)) {
+            end_spent(d, c, text);
+        } else if (charge) {
+            decider_end_claim(d, c, OUTCOME_FAILED, error_text(charge, text));
+        } else {
+            decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
+        }
     }
 }
 
-/* A handler that cannot start rests, so that its tasks are neither burnt nor spun through. */
-static void strike(struct decider *d, int handler, const char *text, int64_t now_ms)
+/* A handler that does not start backs off, so that its tasks are neither charged nor claimed over
+ * and over. */
+static void back_off(struct decider *d, int handler, const char *text, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     if (now_ms < h->backoff_until_ms) {
-        return; /* several children that failed together are one strike */
+        return; /* several children that failed together count once */
     }
-    int64_t rest = (int64_t)BACKOFF_MIN_MS << (h->strikes < 10 ? h->strikes : 10);
-    rest = rest < BACKOFF_MAX_MS ? rest : BACKOFF_MAX_MS;
+    int64_t pause_ms = (int64_t)BACKOFF_MIN_MS << (h->strikes < 10 ? h->strikes : 10);
+    pause_ms = pause_ms < BACKOFF_MAX_MS ? pause_ms : BACKOFF_MAX_MS;
     h->strikes++;
-    h->backoff_until_ms = now_ms + rest;
-    (void)snprintf(h->why, sizeof h->why, "%s", text);
-    decider_note(d, NOTE_HANDLER_BACKS_OFF, 0, "%s rests for %lld ms: %s", h->kinds,
-                 (long long)rest, text);
+    h->backoff_until_ms = now_ms + pause_ms;
+    text_shorten(h->why, sizeof h->why, text);
+    decider_note(d, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->kinds,
+                 (long long)pause_ms, text);
 }
 
 /* It said hello and went, before it had a task. */
 static bool ended_at_once(const struct slot *s)
 {
-    return s->state == SLOT_READY && s->reason == STOP_NONE && (!s->closing || s->mute) &&
-           !s->given && !s->answered;
+    bool by_itself = !s->closing || s->pipe_closed || s->retiring;
+    return s->state == SLOT_READY && s->reason == STOP_NONE && by_itself && !s->given &&
+           !s->answered;
 }
 
 void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
     const char *text = e->text ? e->text : "";
-    bool failed_start = e->failed_start || s->state == SLOT_STARTING ||
-                        s->reason == STOP_NO_HELLO || ended_at_once(s);
-    if (failed_start) {
+    bool retired = s->answered && (s->retiring || e->exited_well);
+    if (e->failed_start || s->state == SLOT_STARTING || s->reason == STOP_NO_HELLO ||
+        ended_at_once(s)) {
         s->reason = s->reason == STOP_NONE ? STOP_RELEASE : s->reason;
-        strike(d, s->handler, s->reason == STOP_NO_HELLO ? "its child said no hello" : text,
-               now_ms);
+        back_off(d, s->handler, s->reason == STOP_NO_HELLO ? "its child said no hello" : text,
+                 now_ms);
     }
-    for (bool oldest = true; s->given; oldest = false) {
-        end_orphan(d, s->given, s, oldest, text);
-    }
+    end_unanswered(d, s, retired, text);
     *s = (struct slot){.state = SLOT_EMPTY, .handler = -1};
 }
 
 /* --- what is due --- */
 
-/* A child that still works is given nothing more, and its input is closed when it is idle. */
-static void close_child(struct decider *d, int slot, int64_t now_ms)
+static void check_ready(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
-    s->closing = true;
-    s->limit_ms = INT64_MAX;
-    if (s->n_given == 0) {
-        s->limit_ms = now_ms + TERM_GRACE_MS;
-        decider_act(d, ACTION_CLOSE)->slot = slot;
+    if (s->n_spent > 0 && s->n_spent == s->n_given) {
+        slots_stop(d, slot, STOP_RELEASE, SIGTERM, now_ms);
+    } else if (now_ms >= s->limit_ms) {
+        slots_stop(d, slot, s->pipe_closed ? STOP_PIPE_CLOSED : STOP_RELEASE, SIGTERM, now_ms);
+    } else if (s->closing && s->limit_ms == INT64_MAX) {
+        slots_close(d, slot, now_ms);
     }
 }
 
 static void check_child(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
-    if (s->state == SLOT_STARTING && now_ms >= s->limit_ms) {
+    if (s->state == SLOT_READY) {
+        check_ready(d, slot, now_ms);
+    } else if (s->state == SLOT_STARTING && now_ms >= s->limit_ms) {
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
-    } else if (s->state == SLOT_READY && s->closing && now_ms >= s->limit_ms) {
-        slots_stop(d, slot, s->mute ? STOP_PIPE_CLOSED : STOP_RELEASE, SIGTERM, now_ms);
-    } else if (s->state == SLOT_READY && s->closing && s->limit_ms == INT64_MAX) {
-        close_child(d, slot, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {
         s->limit_ms = INT64_MAX;
         struct action *a = decider_act(d, ACTION_SIGNAL);
@@ -314,153 +397,11 @@ static void check_given(struct decider *d, int64_t now_ms)
                 break;
             }
             if (now_ms >= c->deadline_ms) {
+                spend(d, c, now_ms);
                 c->out_of_time = true;
-                slots_stop(d, i, STOP_TIMEOUT, SIGTERM, now_ms);
-                break;
             }
-            attend(d, c);
+            set_attention(d, c);
         }
-    }
-}
-
-static int ready_slot(const struct decider *d, int handler)
-{
-    int best = -1;
-    for (int i = 0; i < d->n_slots; i++) {
-        const struct slot *s = &d->slots[i];
-        if (s->state == SLOT_READY && !s->closing && s->handler == handler &&
-            s->n_given < s->room && (best < 0 || s->n_given < d->slots[best].n_given)) {
-            best = i;
-        }
-    }
-    return best;
-}
-
-static int starting_room(const struct decider *d, int handler)
-{
-    int room = 0;
-    for (int i = 0; i < d->n_slots; i++) {
-        if (d->slots[i].state == SLOT_STARTING && d->slots[i].handler == handler) {
-            room += d->handlers[handler].room;
-        }
-    }
-    return room;
-}
-
-static int empty_slot(const struct decider *d)
-{
-    for (int i = 0; i < d->n_slots; i++) {
-        if (d->slots[i].state == SLOT_EMPTY) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-static int closing_children(const struct decider *d)
-{
-    int n = 0;
-    for (int i = 0; i < d->n_slots; i++) {
-        n += d->slots[i].closing;
-    }
-    return n;
-}
-
-static bool has_child(const struct decider *d, int handler)
-{
-    for (int i = 0; i < d->n_slots; i++) {
-        if (d->slots[i].state != SLOT_EMPTY && d->slots[i].handler == handler) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A pool child of another handler makes way, one for each task at most: one that has nothing to do,
- * or, so that no busy handler keeps all the slots for ever, the least busy one. */
-static void make_way(struct decider *d, int handler, int64_t now_ms)
-{
-    const struct decider_handler *h = &d->handlers[handler];
-    bool late = now_ms - h->waiting->since_ms >= WAY_AFTER_MS && !has_child(d, handler);
-    int best = -1;
-    if (closing_children(d) >= h->n_waiting) {
-        return;
-    }
-    for (int i = 0; i < d->n_slots; i++) {
-        const struct slot *s = &d->slots[i];
-        const struct decider_handler *other = &d->handlers[s->state == SLOT_EMPTY ? 0 : s->handler];
-        if (s->state != SLOT_READY || s->closing || !other->pool || other == h) {
-            continue;
-        }
-        bool idle = s->n_given == 0 && !other->waiting;
-        if ((idle || late) && (best < 0 || s->n_given < d->slots[best].n_given)) {
-            best = i;
-        }
-    }
-    if (best >= 0) {
-        close_child(d, best, now_ms);
-    }
-}
-
-static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
-{
-    struct slot *s = &d->slots[slot];
-    struct decider_handler *h = &d->handlers[handler];
-    struct action *a = decider_act(d, ACTION_SPAWN);
-    a->slot = slot;
-    a->handler = handler;
-    *s = (struct slot){.handler = handler, .limit_ms = INT64_MAX};
-    if (h->pool) {
-        s->state = SLOT_STARTING;
-        s->limit_ms = now_ms + HELLO_LIMIT_MS;
-    } else {
-        s->state = SLOT_READY;
-        s->room = 1;
-        a->claim = h->waiting;
-        give(d, slot, h->waiting, now_ms);
-    }
-}
-
-static void give_waiting(struct decider *d, int handler, int64_t now_ms)
-{
-    struct decider_handler *h = &d->handlers[handler];
-    int slot;
-    while (h->waiting && h->pool && (slot = ready_slot(d, handler)) >= 0) {
-        struct claim *c = h->waiting;
-        give(d, slot, c, now_ms);
-        struct action *a = decider_act(d, ACTION_GIVE);
-        a->slot = slot;
-        a->claim = c;
-    }
-    while (h->waiting && now_ms >= h->backoff_until_ms &&
-           h->n_waiting > starting_room(d, handler)) {
-        slot = empty_slot(d);
-        if (slot < 0) {
-            make_way(d, handler, now_ms);
-            break;
-        }
-        spawn(d, slot, handler, now_ms);
-    }
-}
-
-/* Who waited so long was frozen, with its process or its machine: the task may be another's by now,
- * or cancelled. To give it back changes nothing then; to start it would. */
-static void release_old(struct decider *d, int handler, int64_t now_ms)
-{
-    struct decider_handler *h = &d->handlers[handler];
-    while (h->waiting && now_ms - h->waiting->begun_ms >= START_MAX_MS) {
-        decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
-    }
-}
-
-/* Tasks that found no child go back, so that another worker can have them. */
-static void release_late(struct decider *d, int handler, int64_t now_ms)
-{
-    struct decider_handler *h = &d->handlers[handler];
-    bool rests = now_ms < h->backoff_until_ms;
-    while (h->waiting && (rests || (now_ms - h->waiting->since_ms >= WAITING_MAX_MS &&
-                                    starting_room(d, handler) == 0))) {
-        decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
     }
 }
 
@@ -469,64 +410,24 @@ static void close_idle(struct decider *d, int64_t now_ms)
     for (int i = 0; i < d->n_slots; i++) {
         struct slot *s = &d->slots[i];
         if (s->state == SLOT_READY && s->n_given == 0 && !s->closing) {
-            close_child(d, i, now_ms);
+            slots_close(d, i, now_ms);
         }
     }
-}
-
-/* The handler whose first task has waited longest is served first. */
-static int longest_waiting(const struct decider *d)
-{
-    int first = 0;
-    int64_t since_ms = INT64_MAX;
-    for (int i = 0; i < d->n_handlers; i++) {
-        const struct claim *c = d->handlers[i].waiting;
-        if (c && c->since_ms < since_ms) {
-            first = i;
-            since_ms = c->since_ms;
-        }
-    }
-    return first;
-}
-
-/* Pool children take a while to start; so they start with the worker, evenly over the handlers, and
- * not with the first tasks. */
-static void warm_up(struct decider *d, int64_t now_ms)
-{
-    bool all_pool = d->n_slots >= d->n_handlers;
-    for (int i = 0; i < d->n_handlers; i++) {
-        all_pool = all_pool && d->handlers[i].pool;
-    }
-    for (int i = 0; all_pool && i < d->n_slots; i++) {
-        spawn(d, i, i % d->n_handlers, now_ms);
-    }
-    d->warm = true;
 }
 
 void slots_decide(struct decider *d, int64_t now_ms)
 {
-    if (!d->warm && d->present && d->stop_level == 0) {
-        warm_up(d, now_ms);
+    if (now_ms >= d->attention_ms) {
+        check_given(d, now_ms);
     }
     for (int i = 0; i < d->n_slots; i++) {
         check_child(d, i, now_ms);
-    }
-    if (now_ms >= d->attention_ms) {
-        check_given(d, now_ms);
     }
     /* tasks that have become long: what is claimed ahead of them would only wait */
     if (now_ms - d->rate_from_ms >= RATE_STALE_MS) {
         take_rate(d, now_ms);
     }
-    int first = longest_waiting(d);
-    for (int i = 0; i < d->n_handlers; i++) {
-        int handler = (first + i) % d->n_handlers;
-        if (d->handlers[handler].waiting) {
-            release_old(d, handler, now_ms);
-            give_waiting(d, handler, now_ms);
-            release_late(d, handler, now_ms);
-        }
-    }
+    give_decide(d, now_ms);
     if (d->stop_level > 0) {
         close_idle(d, now_ms);
     }
@@ -534,18 +435,12 @@ void slots_decide(struct decider *d, int64_t now_ms)
 
 int64_t slots_due(const struct decider *d, int64_t now_ms)
 {
-    int64_t due = d->attention_ms;
+    int64_t due = give_due(d);
+    due = d->attention_ms < due ? d->attention_ms : due;
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if ((s->state == SLOT_STARTING || s->state == SLOT_STOPPING || s->closing) &&
-            s->limit_ms < due) {
+        if (s->state != SLOT_EMPTY && s->limit_ms < due) {
             due = s->limit_ms;
-        }
-    }
-    for (int i = 0; i < d->n_handlers; i++) {
-        const struct decider_handler *h = &d->handlers[i];
-        if (h->waiting && h->waiting->since_ms + WAITING_MAX_MS < due) {
-            due = h->waiting->since_ms + WAITING_MAX_MS;
         }
     }
     return due > now_ms ? due : now_ms + 10;

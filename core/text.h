@@ -1,0 +1,15 @@
+/* Texts of limited length. */
+#ifndef TENON_CORE_TEXT_H
+#define TENON_CORE_TEXT_H
+
+#include <stddef.h>
+
+/* Copy `text` into `to`, which has room for `size` bytes, at least 16. One that does not fit loses
+ * its middle to " ... ": the beginning says what failed, and the end of a Python traceback, as of
+ * most programs' last words, says why. No UTF-8 character is cut. */
+void text_shorten(char *to, size_t size, const char *text);
+
+/* The first byte of `text` that begins a character. */
+const char *text_whole(const char *text);
+
+#endif
