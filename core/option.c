@@ -349,9 +349,8 @@ static bool check_required(const struct options *o, struct fault *f)
             char allowed[OPTION_ALLOWED_BYTES];
             option_variable(row, name, sizeof name);
             option_value_allowed(row, allowed);
-            return fault_set(f, FAULT_CONFIG, "tenon %s needs --%s (or the variable %s): %s",
-                             command_word(o->command), row->name, row->env ? row->env : name,
-                             allowed);
+            return fault_set(f, FAULT_CONFIG, "--%s (or the variable %s) is needed: %s", row->name,
+                             row->env ? row->env : name, allowed);
         }
     }
     return true;

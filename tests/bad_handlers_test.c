@@ -252,7 +252,7 @@ static void test_exec_floods(void **state)
     const char *bytes = load_is_long() ? "1000000000" : "50000000";
     const struct bad bad[] = {
         {"exec", "flood", bytes, NULL, "done", NULL},
-        {"exec", "flood_stderr", bytes, NULL, "dead", "exit status 1: eeee%"},
+        {"exec", "flood_stderr", bytes, NULL, "dead", "exit status 1: ... eeee%"},
     };
     BESIDE(fx, bad, "4");
     assert_true(test_sql_bool(fx, "SELECT result #>> '{}' LIKE 'xxx%%256 KiB]' AND "
@@ -432,7 +432,7 @@ static void start_crash_loop(struct run *r, struct fixture *fx, const struct bad
 
 static bool rests(const struct run *r)
 {
-    return process_lines(r->worker, "bad0 rests for 400 ms") > 0;
+    return process_lines(r->worker, "bad0 backs off for 400 ms") > 0;
 }
 
 static void test_crash_loop_before_hello(void **state)

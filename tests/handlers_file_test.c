@@ -48,7 +48,7 @@ static void test_two_handlers(void **state)
     (void)state;
     struct handlers hs;
     struct fault f = {0};
-    assert_ok(load_text("handler \"mail,sms\" {\n command = {\"/bin/mail\", \"-x\"}\n mode = pool\n"
+    assert_ok(load_text("handler \"mail,sms\" {\n command = {\"/bin/cat\", \"-x\"}\n mode = pool\n"
                         " in_flight = 8\n directory = /tmp\n}\nhandler b { command = sh }",
                         &hs, &f),
               &f);
@@ -66,12 +66,22 @@ static void test_what_is_wrong_is_said(void **state)
 {
     (void)state;
     refuses("handler a {\n command = {x}\n colour = red\n}", ":3: no such option 'colour'");
+    refuses("handler a {\n command = sh\n mode = slow\n}",
+            ":3: mode \"slow\" is not allowed: exec or pool");
     refuses("handler a { }", "handler \"a\": command must have 1 to 100 words");
-    refuses("handler a { command = x mode = slow }", "mode \"slow\" is not allowed: exec or pool");
-    refuses("handler a { command = x in_flight = -1 }", "in_flight -1 is not allowed: 0 to 1024");
-    refuses("handler \"a b\" { command = x }", "kind \"a b\" is not allowed");
-    refuses("handler \"a,a\" { command = x }\nhandler \"b,a\" { command = x }",
-            "kind \"a\" has two handlers");
+    refuses("handler a { command = sh in_flight = -1 }",
+            ":1: in_flight -1 is not allowed: 0 to 1024");
+    refuses("handler \"a b\" { command = sh }", "kind \"a b\" is not allowed");
+    refuses("handler \"a,a\" { command = sh }\nhandler \"b,a\" { command = sh }",
+            ":2: handler \"b,a\": kind \"a\" has two handlers");
+    refuses("handler a { command = sh }\n# x\nhandler a2 {\n command = sh\n",
+            ":4: the last section has no closing brace");
+    refuses("handler a { command = sh } /* handler b {", ":1: ");
+    refuses("handler a { command = /no/such/program }",
+            ":1: handler \"a\": /no/such/program is not there, or is no program");
+    refuses("handler a { command = no-such-program }", "no-such-program is not there");
+    refuses("handler a { command = /etc/passwd }", "/etc/passwd is not there, or is no program");
+    refuses("handler a { command = ./sh directory = /tmp }", "./sh in /tmp is not there");
     refuses("", "no handler is given");
     refuses("handler a { command = \"", ":1: premature end of file");
 }

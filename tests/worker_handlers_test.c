@@ -111,7 +111,7 @@ static void test_a_handler_that_cannot_start_burns_no_task(void **state)
     struct fixture *fx = *state;
     char h[256];
     test_sql(fx, "SELECT tenon.enqueue('a'), tenon.enqueue('b')");
-    struct process *p = TENON(fx, "worker", "--handler", "a=pool:exec /nonexistent/program",
+    struct process *p = TENON(fx, "worker", "--handler", "a=pool:exec '/nonexistent/program'",
                               "--handler", handler(h, "b=exec %s", "journal.sh"));
     process_await_line(p, "event=handler_backs_off", LIMIT_MS);
     test_await(fx, LIMIT_MS, "SELECT state = 'done' FROM tenon.tasks WHERE kind = 'b'");

@@ -4,9 +4,11 @@
 #include "worker/decide/decider.h"
 
 #include <confuse.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void handler_clear(struct handler *h)
@@ -110,6 +112,58 @@ static bool set_words(struct handler *h, const char *const *words, size_t n, str
     return h->argv ? true : fault_memory(f);
 }
 
+/* --- is the program there? It would show with the first task otherwise. --- */
+
+static bool is_executable(const char *directory, const char *path)
+{
+    struct stat file;
+    char full[PATH_MAX];
+    bool joined = directory && *path != '/';
+    int n = snprintf(full, sizeof full, "%s%s%s", joined ? directory : "", joined ? "/" : "", path);
+    return n < (int)sizeof full && stat(full, &file) == 0 && S_ISREG(file.st_mode) &&
+           access(full, X_OK) == 0;
+}
+
+static bool is_in_path(const char *directory, const char *name)
+{
+    const char *at = getenv("PATH");
+    bool found = !at; /* then the C library looks where it likes */
+    while (at && *at && !found) {
+        char path[PATH_MAX];
+        int bytes = (int)strcspn(at, ":");
+        (void)snprintf(path, sizeof path, "%.*s/%s", bytes, at, name);
+        found = is_executable(directory, path);
+        at += bytes + (at[bytes] == ':');
+    }
+    return found;
+}
+
+static bool check_program(const char *directory, const char *program, struct fault *f)
+{
+    if (strchr(program, '/') ? is_executable(directory, program) : is_in_path(directory, program)) {
+        return true;
+    }
+    bool joined = directory && *program != '/';
+    return fault_set(f, FAULT_CONFIG, "%s%s%s is not there, or is no program that may be executed",
+                     program, joined ? " in " : "", joined ? directory : "");
+}
+
+/* Of a shell's command only the first word can be checked, if it is a plain path. */
+static bool check_command(const char *command, struct fault *f)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
+    char word[PATH_MAX];
+    command += strncmp(command, "exec ", 5) == 0 ? 5 : 0;
+    size_t bytes = strcspn(command, " \t\n");
+    if (strspn(command, plain) < bytes || bytes >= sizeof word || !memchr(command, '/', bytes)) {
+        return true;
+    }
+    memcpy(word, command, bytes);
+    word[bytes] = '\0';
+    return check_program(NULL, word, f);
+}
+
 /* KIND=COMMAND or KIND=pool:COMMAND; the command is the shell's. */
 static bool load_flag(struct handlers *all, const char *text, struct fault *f)
 {
@@ -129,12 +183,14 @@ static bool load_flag(struct handlers *all, const char *text, struct fault *f)
     free(kinds);
     h->pool = strncmp(equals + 1, "pool:", 5) == 0;
     const char *const words[] = {"/bin/sh", "-c", equals + (h->pool ? 6 : 1)};
-    ok = ok && set_words(h, words, 3, f);
+    ok = ok && set_words(h, words, 3, f) && check_command(words[2], f);
     all->n++;
     return ok || fault_add(f, "--handler %s", text);
 }
 
 /* --- the handlers file --- */
+
+#define FILE_END "end-of-handlers-file"
 
 /* libconfuse's callbacks carry no pointer of ours */
 static char file_error[512];
@@ -150,13 +206,32 @@ static void keep_error(cfg_t *cfg, const char *fmt, va_list args)
     }
 }
 
+static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
+{
+    const char *mode = cfg_opt_getstr(opt);
+    if (strcmp(mode, "exec") == 0 || strcmp(mode, "pool") == 0) {
+        return 0;
+    }
+    cfg_error(cfg, "mode \"%s\" is not allowed: exec or pool", mode);
+    return -1;
+}
+
+static int check_in_flight(cfg_t *cfg, cfg_opt_t *opt)
+{
+    long n = cfg_opt_getnint(opt, 0);
+    if (n >= 0 && n <= IN_FLIGHT_MAX) {
+        return 0;
+    }
+    cfg_error(cfg, "in_flight %ld is not allowed: 0 to %d tasks", n, IN_FLIGHT_MAX);
+    return -1;
+}
+
 static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
 {
     struct handler *h = add_handler(all, f);
     if (!h) {
         return false;
     }
-    all->n++;
     const char *words[HANDLER_WORDS_MAX];
     size_t n = cfg_size(section, "command");
     if (n == 0 || n > HANDLER_WORDS_MAX) {
@@ -165,22 +240,13 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
     for (size_t i = 0; i < n; i++) {
         words[i] = cfg_getnstr(section, "command", (unsigned)i);
     }
-    const char *mode = cfg_getstr(section, "mode");
-    if (strcmp(mode, "exec") != 0 && strcmp(mode, "pool") != 0) {
-        return fault_set(f, FAULT_CONFIG, "mode \"%s\" is not allowed: exec or pool", mode);
-    }
-    long in_flight = cfg_getint(section, "in_flight");
-    if (in_flight < 0 || in_flight > IN_FLIGHT_MAX) {
-        return fault_set(f, FAULT_CONFIG, "in_flight %ld is not allowed: 0 to %d tasks", in_flight,
-                         IN_FLIGHT_MAX);
-    }
-    h->pool = strcmp(mode, "pool") == 0;
-    h->in_flight = (int)in_flight;
+    h->pool = strcmp(cfg_getstr(section, "mode"), "pool") == 0;
+    h->in_flight = (int)cfg_getint(section, "in_flight");
     const char *directory = cfg_getstr(section, "directory");
     h->directory = directory ? strdup(directory) : NULL;
-    all->n--; /* its own kinds are not "another handler's" yet */
-    bool ok = set_kinds(h, all, cfg_title(section), f) && set_words(h, words, n, f);
-    all->n++;
+    bool ok = set_kinds(h, all, cfg_title(section), f) && set_words(h, words, n, f) &&
+              check_program(directory, words[0], f);
+    all->n++; /* only now: its own kinds are not another handler's */
     return ok;
 }
 
@@ -189,30 +255,47 @@ static bool load_sections(struct handlers *all, cfg_t *cfg, const char *path, st
     for (unsigned i = 0; i < cfg_size(cfg, "handler"); i++) {
         cfg_t *section = cfg_getnsec(cfg, "handler", i);
         if (!load_section(all, section, f)) {
-            return fault_add(f, "%s: handler \"%s\"", path, cfg_title(section));
+            return fault_add(f, "%s:%d: handler \"%s\"", path, section->line, cfg_title(section));
         }
     }
     return true;
 }
 
-static bool load_text(struct handlers *all, const char *path, const char *text, struct fault *f)
+/* libconfuse takes the end of the file for that of a section, too. So a setting is put after the
+ * text, which is allowed outside of sections only. */
+static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *f)
+{
+    int lines = 0;
+    for (const char *at = buf_text(text); *at; at++) {
+        lines += *at == '\n' || at[1] == '\0';
+    }
+    file_error[0] = '\0';
+    file_path = path;
+    (void)cfg_set_error_function(cfg, keep_error);
+    (void)cfg_set_validate_func(cfg, "handler|mode", check_mode);
+    (void)cfg_set_validate_func(cfg, "handler|in_flight", check_in_flight);
+    buf_put_text(text, "\n" FILE_END " = true\n");
+    bool ok = cfg_parse_buf(cfg, buf_text(text)) == CFG_SUCCESS;
+    if (strstr(file_error, FILE_END)) {
+        return fault_set(f, FAULT_CONFIG, "%s:%d: the last section has no closing brace", path,
+                         lines);
+    }
+    return ok || fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
+}
+
+static bool load_text(struct handlers *all, const char *path, struct buf *text, struct fault *f)
 {
     cfg_opt_t handler[] = {CFG_STR_LIST("command", NULL, CFGF_NONE),
                            CFG_STR("mode", "exec", CFGF_NONE),
                            CFG_STR("directory", NULL, CFGF_NONE),
                            CFG_INT("in_flight", 0, CFGF_NONE), CFG_END()};
     cfg_opt_t file[] = {CFG_SEC("handler", handler, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
-                        CFG_END()};
+                        CFG_BOOL(FILE_END, cfg_false, CFGF_NONE), CFG_END()};
     cfg_t *cfg = cfg_init(file, CFGF_NONE);
     if (!cfg) {
         return fault_memory(f);
     }
-    file_error[0] = '\0';
-    file_path = path;
-    (void)cfg_set_error_function(cfg, keep_error);
-    bool ok = cfg_parse_buf(cfg, text) == CFG_SUCCESS ||
-              fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
-    ok = ok && load_sections(all, cfg, path, f);
+    bool ok = parse(cfg, path, text, f) && load_sections(all, cfg, path, f);
     (void)cfg_free(cfg);
     return ok;
 }
@@ -220,8 +303,7 @@ static bool load_text(struct handlers *all, const char *path, const char *text, 
 static bool load_file(struct handlers *all, const char *path, struct fault *f)
 {
     struct buf text;
-    bool ok = config_text(path, "handlers file", &text, f) &&
-              load_text(all, path, buf_text(&text), f);
+    bool ok = config_text(path, "handlers file", &text, f) && load_text(all, path, &text, f);
     buf_clear(&text);
     return ok;
 }

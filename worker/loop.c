@@ -4,7 +4,6 @@
 #include "core/log.h"
 #include "core/now.h"
 #include "core/point.h"
-#include "worker/line.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -151,10 +150,16 @@ static void take_mail(struct loop *l)
         struct mail *next = mail->next;
         if (mail->event.type == EVENT_PRESENCE) {
             log_presence(l, &mail->event);
+        } else if (mail->event.type == EVENT_BROKER) {
+            l->connected = mail->event.up;
         }
         decider_event(l->decider, &mail->event, now_ms());
         free(mail);
         mail = next;
+    }
+    if (!l->ready && l->decider->present && (l->connected || !l->consumer)) {
+        l->ready = true;
+        l->on_ready(l->owner);
     }
 }
 
@@ -182,17 +187,11 @@ static void take_signals(struct loop *l)
     }
 }
 
-/* On one line; and cut texts may end within a character. */
 static void tell_backing_off(struct loop *l)
 {
-    char backing_off[PRESENCE_BACKING_OFF_BYTES / 2];
-    decider_backing_off(l->decider, backing_off, sizeof backing_off);
-    for (char *c = backing_off; *c; c++) {
-        *c = (unsigned char)*c < ' ' ? ' ' : *c;
-    }
-    char *clean = line_clean_text(backing_off, strlen(backing_off));
-    presence_backing_off(l->presence, clean ? clean : "");
-    free(clean);
+    char text[PRESENCE_NOTE_BYTES];
+    slots_backing_off(l->decider, text, sizeof text);
+    presence_note(l->presence, text);
 }
 
 static void keep_up(struct loop *l, struct turn *t, int64_t now)

@@ -1,4 +1,5 @@
-/* The worker's main loop: the only place that waits. Events go to the decider, its actions to the
+/* The worker's main loop: the only place of the main
+ * thread that waits. Events go to the decider, its actions to the
  * children, the round thread and the consumer. */
 #ifndef TENON_WORKER_LOOP_H
 #define TENON_WORKER_LOOP_H
@@ -15,6 +16,9 @@ struct loop {
     struct round_thread *round_thread;
     struct presence *presence;
     struct consumer *consumer; /* NULL = no broker */
+    bool connected, ready;     /* to RabbitMQ; and present, for the first time */
+    void (*on_ready)(void *owner);
+    void *owner;
     int signal_fd;
     char worker_id[WORKER_ID_BYTES];
 };

@@ -20,11 +20,11 @@ struct presence {
     struct presence_settings settings;
     pthread_t thread;
     pthread_mutex_t mutex;
-    int wake;                                     /* an eventfd: readable when word was left */
-    bool ping, drain, quit;                       /* under the mutex: word left for the thread */
-    struct fault refused;                         /* under the mutex: why it gave up for good */
-    char backing_off[PRESENCE_BACKING_OFF_BYTES]; /* under the mutex, too */
-    char last_backing_off[PRESENCE_BACKING_OFF_BYTES];
+    int wake;                        /* an eventfd: readable when there is a request */
+    bool ping, drain, quit;          /* under the mutex: requests to the thread */
+    struct fault refused;            /* under the mutex: why it gave up for good */
+    char note[PRESENCE_NOTE_BYTES];  /* under the mutex, too */
+    char noted[PRESENCE_NOTE_BYTES]; /* what the row says */
     bool drained;
     int64_t held_ms; /* the last moment when the lock is known to have been ours */
     struct db *db;
@@ -203,19 +203,18 @@ static bool set_state(struct presence *p, const char *state, int64_t limit_ms, s
     return ok;
 }
 
-/* What is not told, because somebody has the row locked, is told with the next ping. */
-static void tell_backing_off(struct presence *p)
+/* What fails, because somebody has the row locked, is tried again with the next ping. */
+static void write_note(struct presence *p)
 {
     struct fault ignored = {0};
-    char text[PRESENCE_BACKING_OFF_BYTES];
+    char note[PRESENCE_NOTE_BYTES];
     (void)pthread_mutex_lock(&p->mutex);
-    memcpy(text, p->backing_off, sizeof text);
+    memcpy(note, p->note, sizeof note);
     (void)pthread_mutex_unlock(&p->mutex);
-    const char *clean = *text ? text : NULL;
-    const char *params[] = {p->worker_id, clean};
-    if (strcmp(text, p->last_backing_off) != 0 &&
-        db_exec(p->db, &sql_set_backing_off, params, 2, NULL, &ignored)) {
-        memcpy(p->last_backing_off, text, sizeof text);
+    const char *params[] = {p->worker_id, *note ? note : NULL};
+    if (strcmp(note, p->noted) != 0 &&
+        db_exec(p->db, &sql_presence_note, params, 2, NULL, &ignored)) {
+        memcpy(p->noted, note, sizeof note);
     }
 }
 
@@ -263,7 +262,7 @@ static void come_back(struct presence *p, const struct fault *lost)
         bool renewed = false;
         if (establish(p, &renewed, &f)) {
             p->drained = false;
-            p->last_backing_off[0] = '\0';
+            p->noted[0] = '\0';
             report(p, true, renewed, p->worker_id);
             return;
         }
@@ -311,7 +310,7 @@ static void *presence_thread(void *arg)
             continue;
         }
         if (keep_up(p, drain, &f)) {
-            tell_backing_off(p);
+            write_note(p);
         } else {
             report(p, false, false, f.text);
             come_back(p, &f);
@@ -382,10 +381,10 @@ void presence_drain(struct presence *p)
     leave_word(p, true);
 }
 
-void presence_backing_off(struct presence *p, const char *text)
+void presence_note(struct presence *p, const char *text)
 {
     (void)pthread_mutex_lock(&p->mutex);
-    (void)snprintf(p->backing_off, sizeof p->backing_off, "%s", text);
+    (void)snprintf(p->note, sizeof p->note, "%s", text);
     (void)pthread_mutex_unlock(&p->mutex);
 }
 

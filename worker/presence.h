@@ -14,7 +14,7 @@ enum {
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
-    PRESENCE_BACKING_OFF_BYTES = 1024,
+    PRESENCE_NOTE_BYTES = 1024,
     PRESENCE_CUT_LIMIT_MS = 250, /* for the thread's end, after its session was cut off */
 };
 
@@ -35,12 +35,12 @@ struct presence_settings {
 MUST_CHECK bool presence_open(const struct presence_settings *settings, struct presence **ret,
                               struct fault *f);
 
-/* Leave word for the thread. */
+/* Requests to the thread. */
 void presence_ping(struct presence *p);
 void presence_drain(struct presence *p); /* the worker claims nothing any more */
 
-/* With the next ping the worker's row names the kinds that rest; "" = none. The text is copied. */
-void presence_backing_off(struct presence *p, const char *text);
+/* What the worker's row says beside its state from the next ping on; "" = nothing. Copied. */
+void presence_note(struct presence *p, const char *text);
 
 /* Did it meet a schema that this program must not go on with? Then it has asked the main loop to
  * stop at once, and `f` is set. NULL is fine. */

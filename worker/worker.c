@@ -69,6 +69,7 @@ static bool catch_signals(struct worker *w, struct fault *f)
     (void)sigemptyset(&w->signals);
     (void)sigaddset(&w->signals, SIGTERM);
     (void)sigaddset(&w->signals, SIGINT);
+    (void)sigaddset(&w->signals, SIGHUP);
     (void)sigaddset(&w->signals, SIGUSR1);
     (void)pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
@@ -153,6 +154,20 @@ static bool open_round_thread(struct worker *w, struct fault *f)
     return round_thread_open(&settings, &w->loop.round_thread, f);
 }
 
+static void log_ready(void *owner)
+{
+    const struct worker *w = owner;
+    char database[512], broker[512] = "none";
+    db_url_mask(database_url(w->options), database, sizeof database);
+    if (w->loop.consumer) {
+        amqp_url_mask(option_text(w->options, OPTION_AMQP_URL), broker, sizeof broker);
+    }
+    log_event(LOG_INFO, LOG_EVENT("worker_ready"), LOG_TEXT("version", TENON_VERSION),
+              LOG_TEXT("database", database), LOG_TEXT("broker", broker),
+              LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->n_queues),
+              LOG_NUM("handlers", w->handlers.n));
+}
+
 static bool open_all(struct worker *w, struct fault *f)
 {
     if (!load_options(w, f) || !child_descriptors(w->n_slots, f) || !guard_start(f) ||
@@ -166,20 +181,9 @@ static bool open_all(struct worker *w, struct fault *f)
     w->children.owner = &w->loop;
     w->loop.mailbox = &w->mailbox;
     w->loop.children = &w->children;
+    w->loop.on_ready = log_ready;
+    w->loop.owner = w;
     return become_present(w, f) && open_round_thread(w, f) && open_consumer(w, f);
-}
-
-static void log_start(const struct worker *w)
-{
-    char database[512], broker[512] = "none";
-    db_url_mask(database_url(w->options), database, sizeof database);
-    if (w->loop.consumer) {
-        amqp_url_mask(option_text(w->options, OPTION_AMQP_URL), broker, sizeof broker);
-    }
-    log_event(LOG_INFO, LOG_EVENT("worker_ready"), LOG_TEXT("version", TENON_VERSION),
-              LOG_TEXT("database", database), LOG_TEXT("broker", broker),
-              LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->n_queues),
-              LOG_NUM("handlers", w->handlers.n));
 }
 
 /* False: a thread hangs in a connect and may still use what is left; the process must end. */
@@ -208,6 +212,7 @@ static bool close_all(struct worker *w)
 
 int worker_main(const struct options *o)
 {
+    (void)signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would hide how children end */
     if (option_text(o, OPTION_RUN_ONE)) {
         return run_one_main(o);
     }
@@ -226,7 +231,6 @@ int worker_main(const struct options *o)
             log_fault(LOG_ERROR, "worker_failed", &f);
         }
     } else {
-        log_start(w);
         if (!loop_run(&w->loop)) {
             (void)fault_memory(&f);
         }

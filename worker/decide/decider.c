@@ -137,19 +137,6 @@ void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
     d->n_waiting++;
 }
 
-void decider_backing_off(const struct decider *d, char *text, size_t size)
-{
-    size_t len = 0;
-    text[0] = '\0';
-    for (int i = 0; i < d->n_handlers && len < size; i++) {
-        const struct decider_handler *h = &d->handlers[i];
-        if (h->strikes > 0) {
-            int n = snprintf(text + len, size - len, "%s%s: %s", len ? "; " : "", h->kinds, h->why);
-            len += n > 0 ? (size_t)n : 0;
-        }
-    }
-}
-
 size_t decider_bytes_share(const struct decider *d)
 {
     return HELD_BYTES_MAX / (size_t)d->n_handlers;

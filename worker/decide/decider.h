@@ -239,9 +239,6 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
 
-/* "mail: exit status 3; report: ...": the kinds whose handlers do not start, and why; "" = none. */
-void decider_backing_off(const struct decider *d, char *text, size_t size);
-
 /* One handler's share of HELD_BYTES_MAX, so that none starves the others. */
 size_t decider_bytes_share(const struct decider *d);
 

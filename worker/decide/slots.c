@@ -329,8 +329,25 @@ static void back_off(struct decider *d, int handler, const char *text, int64_t n
     h->strikes++;
     h->backoff_until_ms = now_ms + pause_ms;
     text_shorten(h->why, sizeof h->why, text);
+    for (char *c = h->why; *c; c++) {
+        *c = *c == '\n' ? ' ' : *c;
+    }
     decider_note(d, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->kinds,
                  (long long)pause_ms, text);
+}
+
+void slots_backing_off(const struct decider *d, char *text, size_t size)
+{
+    size_t len = 0;
+    text[0] = '\0';
+    for (int i = 0; i < d->n_handlers; i++) {
+        const struct decider_handler *h = &d->handlers[i];
+        size_t bytes = strlen(h->kinds) + strlen(h->why) + sizeof "\n: ";
+        if (h->strikes > 0 && bytes <= size - len) {
+            len += (size_t)snprintf(text + len, size - len, "%s%s: %s", len ? "\n" : "", h->kinds,
+                                    h->why);
+        }
+    }
 }
 
 /* It said hello and went, before it had a task. */

@@ -81,6 +81,9 @@ bool slots_all_empty(const struct decider *d);
 bool slots_has_task(const struct decider *d, int slot, int64_t id);
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
+/* Which handlers do not start, and why: "mail,sms: exit status 3", a line for each; "" = none. */
+void slots_backing_off(const struct decider *d, char *text, size_t size);
+
 /* give.c: waiting claims go to children, and children are started for them. */
 void give_decide(struct decider *d, int64_t now_ms);
 int64_t give_due(const struct decider *d);
