@@ -336,9 +336,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     WITH given AS MATERIALIZED (
         SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, claims, start_us, reason, error, delay_ms)
     ), mine AS MATERIALIZED (
-        SELECT t.id, t.failures + (g.reason IN ('failed', 'expired'))::integer AS failures,
+        SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, g.reason, left(coalesce(g.error, t.last_error), 8192) AS error, g.delay_ms
+               t.max_attempts, t.kind, g.reason, g.delay_ms,
+               coalesce(tenon.shorten(g.error, 8192), t.last_error) AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
@@ -346,9 +347,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
            FOR UPDATE OF t SKIP LOCKED
     ), judged AS MATERIALIZED (
         SELECT m.*, CASE WHEN m.reason = 'dead' THEN 'handler'
-                         WHEN m.reason = 'over' THEN 'deadline'
+                         WHEN m.reason = 'timed_out'
+                              AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = m.kind AND k.on_timeout = 'dead') THEN 'timeout'
                          WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
-                         WHEN m.reason IN ('failed', 'expired') AND m.failures >= m.max_attempts THEN 'failures'
+                         WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
                     END AS dead_of
           FROM mine m
     ), gone AS (
@@ -370,7 +372,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
                delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
                run_at = CASE
                    WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'expired') THEN clock_timestamp() + tenon.retry_delay(j.failures)
+                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures)
                    WHEN j.reason = 'released' THEN t.run_at
                    ELSE clock_timestamp() END
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
@@ -395,6 +397,11 @@ DECLARE
 BEGIN
     RETURN CASE WHEN (value & 2097151) = (track >> 4 & 2097151) THEN (value >> 21) * 1000 END;
 END $$;
+
+CREATE FUNCTION tenon.shorten(text text, n integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN CASE WHEN (length(text) <= n) THEN text ELSE (("left"(text, (n / 4)) || ' ... '::text) || "right"(text, ((n - (n / 4)) - 5))) END;
 
 CREATE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void
     LANGUAGE plpgsql STRICT
@@ -537,7 +544,7 @@ CREATE TABLE tenon.dead (
     unique_key text,
     trace text,
     last_error text,
-    CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'deadline'::text])))
+    CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'timeout'::text])))
 );
 
 CREATE TABLE tenon.finished (
@@ -569,10 +576,10 @@ CREATE TABLE tenon.kind (
     priority smallint,
     max_attempts integer,
     timeout_ms bigint,
-    on_expired text DEFAULT 'retry'::text NOT NULL,
+    on_timeout text DEFAULT 'retry'::text NOT NULL,
     CONSTRAINT kind_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
     CONSTRAINT kind_name_check CHECK ((name ~ '^[A-Za-z0-9_.:-]{1,100}$'::text)),
-    CONSTRAINT kind_on_expired_check CHECK ((on_expired = ANY (ARRAY['retry'::text, 'dead'::text]))),
+    CONSTRAINT kind_on_timeout_check CHECK ((on_timeout = ANY (ARRAY['retry'::text, 'dead'::text]))),
     CONSTRAINT kind_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT kind_queue_check CHECK ((queue ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'::text)),
     CONSTRAINT kind_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))
@@ -837,6 +844,8 @@ REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us b
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.shared_bound(track bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.shorten(text text, n integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.tell_bound(track bigint, us bigint) FROM PUBLIC;
 

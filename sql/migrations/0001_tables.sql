@@ -43,7 +43,7 @@ COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NUL
 COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
-COMMENT ON COLUMN tenon.kind.on_expired IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
+COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 
 -- Every enqueue reads these three. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
 ANALYZE tenon.setting, tenon.queue, tenon.kind;

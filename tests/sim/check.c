@@ -48,11 +48,11 @@ void check_outcome(struct sim *s, int node, struct fence f)
 /* A child that retires takes no task along. */
 void check_charge(struct sim *s, struct fence f, const char *reason)
 {
-    const struct run_entry *e = journal_find(s, f.id, f.attempt);
+    const struct run_entry *e = journal_find(s, f.id, f.claims);
     const struct row *r = row_find(s, f.id);
     check_that(s,
                !e || e->end != RUN_RETIRED || strcmp(reason, "failed") != 0 ||
-                   f.attempt - r->now.failures > RETURNS_MAX,
+                   f.claims - r->now.failures > RETURNS_MAX,
                "task %lld is charged because its child retired", (long long)f.id);
 }
 
