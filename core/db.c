@@ -2,6 +2,7 @@
 
 #include "core/now.h"
 #include "core/point.h"
+#include "core/sqlstate.h"
 
 #include <errno.h>
 #include <libpq-fe.h>
@@ -28,48 +29,23 @@ static PGresult *result_of(const struct rows *rows)
     return (PGresult *)(uintptr_t)rows;
 }
 
-static const char session_common[] =
-    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
-    "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
-    "SET client_encoding = 'UTF8'; SET search_path = pg_catalog;"
-    "SET statement_timeout = 15000; SET lock_timeout = 100;"
-    "SET idle_in_transaction_session_timeout = 15000; SET client_min_messages = warning;"
-    "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3;"
-    "SET tcp_user_timeout = 20000;";
 const char db_session_hot[] =
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
     "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
-static const char session_presence[] = "SET idle_session_timeout = 30000;";
-_Static_assert(DB_STATEMENT_LIMIT_MS == 15000 && DB_LOCK_LIMIT_MS == 100 &&
-                   DB_IDLE_LIMIT_MS == 30000,
-               "the session texts above say the same limits");
-
-static bool state_is(const char *state, const char *prefixes)
-{
-    size_t n = strlen(prefixes);
-    for (size_t at = 0; at < n;) {
-        size_t len = strcspn(prefixes + at, " ");
-        if (strncmp(state, prefixes + at, len) == 0) {
-            return true;
-        }
-        at += len + 1;
-    }
-    return false;
-}
 
 /* What an SQLSTATE means for the caller (PostgreSQL manual, appendix A). */
 static enum fault_code code_of_state(const char *state)
 {
-    if (!*state || state_is(state, "08 57P 25006 53")) {
+    if (!*state || sqlstate_is(state, "08 57P 25006 53")) {
         return FAULT_RETRY;
     }
-    if (state_is(state, "40 55P03 57014")) {
+    if (sqlstate_is(state, "40 55P03 57014")) {
         return FAULT_AGAIN;
     }
-    if (state_is(state, "22 23")) {
+    if (sqlstate_is(state, "22 23")) {
         return FAULT_ROW;
     }
-    if (state_is(state, "28 3D 42501 3F")) {
+    if (sqlstate_is(state, "28 3D 42501 3F")) {
         return FAULT_CONFIG;
     }
     return FAULT_BUG;
@@ -92,7 +68,7 @@ static bool fault_of_result(struct db *db, const PGresult *result, struct fault 
         return fault_of_conn(db, f);
     }
     enum fault_code code = code_of_state(state ? state : "");
-    if (code == FAULT_RETRY && state_is(state ? state : "", "08 57P 25006")) {
+    if (code == FAULT_RETRY && sqlstate_is(state ? state : "", "08 57P 25006")) {
         db->broken = true;
     }
     if (f->code == FAULT_NONE) {
@@ -112,9 +88,7 @@ static bool db_wait(struct db *db, bool want_write, int64_t deadline_ms, struct 
     int n = left_ms > 0 ? poll(&pfd, 1, (int)left_ms) : 0;
     if (n == 0) {
         db->broken = true;
-        return fault_set(f, FAULT_RETRY,
-                         "no answer from PostgreSQL (%s) within the time "
-                         "limit",
+        return fault_set(f, FAULT_RETRY, "no answer from PostgreSQL (%s) within the time limit",
                          db->where);
     }
     if (n < 0 && errno != EINTR) {
@@ -445,11 +419,8 @@ void db_url_mask(const char *url, char *text, size_t size)
     for (PQconninfoOption *o = options; o && o->keyword; o++) {
         for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
             if (o->val && strcmp(o->keyword, shown[i]) == 0 && len < size) {
-                int n = snprintf(text + len, size - len, "%s%s=%s",
-                                 len ? " "
-                                       ""
-                                     : "",
-                                 o->keyword, o->val);
+                int n = snprintf(text + len, size - len, "%s%s=%s", len ? " " : "", o->keyword,
+                                 o->val);
                 len += n > 0 ? (size_t)n : 0;
             }
         }
@@ -478,19 +449,40 @@ static PGconn *connect_to(const char *url, const char *name)
     const char *const keywords[] = {"application_name",     "connect_timeout",  "keepalives_idle",
                                     "keepalives_interval",  "keepalives_count", "tcp_user_timeout",
                                     "target_session_attrs", "dbname",           NULL};
-    const char *const values[] = {name,    "5",          "10",           "5", "3",
+    char connect_s[12];
+    (void)snprintf(connect_s, sizeof connect_s, "%d", DB_CONNECT_LIMIT_S);
+    const char *const values[] = {name,    connect_s,    "10",           "5", "3",
                                   "20000", "read-write", url ? url : "", NULL};
-    _Static_assert(DB_CONNECT_LIMIT_S == 5, "connect_timeout above says the same");
     return PQconnectdbParams(keywords, values, 1);
+}
+
+/* What every session is told, and what its kind is told besides. */
+static void session_text(enum db_kind kind, char *text, size_t size)
+{
+    int n =
+        snprintf(text, size,
+                 "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+                 "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
+                 "SET client_encoding = 'UTF8'; SET search_path = pg_catalog;"
+                 "SET statement_timeout = %d; SET lock_timeout = %d;"
+                 "SET idle_in_transaction_session_timeout = %d; SET client_min_messages = warning;"
+                 "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
+                 "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000;",
+                 DB_STATEMENT_LIMIT_MS, DB_LOCK_LIMIT_MS, DB_STATEMENT_LIMIT_MS);
+    if (kind == DB_HOT) {
+        (void)snprintf(text + n, size - (size_t)n, "%s", db_session_hot);
+    } else if (kind == DB_PRESENCE) {
+        (void)snprintf(text + n, size - (size_t)n, "SET idle_session_timeout = %d;",
+                       DB_IDLE_LIMIT_MS);
+    }
 }
 
 static bool session_set_up(struct db *db, enum db_kind kind, struct fault *f)
 {
-    const char *own = kind == DB_HOT ? db_session_hot : kind == DB_PRESENCE ? session_presence : "";
-    int64_t limit_ms = DB_CONNECT_LIMIT_S * 1000;
+    char text[1024];
+    session_text(kind, text, sizeof text);
     return (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f)) &&
-           run_script(db, session_common, limit_ms, f) &&
-           (!*own || run_script(db, own, limit_ms, f));
+           run_script(db, text, (int64_t)DB_CONNECT_LIMIT_S * 1000, f);
 }
 
 /* libpq quotes what it cannot read, password and all; only an option's name may be repeated. */

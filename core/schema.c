@@ -1,19 +1,17 @@
 #include "core/schema.h"
 
+#include "core/sqlstate.h"
 #include "core/statements.h"
-
-#include <string.h>
 
 bool schema_check(struct db *db, struct fault *f)
 {
     int ours = schema_migrations[schema_migrations_n - 1].version;
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_schema_version, NULL, 0, &rows, f)) {
-        if (strcmp(f->sqlstate, "42P01") == 0 || strcmp(f->sqlstate, "3F000") == 0) {
+        if (sqlstate_is(f->sqlstate, "42P01 3F000")) {
             fault_clear(f);
             return fault_set(f, FAULT_CONFIG,
-                             "there is no schema tenon in this database (%s): "
-                             "run tenon setup",
+                             "there is no schema tenon in this database (%s): run tenon setup",
                              db_where(db));
         }
         return fault_add(f, "could not read the schema's version");
@@ -23,15 +21,14 @@ bool schema_check(struct db *db, struct fault *f)
     rows_free(rows);
     if (newest < ours) {
         return fault_set(f, FAULT_CONFIG,
-                         "the schema tenon has version %d and this program "
-                         "needs %d: run tenon setup",
+                         "the schema tenon has version %d and this program needs %d: "
+                         "run tenon setup",
                          newest, ours);
     }
     if (breaking > ours) {
         return fault_set(f, FAULT_SCHEMA,
                          "the schema tenon has version %d, which programs of version %d cannot "
-                         "use: "
-                         "install a newer tenon",
+                         "use: install a newer tenon",
                          newest, ours);
     }
     return true;

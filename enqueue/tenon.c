@@ -3,6 +3,7 @@
 #include "core/amqp_publisher.h"
 #include "core/array.h"
 #include "core/point.h"
+#include "core/sqlstate.h"
 #include "enqueue/ledger.h"
 #include "enqueue/params.h"
 #include "enqueue/prepared.h"
@@ -56,27 +57,14 @@ static int PRINTF_LIKE(2, 3) fail(int code, const char *fmt, ...)
     return code;
 }
 
-/* Does a SQLSTATE begin with one of these, which are separated by spaces? */
-static int state_is(const char *state, const char *list)
-{
-    for (const char *at = list; *at; at += strspn(at, " ")) {
-        size_t len = strcspn(at, " ");
-        if (strncmp(state, at, len) == 0) {
-            return 1;
-        }
-        at += len;
-    }
-    return 0;
-}
-
 static int code_of_state(const char *state)
 {
-    return state_is(state, "25P02")                                  ? TENON_ABORTED
-           : state_is(state, "22 23")                                ? TENON_REFUSED
-           : state_is(state, "40 55P03 57014 57P 53 08 25006 26000") ? TENON_RETRY
-           : state_is(state, "3F000 42883 42P01")                    ? TENON_SCHEMA
-           : state_is(state, "42501")                                ? TENON_DENIED
-                                                                     : TENON_FAILED;
+    return sqlstate_is(state, "25P02")                                  ? TENON_ABORTED
+           : sqlstate_is(state, "22 23")                                ? TENON_REFUSED
+           : sqlstate_is(state, "40 55P03 57014 57P 53 08 25006 26000") ? TENON_RETRY
+           : sqlstate_is(state, "3F000 42883 42P01")                    ? TENON_SCHEMA
+           : sqlstate_is(state, "42501")                                ? TENON_DENIED
+                                                                        : TENON_FAILED;
 }
 
 static int fail_with(PGconn *conn, const PGresult *result)

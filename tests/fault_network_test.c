@@ -128,7 +128,7 @@ static void test_lives_cut_at_any_byte(void **state)
         cut_life_at(fx, &s, PROXY_TO_CLIENT, n + step / 2);
         rounds += 2;
     }
-    int failed = (int)process_lines(s.process, "event=exchange_failed");
+    int failed = (int)process_lines(s.process, "event=round_failed");
     print_message("%d rounds, %d connections were cut, %d exchanges failed\n", rounds,
                   proxy_cut(&s.database), failed);
     assert_in_range(failed, rounds * MET_PERCENT_MIN / 100, 2 * rounds);
@@ -203,7 +203,7 @@ static void test_children_are_minded_while_an_exchange_is_held(void **state)
                " min(last_error) FROM tenon.task WHERE id IN (%lld, %lld - 1)",
                (long long)id, (long long)id);
     await_task(fx, id - 1, LOOK_MS);
-    assert_int_equal(process_lines(s.process, "event=exchange_failed"), 0);
+    assert_int_equal(process_lines(s.process, "event=round_failed"), 0);
     subjects_down(&s, 1);
 }
 
@@ -305,7 +305,7 @@ static void test_reconnects_back_off_and_never_give_up(void **state)
     subject_await_lines(&worker, "event=broker_up", 2, BACK_MS);
     /* once for each new reason, not once per try */
     assert_in_range(process_lines(worker.process, "event=broker_down"), 1, 12);
-    assert_in_range(process_lines(worker.process, "event=exchange_failed"), 1, 2);
+    assert_in_range(process_lines(worker.process, "event=round_failed"), 1, 2);
     assert_in_range(process_lines(cleaner.process, "event=database_down"), 1, 2);
     assert_all_ran_once(fx);
     subjects_down(&worker, 1);
@@ -327,7 +327,7 @@ static void test_throttled(void **state)
         (void)subject_give(fx, &s, "{}");
     }
     test_await(fx, START_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
-    assert_int_equal(process_lines(s.process, "event=exchange_failed"), 0);
+    assert_int_equal(process_lines(s.process, "event=round_failed"), 0);
     assert_all_ran_once(fx);
     subjects_down(&s, 1);
 }
