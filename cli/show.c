@@ -41,6 +41,7 @@ enum column {
     PROGRESS,
     RUN_AT_DISTANCE_MS,
     RAN_MS,
+    BACKING_OFF,
     JSON
 };
 
@@ -83,6 +84,9 @@ static void why_text(const struct rows *r, char *text, size_t size)
     } else if (strcmp(why, "no_worker") == 0) {
         (void)snprintf(text, size, "no living worker handles the kind %s in the queue %s",
                        rows_text(r, 0, KIND), queue);
+    } else if (strcmp(why, "handler_backs_off") == 0) {
+        (void)snprintf(text, size, "the handler of the kind %s does not start and backs off %s",
+                       rows_text(r, 0, KIND), rows_text(r, 0, BACKING_OFF));
     } else if (strcmp(why, "no_free_slot") == 0) {
         (void)snprintf(text, size, "it is ready and waits for a worker with a free slot, for %s",
                        span);

@@ -3,9 +3,7 @@
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (
     SELECT t.*, coalesce(q.paused, false) AS paused, w.host, w.pid, w.state AS worker_state,
-           EXISTS (SELECT FROM tenon.worker a
-                   WHERE a.ended_at IS NULL AND a.state = 'alive'
-                     AND t.queue = ANY (a.queues) AND t.kind = ANY (a.kinds)) AS has_worker,
+           h.has_worker, h.backing_off,
            x.max_attempts, x.timeout_ms, x.progress, d.reason AS dead_reason
     FROM tenon.tasks t
     LEFT JOIN tenon.queue q ON q.name = t.queue
@@ -16,6 +14,18 @@ WITH known AS MATERIALIZED (
         UNION ALL
         SELECT max_attempts, timeout_ms, NULL FROM tenon.dead WHERE id = t.id
         LIMIT 1) x ON true
+    CROSS JOIN LATERAL (
+        -- who handles it; backing_off: where the handler does not start, if it starts nowhere
+        SELECT count(*) > 0 AS has_worker,
+               CASE WHEN bool_and(b.why IS NOT NULL)
+                    THEN min(format('on worker %s (%s, pid %s): %s', a.id, a.host, a.pid, b.why)) END AS backing_off
+        FROM tenon.worker a
+        LEFT JOIN LATERAL (
+            SELECT substr(line, strpos(line, ': ') + 2) AS why
+            FROM unnest(string_to_array(a.backing_off, E'\n')) AS line
+            WHERE t.kind = ANY (string_to_array(split_part(line, ': ', 1), ','))) b ON true
+        WHERE a.ended_at IS NULL AND a.state = 'alive'
+          AND t.queue = ANY (a.queues) AND t.kind = ANY (a.kinds)) h
     WHERE t.id = $1::bigint
     LIMIT 1
 ), judged AS (
@@ -25,6 +35,7 @@ WITH known AS MATERIALIZED (
                 WHEN state <> 'ready' THEN 'ended'
                 WHEN paused THEN 'queue_paused'
                 WHEN NOT has_worker THEN 'no_worker'
+                WHEN backing_off IS NOT NULL THEN 'handler_backs_off'
                 ELSE 'no_free_slot' END AS why
     FROM known k
 )
@@ -38,6 +49,7 @@ SELECT state, why, id, queue, kind, priority, attempt, claims, failures, crashes
        abs(extract(epoch FROM statement_timestamp() - run_at) * 1000)::bigint AS run_at_distance_ms,
        greatest(extract(epoch FROM coalesce(end_time, statement_timestamp()) - start_time) * 1000, 0)::bigint
            AS ran_ms,
+       backing_off,
        json_build_object(
            'id', id, 'state', state, 'why', why, 'queue', queue, 'kind', kind, 'priority', priority,
            'payload', payload, 'attempt', attempt, 'claims', claims, 'failures', failures, 'crashes', crashes,
@@ -46,5 +58,6 @@ SELECT state, why, id, queue, kind, priority, attempt, claims, failures, crashes
            'worker', CASE WHEN worker_id IS NOT NULL THEN json_build_object(
                'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
            'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
-           'last_error', last_error, 'dead_reason', dead_reason)::text
+           'last_error', last_error, 'dead_reason', dead_reason,
+           'backing_off', CASE WHEN why = 'handler_backs_off' THEN backing_off END)::text
 FROM judged;

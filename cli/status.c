@@ -154,8 +154,8 @@ static void print_backing_off(const struct rows *r)
 {
     for (size_t i = 0; i < rows_count(r); i++) {
         if (!rows_is_null(r, i, W_BACKING_OFF)) {
-            (void)printf("\nworker %s has handlers that do not start: %s\n", rows_text(r, i, W_ID),
-                         rows_text(r, i, W_BACKING_OFF));
+            (void)printf("\nworker %s has handlers that do not start, and back off:\n%s\n",
+                         rows_text(r, i, W_ID), rows_text(r, i, W_BACKING_OFF));
         }
     }
 }

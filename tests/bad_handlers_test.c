@@ -443,8 +443,15 @@ static void test_crash_loop_before_hello(void **state)
     start_crash_loop(&r, fx, &bad, rests);
     test_await(fx, LIMIT_MS, "SELECT backing_off LIKE 'bad0: exit status 3%%' FROM tenon.worker");
     char *status = TENON_RUN(fx, 0, "status");
-    assert_contains(status, "has handlers that do not start: bad0: exit status 3");
+    assert_contains(status, "has handlers that do not start, and back off:\nbad0: exit status 3");
     free(status);
+    int64_t id = test_sql_int(fx, "SELECT min(id) FROM tenon.task WHERE kind = 'bad0'");
+    char text[24];
+    (void)snprintf(text, sizeof text, "%lld", (long long)id);
+    char *why = TENON_RUN(fx, 0, "show", text);
+    assert_contains(why, "the handler of the kind bad0 does not start and backs off on worker ");
+    assert_contains(why, "): exit status 3");
+    free(why);
     assert_in_range(process_lines(r.worker, "event=handler_backs_off"), 3, 12);
     end_run(&r);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 20 AND bool_and(failures = 0 AND crashes = 0 "

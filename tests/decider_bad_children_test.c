@@ -84,7 +84,7 @@ static struct decider *answered_one(int32_t claims)
 {
     struct decider *d = decider_make(1, 1, pool_mode);
     struct claim *found[] = {claimed(1, "a"), claimed(2, "a")};
-    found[1]->attempt = claims;
+    found[1]->claims = claims;
     present(d, 0);
     d->handlers[0].room = 2;
     (void)decide(d, 0);
@@ -163,7 +163,7 @@ static void test_a_task_that_always_comes_back_is_charged(void **state)
     struct decider *d = answered_one(RETURNS_MAX);
     exits(d, 12, true);
     assert_requeued(d, OUTCOME_RELEASED);
-    d = answered_one(RETURNS_MAX + 1);
+    d = answered_one(1 + RETURNS_MAX);
     exits(d, 12, true);
     assert_requeued(d, OUTCOME_FAILED);
 }

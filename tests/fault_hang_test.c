@@ -112,7 +112,7 @@ static void end_starts(struct fixture *fx, struct all *a)
     proxy_door(&no_database->database, PROXY_SERVES);
     proxy_door(&no_broker->broker, PROXY_SERVES);
     for (int i = 0; i < STARTS; i++) {
-        if (i == SILENT_DATABASE) {
+        if (i == SILENT_DATABASE || i == SILENT_BROKER) {
             process_await_line(a->start[i].process, "event=worker_ready", BACK_MS);
         } else {
             (void)await_told(&a->start[i], "event=worker_ready", a->spawn_ms, LOGIN_MS);

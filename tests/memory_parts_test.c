@@ -93,7 +93,7 @@ static void test_handlers(void **state)
 {
     (void)state;
     temporary_file("handler \"a,b\" { command = {sh, -c, true} directory = \"/tmp\" }\n"
-                   "handler c { command = x mode = pool }\n",
+                   "handler c { command = sh mode = pool }\n",
                    file_path);
     judged(nth_each(run_handlers, NULL), "handlers file");
     (void)unlink(file_path);

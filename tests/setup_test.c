@@ -206,7 +206,7 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
                      2);
     assert_true(test_sql_bool(fx, "SELECT tenon.cancel(tenon.enqueue('mail'))"));
     test_sql_fails(fx, "55000", "claim",
-                   "SELECT tenon.finish('1/1/1/00000000-0000-0000-0000-000000000000')");
+                   "SELECT tenon.finish('1/1/1/00000000-0000-0000-0000-000000000001')");
     static const char *const refused[] = {
         "SELECT * FROM tenon.task",
         "SELECT * FROM tenon.tasks",

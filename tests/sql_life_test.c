@@ -278,7 +278,7 @@ static void test_claims_and_attempts(void **state)
     static const struct {
         const char *reason;
         int attempt;
-    } ends[] = {{"failed", 1},  {"later", 1},    {"released", 1}, {"crashed", 2},
+    } ends[] = {{"failed", 1},    {"later", 1},    {"released", 1}, {"crashed", 2},
                 {"timed_out", 3}, {"released", 3}, {"dead", 4}};
     struct held c;
     char worker[UUID_BYTES];
@@ -425,7 +425,8 @@ static void test_garbage_claims(void **state)
     test_sql_fails(fx, "55000", "not valid any more",
                    "SELECT"
                    " tenon.finish('999999999999999999/999999999/99999999999999999/"
-                   "00000000-0000-0000-0000-000000000000')");
+                   "00000000-0000-0000-0000-000000000001')");
+    test_sql(fx, "SELECT tenon.finish('1/1/1/00000000-0000-0000-0000-000000000000')"); /* a trial */
 }
 
 static void test_cancel_and_view(void **state)

@@ -12,15 +12,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void test_sigterm_drains(void **state)
+static void drains(struct fixture *fx, int signal)
 {
-    struct fixture *fx = *state;
     test_sql(
         fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 700}') FROM generate_series(1, "
             "10)");
     struct process *p = pool_worker(fx, "2", "1");
     journal_await_started(fx, 2, LIMIT_MS);
-    end_well(p);
+    process_signal(p, signal);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
     struct journal j;
     journal_read(fx, &j);
     for (size_t i = 0; i < j.n; i++) {
@@ -33,6 +33,17 @@ static void test_sigterm_drains(void **state)
         "SELECT bool_and(start_time IS NULL AND failures = 0 AND crashes = 0) FROM tenon.task"));
     assert_true(test_sql_bool(
         fx, "SELECT bool_and(state = 'left' AND ended_at IS NOT NULL) FROM tenon.worker"));
+}
+
+static void test_sigterm_drains(void **state)
+{
+    drains(*state, SIGTERM);
+}
+
+/* The end of its terminal, for instance. */
+static void test_sighup_drains(void **state)
+{
+    drains(*state, SIGHUP);
 }
 
 static void test_what_outlasts_the_drain_is_given_back(void **state)
@@ -175,6 +186,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_sigterm_drains),
+        WITH_SERVERS(test_sighup_drains),
         WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
         WITH_SERVERS(test_a_second_sigterm_stops_at_once),
         WITH_DATABASE(test_sigterm_while_the_database_is_away_is_no_failure),

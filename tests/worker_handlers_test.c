@@ -256,10 +256,11 @@ static void test_handlers_file(void **state)
         const char *text, *says;
     } bad[] = {{"handler a {", "handlers.conf:"},
                {"handler a { mode = pool }", "command"},
-               {"handler a { command = {\"x\"} mode = \"both\" }", "exec or pool"},
-               {"handler a { command = {\"x\"} in_flight = 5000 }", "0 to 1024"},
-               {"handler a { command = {\"x\"} } handler a { command = {\"y\"} }", "handlers.conf"},
-               {"handler \"a,b\" { command = {\"x\"} } handler b { command = {\"y\"} }",
+               {"handler a { command = {\"sh\"} mode = \"both\" }", "exec or pool"},
+               {"handler a { command = {\"sh\"} in_flight = 5000 }", "0 to 1024"},
+               {"handler a { command = {\"sh\"} } handler a { command = {\"sh\"} }",
+                "handlers.conf"},
+               {"handler \"a,b\" { command = {\"sh\"} } handler b { command = {\"sh\"} }",
                 "two handlers"},
                {"colour = red", "colour"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -310,6 +311,38 @@ static void test_run_one(void **state)
     assert_int_equal(process_wait(tenon_spawn(fx, dead, env), LIMIT_MS), 65);
 }
 
+/* What the handler does in its transaction is done; only there is no task to finish. */
+static void test_run_one_of_a_handler_that_finishes_its_task(void **state)
+{
+    struct fixture *fx = *state;
+    char path[256], h[256];
+    test_sql(fx, "CREATE TABLE public.effect (id bigint)");
+    (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
+    write_text(path, "{\"do\": \"finish\"}");
+    struct process *p = TENON(fx, "worker", "--handler", handler(h, "a=pool:exec %s 1", "pool"),
+                              "--run-one", "a", path);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    char *log = file_text(p->log);
+    assert_contains(log, "no task is finished");
+    free(log);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.effect"), 1);
+}
+
+static void test_an_ignored_sigchld_hides_no_end(void **state)
+{
+    struct fixture *fx = *state;
+    char command[600];
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 5)");
+    (void)snprintf(command, sizeof command,
+                   "trap '' CHLD; exec %s worker --handler 'a=sleep 0.05' --until-empty",
+                   tenon_program);
+    const char *const argv[] = {"/bin/sh", "-c", command, NULL};
+    assert_int_equal(process_wait(process_spawn(fx, argv, NULL), LIMIT_MS), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done' "
+                                      "AND claims = 1"),
+                     5);
+}
+
 /* The worker is stopped when the child has just started: nothing of the payload may be missing, or
  * a child whose worker dies then would take the part for the whole. */
 static void test_a_payload_is_there_before_its_child_starts(void **state)
@@ -348,6 +381,8 @@ int main(void)
         WITH_SERVERS(test_handlers_and_what_they_started_die_with_the_worker),
         WITH_SERVERS(test_handlers_file),
         WITH_SERVERS(test_run_one),
+        WITH_SERVERS(test_run_one_of_a_handler_that_finishes_its_task),
+        WITH_SERVERS(test_an_ignored_sigchld_hides_no_end),
         WITH_SERVERS(test_a_closed_stdin_takes_nothing_from_handlers),
         WITH_SERVERS(test_a_payload_is_there_before_its_child_starts),
     };

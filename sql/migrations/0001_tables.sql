@@ -74,7 +74,7 @@ COMMENT ON COLUMN tenon.worker.kinds IS 'The kinds it has handlers for.';
 COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what runs; `left`: it ended in good order; `dead`: a cleaner saw its lock free, and recovers its tasks.';
 COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
-COMMENT ON COLUMN tenon.worker.backing_off IS 'Kinds whose handler does not start, and why; NULL = none.';
+COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- The hot table: unfinished tasks only. A claim changes start_time, worker_id and claims; no index

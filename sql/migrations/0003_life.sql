@@ -103,6 +103,10 @@ BEGIN
     IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
+    IF part[4]::uuid = '00000000-0000-0000-0000-000000000000' THEN
+        RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): no task is finished';
+        RETURN;
+    END IF;
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t

@@ -52,7 +52,7 @@ void check_charge(struct sim *s, struct fence f, const char *reason)
     const struct row *r = row_find(s, f.id);
     check_that(s,
                !e || e->end != RUN_RETIRED || strcmp(reason, "failed") != 0 ||
-                   f.claims - r->now.failures > RETURNS_MAX,
+                   f.claims - 1 - r->now.failures - r->now.crashes >= RETURNS_MAX,
                "task %lld is charged because its child retired", (long long)f.id);
 }
 

@@ -281,7 +281,7 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
  * the same task again and again. */
 static const char *charge_retired(const struct claim *c)
 {
-    return c->attempt - c->failures > RETURNS_MAX
+    return c->claims - c->attempt >= RETURNS_MAX
                ? "no child answered it before it retired, time and again"
                : NULL;
 }

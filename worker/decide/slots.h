@@ -22,8 +22,8 @@ enum {
     PIPE_GRACE_MS = 1000,    /* between the end of a child's pipes and TERM */
     SIBLINGS_MAX_MS = 30000, /* for what else runs in a child that must go; the cleaner ends tasks
                                  60 s after their deadline */
-    RETURNS_MAX = 10,     /* claims without a failure, before a retired child's task is charged */
-    BACKOFF_MIN_MS = 100, /* of a handler that does not start, twice as long each time */
+    RETURNS_MAX = 10,        /* of a task, uncharged: then it is charged if its child retires */
+    BACKOFF_MIN_MS = 100,    /* of a handler that does not start, twice as long each time */
     BACKOFF_MAX_MS = 30000,
 };
 

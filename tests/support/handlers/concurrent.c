@@ -17,7 +17,7 @@
 enum { TASKS_MAX = 1024, NEVER_MS = -1 };
 
 static struct task {
-    long long id, attempt;
+    long long id, claims;
     int64_t due_ms; /* NEVER_MS = it is never done */
 } tasks[TASKS_MAX];
 static int n_tasks, journal;
@@ -36,7 +36,7 @@ static void note(const struct task *t, const char *what)
     struct timespec ts;
     char line[160];
     (void)clock_gettime(CLOCK_REALTIME, &ts);
-    int n = snprintf(line, sizeof line, "%lld %lld %d %s %lld%09ld\n", t->id, t->attempt,
+    int n = snprintf(line, sizeof line, "%lld %lld %d %s %lld%09ld\n", t->id, t->claims,
                      (int)getpid(), what, (long long)ts.tv_sec, ts.tv_nsec);
     if (write(journal, line, (size_t)n) != n) {
         abort();
@@ -49,7 +49,8 @@ static void begin(const char *line)
     const json_t *ms = json_object_get(json_object_get(task, "payload"), "ms");
     struct task *t = &tasks[n_tasks++];
     t->id = json_integer_value(json_object_get(task, "id"));
-    t->attempt = json_integer_value(json_object_get(task, "attempt"));
+    t->claims = strtoll(strchr(json_string_value(json_object_get(task, "claim")), '/') + 1, NULL,
+                        10);
     t->due_ms = json_integer_value(ms) < 0 ? NEVER_MS : clock_ms() + json_integer_value(ms);
     note(t, "start");
     json_decref(task);
