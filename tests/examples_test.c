@@ -94,6 +94,26 @@ static void test_dead_tasks_again(void **state)
                      1);
 }
 
+/* The two programs in Python of README.md: one enqueues, the other handles. */
+static void test_quick_start_of_the_readme(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "CREATE TABLE public.users (mail text PRIMARY KEY)");
+    free(shell(fx, 0,
+               "awk -v dir=\"$(dirname \"$MAILDIR\")\" '"
+               "/^```python$/ { n++; f = 1; next } /^```$/ { f = 0 }"
+               " f { print > (dir \"/quick\" n \".py\") }' \"$EXAMPLES/../README.md\""));
+    free(shell(fx, 0, "/usr/bin/python3 \"$(dirname \"$MAILDIR\")/quick1.py\" ann@example.org"));
+    assert_int_equal(tasks(fx), 1);
+    free(
+        shell(fx, 0,
+              "cd \"$(dirname \"$MAILDIR\")\" && AMQP_URL=none $BUILT/../tenon worker --until-empty"
+              " --handler 'welcome_mail=pool:exec /usr/bin/python3 quick2.py'"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished JOIN users ON true"
+                                      " WHERE outcome = 'done' AND result = '{\"sent\": true}'"),
+                     1);
+}
+
 static void test_exec_handler(void **state)
 {
     struct fixture *fx = *state;
@@ -154,11 +174,9 @@ static void test_pool_handler_in_c(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_producers),
-        WITH_DATABASE(test_psql),
-        WITH_DATABASE(test_dead_tasks_again),
-        WITH_DATABASE(test_exec_handler),
-        WITH_DATABASE(test_pool_handler_in_python),
+        WITH_SERVERS(test_producers),          WITH_DATABASE(test_psql),
+        WITH_DATABASE(test_dead_tasks_again),  WITH_DATABASE(test_quick_start_of_the_readme),
+        WITH_DATABASE(test_exec_handler),      WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_pool_handler_in_c),
     };
     return RUN_GROUP(tests);
