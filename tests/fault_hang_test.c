@@ -2,8 +2,8 @@
 /* timeout: 150 */
 /* Connections that hang: nothing comes, nothing goes, and nobody says so. In front of either
  * server, either way, half open, from the start, and while a worker stops. All at once, as most
- * of it is waiting: each limit is one of DESIGN.md's or of a header's, counted from the moment in
- * which the connections began to hang to the time in the log. */
+ * of it is waiting: each limit is one of a header's, counted from the moment in which the
+ * connections began to hang to the time in the log. */
 #include "tests/support/subject.h"
 
 #include "core/now.h"

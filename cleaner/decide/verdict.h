@@ -1,4 +1,4 @@
-/* Which workers are dead, judged by looks at their locks (DESIGN.md, "Who is dead").
+/* Which workers are dead, judged by looks at their locks (docs/tour.md, "Who is dead").
  *
  * A worker is dead when its lock was free on looks VERDICT_LOOK_MS apart in one unbroken session
  * that is older than VERDICT_PATIENCE_MS: after a restart of the server all locks are free for a
