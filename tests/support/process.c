@@ -200,7 +200,8 @@ void process_kill(struct process *p)
 void handler_path(const char *name, char *ret, size_t size)
 {
     bool script = strchr(name, '.') != NULL;
-    (void)snprintf(ret, size, "%s/%s", script ? REPOSITORY "/tests/support/handlers" : HANDLERS_BUILT, name);
+    (void)snprintf(ret, size, "%s/%s",
+                   script ? REPOSITORY "/tests/support/handlers" : HANDLERS_BUILT, name);
     if (access(ret, X_OK) != 0) {
         fail_msg("%s: %s", ret, strerror(errno));
     }

@@ -69,8 +69,8 @@ static void make_base(void)
 void server_do(const char *verb)
 {
     char command[COMMAND_BYTES];
-    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", REPOSITORY "/script/services", server->state,
-                   verb, server->service);
+    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", REPOSITORY "/script/services",
+                   server->state, verb, server->service);
     run(command);
 }
 
