@@ -9,11 +9,11 @@ MARGIN_S = 1  # at both ends, in which producers connect or leave
 
 
 class Cost:
-    """Looks at all processes twice while producers run: `watch` goes to process.run()."""
+    """Reads the CPU time of all processes twice while producers run: `watch` goes to process.run()."""
 
     def __init__(self, b, programs=()):
         self.b, self.programs = b, dict(zip(("worker", "cleaner"), programs))
-        self.start = self.end = 0  # the two looks, by time.time()
+        self.start = self.end = 0  # when they were read, by time.time()
         self.used = {}
 
     def processes(self, producer):
@@ -49,6 +49,6 @@ class Cost:
         return now, found, sum(server.values()) - sum(found[pid] for pid in sessions)
 
     def per_task_us(self, tasks):
-        """[(part, us)], the greatest first, and their sum; of so many tasks between the looks."""
+        """[(part, us)], the greatest first, and their sum; of so many tasks in between."""
         costs = {part: used / tasks * 1e6 for part, used in self.used.items()}
         return sorted(costs.items(), key=lambda cost: -cost[1]) + [("all", sum(costs.values()))]

@@ -335,7 +335,7 @@ def footprint_idle(b):
         seconds = time.monotonic() - before[2]
         for i, (name, _) in enumerate(names):
             b.add("footprint", name, "idle_cpu_percent", (cpus[i] - before[1][i]) / b.sizes.idle_s * 100, "%")
-        # one of them is the look at pg_stat_database itself
+        # one of them reads pg_stat_database
         b.add("footprint", "worker-and-cleaner", "idle_transactions_per_s",
               max(0, after - before[0] - 1) / seconds, "1/s")
 

@@ -34,7 +34,8 @@ static const struct command_row {
      "Run tasks. With --run-one, run one handler by hand on the payload in a file."},
     {COMMAND_CLEANER, cleaner_main, 0, 0, "",
      "Wake up what was overlooked, recover what dead workers left, keep the history in bounds."},
-    {COMMAND_STATUS, status_main, 0, 0, "", "Show the queues, the workers and what waits in vain."},
+    {COMMAND_STATUS, status_main, 0, 0, "",
+     "Show the queues, the workers and what nobody handles."},
     {COMMAND_SHOW, show_main, 1, 1, "ID", "Show all about one task, and why it waits."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

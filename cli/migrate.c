@@ -14,7 +14,7 @@ bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
                           f);
 }
 
-static bool look_version(struct db *db, struct migration_plan *plan, struct fault *f)
+static bool read_version(struct db *db, struct migration_plan *plan, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_schema_version, NULL, 0, &rows, f)) {
@@ -34,7 +34,7 @@ static bool look_version(struct db *db, struct migration_plan *plan, struct faul
     return true;
 }
 
-bool migrate_look(struct db *db, struct migration_plan *ret, struct fault *f)
+bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
 {
     struct rows *rows = NULL;
     *ret = (struct migration_plan){.version = 0};
@@ -44,7 +44,7 @@ bool migrate_look(struct db *db, struct migration_plan *ret, struct fault *f)
     ret->has_schema = rows_bool(rows, 0, 0);
     ret->has_table = rows_bool(rows, 0, 1);
     rows_free(rows);
-    if (ret->has_table && !look_version(db, ret, f)) {
+    if (ret->has_table && !read_version(db, ret, f)) {
         return false;
     }
     while (ret->first < schema_migrations_n &&

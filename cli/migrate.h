@@ -21,7 +21,7 @@ MUST_CHECK bool migrate_begin(struct db *db, bool dry_run, struct fault *f);
 /* See what is missing.
  *   false   SCHEMA: the database has a newer schema that this program cannot use; CONFIG: no right
  *           to read it; others as db_exec() */
-MUST_CHECK bool migrate_look(struct db *db, struct migration_plan *ret, struct fault *f);
+MUST_CHECK bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f);
 
 /* Apply what is missing. The caller commits. */
 MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f);

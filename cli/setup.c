@@ -101,7 +101,7 @@ static bool url_read(struct setup *s, struct fault *f)
 static bool set_up_database(struct setup *s, const struct options *o, struct fault *f)
 {
     return db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon setup", &s->db, f) &&
-           migrate_begin(s->db, s->dry_run, f) && migrate_look(s->db, &s->plan, f) &&
+           migrate_begin(s->db, s->dry_run, f) && migrate_read(s->db, &s->plan, f) &&
            (s->dry_run || s->plan.first == schema_migrations_n ||
             migrate_apply(s->db, &s->plan, f)) &&
            grant(s, f) && queues_find(s, o, f) &&

@@ -1,4 +1,4 @@
-/* `tenon status`: the queues, the workers, and what waits in vain. */
+/* `tenon status`: the queues, the workers, and what nobody handles. */
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/statements.h"

@@ -43,8 +43,8 @@ enum who {
     STOPPED,     /* a worker that gets SIGTERM */
     HANDLER,
     CLEANER,
-    UNDERTAKER, /* a cleaner; a worker is killed that has many tasks */
-    SWEEPER,    /* a cleaner that finds old partitions */
+    RECOVERER, /* a cleaner; a worker is killed that has many tasks */
+    SWEEPER,   /* a cleaner that finds old partitions */
 };
 
 enum { CLAIMS = 1 /* the armed worker holds claims then */, CAN_FAIL = 2 /* the action error */ };
@@ -82,10 +82,10 @@ static const struct point_plan plans[] = {
     {"handler_begun", HANDLER, 3, CAN_FAIL, EXIT},
     {"handler_effect", HANDLER, 2, CAN_FAIL, FREEZE}, /* its own claim has ended */
     {"handler_answered", HANDLER, 3, 0, EXIT},
-    {"worker_condemned", UNDERTAKER, 1, CAN_FAIL, FAIL},
-    {"worker_declared_dead", UNDERTAKER, 1, 0, EXIT},
-    {"worker_rest", UNDERTAKER, 1, CAN_FAIL, FREEZE},
-    {"tasks_recovered", UNDERTAKER, 1, 0, SLEEP},
+    {"worker_condemned", RECOVERER, 1, CAN_FAIL, FAIL},
+    {"worker_declared_dead", RECOVERER, 1, 0, EXIT},
+    {"worker_rest", RECOVERER, 1, CAN_FAIL, FREEZE},
+    {"tasks_recovered", RECOVERER, 1, 0, SLEEP},
     {"leader_elected", CLEANER, 1, CAN_FAIL, FAIL},
     {"fresh_read", CLEANER, 3, CAN_FAIL, FAIL},
     {"fresh_published", CLEANER, 5, 0, EXIT},
@@ -408,7 +408,7 @@ static void place_many(void)
         BURIED_TASKS);
 }
 
-static void strike_undertaker(const struct round *r)
+static void strike_recoverer(const struct round *r)
 {
     struct struck s;
     start_round(r, &s);
@@ -427,7 +427,7 @@ static void strike_undertaker(const struct round *r)
     check_process(r, p);
     process_signal(heir, SIGCONT);
     struct process *worker = start_worker("2", "8", NULL);
-    /* what is left of a buried worker is found within a minute */
+    /* what is left of a worker that was declared dead is found within a minute */
     struck_await_ended(&s, false, 75000);
     end_cleaner(r, &s, p);
     end_well(worker);
@@ -470,9 +470,9 @@ static void test_cleaner(void **state)
     run(*state, strike_cleaner);
 }
 
-static void test_undertaker(void **state)
+static void test_recoverer(void **state)
 {
-    run(*state, strike_undertaker);
+    run(*state, strike_recoverer);
 }
 
 static void test_sweeper(void **state)
@@ -481,17 +481,17 @@ static void test_sweeper(void **state)
 }
 
 static const struct CMUnitTest kinds[] = {
-    [PRODUCER] = cmocka_unit_test(test_producer),     [WORKER] = cmocka_unit_test(test_worker),
-    [EXEC_WORKER] = cmocka_unit_test(test_worker),    [STOPPED] = cmocka_unit_test(test_worker),
-    [HANDLER] = cmocka_unit_test(test_handler),       [CLEANER] = cmocka_unit_test(test_cleaner),
-    [UNDERTAKER] = cmocka_unit_test(test_undertaker), [SWEEPER] = cmocka_unit_test(test_sweeper),
+    [PRODUCER] = cmocka_unit_test(test_producer),   [WORKER] = cmocka_unit_test(test_worker),
+    [EXEC_WORKER] = cmocka_unit_test(test_worker),  [STOPPED] = cmocka_unit_test(test_worker),
+    [HANDLER] = cmocka_unit_test(test_handler),     [CLEANER] = cmocka_unit_test(test_cleaner),
+    [RECOVERER] = cmocka_unit_test(test_recoverer), [SWEEPER] = cmocka_unit_test(test_sweeper),
 };
 
 /* --- which rounds, and where ------------------------------------------------------------------ */
 
 static int cost_of(const struct point_plan *p, enum action action)
 {
-    return p->who == UNDERTAKER ? 25 : p->who != HANDLER && action == FREEZE ? 45 : 5;
+    return p->who == RECOVERER ? 25 : p->who != HANDLER && action == FREEZE ? 45 : 5;
 }
 
 static bool makes_sense(const struct point_plan *p, enum action action)

@@ -20,7 +20,7 @@ enum {
     MEDIAN_MS = 1500,
     WORST_MS = 3000,
     FROZEN_MS = 40000,
-    PATIENCE_MS = 16000, /* a cleaner condemns nobody in the first 15 s of its session */
+    PATIENCE_MS = 16000, /* a cleaner declares nobody dead in the first 15 s of its session */
     SETTLE_MS = 10000,
     POLL_EVERY_MS = 1000, /* the cleaner's watch, see cleaner/chores.c */
     SCAN_MS = 62000,      /* its scan for claims of workers that are gone comes every minute */
@@ -90,7 +90,7 @@ static int64_t kill_one(struct all *a)
         (void)await_run(fx, ids[i], 1, START_MS);
     }
     process_signal(a->healthy, SIGCONT);
-    /* at any moment between two looks of the cleaner, whose last one ended the kill before */
+    /* at any moment between two checks by the cleaner, whose last one ended the kill before */
     (void)poll(NULL, 0, (int)now_jitter(POLL_EVERY_MS));
     int64_t killed_ns = load_now_ns();
     process_kill(victim);

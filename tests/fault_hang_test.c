@@ -227,7 +227,7 @@ static void start_cleaners(struct fixture *fx, struct all *a)
 }
 
 /* The one that ended while everything hung left its row, and those that start may leave one that
- * they registered in vain: as soon as a cleaner has been there for 15 s, these are declared
+ * they registered for nothing: as soon as a cleaner has been there for 15 s, these are declared
  * dead. */
 static void assert_they_live(struct fixture *fx, const struct subject *s, int n)
 {

@@ -251,7 +251,7 @@ void struck_judge(struct struck *s, bool excused)
                    "public.placed p USING (task) WHERE r.claims < f.claims AND NOT (p.later AND "
                    "r.claims = 1) AND NOT (r.armed AND %s)",
                    excused ? "true" : "false");
-    assert_none(s, "run in vain, and the fault does not explain it", query);
+    assert_none(s, "run for nothing, and the fault does not explain it", query);
     (void)snprintf(query, sizeof query,
                    "SELECT p.task FROM public.placed p WHERE %s AND (SELECT count(*) FROM "
                    "public.effect e WHERE e.task = p.task) <> p.finish::int",

@@ -46,7 +46,7 @@ void struck_note_ended(struct struck *s);
 
 /* The verdict by the application's tables and the journals: nothing lost, nothing run that was
  * rolled back, no claim run twice, nothing done before its run was, nothing run after its end,
- * effects once; and every run that was in vain was one of the armed process, or there was none if
+ * effects once; and every run for nothing was one of the armed process, or there was none if
  * `excused` is false; and what was noted as ended is as it was. */
 void struck_judge(struct struck *s, bool excused);
 

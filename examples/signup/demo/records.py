@@ -20,7 +20,7 @@ class Run:
 
 
 class Tail:
-    """The whole lines that were appended to a file since the last look."""
+    """The whole lines that were appended to a file since it was last read."""
 
     def __init__(self, path):
         self.path, self.offset = path, 0
