@@ -75,8 +75,9 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler \"a,a\" { command = sh }\nhandler \"b,a\" { command = sh }",
             ":2: handler \"b,a\": kind \"a\" has two handlers");
     refuses("handler a { command = sh }\n# x\nhandler a2 {\n command = sh\n",
-            ":4: the last section has no closing brace");
-    refuses("handler a { command = sh } /* handler b {", ":1: ");
+            ":4: the last section, or a comment, is not closed");
+    refuses("handler a { command = sh } /* handler b {",
+            ":1: the last section, or a comment, is not closed");
     refuses("handler a { command = /no/such/program }",
             ":1: handler \"a\": /no/such/program is not there, or is no program");
     refuses("handler a { command = no-such-program }", "no-such-program is not there");

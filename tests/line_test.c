@@ -74,10 +74,10 @@ static void test_environment_has_the_task_and_no_secret(void **state)
     assert_string_equal(variable(env, "TENON_TASK_CLAIM"),
                         "7/5/1700000000000001/11111111-2222-3333-4444-555555555555");
     assert_null(variable(env, "TENON_TASK_TRACE"));
-    line_environment_free(env);
+    free(env);
     env = line_environment(NULL, worker_id); /* a pool child */
     assert_null(variable(env, "TENON_TASK_ID"));
-    line_environment_free(env);
+    free(env);
     (void)unsetenv("TENON_DATABASE_URL");
     (void)unsetenv("TENON_TASK_ID");
 }

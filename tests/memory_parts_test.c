@@ -116,7 +116,7 @@ static void run_lines(void *arg)
         line_put_task(&b, c, worker_id);
         char **env = line_environment(c, worker_id);
         assert_true(env || nth_struck());
-        line_environment_free(env);
+        free(env);
     }
     assert_true(!c || b.failed == (b.len == 0 || buf_text(&b)[b.len - 1] != '\n'));
     bool ok = line_parse(reply, strlen(reply), &event, &f);

@@ -54,13 +54,15 @@ static bool open_payload(int *fd, const char *payload, size_t bytes)
     return *fd >= 0 && lseek(*fd, 0, SEEK_SET) == 0;
 }
 
-static bool open_pipes(struct pipes *p, const char *payload, size_t payload_bytes)
+static bool open_pipes(struct pipes *p, const struct handler *h, const char *payload,
+                       size_t payload_bytes)
 {
     *p = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     bool in = payload ? open_payload(&p->in[0], payload, payload_bytes)
                       : pipe2(p->in, O_CLOEXEC) == 0;
-    if (in && pipe2(p->out, O_CLOEXEC) == 0 && pipe2(p->err, O_CLOEXEC) == 0 &&
-        pipe2(p->failed, O_CLOEXEC) == 0) {
+    bool err = h->own_stderr ? (p->err[1] = fcntl(2, F_DUPFD_CLOEXEC, 3)) >= 0
+                             : pipe2(p->err, O_CLOEXEC) == 0;
+    if (in && err && pipe2(p->out, O_CLOEXEC) == 0 && pipe2(p->failed, O_CLOEXEC) == 0) {
         return true;
     }
     int error = errno;
@@ -145,10 +147,10 @@ bool child_start(struct child *c, const struct handler *h, char *const *env, con
                  size_t payload_bytes, size_t output_max, struct fault *f)
 {
     struct pipes p;
-    *c = (struct child){.pidfd = -1, .in = -1, .out = -1, .err = -1, .failed = -1};
+    *c = (struct child){.handler = h, .pidfd = -1, .in = -1, .out = -1, .err = -1, .failed = -1};
     buf_init(&c->input, CHILD_INPUT_BYTES_MAX);
     buf_init(&c->output, output_max);
-    if (!open_pipes(&p, payload, payload_bytes)) {
+    if (!open_pipes(&p, h, payload, payload_bytes)) {
         return fault_set(f, FAULT_RETRY, "could not make pipes for %s: %s", h->argv[0],
                          strerror(errno));
     }
@@ -337,4 +339,5 @@ void child_clear(struct child *c)
     close_fd(&c->failed);
     buf_clear(&c->input);
     buf_clear(&c->output);
+    c->handler = NULL;
 }

@@ -18,13 +18,14 @@ enum {
 };
 
 struct child {
-    pid_t pid;        /* 0 = none */
-    int pidfd;        /* readable when it has ended */
-    int in;           /* its stdin, -1 = closed */
-    int out;          /* its stdout */
-    int err;          /* its stderr */
-    int failed;       /* tells the errno of an exec that failed */
-    struct buf input; /* what is to be written; `input_sent` bytes of it are */
+    const struct handler *handler; /* NULL = none */
+    pid_t pid;                     /* 0 = reaped */
+    int pidfd;                     /* readable when it has ended */
+    int in;                        /* its stdin, -1 = closed */
+    int out;                       /* its stdout */
+    int err;                       /* its stderr */
+    int failed;                    /* tells the errno of an exec that failed */
+    struct buf input;              /* what is to be written; `input_sent` bytes of it are */
     size_t input_sent;
     struct buf output; /* not yet used */
     size_t searched;   /* bytes of `output` that have no newline */
@@ -33,7 +34,10 @@ struct child {
     bool close_input;      /* once `input` is written */
     bool stopped;          /* it got a signal, so nothing of its group may outlive it */
     bool output_cut;       /* more than output's limit came; the rest is dropped */
-    bool told_pipe_closed; /* EVENT_CHILD_PIPE_CLOSED was told */
+    int64_t task;          /* exec: the task it runs */
+    bool said_hello;       /* pool */
+    bool told_pipe_closed; /* pool: EVENT_CHILD_PIPE_CLOSED was told */
+    char broke[128];       /* pool: how it broke the protocol, and is killed; "" = it did not */
 };
 
 /* Before the first child: may this process open the descriptors that `n` children need? Raises the
@@ -41,7 +45,7 @@ struct child {
  *   false   CONFIG: the hard limit is lower */
 MUST_CHECK bool child_descriptors(int n, struct fault *f);
 
-/* Start `h`. `env` ends with NULL and is borrowed for the call.
+/* Start `h`, which is borrowed for its life. `env` ends with NULL and is borrowed for the call.
  *   payload      its whole stdin, there before it starts; NULL = a pipe, for `input`
  *   output_max   bytes of stdout kept at once
  *   false        RETRY: no process, no descriptor (one that cannot be executed shows at its end) */

@@ -1,6 +1,7 @@
 #include "worker/children.h"
 
 #include "core/point.h"
+#include "core/text.h"
 #include "worker/line.h"
 
 #include <signal.h>
@@ -12,29 +13,15 @@
 bool children_init(struct children *cs, int n_slots, const struct handlers *handlers,
                    struct fault *f)
 {
-    size_t n = (size_t)n_slots;
     *cs = (struct children){.n = n_slots, .handlers = handlers};
-    cs->slots = calloc(n, sizeof *cs->slots);
-    cs->handler_of = calloc(n, sizeof *cs->handler_of);
-    cs->task_of = calloc(n, sizeof *cs->task_of);
-    cs->said_hello = calloc(n, sizeof *cs->said_hello);
-    cs->broke = calloc(n, sizeof *cs->broke);
-    cs->why = calloc(n, sizeof *cs->why);
-    if (!cs->slots || !cs->handler_of || !cs->task_of || !cs->said_hello || !cs->broke ||
-        !cs->why) {
-        children_clear(cs);
-        return fault_memory(f);
-    }
-    for (int i = 0; i < n_slots; i++) {
-        cs->handler_of[i] = -1;
-    }
-    return true;
+    cs->slots = calloc((size_t)n_slots, sizeof *cs->slots);
+    return cs->slots || fault_memory(f);
 }
 
 void children_clear(struct children *cs)
 {
-    for (int i = 0; cs->slots && cs->handler_of && i < cs->n; i++) {
-        if (cs->handler_of[i] >= 0) {
+    for (int i = 0; cs->slots && i < cs->n; i++) {
+        if (cs->slots[i].handler) {
             char text[128];
             child_signal(&cs->slots[i], SIGKILL);
             (void)child_reap(&cs->slots[i], text, sizeof text);
@@ -42,17 +29,7 @@ void children_clear(struct children *cs)
         }
     }
     free(cs->slots);
-    free(cs->handler_of);
-    free(cs->task_of);
-    free(cs->said_hello);
-    free(cs->broke);
-    free(cs->why);
     *cs = (struct children){0}; /* a second call, after a start that failed, finds nothing */
-}
-
-static bool is_pool(const struct children *cs, int slot)
-{
-    return cs->handlers->items[cs->handler_of[slot]].pool;
 }
 
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
@@ -66,21 +43,33 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
                                 task ? task->payload_bytes : 0,
                                 h->pool ? LINE_BYTES_MAX + 1 : RESULT_BYTES_MAX, &f)
                   : fault_memory(&f);
-    line_environment_free(env);
+    free(env);
     if (!ok) {
+        c->handler = NULL;
         cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
                                             .slot = slot,
                                             .failed_start = true,
                                             .text = f.text});
         return;
     }
-    cs->handler_of[slot] = handler;
-    cs->task_of[slot] = task ? task->id : 0;
-    cs->said_hello[slot] = cs->broke[slot] = false;
     if (task) {
+        c->task = task->id;
         c->close_input = true; /* nothing more comes */
         POINT(child_spawned);
     }
+}
+
+static void break_off(struct child *c, const char *how)
+{
+    text_shorten(c->broke, sizeof c->broke, how);
+    child_signal(c, SIGKILL);
+}
+
+static void break_protocol(struct child *c, const char *how)
+{
+    char text[FAULT_TEXT_BYTES_MAX + 32];
+    (void)snprintf(text, sizeof text, "protocol error: %s", how);
+    break_off(c, text);
 }
 
 void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id)
@@ -89,9 +78,7 @@ void children_give(struct children *cs, int slot, const struct claim *task, cons
     line_put_task(&c->input, task, worker_id);
     if (c->input.failed) {
         /* it does not read, and there is no room for more: nothing good comes of waiting */
-        (void)snprintf(cs->why[slot], sizeof *cs->why, "it does not read its tasks");
-        cs->broke[slot] = true;
-        child_signal(c, SIGKILL);
+        break_off(c, "it does not read its tasks");
     }
 }
 
@@ -102,17 +89,15 @@ void children_close(struct children *cs, int slot)
 
 void children_signal(struct children *cs, int slot, int signal)
 {
-    if (cs->handler_of[slot] >= 0) {
-        child_signal(&cs->slots[slot], signal);
-    }
+    child_signal(&cs->slots[slot], signal);
 }
 
 void children_flush(struct children *cs)
 {
     for (int i = 0; i < cs->n; i++) {
-        if (cs->handler_of[i] >= 0 &&
-            (child_unwritten(&cs->slots[i]) > 0 || cs->slots[i].close_input)) {
-            child_write(&cs->slots[i]);
+        struct child *c = &cs->slots[i];
+        if (c->handler && (child_unwritten(c) > 0 || c->close_input)) {
+            child_write(c);
             POINT(task_written);
         }
     }
@@ -120,44 +105,38 @@ void children_flush(struct children *cs)
 
 /* --- pool: lines --- */
 
-static void break_off(struct children *cs, int slot, const char *why)
-{
-    (void)snprintf(cs->why[slot], sizeof *cs->why, "protocol error: %.100s", why);
-    cs->broke[slot] = true;
-    child_signal(&cs->slots[slot], SIGKILL);
-}
-
 static void take_hello(struct children *cs, int slot, const char *line, size_t bytes)
 {
+    struct child *c = &cs->slots[slot];
     struct fault f = {0};
-    int room;
+    int room, limit = c->handler->in_flight;
     if (!line_parse_hello(line, bytes, &room, &f)) {
-        break_off(cs, slot, f.text);
+        break_protocol(c, f.text);
         return;
     }
-    int limit = cs->handlers->items[cs->handler_of[slot]].in_flight;
-    cs->said_hello[slot] = true;
+    c->said_hello = true;
     room = limit > 0 && limit < room ? limit : room;
     cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY, .slot = slot, .room = room});
 }
 
 static void take_line(struct children *cs, int slot, const char *line, size_t bytes)
 {
+    struct child *c = &cs->slots[slot];
     struct fault f = {0};
     struct event event = {.slot = slot};
-    if (cs->said_hello[slot]) {
-        POINT(reply_received);
-    }
-    if (!cs->said_hello[slot]) {
+    if (!c->said_hello) {
         take_hello(cs, slot, line, bytes);
-    } else if (!line_parse(line, bytes, &event, &f)) {
-        break_off(cs, slot, f.text);
+        return;
+    }
+    POINT(reply_received);
+    if (!line_parse(line, bytes, &event, &f)) {
+        break_protocol(c, f.text);
     } else if (event.type == EVENT_CHILD_RETIRES) {
         cs->emit(cs->owner, &event);
     } else if (!cs->is_given(cs->owner, slot, event.id)) {
         free(event.reply);
         free(event.error);
-        break_off(cs, slot, "a reply to a task it does not have");
+        break_protocol(c, "a reply to a task it does not have");
     } else {
         cs->emit(cs->owner, &event);
     }
@@ -168,7 +147,7 @@ static void take_lines(struct children *cs, int slot)
     struct child *c = &cs->slots[slot];
     size_t used = 0, from = c->searched;
     char *end;
-    while (!cs->broke[slot] && from < c->output.len &&
+    while (!*c->broke && from < c->output.len &&
            (end = memchr(c->output.data + from, '\n', c->output.len - from))) {
         size_t bytes = (size_t)(end - (c->output.data + used));
         *end = '\0';
@@ -177,10 +156,10 @@ static void take_lines(struct children *cs, int slot)
     }
     buf_drop(&c->output, used);
     c->searched = c->output.len;
-    if (!cs->broke[slot] && c->output.len > LINE_BYTES_MAX) {
-        break_off(cs, slot, "a line is longer than 2 MiB");
+    if (!*c->broke && c->output.len > LINE_BYTES_MAX) {
+        break_protocol(c, "a line is longer than 2 MiB");
     }
-    if (cs->broke[slot]) {
+    if (*c->broke) {
         buf_empty(&c->output);
         c->searched = 0;
     }
@@ -202,10 +181,7 @@ static void tell_exec_outcome(struct children *cs, int slot, int status, const c
 {
     POINT(reply_received);
     struct child *c = &cs->slots[slot];
-    struct event event = {.type = EVENT_REPLY,
-                          .slot = slot,
-                          .id = cs->task_of[slot],
-                          .delay_ms = -1};
+    struct event event = {.type = EVENT_REPLY, .slot = slot, .id = c->task, .delay_ms = -1};
     line_exec_outcome(c, status, text, &event);
     cs->emit(cs->owner, &event);
 }
@@ -215,18 +191,18 @@ static void reap(struct children *cs, int slot)
     struct child *c = &cs->slots[slot];
     char text[128];
     int status = child_reap(c, text, sizeof text);
-    if (is_pool(cs, slot)) {
+    if (c->handler->pool) {
         take_lines(cs, slot);
     } else if (status != -2) {
         tell_exec_outcome(cs, slot, status, text);
     }
-    char *error = line_child_error(c, cs->broke[slot] ? cs->why[slot] : text);
+    char *error = line_child_error(c, *c->broke ? c->broke : text);
+    bool exited_well = status == 0 && !*c->broke;
     child_clear(c);
-    cs->handler_of[slot] = -1;
     cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_GONE,
                                         .slot = slot,
                                         .failed_start = status == -2,
-                                        .exited_well = status == 0 && !cs->broke[slot],
+                                        .exited_well = exited_well,
                                         .text = error ? error : text});
     free(error);
 }
@@ -238,7 +214,7 @@ size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of
     size_t n = 0;
     for (int i = 0; i < cs->n; i++) {
         const struct child *c = &cs->slots[i];
-        if (cs->handler_of[i] < 0) {
+        if (!c->handler) {
             continue;
         }
         const struct pollfd wanted[] = {
@@ -260,7 +236,7 @@ static void dispatch_slot(struct children *cs, int slot,
     struct child *c = &cs->slots[slot];
     if (fds[1].revents) {
         (void)child_read_output(c);
-        if (is_pool(cs, slot)) {
+        if (c->handler->pool) {
             take_lines(cs, slot);
         }
     }
@@ -272,7 +248,7 @@ static void dispatch_slot(struct children *cs, int slot,
     }
     if (fds[0].revents) {
         reap(cs, slot);
-    } else if (is_pool(cs, slot)) {
+    } else if (c->handler->pool) {
         check_pipes(cs, slot);
     }
 }

@@ -14,16 +14,10 @@
 
 struct children {
     struct child *slots;
-    int *handler_of;  /* per slot, -1 = none */
-    int64_t *task_of; /* exec: the task it runs */
-    bool *said_hello;
-    bool *broke; /* the child broke the protocol and is being killed; `why` says how */
-    char (*why)[128];
     int n;
     const struct handlers *handlers;
-    void (*emit)(void *owner,
-                 const struct event *event); /* the event's reply and error are handed over */
-    bool (*is_given)(void *owner, int slot, int64_t id); /* does this child have that task? */
+    void (*emit)(void *owner, const struct event *event); /* with its reply and error */
+    bool (*is_given)(void *owner, int slot, int64_t id);  /* does this child have that task? */
     bool (*is_full)(void *owner, int slot); /* must its answers wait in its pipe? NULL = never */
     void *owner;
 };

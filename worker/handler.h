@@ -19,6 +19,7 @@ struct handler {
     char **argv;     /* ends with NULL */
     char *directory; /* where it runs; NULL = where the worker does */
     int in_flight;   /* tasks a pool child may have at once; 0 = as its hello says */
+    bool own_stderr; /* it writes to the worker's stderr; else the last of it is kept */
 };
 
 struct handlers {

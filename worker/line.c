@@ -70,7 +70,7 @@ char *line_clean_text(const char *text, size_t bytes)
 
 /* --- the environment --- */
 
-enum { TASK_VARIABLES = 9 };
+enum { TASK_VARIABLES = 9, TASK_VARIABLES_BYTES_MAX = 4096 };
 
 static bool is_secret(const char *variable)
 {
@@ -84,72 +84,65 @@ static bool is_secret(const char *variable)
     return false;
 }
 
-static bool put_variable(char **env, size_t *n, const char *name, const char *value)
+/* Each ends with a NUL. */
+static void put_variable(struct buf *b, const char *name, const char *value)
 {
-    char *text = NULL;
-    if (value && asprintf(&text, "%s=%s", name, value) < 0) {
-        return false;
+    if (value) {
+        buf_put_text(b, name);
+        buf_put_char(b, '=');
+        buf_put(b, value, strlen(value) + 1);
     }
-    if (text) {
-        env[(*n)++] = text;
-    }
-    return true;
 }
 
-static bool put_number(char **env, size_t *n, const char *name, int64_t value)
+static void put_number(struct buf *b, const char *name, int64_t value)
 {
     char digits[24];
     (void)snprintf(digits, sizeof digits, "%lld", (long long)value);
-    return put_variable(env, n, name, digits);
+    put_variable(b, name, digits);
 }
 
-static bool put_task_variables(char **env, size_t *n, const struct claim *task,
-                               const char *worker_id)
+static void put_task_variables(struct buf *b, const struct claim *task, const char *worker_id)
 {
-    struct buf claim;
-    buf_init(&claim, 256);
-    line_put_claim(&claim, task, worker_id);
-    bool ok = put_number(env, n, "TENON_TASK_ID", task->id) &&
-              put_variable(env, n, "TENON_TASK_KIND", task->kind) &&
-              put_variable(env, n, "TENON_TASK_QUEUE", task->queue) &&
-              put_number(env, n, "TENON_TASK_ATTEMPT", task->attempt) &&
-              put_number(env, n, "TENON_TASK_FAILURES", task->failures) &&
-              put_number(env, n, "TENON_TASK_MAX_ATTEMPTS", task->max_attempts) &&
-              put_number(env, n, "TENON_TASK_TIMEOUT_MS", task->timeout_ms) &&
-              put_variable(env, n, "TENON_TASK_TRACE", task->trace) &&
-              put_variable(env, n, "TENON_TASK_CLAIM", buf_text(&claim));
-    buf_clear(&claim);
-    return ok;
+    put_number(b, "TENON_TASK_ID", task->id);
+    put_variable(b, "TENON_TASK_KIND", task->kind);
+    put_variable(b, "TENON_TASK_QUEUE", task->queue);
+    put_number(b, "TENON_TASK_ATTEMPT", task->attempt);
+    put_number(b, "TENON_TASK_FAILURES", task->failures);
+    put_number(b, "TENON_TASK_MAX_ATTEMPTS", task->max_attempts);
+    put_number(b, "TENON_TASK_TIMEOUT_MS", task->timeout_ms);
+    put_variable(b, "TENON_TASK_TRACE", task->trace);
+    buf_put_text(b, "TENON_TASK_CLAIM=");
+    line_put_claim(b, task, worker_id);
+    buf_put_char(b, '\0');
 }
 
 char **line_environment(const struct claim *task, const char *worker_id)
 {
+    struct buf text;
     size_t own = 0, n = 0;
+    buf_init(&text, TASK_VARIABLES_BYTES_MAX);
+    if (task) {
+        put_task_variables(&text, task, worker_id);
+    }
     while (environ[own]) {
         own++;
     }
-    char **env = calloc(own + TASK_VARIABLES + 1, sizeof *env);
-    bool ok = env != NULL;
-    for (size_t i = 0; ok && i < own; i++) {
-        if (!is_secret(environ[i])) {
-            env[n] = strdup(environ[i]);
-            ok = env[n++] != NULL;
+    size_t pointers = own + TASK_VARIABLES + 1;
+    char **env = text.failed ? NULL : malloc(pointers * sizeof *env + text.len);
+    if (env) {
+        for (size_t i = 0; i < own; i++) {
+            env[n] = environ[i];
+            n += !is_secret(environ[i]);
         }
+        char *at = (char *)(env + pointers), *end = at + text.len;
+        memcpy(at, buf_text(&text), text.len);
+        for (; at < end; at += strlen(at) + 1) {
+            env[n++] = at;
+        }
+        env[n] = NULL;
     }
-    ok = ok && (!task || put_task_variables(env, &n, task, worker_id));
-    if (!ok) {
-        line_environment_free(env);
-        return NULL;
-    }
+    buf_clear(&text);
     return env;
-}
-
-void line_environment_free(char **env)
-{
-    for (char **variable = env; variable && *variable; variable++) {
-        free(*variable);
-    }
-    free(env);
 }
 
 /* --- lines of a pool child --- */
@@ -238,16 +231,6 @@ static bool parse_id(const json_t *id, struct event *event)
     return true;
 }
 
-static char *copy_bytes(const char *text, size_t bytes)
-{
-    char *copy = malloc(bytes + 1);
-    if (copy) {
-        memcpy(copy, text, bytes);
-        copy[bytes] = '\0';
-    }
-    return copy;
-}
-
 static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
                        struct fault *f)
 {
@@ -274,7 +257,7 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     }
     if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
         event->reply =
-            copy_bytes(line, bytes); /* PostgreSQL takes the result out: numbers stay as they are */
+            strndup(line, bytes); /* PostgreSQL takes the result out: numbers stay as they are */
         return event->reply || fault_memory(f);
     }
     return true;
@@ -350,7 +333,7 @@ static bool exec_result(const struct child *c, char **ret)
     }
     buf_put_char(&reply, '}');
     json_decref(value);
-    *ret = reply.failed ? NULL : copy_bytes(reply.data, reply.len);
+    *ret = reply.failed ? NULL : strndup(reply.data, reply.len);
     buf_clear(&reply);
     return *ret != NULL;
 }

@@ -90,20 +90,17 @@ static void take_event(void *owner, const struct event *event)
     }
 }
 
-static void run(struct run_one *r, bool pool)
+static void run(struct run_one *r, struct handler *h)
 {
     struct pollfd fds[CHILDREN_FDS_PER_SLOT];
     int slot_of[CHILDREN_FDS_PER_SLOT];
-    children_spawn(&r->children, 0, r->handler, pool ? NULL : r->task, nobody);
+    h->own_stderr = true;
+    children_spawn(&r->children, 0, r->handler, h->pool ? NULL : r->task, nobody);
     for (int64_t until = now_ms() + RUN_ONE_LIMIT_MS; !r->over && now_ms() < until;) {
         children_flush(&r->children);
         size_t n = children_poll(&r->children, fds, slot_of);
         (void)poll(fds, n, 1000);
-        size_t told = r->children.slots[0].tail_bytes;
         children_dispatch(&r->children, fds, slot_of, n);
-        if (r->children.slots[0].tail_bytes > told) {
-            (void)fputs(r->children.slots[0].tail + told, stderr);
-        }
     }
 }
 
@@ -172,7 +169,7 @@ int run_one_main(const struct options *o)
         r.children.emit = take_event;
         r.children.is_given = has_task;
         r.children.owner = &r;
-        run(&r, handlers.items[r.handler].pool);
+        run(&r, &handlers.items[r.handler]);
         code = print_outcome(&r);
     } else {
         log_fault(LOG_ERROR, "run_one_failed", &f);
