@@ -75,16 +75,16 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler \"a,a\" { command = sh }\nhandler \"b,a\" { command = sh }",
             ":2: handler \"b,a\": kind \"a\" has two handlers");
     refuses("handler a { command = sh }\n# x\nhandler a2 {\n command = sh\n",
-            ":4: the last section, or a comment, is not closed");
+            ":4: a section, string or comment is not closed");
     refuses("handler a { command = sh } /* handler b {",
-            ":1: the last section, or a comment, is not closed");
+            ":1: a section, string or comment is not closed");
     refuses("handler a { command = /no/such/program }",
             ":1: handler \"a\": /no/such/program is not there, or is no program");
     refuses("handler a { command = no-such-program }", "no-such-program is not there");
     refuses("handler a { command = /etc/passwd }", "/etc/passwd is not there, or is no program");
     refuses("handler a { command = ./sh directory = /tmp }", "./sh in /tmp is not there");
     refuses("", "no handler is given");
-    refuses("handler a { command = \"", ":1: premature end of file");
+    refuses("handler a { command = \"", ":1: a section, string or comment is not closed");
 }
 
 /* libconfuse would end the program. */

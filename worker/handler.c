@@ -276,9 +276,10 @@ static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *
     (void)cfg_set_validate_func(cfg, "handler|in_flight", check_in_flight);
     buf_put_text(text, "\n" FILE_END " = true\n");
     bool ok = cfg_parse_buf(cfg, buf_text(text)) == CFG_SUCCESS;
-    if (strstr(file_error, FILE_END) || (ok && !cfg_getbool(cfg, FILE_END))) {
-        return fault_set(f, FAULT_CONFIG, "%s:%d: the last section, or a comment, is not closed",
-                         path, lines);
+    if (ok ? !cfg_getbool(cfg, FILE_END)
+           : strstr(file_error, FILE_END) || strstr(file_error, "premature end of file")) {
+        return fault_set(f, FAULT_CONFIG, "%s:%d: a section, string or comment is not closed", path,
+                         lines);
     }
     return ok || fault_set(f, FAULT_CONFIG, "the handlers file is wrong: %s", file_error);
 }
