@@ -34,7 +34,7 @@
     X(hot_sent, "a batch is sent, its answer is not read; the cleaner's too")                      \
     X(claims_committed, "tasks are claimed, nobody has looked at the answer")                      \
     X(finish_committed, "tasks are finished, nobody has looked at the answer")                     \
-    X(requeue_committed, "tasks are put back, nobody has looked at the answer")                    \
+    X(requeue_committed, "tasks are requeued, nobody has read the answer")                         \
     X(task_claimed, "the main loop knows the claim, no child has it")                              \
     X(child_spawned, "the child of an exec handler runs, nobody knows")                            \
     X(task_written, "a task is written to its child")                                              \
@@ -53,9 +53,9 @@
     X(fresh_published, "some of the fresh rows are published")                                     \
     X(due_read, "rows were read as due, none is published")                                        \
     X(worker_condemned, "a worker is dead, its row says alive")                                    \
-    X(worker_declared_dead, "its row says dead, up to 500 of its tasks are put back, not counted") \
+    X(worker_declared_dead, "its row says dead, up to 500 of its tasks are requeued, not counted") \
     X(worker_rest, "more than those 500 tasks are still its")                                      \
-    X(tasks_recovered, "all are put back, none is published")                                      \
+    X(tasks_recovered, "all are requeued, none is published")                                      \
     X(partition_detached, "an old partition is detached, not dropped")
 
 #ifdef TENON_POINTS

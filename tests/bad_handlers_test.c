@@ -418,7 +418,7 @@ static void test_1024_in_flight_with_large_results(void **state)
     end_run(&r);
 }
 
-/* --- crash loops: the kind rests, and no task is charged --- */
+/* --- crash loops: the kind backs off, and no task is charged --- */
 
 static void start_crash_loop(struct run *r, struct fixture *fx, const struct bad *bad,
                              bool (*is_over)(const struct run *))
@@ -430,7 +430,7 @@ static void start_crash_loop(struct run *r, struct fixture *fx, const struct bad
     assert_unharmed(r, alone_ms, beside_ms);
 }
 
-static bool rests(const struct run *r)
+static bool backs_off(const struct run *r)
 {
     return process_lines(r->worker, "bad0 backs off for 400 ms") > 0;
 }
@@ -440,7 +440,7 @@ static void test_crash_loop_before_hello(void **state)
     struct fixture *fx = *state;
     struct run r;
     const struct bad bad = {"pool", "no_hello", "4", NULL, NULL, NULL};
-    start_crash_loop(&r, fx, &bad, rests);
+    start_crash_loop(&r, fx, &bad, backs_off);
     test_await(fx, LIMIT_MS, "SELECT backing_off LIKE 'bad0: exit status 3%%' FROM tenon.worker");
     char *status = TENON_RUN(fx, 0, "status");
     assert_contains(status, "has handlers that do not start, and back off:\nbad0: exit status 3");
@@ -458,18 +458,18 @@ static void test_crash_loop_before_hello(void **state)
                                   "AND start_time IS NULL) FROM tenon.task WHERE kind = 'bad0'"));
 }
 
-static bool rests_or_is_through(const struct run *r)
+static bool backs_off_or_is_through(const struct run *r)
 {
-    return rests(r) || bad_ended(r);
+    return backs_off(r) || bad_ended(r);
 }
 
-/* If it has a task already when it ends, that one is charged; else its kind rests. */
+/* If it has a task already when it ends, that one is charged; else its kind backs off. */
 static void test_crash_loop_after_hello(void **state)
 {
     struct fixture *fx = *state;
     struct run r;
     const struct bad bad = {"pool", "hello_and_exit", "4", NULL, NULL, NULL};
-    start_crash_loop(&r, fx, &bad, rests_or_is_through);
+    start_crash_loop(&r, fx, &bad, backs_off_or_is_through);
     end_run(&r);
     assert_true(test_sql_bool(
         fx,

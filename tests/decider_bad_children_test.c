@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* It says hello and ends, again and again, and nobody is charged: then it must rest. */
-static void test_a_child_that_ends_after_its_hello_rests(void **state)
+/* It says hello and ends, again and again, and nobody is charged: then it must back off. */
+static void test_a_child_that_ends_after_its_hello_backs_off(void **state)
 {
     (void)state;
     struct claim *c = claimed(1, "a");
@@ -29,7 +29,7 @@ static void test_a_child_that_ends_after_its_hello_rests(void **state)
     decider_free(d);
 }
 
-/* Once it has answered, its end is no reason to rest. */
+/* Once it has answered, its end is no reason to back off. */
 static void test_a_child_that_worked_may_end(void **state)
 {
     (void)state;
@@ -214,7 +214,7 @@ static void test_payloads_held_are_bounded_for_each_handler(void **state)
     assert_false(d->round.rests[0]);
     assert_true(d->round.rests[1]);
     commit(d, 3000, NULL, 0);
-    /* they are given back: there is room again */
+    /* they are released: there is room again */
     feed(d, 3001, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});
     (void)decide(d, 3002);
     assert_int_equal(d->handlers[1].payload_bytes, 0);
@@ -248,7 +248,7 @@ static void test_answers_wait_in_the_pipe_when_too_many_are_held(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_child_that_ends_after_its_hello_rests),
+        cmocka_unit_test(test_a_child_that_ends_after_its_hello_backs_off),
         cmocka_unit_test(test_a_child_that_worked_may_end),
         cmocka_unit_test(test_a_child_without_pipes_is_stopped),
         cmocka_unit_test(test_a_crash_that_shows_as_closed_pipes_is_a_crash),

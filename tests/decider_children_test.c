@@ -67,7 +67,7 @@ static void test_a_dead_pool_child_charges_the_oldest_only(void **state)
     decider_free(d);
 }
 
-static void test_a_handler_that_cannot_start_rests(void **state)
+static void test_a_handler_that_cannot_start_backs_off(void **state)
 {
     (void)state;
     struct decider *d = decider_make(1, 2, pool_mode);
@@ -93,7 +93,7 @@ static void test_a_handler_that_cannot_start_rests(void **state)
     decider_free(d);
 }
 
-static void test_drain_lets_run_and_gives_back_the_rest(void **state)
+static void test_drain_lets_run_and_releases_the_rest(void **state)
 {
     (void)state;
     struct claim *c = claimed(5, "a");
@@ -158,7 +158,7 @@ static void test_without_postgresql_it_stops_its_own_children(void **state)
     decider_free(d);
 }
 
-static void test_wakeups_are_given_back_when_full(void **state)
+static void test_wakeups_are_returned_when_full(void **state)
 {
     (void)state;
     struct claim *c = claimed(5, "a");
@@ -182,7 +182,7 @@ static void test_wakeups_are_given_back_when_full(void **state)
     decider_free(d);
 }
 
-static void test_pool_children_of_another_kind_make_way(void **state)
+static void test_pool_children_of_another_kind_yield(void **state)
 {
     (void)state;
     struct decider *d = decider_make(1, 2, pool_mode);
@@ -546,12 +546,12 @@ int main(void)
         cmocka_unit_test(test_timeout_terms_then_kills_then_charges),
         cmocka_unit_test(test_nothing_is_claimed_ahead_of_long_tasks),
         cmocka_unit_test(test_a_dead_pool_child_charges_the_oldest_only),
-        cmocka_unit_test(test_a_handler_that_cannot_start_rests),
-        cmocka_unit_test(test_drain_lets_run_and_gives_back_the_rest),
+        cmocka_unit_test(test_a_handler_that_cannot_start_backs_off),
+        cmocka_unit_test(test_drain_lets_run_and_releases_the_rest),
         cmocka_unit_test(test_a_second_signal_kills),
         cmocka_unit_test(test_without_postgresql_it_stops_its_own_children),
-        cmocka_unit_test(test_wakeups_are_given_back_when_full),
-        cmocka_unit_test(test_pool_children_of_another_kind_make_way),
+        cmocka_unit_test(test_wakeups_are_returned_when_full),
+        cmocka_unit_test(test_pool_children_of_another_kind_yield),
         cmocka_unit_test(test_without_postgresql_it_says_so_once),
         cmocka_unit_test(test_the_grace_counts_from_when_presence_was_last_known),
         cmocka_unit_test(test_a_lost_claim_takes_no_other_along),

@@ -24,20 +24,20 @@ struct child {
     int in;                        /* its stdin, -1 = closed */
     int out;                       /* its stdout */
     int err;                       /* its stderr */
-    int failed;                    /* tells the errno of an exec that failed */
+    int failed;                    /* the errno of an exec that failed comes here */
     struct buf input;              /* what is to be written; `input_sent` bytes of it are */
     size_t input_sent;
     struct buf output; /* not yet used */
     size_t searched;   /* bytes of `output` that have no newline */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
-    bool close_input;      /* once `input` is written */
-    bool stopped;          /* it got a signal, so nothing of its group may outlive it */
-    bool output_cut;       /* more than output's limit came; the rest is dropped */
-    int64_t task;          /* exec: the task it runs */
-    bool said_hello;       /* pool */
-    bool told_pipe_closed; /* pool: EVENT_CHILD_PIPE_CLOSED was told */
-    char broke[128];       /* pool: how it broke the protocol, and is killed; "" = it did not */
+    bool close_input; /* once `input` is written */
+    bool stopped;     /* it got a signal, so nothing of its group may outlive it */
+    bool output_cut;  /* more than output's limit came; the rest is dropped */
+    int64_t task;     /* exec: the task it runs */
+    bool said_hello;  /* pool */
+    bool pipe_closed; /* pool: it closed its stdin or stdout */
+    char broke[128];  /* pool: how it broke the protocol, and is killed; "" = it did not */
 };
 
 /* Before the first child: may this process open the descriptors that `n` children need? Raises the
@@ -66,7 +66,7 @@ void child_read_error(struct child *c);
 /* To the whole process group, and to the child should it have left that. */
 void child_signal(struct child *c, int signal);
 
-/* After the pidfd told its end: take what is left in the pipes, kill what it left behind in its
+/* After its pidfd became readable: take what is left in the pipes, kill what it left behind in its
  * group if it was `stopped`, and say how it ended.
  *   text       "exit status 3", "killed by signal 11 (Aborted)", "could not be started: ..."
  *   ret        the exit status, or -1 for a signal, or -2 when it could not be executed */

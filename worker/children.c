@@ -169,8 +169,8 @@ static void take_lines(struct children *cs, int slot)
 static void check_pipes(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
-    if (!c->close_input && !c->told_pipe_closed && (c->in < 0 || c->out < 0)) {
-        c->told_pipe_closed = true;
+    if (!c->close_input && !c->pipe_closed && (c->in < 0 || c->out < 0)) {
+        c->pipe_closed = true;
         cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_PIPE_CLOSED, .slot = slot});
     }
 }

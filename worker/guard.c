@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct word {
+struct notice {
     pid_t group;
     bool watch; /* false: forget it */
 };
@@ -20,7 +20,7 @@ struct word {
 static int guard_pipe = -1;
 static pid_t guard_pid;
 
-static void note_word(pid_t groups[SLOTS_MAX], const struct word *w)
+static void take_notice(pid_t groups[SLOTS_MAX], const struct notice *w)
 {
     for (int i = 0; i < SLOTS_MAX; i++) {
         if (groups[i] == (w->watch ? 0 : w->group)) {
@@ -34,7 +34,7 @@ static void note_word(pid_t groups[SLOTS_MAX], const struct word *w)
 static void guard_live(int fd)
 {
     static pid_t groups[SLOTS_MAX];
-    struct word w;
+    struct notice w;
     ssize_t n;
     (void)setsid();
     (void)prctl(PR_SET_NAME, "tenon guard");
@@ -44,7 +44,7 @@ static void guard_live(int fd)
     (void)syscall(SYS_close_range, 1U, ~0U, 0U);
     while ((n = read(0, &w, sizeof w)) != 0) {
         if (n == (ssize_t)sizeof w) {
-            note_word(groups, &w);
+            take_notice(groups, &w);
         } else if (n > 0 || errno != EINTR) {
             break;
         }
@@ -74,22 +74,22 @@ bool guard_start(struct fault *f)
            fault_set(f, FAULT_RETRY, "could not fork the guard: %s", strerror(errno));
 }
 
-/* A word is shorter than PIPE_BUF, so it is written whole or not at all. */
-static void send_word(pid_t group, bool watch)
+/* A notice is shorter than PIPE_BUF, so it is written whole or not at all. */
+static void send_notice(pid_t group, bool watch)
 {
-    struct word w = {.group = group, .watch = watch};
+    struct notice w = {.group = group, .watch = watch};
     ssize_t n = guard_pipe >= 0 ? write(guard_pipe, &w, sizeof w) : 0;
     (void)n; /* a guard that was killed is missed only if the worker is killed too */
 }
 
 void guard_watch(pid_t group)
 {
-    send_word(group, true);
+    send_notice(group, true);
 }
 
 void guard_forget(pid_t group)
 {
-    send_word(group, false);
+    send_notice(group, false);
 }
 
 void guard_stop(void)

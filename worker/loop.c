@@ -187,7 +187,7 @@ static void take_signals(struct loop *l)
     }
 }
 
-static void tell_backing_off(struct loop *l)
+static void note_backing_off(struct loop *l)
 {
     char text[PRESENCE_NOTE_BYTES];
     slots_backing_off(l->decider, text, sizeof text);
@@ -198,7 +198,7 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
     if (now >= t->ping_ms) {
-        tell_backing_off(l);
+        note_backing_off(l);
         presence_ping(l->presence);
         t->ping_ms = now + PRESENCE_PING_MS;
     }
@@ -222,7 +222,7 @@ static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
     t->fds[1] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
     size_t n = children_poll(l->children, t->fds + OWN_FDS, t->slot_of);
     if (ppoll(t->fds, OWN_FDS + n, &limit, NULL) < 0) {
-        return; /* EINTR, or no memory for a moment: the next turn looks again */
+        return; /* EINTR, or no memory for a moment: the next turn tries again */
     }
     if (t->fds[0].revents) {
         take_mail(l);

@@ -1,5 +1,5 @@
 /* Events from the worker's threads to its main loop, in order. A push never blocks for long and
- * never fails silently: what there is no memory for is told by `lost`. */
+ * never fails silently: when there is no memory for one, `lost` is set. */
 #ifndef TENON_WORKER_MAILBOX_H
 #define TENON_WORKER_MAILBOX_H
 

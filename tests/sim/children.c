@@ -151,7 +151,7 @@ static void answer(struct sim *s, struct node *n, struct child *c, struct run *r
     struct run was = *r;
     bool bad = was.outcome == OUTCOME_DONE && random_chance(&s->random, s->plan.rate_bad) &&
                !s->healed;
-    if (c->mute) {
+    if (c->pipe_closed) {
         journal_end(s, r->entry, RUN_CRASHED, false); /* nobody hears what it says */
         r->mood = MOOD_HANG;
         return;
@@ -202,8 +202,8 @@ static void closes_pipes(struct sim *s, int node, int64_t id)
 {
     struct node *n = &s->nodes[node];
     struct child *c = child_find(s, node, id);
-    if (c && c->ready && !c->dying && !c->mute) {
-        c->mute = true;
+    if (c && c->ready && !c->dying && !c->pipe_closed) {
+        c->pipe_closed = true;
         node_child_faulted(s, n);
         node_mail(s, n, &(struct event){.type = EVENT_CHILD_PIPE_CLOSED, .slot = slot_of(n, c)});
     }
@@ -305,7 +305,7 @@ static void says_hello(struct sim *s, int node, int64_t id)
     }
     int room = (int)random_between(&s->random, 1, s->plan.room_max);
     c->ready = true;
-    if (random_chance(&s->random, s->plan.rate_mute) && !s->healed) {
+    if (random_chance(&s->random, s->plan.rate_pipe_closed) && !s->healed) {
         sim_after(s, random_log(&s->random, 1, 5000) * 1000, closes_pipes, node, id);
     }
     c->width = (int)random_between(&s->random, 1, room);

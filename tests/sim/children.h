@@ -29,7 +29,7 @@ struct run {
 
 struct child {
     int64_t id; /* 0 = there is none */
-    bool pool, ready, closing, deaf, dying, mute;
+    bool pool, ready, closing, deaf, dying, pipe_closed;
     int handler, width, n_runs;
     struct run runs[RUNS_MAX];
 };

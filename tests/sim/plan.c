@@ -54,7 +54,7 @@ static void draw_faults(struct plan *p, struct random *r)
     p->rate_hang = rate(r, 1000);
     p->rate_twice = rate(r, 1000);
     p->rate_deaf = rate(r, 5000);
-    p->rate_mute = rate(r, 1000);
+    p->rate_pipe_closed = rate(r, 1000);
     p->rate_no_hello = rate(r, 2000);
     p->rate_no_start = rate(r, 3000);
     p->rate_cut = rate(r, 1500);

@@ -402,7 +402,7 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
     }
 }
 
-/* Look at every running task: is it out of time, is it time to ask whether it is still ours? */
+/* Is a running task out of time? When is the next one, or to be asked whether it is still ours? */
 static void check_given(struct decider *d, int64_t now_ms)
 {
     d->attention_ms = INT64_MAX;
