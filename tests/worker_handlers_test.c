@@ -304,6 +304,14 @@ static void test_run_one(void **state)
     free(out);
     const char *const later[] = {"worker", "--handler", "a=exit 75", "--run-one", "a", path, NULL};
     assert_int_equal(process_wait(tenon_spawn(fx, later, env), LIMIT_MS), 75);
+    const char *const loud[] = {"worker", "--handler", "a=seq 1 5000 >&2; exit 3", "--run-one", "a",
+                                path,     NULL};
+    p = tenon_spawn(fx, loud, env);
+    assert_int_equal(process_wait(p, LIMIT_MS), 1);
+    char *log = file_text(p->log);
+    assert_contains(log, "1\n2\n3\n");
+    assert_contains(log, "\n4999\n5000\nfailed: exit status 3\n");
+    free(log);
     write_text(path, "{\"do\": \"dead\"}");
     const char *const dead[] = {"worker",    "--handler", handler(h, "a=pool:exec %s 1", "pool"),
                                 "--run-one", "a",         path,

@@ -83,10 +83,7 @@ static void take_event(void *owner, const struct event *event)
         children_close(&r->children, 0);
     } else if (event->type == EVENT_CHILD_GONE) {
         r->over = true;
-        if (r->outcome == OUTCOME_NONE) {
-            r->outcome = OUTCOME_FAILED;
-            r->error = strdup(event->text);
-        }
+        r->error = r->outcome == OUTCOME_NONE ? strdup(event->text) : r->error;
     }
 }
 
@@ -102,34 +99,34 @@ static void run(struct run_one *r, struct handler *h)
         (void)poll(fds, n, 1000);
         children_dispatch(&r->children, fds, slot_of, n);
     }
+    r->outcome = r->outcome == OUTCOME_NONE ? OUTCOME_FAILED : r->outcome;
+}
+
+static void print_result(const char *reply)
+{
+    json_t *object = json_loads(reply, JSON_DECODE_ANY, NULL);
+    (void)json_dumpf(json_object_get(object, "result"), stdout, JSON_ENCODE_ANY | JSON_INDENT(2));
+    (void)putchar('\n');
+    json_decref(object);
 }
 
 static int print_outcome(const struct run_one *r)
 {
+    static const struct {
+        const char *word;
+        int exit_code;
+    } ends[] = {[OUTCOME_DONE] = {"done", EXIT_DONE},
+                [OUTCOME_FAILED] = {"failed", 1},
+                [OUTCOME_LATER] = {"later", EXIT_LATER},
+                [OUTCOME_DEAD] = {"dead", EXIT_DEAD}};
     if (r->reply) {
-        json_t *reply = json_loads(r->reply, JSON_DECODE_ANY, NULL);
-        (void)json_dumpf(json_object_get(reply, "result"), stdout,
-                         JSON_ENCODE_ANY | JSON_INDENT(2));
-        (void)putchar('\n');
-        json_decref(reply);
+        print_result(r->reply);
     }
-    switch (r->outcome) {
-    case OUTCOME_DONE:
-        return EXIT_DONE;
-    case OUTCOME_LATER:
-        (void)fputs("later\n", stderr);
-        return EXIT_LATER;
-    case OUTCOME_DEAD:
-        (void)fprintf(stderr, "dead: %s\n", r->error ? r->error : "");
-        return EXIT_DEAD;
-    case OUTCOME_FAILED:
-    case OUTCOME_TIMED_OUT:
-    case OUTCOME_RELEASED:
-    case OUTCOME_NONE:
-        break;
+    if (r->outcome != OUTCOME_DONE) {
+        (void)fprintf(stderr, "%s%s%s\n", ends[r->outcome].word, r->error ? ": " : "",
+                      r->error ? r->error : "");
     }
-    (void)fprintf(stderr, "failed: %s\n", r->error ? r->error : "");
-    return 1;
+    return ends[r->outcome].exit_code;
 }
 
 static bool prepare(struct run_one *r, const struct options *o, const struct handlers *handlers,
