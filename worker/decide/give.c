@@ -85,7 +85,10 @@ static void yield_slot(struct decider *d, int handler, int64_t now_ms)
     const struct decider_handler *h = &d->handlers[handler];
     bool late = now_ms - h->waiting->since_ms >= YIELD_AFTER_MS && !has_child(d, handler);
     int best = -1;
-    for (int i = 0; closing_children(d) < h->n_waiting && i < d->n_slots; i++) {
+    if (closing_children(d) >= h->n_waiting) {
+        return;
+    }
+    for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
         if (slots_takes_more(s) && may_yield(d, s, handler, late) &&
             (best < 0 || s->n_given < d->slots[best].n_given)) {
