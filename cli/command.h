@@ -1,12 +1,11 @@
-/* The entry points of the commands; cli/main.c has the table. Each logs its own faults and returns
- * the exit code. */
+/* The entry points of the commands; cli/main.c has the table. */
 #ifndef TENON_CLI_COMMAND_H
 #define TENON_CLI_COMMAND_H
 
 #include "core/option.h"
 
-int setup_main(const struct options *o);
-int status_main(const struct options *o);
-int show_main(const struct options *o);
+bool setup_run(const struct options *o, struct fault *f);
+bool status_run(const struct options *o, struct fault *f);
+bool show_run(const struct options *o, struct fault *f);
 
 #endif

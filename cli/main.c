@@ -17,26 +17,29 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, WORD_BYTES_MAX = 32 };
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
+/* A daemon logs, and returns its exit code; a command answers on stdout, and its fault is told to a
+ * person. */
 static const struct command_row {
     enum command command;
-    int (*main)(const struct options *o);
+    int (*daemon)(const struct options *o);
+    bool (*run)(const struct options *o, struct fault *f);
     size_t args_min, args_max;
     const char *args;
     const char *text;
 } commands[] = {
-    {COMMAND_SETUP, setup_main, 0, 0, "",
+    {COMMAND_SETUP, NULL, setup_run, 0, 0, "",
      "Make or update the schema tenon in the database, and the queues in RabbitMQ."},
-    {COMMAND_ENQUEUE, enqueue_main, 1, 2, "KIND [PAYLOAD | -]",
+    {COMMAND_ENQUEUE, NULL, enqueue_run, 1, 2, "KIND [PAYLOAD | -]",
      "Enqueue one task and print its id. The payload is JSON, {} by default; - reads stdin."},
-    {COMMAND_WORKER, worker_main, 0, 1, "[PAYLOAD-FILE]",
+    {COMMAND_WORKER, worker_main, NULL, 0, 1, "[PAYLOAD-FILE]",
      "Run tasks. With --run-one, run one handler by hand on the payload in a file."},
-    {COMMAND_CLEANER, cleaner_main, 0, 0, "",
+    {COMMAND_CLEANER, cleaner_main, NULL, 0, 0, "",
      "Wake up what was overlooked, recover what dead workers left, keep the history in bounds."},
-    {COMMAND_STATUS, status_main, 0, 0, "",
+    {COMMAND_STATUS, NULL, status_run, 0, 0, "",
      "Show the queues, the workers and what nobody handles."},
-    {COMMAND_SHOW, show_main, 1, 1, "ID", "Show all about one task, and why it waits."},
+    {COMMAND_SHOW, NULL, show_run, 1, 1, "ID", "Show all about one task, and why it waits."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -81,75 +84,10 @@ static const struct command_row *command_find(const char *word)
     return NULL;
 }
 
-/* How many letters must be changed, added or left out (Levenshtein), with one row of the matrix. */
-static size_t word_distance(const char *a, const char *b)
-{
-    size_t row[WORD_BYTES_MAX + 1];
-    size_t n = strnlen(b, WORD_BYTES_MAX);
-    for (size_t j = 0; j <= n; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t changed = diagonal + (a[i - 1] != b[j - 1]);
-            size_t moved = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
-            diagonal = row[j];
-            row[j] = changed < moved ? changed : moved;
-        }
-    }
-    return row[n];
-}
-
 static int unknown_command(const char *word)
 {
-    const char *nearest = NULL;
-    size_t least = 3; /* more than two slips are no slips */
-    for (size_t i = 0; i < COMMANDS; i++) {
-        size_t distance = word_distance(word, command_word(commands[i].command));
-        if (distance < least) {
-            least = distance;
-            nearest = command_word(commands[i].command);
-        }
-    }
-    (void)fprintf(stderr, "tenon: there is no command \"%.100s\"", word);
-    (void)fprintf(stderr, nearest ? "; did you mean %s?\n" : "; tenon --help lists them\n",
-                  nearest);
+    (void)fprintf(stderr, "tenon: there is no command \"%.100s\"; tenon --help lists them\n", word);
     return EXIT_USAGE;
-}
-
-/* For scripts: tenon options --markdown, --commands or COMMAND; tenon states --markdown. */
-static int print_for_scripts(const char *what, const char *how)
-{
-    const struct command_row *row = command_find(how);
-    if (strcmp(what, "states") == 0 && strcmp(how, "--markdown") == 0) {
-        states_markdown(stdout);
-    } else if (strcmp(what, "options") == 0 && strcmp(how, "--markdown") == 0) {
-        options_markdown(stdout);
-    } else if (strcmp(what, "options") == 0 && strcmp(how, "--commands") == 0) {
-        for (size_t i = 0; i < COMMANDS; i++) {
-            (void)puts(command_word(commands[i].command));
-        }
-    } else if (strcmp(what, "options") == 0 && row) {
-        for (size_t i = 0; i < OPTION_COUNT; i++) {
-            if (option_rows[i].commands & row->command) {
-                (void)puts(option_rows[i].name);
-            }
-        }
-    } else {
-        return unknown_command(what);
-    }
-    return EXIT_OK;
-}
-
-static void set_up_log(const struct options *o)
-{
-    enum log_level level = LOG_INFO;
-    (void)!log_level_parse(option_text(o, OPTION_LOG_LEVEL), &level); /* one of the choices */
-    bool json = strcmp(option_text(o, OPTION_LOG_FORMAT), "json") == 0;
-    enum command command = options_command(o);
-    log_setup(command_word(command), level, json ? LOG_FORMAT_JSON : LOG_FORMAT_LOGFMT);
 }
 
 static bool check_args(const struct command_row *row, const struct options *o, struct fault *f)
@@ -168,23 +106,30 @@ static bool check_args(const struct command_row *row, const struct options *o, s
     return true;
 }
 
+/* With the options in `o`; the fault, if there is one, is for a person. */
+static int run_with(const struct command_row *row, const struct options *o, struct fault *f)
+{
+    if (option_flag(o, OPTION_HELP)) {
+        print_help(row);
+    } else if (check_args(row, o, f)) {
+        log_setup(command_word(row->command), (enum log_level)option_int(o, OPTION_LOG_LEVEL),
+                  (enum log_format)option_int(o, OPTION_LOG_FORMAT));
+        if (row->daemon) {
+            return row->daemon(o);
+        }
+        (void)!row->run(o, f);
+    }
+    return fault_exit_code(f);
+}
+
 static int run(const struct command_row *row, int argc, char **argv)
 {
     struct fault f = {FAULT_NONE};
     struct options *o = NULL;
-    int code = EXIT_OK;
-    if (!options_read(row->command, argc, argv, &o, &f)) {
+    int code = options_read(row->command, argc, argv, &o, &f) ? run_with(row, o, &f)
+                                                              : fault_exit_code(&f);
+    if (f.code != FAULT_NONE) {
         (void)fprintf(stderr, "tenon %s: %s\n", command_word(row->command), f.text);
-        return fault_exit_code(&f);
-    }
-    if (option_flag(o, OPTION_HELP)) {
-        print_help(row);
-    } else if (!check_args(row, o, &f)) {
-        (void)fprintf(stderr, "tenon %s: %s\n", command_word(row->command), f.text);
-        code = fault_exit_code(&f);
-    } else {
-        set_up_log(o);
-        code = row->main(o);
     }
     options_free(o);
     return code;
@@ -205,11 +150,17 @@ static int dispatch(int argc, char **argv)
         print_version();
         return EXIT_OK;
     }
-    const struct command_row *row = command_find(word);
-    if (!row) {
-        return argc == 3 ? print_for_scripts(word, argv[2]) : unknown_command(word);
+    bool markdown = argc == 3 && strcmp(argv[2], "--markdown") == 0; /* for docs/ */
+    if (markdown && strcmp(word, "options") == 0) {
+        options_markdown(stdout);
+        return EXIT_OK;
     }
-    return run(row, argc - 1, argv + 1);
+    if (markdown && strcmp(word, "states") == 0) {
+        states_markdown(stdout);
+        return EXIT_OK;
+    }
+    const struct command_row *row = command_find(word);
+    return row ? run(row, argc - 1, argv + 1) : unknown_command(word);
 }
 
 /* Whoever starts us with a standard descriptor closed must not have a pipe or a session's socket

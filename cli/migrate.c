@@ -1,7 +1,6 @@
 #include "cli/migrate.h"
 
 #include "cli/statements.h"
-#include "core/statements.h"
 
 bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
 {
@@ -14,26 +13,6 @@ bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
                           f);
 }
 
-static bool read_version(struct db *db, struct migration_plan *plan, struct fault *f)
-{
-    struct rows *rows = NULL;
-    if (!db_exec(db, &sql_schema_version, NULL, 0, &rows, f)) {
-        return fault_add(f, "could not read the schema's version");
-    }
-    plan->version = (int)rows_int(rows, 0, 0);
-    int breaking = (int)rows_int(rows, 0, 1);
-    rows_free(rows);
-    int ours = schema_migrations[schema_migrations_n - 1].version;
-    if (breaking > ours) {
-        return fault_set(
-            f, FAULT_SCHEMA,
-            "the schema tenon has version %d, which programs of version %d cannot use: "
-            "install a newer tenon",
-            plan->version, ours);
-    }
-    return true;
-}
-
 bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
 {
     struct rows *rows = NULL;
@@ -44,7 +23,7 @@ bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
     ret->has_schema = rows_bool(rows, 0, 0);
     ret->has_table = rows_bool(rows, 0, 1);
     rows_free(rows);
-    if (ret->has_table && !read_version(db, ret, f)) {
+    if (ret->has_table && !schema_read(db, &ret->version, f)) {
         return false;
     }
     while (ret->first < schema_migrations_n &&

@@ -5,7 +5,6 @@
 #include "cli/rabbitmqctl.h"
 #include "cli/statements.h"
 #include "core/amqp_publisher.h"
-#include "core/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -238,24 +237,22 @@ static void setup_clear(struct setup *s)
     db_close(s->db);
 }
 
-int setup_main(const struct options *o)
+bool setup_run(const struct options *o, struct fault *f)
 {
-    struct fault f = {FAULT_NONE};
     const char *url = option_text(o, OPTION_AMQP_URL);
     struct setup s = {.dry_run = option_flag(o, OPTION_DRY_RUN),
                       .role = option_text(o, OPTION_GRANT_PRODUCER),
                       .queue_type = option_text(o, OPTION_QUEUE_TYPE),
                       .amqp_url = url && strcmp(url, "none") != 0 ? url : NULL};
-    if (url_read(&s, &f) && set_up_database(&s, o, &f)) {
+    bool ok = url_read(&s, f) && set_up_database(&s, o, f);
+    if (ok) {
         set_up_broker(&s);
-        if (report(&s, option_flag(o, OPTION_JSON), &f) && s.broker_fault.code != FAULT_NONE) {
-            f = s.broker_fault;
-            (void)fault_add(&f, "could not set up RabbitMQ");
-        }
+        ok = report(&s, option_flag(o, OPTION_JSON), f);
+    }
+    if (ok && s.broker_fault.code != FAULT_NONE) {
+        *f = s.broker_fault;
+        ok = fault_add(f, "could not set up RabbitMQ");
     }
     setup_clear(&s);
-    if (f.code != FAULT_NONE) {
-        log_fault(LOG_ERROR, "setup_failed", &f);
-    }
-    return fault_exit_code(&f);
+    return ok;
 }

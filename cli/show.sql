@@ -1,10 +1,13 @@
--- All about one task: first what is told to people, then the whole as one JSON object, in which the
--- payload stands as PostgreSQL prints it (numbers keep all their digits).
+-- All about one task: in the first row one JSON object, in which the payload stands as PostgreSQL prints it (numbers
+-- keep all their digits); then what is told to people, line by line: its name and its text, NULL where there is none.
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (
     SELECT t.*, coalesce(q.paused, false) AS paused, w.host, w.pid, w.state AS worker_state,
            h.has_worker, h.backing_off,
-           x.max_attempts, x.timeout_ms, x.progress, d.reason AS dead_reason
+           x.max_attempts, x.timeout_ms, x.progress, d.reason AS dead_reason,
+           date_trunc('milliseconds', coalesce(t.end_time, statement_timestamp()) - t.start_time) AS ran,
+           date_trunc('milliseconds', statement_timestamp() - t.run_at) AS waited,
+           'YYYY-MM-DD HH24:MI:SS.MS "UTC"' AS form
     FROM tenon.tasks t
     LEFT JOIN tenon.queue q ON q.name = t.queue
     LEFT JOIN tenon.worker w ON w.id = t.worker_id
@@ -29,35 +32,55 @@ WITH known AS MATERIALIZED (
     WHERE t.id = $1::bigint
     LIMIT 1
 ), judged AS (
-    SELECT k.*,
-           CASE WHEN state IN ('scheduled', 'retrying') THEN 'not_due'
-                WHEN state = 'running' THEN 'running'
-                WHEN state <> 'ready' THEN 'ended'
-                WHEN paused THEN 'queue_paused'
-                WHEN NOT has_worker THEN 'no_worker'
-                WHEN backing_off IS NOT NULL THEN 'handler_backs_off'
-                ELSE 'no_free_slot' END AS why
+    SELECT k.*, j.*
     FROM known k
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN state IN ('scheduled', 'retrying') THEN 'not_due'
+                    WHEN state = 'running' THEN 'running'
+                    WHEN state <> 'ready' THEN 'ended'
+                    WHEN paused THEN 'queue_paused'
+                    WHEN NOT has_worker THEN 'no_worker'
+                    WHEN backing_off IS NOT NULL THEN 'handler_backs_off'
+                    ELSE 'no_free_slot' END AS why) j
 )
-SELECT state, why, id, queue, kind, priority, attempt, claims, failures, crashes, max_attempts, timeout_ms,
-       to_char(created_at, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
-       to_char(run_at, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
-       to_char(start_time, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
-       to_char(end_time, 'YYYY-MM-DD HH24:MI:SS.MS "UTC"'),
-       worker_id, host, pid, worker_state, unique_key, trace, last_error, dead_reason,
-       payload, result, progress,
-       abs(extract(epoch FROM statement_timestamp() - run_at) * 1000)::bigint AS run_at_distance_ms,
-       greatest(extract(epoch FROM coalesce(end_time, statement_timestamp()) - start_time) * 1000, 0)::bigint
-           AS ran_ms,
-       backing_off,
-       json_build_object(
-           'id', id, 'state', state, 'why', why, 'queue', queue, 'kind', kind, 'priority', priority,
-           'payload', payload, 'attempt', attempt, 'claims', claims, 'failures', failures, 'crashes', crashes,
-           'max_attempts', max_attempts, 'timeout_ms', timeout_ms, 'created_at', created_at,
-           'run_at', run_at, 'start_time', start_time, 'end_time', end_time,
-           'worker', CASE WHEN worker_id IS NOT NULL THEN json_build_object(
-               'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
-           'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
-           'last_error', last_error, 'dead_reason', dead_reason,
-           'backing_off', CASE WHEN why = 'handler_backs_off' THEN backing_off END)::text
-FROM judged;
+SELECT l.name, l.text
+FROM judged j
+CROSS JOIN LATERAL (VALUES
+    ('json', json_build_object(
+        'id', id, 'state', state, 'why', why, 'queue', queue, 'kind', kind, 'priority', priority,
+        'payload', payload, 'attempt', attempt, 'claims', claims, 'failures', failures, 'crashes', crashes,
+        'max_attempts', max_attempts, 'timeout_ms', timeout_ms, 'created_at', created_at,
+        'run_at', run_at, 'start_time', start_time, 'end_time', end_time,
+        'worker', CASE WHEN worker_id IS NOT NULL THEN json_build_object(
+            'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
+        'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
+        'last_error', last_error, 'dead_reason', dead_reason,
+        'backing_off', CASE WHEN why = 'handler_backs_off' THEN backing_off END)::text),
+    ('task', id::text),
+    ('state', state),
+    ('why', CASE why
+        WHEN 'not_due' THEN format('it is not due before %s (in %s)', to_char(run_at, form), -waited)
+        WHEN 'running' THEN format('it runs on %s, pid %s, for %s', coalesce(host, 'an unknown worker'), pid, ran)
+        WHEN 'queue_paused' THEN format('the queue %s is paused', queue)
+        WHEN 'no_worker' THEN format('no living worker handles the kind %s in the queue %s', kind, queue)
+        WHEN 'handler_backs_off' THEN format('the handler of the kind %s does not start and backs off %s',
+                                             kind, backing_off)
+        WHEN 'no_free_slot' THEN format('it is ready and waits for a worker with a free slot, for %s', waited) END),
+    ('reason', dead_reason),
+    ('kind', kind),
+    ('queue', queue),
+    ('priority', priority::text),
+    ('attempts', format('%s (failures %s%s, crashes %s), claimed %s times',
+                        attempt, failures, ' of ' || max_attempts, crashes, claims)),
+    ('created', to_char(created_at, form)),
+    ('run at', to_char(run_at, form)),
+    ('timeout', make_interval(secs => timeout_ms / 1000.0)::text),
+    ('started', to_char(start_time, form)),
+    ('ended', to_char(end_time, form) || coalesce(format(' (ran %s)', ran), '')),
+    ('worker', worker_id || coalesce(format(' on %s, pid %s, %s', host, pid, worker_state), '')),
+    ('unique key', unique_key),
+    ('trace', trace),
+    ('last error', last_error),
+    ('progress', progress::text),
+    ('result', result::text),
+    ('payload', payload::text)) AS l (name, text);

@@ -1,6 +1,6 @@
 -- One row per queue: what waits in it, and since when.
 -- Counts stop at $1: of each queue at most so many rows that are due and so many that are not are
--- looked at, and a count that reaches $1 means "at least". A row of a backlog of millions is never
+-- looked at, and where that was not all, `at_least` says so. A row of a backlog of millions is never
 -- read; what runs is found because the oldest due rows are claimed first.
 --   $1 bigint  how far to count    $2 bigint  how many queues
 WITH RECURSIVE named AS (
@@ -18,17 +18,7 @@ WITH RECURSIVE named AS (
 ), shown AS MATERIALIZED (
     SELECT queue FROM every ORDER BY queue LIMIT $2::bigint
 )
-SELECT s.queue,
-       coalesce(q.paused, false) AS paused,
-       due.ready,
-       due.running,
-       ahead.scheduled,
-       ahead.retrying,
-       coalesce(d.n, 0) AS dead,
-       extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
-       due.looked_at >= $1::bigint AS due_is_more,
-       ahead.looked_at >= $1::bigint AS ahead_is_more,
-       (SELECT sum(n) FROM dead) >= $1::bigint AS dead_is_more
+SELECT r.*, row_to_json(r)::text
 FROM shown s
 LEFT JOIN tenon.queue q ON q.name = s.queue
 LEFT JOIN dead d ON d.queue = s.queue
@@ -60,4 +50,11 @@ LEFT JOIN LATERAL (
                           AND start_time IS NULL
                         ORDER BY run_at LIMIT 1) t
 ) oldest ON true
+CROSS JOIN LATERAL (
+    SELECT s.queue, coalesce(q.paused, false) AS paused, due.ready,
+           extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
+           due.running, ahead.scheduled, ahead.retrying, coalesce(d.n, 0) AS dead,
+           due.looked_at >= $1::bigint OR ahead.looked_at >= $1::bigint
+           OR coalesce((SELECT sum(n) FROM dead) >= $1::bigint, false) AS at_least
+) r
 ORDER BY s.queue;

@@ -7,7 +7,8 @@ WITH RECURSIVE named AS (
     SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
     FROM named n WHERE n.queue IS NOT NULL
 )
-SELECT s.queue, l.kind, count(*) AS ready
+SELECT s.queue, l.kind, count(*),
+       json_build_object('queue', s.queue, 'kind', l.kind, 'ready', count(*))::text
 FROM named s
 CROSS JOIN LATERAL (
     SELECT t.kind, t.start_time

@@ -23,16 +23,15 @@ WITH RECURSIVE named AS (
     WHERE locktype = 'advisory' AND classid = 1952804463 AND objsubid = 2 AND granted
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )
-SELECT w.id, w.host, w.pid, w.state,
-       EXISTS (SELECT FROM held h WHERE h.objid = w.lock_key::bigint::oid) AS is_present,
-       w.slots,
-       coalesce(r.n, 0) AS running,
-       to_json(w.queues)::text AS queues,
-       to_json(w.kinds)::text AS kinds,
-       to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since,
-       w.backing_off
+SELECT l.*, array_to_string(l.queues, ','), array_to_string(l.kinds, ','), row_to_json(l)::text
 FROM tenon.worker w
 LEFT JOIN running r ON r.worker_id = w.id
+CROSS JOIN LATERAL (
+    SELECT w.id, w.host, w.pid, w.state,
+           EXISTS (SELECT FROM held h WHERE h.objid = w.lock_key::bigint::oid) AS present,
+           coalesce(r.n, 0) AS running, w.slots,
+           to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since, w.queues, w.kinds, w.backing_off
+) l
 WHERE w.ended_at IS NULL
 ORDER BY w.started_at
 LIMIT $2::bigint;

@@ -8,21 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEYS_MAX = 2 * OPTION_COUNT, WHERE_BYTES_MAX = PATH_MAX + 64 };
-
 /* libconfuse's callbacks carry no pointer of ours */
-static _Thread_local struct {
+static _Thread_local struct reading {
     const char *path;
     config_on_value *on_value;
     void *owner;
     struct fault *f;
 } reading;
-
-/* The option and the file to read are no settings of a file. */
-static bool is_key(const struct option_row *row)
-{
-    return row->id != OPTION_CONFIG && row->id != OPTION_HELP;
-}
 
 static void on_error(cfg_t *cfg, const char *fmt, va_list args)
 {
@@ -42,31 +34,24 @@ static int on_key(cfg_t *cfg, cfg_opt_t *opt)
     for (unsigned i = 0; i < n; i++) {
         values[i] = cfg_opt_getnstr(opt, i);
     }
-    char where[WHERE_BYTES_MAX];
+    char where[PATH_MAX + 64];
     (void)snprintf(where, sizeof where, "%s:%d: %s", reading.path, cfg->line, opt->name);
-    bool ok = reading.on_value(reading.owner, option_find(opt->name), where, values, n, reading.f);
+    bool ok = reading.on_value(reading.owner, option_find(opt->name, strlen(opt->name)), where,
+                               values, n, reading.f);
     free(values);
     return ok ? 0 : -1;
 }
 
-/* "log-level" and "log_level"; `names` holds the second. */
-static size_t keys_fill(cfg_opt_t keys[KEYS_MAX + 1], char names[OPTION_COUNT][32])
+/* Every option but those two that are no settings. */
+static size_t keys_fill(cfg_opt_t keys[OPTION_COUNT + 1])
 {
     size_t n = 0;
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = &option_rows[i];
-        if (!is_key(row)) {
-            continue;
-        }
-        (void)snprintf(names[i], sizeof names[i], "%s", row->name);
-        for (char *c = names[i]; (c = strchr(c, '-'));) {
-            *c = '_';
-        }
-        bool many = row->type == OPTION_TYPE_LIST || row->type == OPTION_TYPE_EACH;
-        const char *spellings[] = {row->name, names[i]};
-        for (int s = 0; s < (strcmp(row->name, names[i]) == 0 ? 1 : 2); s++) {
-            keys[n++] = many ? (cfg_opt_t)CFG_STR_LIST(spellings[s], NULL, CFGF_NODEFAULT)
-                             : (cfg_opt_t)CFG_STR(spellings[s], NULL, CFGF_NODEFAULT);
+        if (i != OPTION_CONFIG && i != OPTION_HELP) {
+            bool many = row->type == OPTION_TYPE_LIST || row->type == OPTION_TYPE_EACH;
+            keys[n++] = many ? (cfg_opt_t)CFG_STR_LIST(row->name, NULL, CFGF_NODEFAULT)
+                             : (cfg_opt_t)CFG_STR(row->name, NULL, CFGF_NODEFAULT);
         }
     }
     keys[n] = (cfg_opt_t)CFG_END();
@@ -75,9 +60,8 @@ static size_t keys_fill(cfg_opt_t keys[KEYS_MAX + 1], char names[OPTION_COUNT][3
 
 static bool text_parse(const char *text, struct fault *f)
 {
-    cfg_opt_t keys[KEYS_MAX + 1];
-    char names[OPTION_COUNT][32];
-    size_t n = keys_fill(keys, names);
+    cfg_opt_t keys[OPTION_COUNT + 1];
+    size_t n = keys_fill(keys);
     cfg_t *cfg = cfg_init(keys, CFGF_NONE);
     if (!cfg) {
         return fault_memory(f);
@@ -125,10 +109,7 @@ bool config_text(const char *path, const char *what, struct buf *text, struct fa
 bool config_read(const char *path, config_on_value *on_value, void *owner, struct fault *f)
 {
     struct buf text;
-    reading.path = path;
-    reading.on_value = on_value;
-    reading.owner = owner;
-    reading.f = f;
+    reading = (struct reading){path, on_value, owner, f};
     bool ok = config_text(path, "config file", &text, f) && text_parse(buf_text(&text), f);
     buf_clear(&text);
     return ok;

@@ -70,47 +70,23 @@ void fault_clear(struct fault *f)
     f->text[0] = '\0';
 }
 
+static const struct {
+    const char *word;
+    int exit_code;
+} codes[] = {
+    [FAULT_NONE] = {"none", 0},       [FAULT_RETRY] = {"retry", 1},
+    [FAULT_AGAIN] = {"again", 1},     [FAULT_ROW] = {"row", 1},
+    [FAULT_REFUSED] = {"refused", 2}, [FAULT_CONFIG] = {"config", 2},
+    [FAULT_ABSENT] = {"absent", 1},   [FAULT_SCHEMA] = {"schema", 3},
+    [FAULT_BUG] = {"bug", 1},         [FAULT_MEMORY] = {"memory", 1},
+};
+
 const char *fault_word(enum fault_code code)
 {
-    switch (code) {
-    case FAULT_NONE:
-        return "none";
-    case FAULT_RETRY:
-        return "retry";
-    case FAULT_AGAIN:
-        return "again";
-    case FAULT_ROW:
-        return "row";
-    case FAULT_REFUSED:
-        return "refused";
-    case FAULT_CONFIG:
-        return "config";
-    case FAULT_SCHEMA:
-        return "schema";
-    case FAULT_BUG:
-        return "bug";
-    case FAULT_MEMORY:
-        return "memory";
-    }
-    return "unknown";
+    return codes[code].word;
 }
 
 int fault_exit_code(const struct fault *f)
 {
-    switch (f->code) {
-    case FAULT_NONE:
-        return 0;
-    case FAULT_CONFIG:
-    case FAULT_REFUSED:
-        return 2;
-    case FAULT_SCHEMA:
-        return 3;
-    case FAULT_RETRY:
-    case FAULT_AGAIN:
-    case FAULT_ROW:
-    case FAULT_BUG:
-    case FAULT_MEMORY:
-        return 1;
-    }
-    return 1;
+    return codes[f->code].exit_code;
 }

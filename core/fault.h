@@ -19,6 +19,7 @@ enum fault_code {
     FAULT_ROW,     /* one value in a batch is bad (SQLSTATE classes 22 and 23) */
     FAULT_REFUSED, /* the caller gave something that is not allowed */
     FAULT_CONFIG,  /* an option, a file or a permission is wrong: a person must act */
+    FAULT_ABSENT,  /* what was asked for is not there */
     FAULT_SCHEMA,  /* the database's schema is newer than this program */
     FAULT_BUG,     /* the server refused a statement of ours */
     FAULT_MEMORY,  /* no memory */

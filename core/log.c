@@ -29,22 +29,6 @@ bool log_enabled(enum log_level level)
     return level <= settings.level;
 }
 
-const char *log_level_word(enum log_level level)
-{
-    return level_words[level];
-}
-
-bool log_level_parse(const char *word, enum log_level *ret)
-{
-    for (size_t i = 0; i < sizeof level_words / sizeof *level_words; i++) {
-        if (strcmp(word, level_words[i]) == 0) {
-            *ret = (enum log_level)i;
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool is_plain(const char *text)
 {
     if (!*text) {

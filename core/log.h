@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+/* as the choices of --log-level and --log-format stand */
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON };
 enum { LOG_LINE_BYTES_MAX = 8192 };
@@ -39,9 +40,5 @@ void log_fault(enum log_level level, const char *event, const struct fault *f);
 /* Set once at the start of a program. `prog` is borrowed for ever. */
 void log_setup(const char *prog, enum log_level level, enum log_format format);
 bool log_enabled(enum log_level level);
-
-/* The level's word, and the level of a word (false: no such level). */
-const char *log_level_word(enum log_level level);
-MUST_CHECK bool log_level_parse(const char *word, enum log_level *ret);
 
 #endif

@@ -4,7 +4,6 @@
 #include "core/option_value.h"
 
 #include <ctype.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +14,8 @@ enum source { SOURCE_NONE, SOURCE_DEFAULT, SOURCE_FILE, SOURCE_VARIABLE, SOURCE_
 
 struct value {
     enum source source;
-    char *text; /* as it was typed; of LIST and EACH the last one */
     int64_t number;
-    char **items; /* LIST and EACH */
+    char **items; /* as they were typed; only LIST and EACH have more than one */
     size_t n_items;
 };
 
@@ -28,44 +26,25 @@ struct options {
     size_t n_args;
 };
 
-static bool is_many(const struct option_row *row)
-{
-    return row->type == OPTION_TYPE_LIST || row->type == OPTION_TYPE_EACH;
-}
-
 const char *command_word(enum command command)
 {
-    switch (command) {
-    case COMMAND_SETUP:
-        return "setup";
-    case COMMAND_ENQUEUE:
-        return "enqueue";
-    case COMMAND_WORKER:
-        return "worker";
-    case COMMAND_CLEANER:
-        return "cleaner";
-    case COMMAND_STATUS:
-        return "status";
-    case COMMAND_SHOW:
-        return "show";
-    }
-    return "unknown";
+    static const char *const words[] = {"setup", "enqueue", "worker", "cleaner", "status", "show"};
+    return words[__builtin_ctz(command)];
 }
 
-const struct option_row *option_find(const char *name)
+const struct option_row *option_find(const char *name, size_t bytes)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const char *a = option_rows[i].name;
-        const char *b = name;
-        while (*a && (*a == *b || (*a == '-' && *b == '_'))) {
-            a++;
-            b++;
-        }
-        if (!*a && !*b) {
+        if (strlen(option_rows[i].name) == bytes && memcmp(option_rows[i].name, name, bytes) == 0) {
             return &option_rows[i];
         }
     }
     return NULL;
+}
+
+static struct value *value_of(struct options *o, const struct option_row *row)
+{
+    return &o->values[row - option_rows];
 }
 
 /* --- setting a value ------------------------------------------------------------------------ */
@@ -76,15 +55,13 @@ static void value_empty(struct value *v)
         free(v->items[i]);
     }
     free(v->items);
-    free(v->text);
     *v = (struct value){.source = SOURCE_NONE};
 }
 
 static bool item_add(struct value *v, const struct option_row *row, const char *where,
                      const char *text, struct fault *f)
 {
-    int64_t number;
-    if (!option_value_check(row, where, text, &number, f)) {
+    if (!option_value_check(row, where, text, &v->number, f)) {
         return false;
     }
     if (v->n_items == ITEMS_MAX) {
@@ -103,95 +80,49 @@ static bool item_add(struct value *v, const struct option_row *row, const char *
 
 /* Add the parts of a text between separators, without the blanks around them. */
 static bool items_split(struct value *v, const struct option_row *row, const char *where,
-                        const char *text, char separator, struct fault *f)
+                        const char *text, const char *separator, struct fault *f)
 {
-    const char ends[] = {separator, '\0'};
-    for (const char *at = text;; at++) {
-        size_t whole = strcspn(at, ends);
-        size_t skip = strspn(at, " \t");
+    bool ok = true;
+    for (bool more = true; ok && more;) {
+        size_t whole = strcspn(text, separator);
+        size_t skip = strspn(text, " \t");
         size_t n = whole > skip ? whole - skip : 0;
-        while (n > 0 && isspace((unsigned char)at[skip + n - 1])) {
+        while (n > 0 && isspace((unsigned char)text[skip + n - 1])) {
             n--;
         }
-        char *item = strndup(at + (n > 0 ? skip : 0), n);
-        bool ok = item ? item_add(v, row, where, item, f) : fault_memory(f);
+        char *item = strndup(text + (n > 0 ? skip : 0), n);
+        ok = item ? item_add(v, row, where, item, f) : fault_memory(f);
         free(item);
-        at += whole;
-        if (!ok || !*at) {
-            return ok;
-        }
+        more = text[whole] != '\0';
+        text += whole + more;
     }
-}
-
-static bool value_set_one(struct value *v, const struct option_row *row, const char *where,
-                          const char *text, struct fault *f)
-{
-    if (!option_value_check(row, where, text, &v->number, f)) {
-        return false;
-    }
-    free(v->text);
-    v->text = strdup(text);
-    return v->text || fault_memory(f);
+    return ok;
 }
 
 /* Take a value unless a stronger source has given one; what EACH got from the same source stays. */
 static bool value_set(struct options *o, const struct option_row *row, enum source source,
                       const char *where, const char *text, struct fault *f)
 {
-    struct value *v = &o->values[row->id];
+    struct value *v = value_of(o, row);
     if (source < v->source) {
         return true;
     }
-    if (source > v->source || row->type == OPTION_TYPE_LIST) {
+    if (source > v->source || row->type != OPTION_TYPE_EACH) {
         value_empty(v);
     }
     v->source = source;
     if (row->type == OPTION_TYPE_LIST) {
-        return items_split(v, row, where, text, ',', f);
+        return items_split(v, row, where, text, ",", f);
     }
-    if (row->type == OPTION_TYPE_EACH) {
-        return source == SOURCE_VARIABLE ? items_split(v, row, where, text, '\n', f)
-                                         : item_add(v, row, where, text, f);
+    if (row->type == OPTION_TYPE_EACH && source == SOURCE_VARIABLE) {
+        return items_split(v, row, where, text, "\n", f);
     }
-    return value_set_one(v, row, where, text, f);
+    return item_add(v, row, where, text, f);
 }
 
 /* --- the command line ----------------------------------------------------------------------- */
 
-struct getopt_table {
-    struct option
-        longs[OPTION_COUNT + 1]; /* `val` is the row's id + 256, so that no letter meets it */
-    char letters[3 * OPTION_COUNT + 2];
-};
-
-enum { LONG_VAL = 256 };
-
-static void getopt_table_fill(struct getopt_table *t, enum command command)
-{
-    size_t n = 0;
-    char *letter = t->letters;
-    *letter++ = ':'; /* a missing value is told apart from an unknown option */
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const struct option_row *row = &option_rows[i];
-        if (!(row->commands & command)) {
-            continue;
-        }
-        bool flag = row->type == OPTION_TYPE_FLAG;
-        t->longs[n++] = (struct option){.name = row->name,
-                                        .has_arg = flag ? optional_argument : required_argument,
-                                        .val = LONG_VAL + (int)row->id};
-        if (row->letter) {
-            *letter++ = row->letter;
-            if (!flag) {
-                *letter++ = ':';
-            }
-        }
-    }
-    t->longs[n] = (struct option){.name = NULL};
-    *letter = '\0';
-}
-
-static const struct option_row *row_of_letter(int letter)
+static const struct option_row *row_of_letter(char letter)
 {
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         if (option_rows[i].letter && option_rows[i].letter == letter) {
@@ -201,76 +132,47 @@ static const struct option_row *row_of_letter(int letter)
     return NULL;
 }
 
-/* "worker and setup" */
-static void commands_text(unsigned commands, char *text, size_t size)
+/* "--slots 8", "--slots=8", "-p 3", "-p3"; `next` is the word behind, or NULL.
+ *   ret_used   whether `next` is the value */
+static bool read_flag(struct options *o, const char *word, const char *next, bool *ret_used,
+                      struct fault *f)
 {
-    size_t len = 0;
-    text[0] = '\0';
-    for (unsigned c = 1; c < COMMANDS_ALL; c <<= 1) {
-        if ((commands & c) && len < size) {
-            int n = snprintf(text + len, size - len, "%s%s", len ? ", " : "",
-                             command_word((enum command)c));
-            len += n > 0 ? (size_t)n : 0;
-        }
+    bool is_long = word[1] == '-';
+    size_t n = is_long ? strcspn(word, "=") : 2;
+    const struct option_row *row = is_long ? option_find(word + 2, n - 2) : row_of_letter(word[1]);
+    const char *command = command_word(o->command);
+    if (!row || !(row->commands & o->command)) {
+        return fault_set(f, FAULT_CONFIG,
+                         "%.*s is not an option of tenon %s; tenon %s --help lists them", (int)n,
+                         word, command, command);
     }
-}
-
-static bool fault_unknown(enum command command, const char *typed, struct fault *f)
-{
-    const char *word = command_word(command);
-    char name[NAME_BYTES_MAX];
-    const char *dashless = typed + strspn(typed, "-");
-    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(dashless, "="), dashless);
-    const struct option_row *row = strncmp(typed, "--", 2) == 0 ? option_find(name) : NULL;
-    if (row && !(row->commands & command)) {
-        char whose[NAME_BYTES_MAX];
-        commands_text(row->commands, whose, sizeof whose);
-        return fault_set(f, FAULT_CONFIG, "--%s is not an option of tenon %s, but of: %s",
-                         row->name, word, whose);
-    }
-    return fault_set(f, FAULT_CONFIG,
-                     "%.*s is not an option of tenon %s; tenon %s --help lists them",
-                     (int)strcspn(typed, "="), typed, word, word);
-}
-
-/* getopt_long() said '?' or ':'. */
-static bool fault_getopt(enum command command, int said, char **argv, struct fault *f)
-{
-    if (said == ':') {
-        const struct option_row *row = optopt >= LONG_VAL ? &option_rows[optopt - LONG_VAL]
-                                                          : row_of_letter(optopt);
+    *ret_used = !word[n] && row->type != OPTION_TYPE_FLAG;
+    const char *text = word[n] ? word + n + is_long : *ret_used ? next : "yes";
+    if (!text) {
         char allowed[OPTION_ALLOWED_BYTES];
         option_value_allowed(row, allowed);
         return fault_set(f, FAULT_CONFIG, "--%s wants a value: %s", row->name, allowed);
     }
-    if (optopt > 0 && optopt < LONG_VAL) {
-        const char letter[] = {'-', (char)optopt, '\0'};
-        return fault_unknown(command, letter, f);
-    }
-    return fault_unknown(command, argv[optind - 1], f);
+    char where[NAME_BYTES_MAX];
+    (void)snprintf(where, sizeof where, "--%s", row->name);
+    return value_set(o, row, SOURCE_FLAG, where, text, f);
 }
 
 static bool read_flags(struct options *o, int argc, char **argv, struct fault *f)
 {
-    struct getopt_table table;
-    getopt_table_fill(&table, o->command);
-    optind = 0; /* glibc: start anew */
-    opterr = 0;
-    int said;
-    while ((said = getopt_long(argc, argv, table.letters, table.longs, NULL)) != -1) {
-        if (said == '?' || said == ':') {
-            return fault_getopt(o->command, said, argv, f);
-        }
-        const struct option_row *row = said >= LONG_VAL ? &option_rows[said - LONG_VAL]
-                                                        : row_of_letter(said);
-        char where[NAME_BYTES_MAX];
-        (void)snprintf(where, sizeof where, "--%s", row->name);
-        if (!value_set(o, row, SOURCE_FLAG, where, optarg ? optarg : "yes", f)) {
+    bool only_args = false;
+    o->args = argv + 1;
+    for (int i = 1; i < argc; i++) {
+        bool used = false;
+        if (only_args || argv[i][0] != '-' || !argv[i][1]) {
+            o->args[o->n_args++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            only_args = true;
+        } else if (!read_flag(o, argv[i], i + 1 < argc ? argv[i + 1] : NULL, &used, f)) {
             return false;
         }
+        i += used;
     }
-    o->args = argv + optind;
-    o->n_args = (size_t)(argc - optind);
     return true;
 }
 
@@ -280,7 +182,7 @@ static bool read_variable(struct options *o, const struct option_row *row, const
                           struct fault *f)
 {
     const char *text = getenv(name);
-    if (!text || !*text || o->values[row->id].source >= SOURCE_VARIABLE) {
+    if (!text || !*text || value_of(o, row)->source >= SOURCE_VARIABLE) {
         return true;
     }
     return value_set(o, row, SOURCE_VARIABLE, name, text, f);
@@ -288,11 +190,10 @@ static bool read_variable(struct options *o, const struct option_row *row, const
 
 static bool read_variables(struct options *o, struct fault *f)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const struct option_row *row = &option_rows[i];
+    for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
         char name[NAME_BYTES_MAX];
         option_variable(row, name, sizeof name);
-        if ((row->commands & o->command) && row->id != OPTION_HELP &&
+        if ((row->commands & o->command) && row != &option_rows[OPTION_HELP] &&
             (!read_variable(o, row, name, f) ||
              (row->env && !read_variable(o, row, row->env, f)))) {
             return false;
@@ -301,25 +202,24 @@ static bool read_variables(struct options *o, struct fault *f)
     return true;
 }
 
+/* What this command does not take, or a stronger source has given, is checked all the same. */
 static bool on_config(void *owner, const struct option_row *row, const char *where,
                       const char *const *values, size_t n, struct fault *f)
 {
     struct options *o = owner;
-    struct value unused = {.source = SOURCE_NONE};
-    struct value *v = &o->values[row->id];
-    /* what this command does not take, or a stronger source has given, is checked all the same */
-    if (!(row->commands & o->command) || v->source > SOURCE_FILE) {
-        v = &unused;
-    }
-    value_empty(v);
-    v->source = SOURCE_FILE;
+    struct value read = {.source = SOURCE_FILE};
+    struct value *v = value_of(o, row);
     bool ok = true;
     for (size_t i = 0; ok && i < n; i++) {
-        ok = is_many(row) ? item_add(v, row, where, values[i], f)
-                          : value_set_one(v, row, where, values[i], f);
+        ok = item_add(&read, row, where, values[i], f);
     }
-    value_empty(&unused);
-    return ok;
+    if (!ok || !(row->commands & o->command) || v->source > SOURCE_FILE) {
+        value_empty(&read);
+        return ok;
+    }
+    value_empty(v);
+    *v = read;
+    return true;
 }
 
 static bool read_file(struct options *o, struct fault *f)
@@ -330,8 +230,7 @@ static bool read_file(struct options *o, struct fault *f)
 
 static bool read_defaults(struct options *o, struct fault *f)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const struct option_row *row = &option_rows[i];
+    for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
         if ((row->commands & o->command) && row->def &&
             !value_set(o, row, SOURCE_DEFAULT, row->name, row->def, f)) {
             return false;
@@ -340,17 +239,14 @@ static bool read_defaults(struct options *o, struct fault *f)
     return true;
 }
 
-static bool check_required(const struct options *o, struct fault *f)
+static bool check_required(struct options *o, struct fault *f)
 {
-    for (size_t i = 0; i < OPTION_COUNT; i++) {
-        const struct option_row *row = &option_rows[i];
-        if ((row->required & o->command) && o->values[i].source == SOURCE_NONE) {
-            char name[NAME_BYTES_MAX];
+    for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
+        if ((row->required & o->command) && value_of(o, row)->source == SOURCE_NONE) {
             char allowed[OPTION_ALLOWED_BYTES];
-            option_variable(row, name, sizeof name);
             option_value_allowed(row, allowed);
-            return fault_set(f, FAULT_CONFIG, "--%s (or the variable %s) is needed: %s", row->name,
-                             row->env ? row->env : name, allowed);
+            return fault_set(f, FAULT_CONFIG, "neither --%s nor the variable %s is set: %s",
+                             row->name, row->env, allowed);
         }
     }
     return true;
@@ -395,14 +291,10 @@ void options_free(struct options *o)
 
 /* --- asking --------------------------------------------------------------------------------- */
 
-enum command options_command(const struct options *o)
-{
-    return o->command;
-}
-
 const char *option_text(const struct options *o, enum option_id id)
 {
-    return o->values[id].text;
+    const struct value *v = &o->values[id];
+    return v->n_items > 0 ? v->items[v->n_items - 1] : NULL;
 }
 
 int64_t option_int(const struct options *o, enum option_id id)

@@ -1,5 +1,5 @@
-/* Every option of every command: one table gives the flags, the variables, the config file, --help,
- * docs/options.md and the manual page.
+/* Every option of every command: one table gives the flags, the variables, the config file, --help
+ * and docs/options.md.
  *
  * A value comes from the command line, else from the environment (TENON_<NAME>, and for the two
  * URLs also DATABASE_URL and AMQP_URL), else from the config file, else from the table. */
@@ -22,34 +22,34 @@ enum command {
 enum { COMMANDS_ALL = (1 << 6) - 1 };
 
 enum option_id {
-    OPTION_CONFIG,       /* path of the config file; from the command line or TENON_CONFIG only */
-    OPTION_DATABASE_URL, /* libpq URL; secret */
-    OPTION_AMQP_URL,     /* amqp:// or amqps:// URL, or "none": no broker; secret */
-    OPTION_LOG_LEVEL,    /* error warning info debug */
-    OPTION_LOG_FORMAT,   /* logfmt json */
+    OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
+    OPTION_DATABASE_URL,
+    OPTION_AMQP_URL,
+    OPTION_LOG_LEVEL,  /* the number is enum log_level */
+    OPTION_LOG_FORMAT, /* the number is enum log_format */
     OPTION_HELP,
-    OPTION_JSON,           /* setup, status, show */
-    OPTION_DRY_RUN,        /* setup */
-    OPTION_GRANT_PRODUCER, /* setup: a role */
-    OPTION_QUEUE,          /* enqueue */
-    OPTION_PRIORITY,       /* enqueue; 0..9 */
-    OPTION_RUN_AT,         /* enqueue; a timestamp that PostgreSQL reads */
-    OPTION_DELAY,          /* enqueue; duration, 0..10 years */
-    OPTION_UNIQUE_KEY,     /* enqueue */
-    OPTION_MAX_ATTEMPTS,   /* enqueue; 1..1000 */
-    OPTION_TIMEOUT,        /* enqueue; duration, 1 ms..30 days */
-    OPTION_TRACE,          /* enqueue; a W3C traceparent */
-    OPTION_QUEUES,         /* worker, setup; list, default "default" */
-    OPTION_HANDLERS,       /* worker; path of the handlers file */
-    OPTION_HANDLER,        /* worker; repeatable, KIND=COMMAND */
-    OPTION_SLOTS,          /* worker; 1..1000 tasks at once, default "auto": the processors */
-    OPTION_PRESENCE_URL,   /* worker; direct libpq URL when a pooler is in between; secret */
-    OPTION_DRAIN_LIMIT,    /* worker; duration, default 25s */
-    OPTION_UNTIL_EMPTY,    /* worker; flag */
-    OPTION_RUN_ONE,        /* worker; a kind; the argument is the payload's file */
-    OPTION_ONCE,           /* cleaner; flag */
-    OPTION_WINDOW,         /* cleaner; ids RabbitMQ may hold per queue, default 10000 */
-    OPTION_QUEUE_TYPE,     /* setup, cleaner; classic quorum */
+    OPTION_JSON,
+    OPTION_DRY_RUN,
+    OPTION_GRANT_PRODUCER,
+    OPTION_QUEUE,
+    OPTION_PRIORITY,
+    OPTION_RUN_AT,
+    OPTION_DELAY,
+    OPTION_UNIQUE_KEY,
+    OPTION_MAX_ATTEMPTS,
+    OPTION_TIMEOUT,
+    OPTION_TRACE,
+    OPTION_QUEUES,
+    OPTION_HANDLERS,
+    OPTION_HANDLER,
+    OPTION_SLOTS,
+    OPTION_PRESENCE_URL,
+    OPTION_DRAIN_LIMIT,
+    OPTION_UNTIL_EMPTY,
+    OPTION_RUN_ONE,
+    OPTION_ONCE,
+    OPTION_WINDOW,
+    OPTION_QUEUE_TYPE,
     OPTION_COUNT
 };
 
@@ -60,29 +60,27 @@ enum option_type {
     OPTION_TYPE_FLAG,
     OPTION_TYPE_LIST,  /* a,b,c */
     OPTION_TYPE_EACH,  /* may be given many times */
-    OPTION_TYPE_CHOICE /* one of `choices`, separated by spaces */
+    OPTION_TYPE_CHOICE /* one of `choices`, separated by spaces; the number says which, from 0 */
 };
 
 struct option_row {
-    enum option_id id;
     const char *name; /* without the dashes */
     char letter;      /* 0 = none */
     enum option_type type;
     unsigned commands; /* which commands take it */
-    const char *arg;   /* what --help calls the value */
+    unsigned required; /* and which refuse to start without it */
+    const char *arg;   /* what --help calls the value; NULL of a FLAG */
     const char *def;   /* in the form a user would type; NULL = none */
     int64_t min, max;  /* of INT and DURATION (milliseconds) */
-    const char *unit;  /* of INT: "tasks", "ids" ...; NULL = none */
     const char *choices;
     const char *env;                /* a second variable beside TENON_<NAME>, NULL = none */
     bool secret;                    /* its value is never printed */
-    unsigned required;              /* the commands that refuse to start without it */
     bool (*fits)(const char *text); /* of TEXT, and of an item of LIST and EACH; NULL = anything */
-    const char *allowed;            /* what `fits` wants, in words */
+    const char *allowed;            /* what that is, in words */
     const char *text;               /* one sentence, in Markdown */
 };
 
-extern const struct option_row option_rows[OPTION_COUNT]; /* in the order of enum option_id */
+extern const struct option_row option_rows[OPTION_COUNT]; /* by enum option_id */
 
 struct options; /* the values of one run */
 
@@ -91,21 +89,19 @@ const char *command_word(enum command command);
 
 /* Read the command line of `command`, the environment and the config file. An empty variable counts
  * as not given. With --help the rest is not looked at, and options_read() returns true.
- *   argv    argv[0] is the command's name; reordered, so that arguments come last
+ *   argv    argv[0] is the command's name; the arguments are moved to its front
  *   false   CONFIG: an unknown option, a value that is not allowed (which, and what is), a config
  *           file that cannot be read (file and line), a required option that is missing; MEMORY */
 MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
                              struct fault *f);
 void options_free(struct options *o);
-enum command options_command(const struct options *o);
 
-const char *option_text(const struct options *o,
-                        enum option_id id); /* NULL = not given, no default */
-int64_t option_int(const struct options *o,
-                   enum option_id id); /* INT, DURATION in ms; 0 = not given */
+/* The text of a value as it was typed, NULL = not given and no default. The number of INT, DURATION
+ * (milliseconds) and CHOICE, 0 = not given. */
+const char *option_text(const struct options *o, enum option_id id);
+int64_t option_int(const struct options *o, enum option_id id);
 bool option_flag(const struct options *o, enum option_id id);
-bool option_is_given(const struct options *o,
-                     enum option_id id); /* false: the default or nothing */
+bool option_is_given(const struct options *o, enum option_id id); /* not by default */
 
 /* LIST and EACH. In the environment EACH has one value per line. */
 size_t option_items(const struct options *o, enum option_id id);
@@ -118,8 +114,8 @@ const char *options_arg(const struct options *o, size_t i);
 /* Parse "25s" into milliseconds: a whole number and one of ms, s, min, h, d. */
 MUST_CHECK bool duration_parse(const char *text, int64_t *ret_ms);
 
-/* The row of a name as it stands on the command line, or in a config file with _ for -; or NULL. */
-const struct option_row *option_find(const char *name);
+/* The row of a name as it stands on the command line, after the dashes; or NULL. */
+const struct option_row *option_find(const char *name, size_t bytes);
 
 /* "TENON_LOG_LEVEL" */
 void option_variable(const struct option_row *row, char *text, size_t size);

@@ -1,10 +1,13 @@
 #include "core/option_value.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyz"
+#define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define DIGITS "0123456789"
 
 enum { QUEUE_BYTES_MAX = 63, KIND_BYTES_MAX = 100, NUMBER_DIGITS_MAX = 15 };
 
@@ -14,18 +17,13 @@ static const struct {
 } duration_units[] = {{"d", 86400000}, {"h", 3600000}, {"min", 60000}, {"s", 1000}, {"ms", 1}};
 enum { DURATION_UNITS = sizeof duration_units / sizeof *duration_units };
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* A whole number at the start of `text`; returns what follows it, or NULL. So few digits cannot
  * overflow. */
 static const char *number_parse(const char *text, int64_t *ret)
 {
     bool negative = *text == '-';
     const char *digits = text + negative;
-    size_t n = strspn(digits, "0123456789");
+    size_t n = strspn(digits, DIGITS);
     if (n == 0 || n > NUMBER_DIGITS_MAX) {
         return NULL;
     }
@@ -61,37 +59,38 @@ static void duration_text(int64_t ms, char *text, size_t size)
 
 static bool flag_parse(const char *text, int64_t *ret)
 {
-    static const char *const words[][2] = {{"no", "yes"},
-                                           {"false", "true"},
-                                           {"off", "on"},
-                                           {"0", "1"}};
+    static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        for (int value = 0; value <= 1; value++) {
-            if (strcmp(text, words[i][value]) == 0) {
-                *ret = value;
-                return true;
-            }
+        if (strcmp(text, words[i]) == 0) {
+            *ret = i % 2;
+            return true;
         }
     }
     return false;
 }
 
-static bool choice_holds(const char *choices, const char *text)
+static bool choice_parse(const char *choices, const char *text, int64_t *ret)
 {
-    size_t len = strlen(text);
+    size_t bytes = strlen(text);
     for (const char *at = choices; *at; at += strspn(at, " ")) {
         size_t n = strcspn(at, " ");
-        if (n == len && memcmp(at, text, n) == 0) {
+        if (n == bytes && memcmp(at, text, n) == 0) {
             return true;
         }
         at += n;
+        ++*ret;
     }
     return false;
+}
+
+static bool can_be_auto(const struct option_row *row)
+{
+    return row->def && strcmp(row->def, "auto") == 0;
 }
 
 static bool int_parse(const struct option_row *row, const char *text, int64_t *ret)
 {
-    if (row->def && strcmp(row->def, "auto") == 0 && strcmp(text, "auto") == 0) {
+    if (can_be_auto(row) && strcmp(text, "auto") == 0) {
         long n = sysconf(_SC_NPROCESSORS_ONLN);
         *ret = n < row->min ? row->min : n > row->max ? row->max : n;
         return true;
@@ -111,7 +110,7 @@ static bool value_parse(const struct option_row *row, const char *text, int64_t 
     case OPTION_TYPE_FLAG:
         return flag_parse(text, ret);
     case OPTION_TYPE_CHOICE:
-        return choice_holds(row->choices, text);
+        return choice_parse(row->choices, text, ret);
     case OPTION_TYPE_TEXT:
     case OPTION_TYPE_LIST:
     case OPTION_TYPE_EACH:
@@ -120,38 +119,20 @@ static bool value_parse(const struct option_row *row, const char *text, int64_t 
     return false;
 }
 
-static void allowed_text(const struct option_row *row, char *text)
+void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED_BYTES])
 {
-    bool many = row->type == OPTION_TYPE_LIST;
-    (void)snprintf(text, OPTION_ALLOWED_BYTES, "%s%s",
-                   many ? "names separated by commas, each " : "",
-                   row->allowed ? row->allowed : "any text but an empty one");
-}
-
-static void allowed_range(const struct option_row *row, char *text)
-{
-    if (row->type == OPTION_TYPE_DURATION) {
-        char min[32];
-        char max[32];
+    char min[32], max[32];
+    switch (row->type) {
+    case OPTION_TYPE_INT:
+        (void)snprintf(text, OPTION_ALLOWED_BYTES,
+                       "a whole number from %" PRId64 " to %" PRId64 "%s", row->min, row->max,
+                       can_be_auto(row) ? ", or auto: the number of processors" : "");
+        return;
+    case OPTION_TYPE_DURATION:
         duration_text(row->min, min, sizeof min);
         duration_text(row->max, max, sizeof max);
         (void)snprintf(text, OPTION_ALLOWED_BYTES, "a time from %s to %s, in ms, s, min, h or d",
                        min, max);
-        return;
-    }
-    bool can_be_auto = row->def && strcmp(row->def, "auto") == 0;
-    (void)snprintf(text, OPTION_ALLOWED_BYTES,
-                   "a whole number from %" PRId64 " to %" PRId64 "%s%s%s%s", row->min, row->max,
-                   row->unit ? " (" : "", row->unit ? row->unit : "", row->unit ? ")" : "",
-                   can_be_auto ? ", or auto: the number of processors" : "");
-}
-
-void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED_BYTES])
-{
-    switch (row->type) {
-    case OPTION_TYPE_INT:
-    case OPTION_TYPE_DURATION:
-        allowed_range(row, text);
         return;
     case OPTION_TYPE_FLAG:
         (void)snprintf(text, OPTION_ALLOWED_BYTES, "yes or no");
@@ -162,23 +143,11 @@ void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED
     case OPTION_TYPE_TEXT:
     case OPTION_TYPE_LIST:
     case OPTION_TYPE_EACH:
-        allowed_text(row, text);
+        (void)snprintf(text, OPTION_ALLOWED_BYTES, "%s%s",
+                       row->type == OPTION_TYPE_LIST ? "names separated by commas, each " : "",
+                       row->allowed ? row->allowed : "any text but an empty one");
         return;
     }
-}
-
-/* What people write when they mean a duration and we would have to guess. */
-static const char *duration_hint(const char *text)
-{
-    int64_t n;
-    const char *unit = number_parse(text, &n);
-    if (unit && !*unit) {
-        return "; a number alone has no unit";
-    }
-    if (unit && strcmp(unit, "m") == 0) {
-        return "; m could be minutes or milliseconds";
-    }
-    return "";
 }
 
 bool option_value_check(const struct option_row *row, const char *where, const char *text,
@@ -193,46 +162,33 @@ bool option_value_check(const struct option_row *row, const char *where, const c
         return fault_set(f, FAULT_CONFIG, "the value of %s is not allowed: it is %s", where,
                          allowed);
     }
-    return fault_set(f, FAULT_CONFIG, "%s \"%.100s\" is not allowed: it is %s%s", where, text,
-                     allowed, row->type == OPTION_TYPE_DURATION ? duration_hint(text) : "");
-}
-
-static bool is_queue_char(char c)
-{
-    return (c >= 'a' && c <= 'z') || is_digit(c) || (c && strchr("_.-", c));
+    return fault_set(f, FAULT_CONFIG, "%s \"%.100s\" is not allowed: it is %s", where, text,
+                     allowed);
 }
 
 bool fits_queue(const char *text)
 {
-    size_t len = strlen(text);
-    for (size_t i = 0; i < len; i++) {
-        if (!is_queue_char(text[i])) {
-            return false;
-        }
-    }
-    return len >= 1 && len <= QUEUE_BYTES_MAX && text[0] != '.' && text[0] != '-';
+    size_t bytes = strspn(text, LETTERS DIGITS "_.-");
+    return bytes >= 1 && bytes <= QUEUE_BYTES_MAX && !text[bytes] && !strchr(".-", *text);
 }
 
-static bool is_kind(const char *text, size_t len)
+/* The bytes of a kind at the start of a text; 0 = it begins with none. */
+static size_t kind_bytes(const char *text)
 {
-    for (size_t i = 0; i < len; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c >= 0x80 || (!isalnum(c) && !strchr("_.:-", c))) {
-            return false;
-        }
-    }
-    return len >= 1 && len <= KIND_BYTES_MAX;
+    size_t bytes = strspn(text, LETTERS CAPITALS DIGITS "_.:-");
+    return bytes <= KIND_BYTES_MAX ? bytes : 0;
 }
 
 bool fits_kind(const char *text)
 {
-    return is_kind(text, strlen(text));
+    size_t bytes = kind_bytes(text);
+    return bytes > 0 && !text[bytes];
 }
 
 bool fits_handler(const char *text)
 {
-    const char *equals = strchr(text, '=');
-    return equals && is_kind(text, (size_t)(equals - text)) && equals[1];
+    size_t bytes = kind_bytes(text);
+    return bytes > 0 && text[bytes] == '=' && text[bytes + 1];
 }
 
 bool fits_amqp_url(const char *text)
@@ -249,8 +205,7 @@ bool fits_trace(const char *text)
         return false;
     }
     for (size_t i = 0; form[i]; i++) {
-        bool is_hex = is_digit(text[i]) || (text[i] >= 'a' && text[i] <= 'f');
-        if (form[i] == 'x' ? !is_hex : text[i] != '-') {
+        if (form[i] == 'x' ? !strchr(DIGITS "abcdef", text[i]) : text[i] != '-') {
             return false;
         }
     }

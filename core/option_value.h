@@ -8,7 +8,7 @@ enum { OPTION_ALLOWED_BYTES = 256 };
 
 /* Is `text` a value for this row? A LIST is checked item by item, by the caller.
  *   where   how the user named it: "--slots", "TENON_SLOTS", "tenon.conf:3: slots"
- *   ret     the value of INT, of DURATION in milliseconds, of FLAG 0 or 1; else 0
+ *   ret     the value of INT, of DURATION in milliseconds, of FLAG 0 or 1, of CHOICE which; else 0
  *   false   CONFIG: names `where`, the value (unless it is secret), and what is allowed */
 MUST_CHECK bool option_value_check(const struct option_row *row, const char *where,
                                    const char *text, int64_t *ret, struct fault *f);
@@ -17,6 +17,8 @@ MUST_CHECK bool option_value_check(const struct option_row *row, const char *whe
 void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED_BYTES]);
 
 /* The names that sql/migrations allows too. */
+#define QUEUE_ALLOWED "1 to 63 of a-z 0-9 _ . - and does not start with . or -"
+#define KIND_ALLOWED "1 to 100 of A-Z a-z 0-9 _ . : -"
 bool fits_queue(const char *text);
 bool fits_kind(const char *text);
 

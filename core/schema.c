@@ -3,9 +3,13 @@
 #include "core/sqlstate.h"
 #include "core/statements.h"
 
-bool schema_check(struct db *db, struct fault *f)
+static int ours(void)
 {
-    int ours = schema_migrations[schema_migrations_n - 1].version;
+    return schema_migrations[schema_migrations_n - 1].version;
+}
+
+bool schema_read(struct db *db, int *ret_version, struct fault *f)
+{
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_schema_version, NULL, 0, &rows, f)) {
         if (sqlstate_is(f->sqlstate, "42P01 3F000")) {
@@ -16,20 +20,26 @@ bool schema_check(struct db *db, struct fault *f)
         }
         return fault_add(f, "could not read the schema's version");
     }
-    int newest = (int)rows_int(rows, 0, 0);
+    *ret_version = (int)rows_int(rows, 0, 0);
     int breaking = (int)rows_int(rows, 0, 1);
     rows_free(rows);
-    if (newest < ours) {
-        return fault_set(f, FAULT_CONFIG,
-                         "the schema tenon has version %d and this program needs %d: "
-                         "run tenon setup",
-                         newest, ours);
-    }
-    if (breaking > ours) {
+    if (breaking > ours()) {
         return fault_set(f, FAULT_SCHEMA,
                          "the schema tenon has version %d, which programs of version %d cannot "
                          "use: install a newer tenon",
-                         newest, ours);
+                         *ret_version, ours());
     }
     return true;
+}
+
+bool schema_check(struct db *db, struct fault *f)
+{
+    int version;
+    if (!schema_read(db, &version, f)) {
+        return false;
+    }
+    return version >= ours() || fault_set(f, FAULT_CONFIG,
+                                          "the schema tenon has version %d and this program needs "
+                                          "%d: run tenon setup",
+                                          version, ours());
 }

@@ -14,9 +14,12 @@ struct migration {
 extern const struct migration schema_migrations[]; /* generated from sql/migrations, by version */
 extern const size_t schema_migrations_n;
 
-/* May this program work with the database's schema?
- *   false   CONFIG: there is no schema tenon, or an older one: "run tenon setup"
- *           SCHEMA: a newer one that breaks older programs; other faults as db_exec() */
+/* The version of the database's schema.
+ *   false   CONFIG: there is no schema tenon: "run tenon setup"; SCHEMA: a newer one that breaks
+ *           older programs; other faults as db_exec() */
+MUST_CHECK bool schema_read(struct db *db, int *ret_version, struct fault *f);
+
+/* May this program work with it? As schema_read(), and CONFIG when it is an older one. */
 MUST_CHECK bool schema_check(struct db *db, struct fault *f);
 
 #endif

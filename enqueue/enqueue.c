@@ -3,7 +3,6 @@
 #include "core/amqp_publisher.h"
 #include "core/buf.h"
 #include "core/db.h"
-#include "core/log.h"
 #include "core/schema.h"
 #include "enqueue/params.h"
 #include "enqueue/statements.h"
@@ -85,42 +84,25 @@ static tenon_task task_of(const struct options *o, const char *payload)
     return task;
 }
 
-static bool is_no_schema(const char *sqlstate)
-{
-    return strcmp(sqlstate, "3F000") == 0 || strcmp(sqlstate, "42883") == 0 ||
-           strcmp(sqlstate, "42P01") == 0;
-}
-
 static bool insert(const char *url, const struct params *p, struct rows **ret, struct fault *f)
 {
     struct db *db = NULL;
-    if (!db_open(url, DB_PLAIN, "tenon enqueue", &db, f)) {
-        return false;
-    }
-    bool ok = schema_check(db, f) && db_exec(db, &sql_enqueue_one, p->values, PARAMS_N, ret, f);
-    if (!ok && is_no_schema(f->sqlstate)) {
-        char where[FAULT_TEXT_BYTES_MAX / 2];
-        (void)snprintf(where, sizeof where, "%s", db_where(db));
-        fault_clear(f);
-        (void)fault_set(f, FAULT_CONFIG,
-                        "there is no schema tenon in this database (%s), or an older one: "
-                        "run tenon setup",
-                        where);
-    }
+    bool ok = db_open(url, DB_PLAIN, "tenon enqueue", &db, f) && schema_check(db, f) &&
+              (db_exec(db, &sql_enqueue_one, p->values, PARAMS_N, ret, f) ||
+               fault_add(f, "could not enqueue"));
     db_close(db);
     f->code = f->code == FAULT_ROW ? FAULT_REFUSED : f->code; /* the only row is the caller's */
-    return ok || (f->code == FAULT_CONFIG ? false : fault_add(f, "could not enqueue"));
+    return ok;
 }
 
 /* --- the wake-up ------------------------------------------------------------------------------ */
 
 static void warn_unpublished(int64_t id, const char *why)
 {
-    log_event(
-        LOG_WARNING, LOG_EVENT("not_published"), LOG_NUM("task", id), LOG_TEXT("error", why),
-        LOG_TEXT("hint",
-                 "the task is enqueued, and starts about a second later where a worker serves "
-                 "its queue (tenon show ID)"));
+    (void)fprintf(stderr,
+                  "tenon enqueue: task %" PRId64 " is enqueued, but its wake-up did not reach "
+                  "RabbitMQ (%s); it starts about a second later where a worker serves its queue\n",
+                  id, why);
 }
 
 /* The task is safe already; whatever goes wrong here only costs a second. */
@@ -177,14 +159,11 @@ static bool enqueue(const struct options *o, struct buf *b, struct fault *f)
     return true;
 }
 
-int enqueue_main(const struct options *o)
+bool enqueue_run(const struct options *o, struct fault *f)
 {
-    struct fault f = {0};
     struct buf b;
     buf_init(&b, ENQUEUE_PAYLOAD_BYTES_MAX);
-    if (!enqueue(o, &b, &f)) {
-        log_fault(LOG_ERROR, "enqueue_failed", &f);
-    }
+    bool ok = enqueue(o, &b, f);
     buf_clear(&b);
-    return fault_exit_code(&f);
+    return ok;
 }

@@ -1,9 +1,9 @@
-/* `tenon enqueue`: reads its options, does its work, logs its own faults. Returns the exit code. */
+/* `tenon enqueue`: one task, and its wake-up. */
 #ifndef TENON_ENQUEUE_ENQUEUE_H
 #define TENON_ENQUEUE_ENQUEUE_H
 
 #include "core/option.h"
 
-int enqueue_main(const struct options *o);
+bool enqueue_run(const struct options *o, struct fault *f);
 
 #endif

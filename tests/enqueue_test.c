@@ -27,7 +27,11 @@ static void test_command(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE delayed"), 1);
     free(TENON_RUN(fx, 0, "enqueue", "mail", "--queue", "nowhere")); /* no such queue: a warning */
     free(TENON_RUN(fx, 0, "enqueue", "mail", "--amqp-url", "none"));
-    free(TENON_RUN(fx, 0, "enqueue", "mail", "--amqp-url", "amqp://127.0.0.1:1/"));
+    struct process *p = TENON(fx, "enqueue", "mail", "--amqp-url", "amqp://127.0.0.1:1/");
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    char *log = file_text(p->log);
+    assert_contains(log, "is enqueued, but its wake-up did not reach RabbitMQ (");
+    free(log);
     free(TENON_RUN(fx, 2, "enqueue", "mail", "{bad"));
     free(TENON_RUN(fx, 2, "enqueue", "ma il"));
     free(TENON_RUN(fx, 2, "enqueue"));

@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool load(const char *path, struct handlers *ret, struct fault *f)
@@ -87,6 +88,18 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler a { command = \"", ":1: a section, string or comment is not closed");
 }
 
+/* The kernel, and a shell, would say "not found" of a script that is there. */
+static void test_a_script_with_carriage_returns(void **state)
+{
+    (void)state;
+    char script[TEMPORARY_BYTES], text[TEMPORARY_BYTES + 64];
+    temporary_file("#!/bin/sh\r\nexit 0\r\n", script);
+    assert_int_equal(chmod(script, 0700), 0);
+    (void)snprintf(text, sizeof text, "handler a { command = %s }", script);
+    refuses(text, "ends in a carriage return, so that its interpreter cannot be found");
+    assert_int_equal(unlink(script), 0);
+}
+
 /* libconfuse would end the program. */
 static void test_a_folder_is_no_file(void **state)
 {
@@ -109,6 +122,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_handlers),
         cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_script_with_carriage_returns),
         cmocka_unit_test(test_a_folder_is_no_file),
     };
     return RUN_GROUP(tests);

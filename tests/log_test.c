@@ -178,15 +178,6 @@ static void test_long_text_is_cut(void **state)
 static void test_levels(void **state)
 {
     (void)state;
-    static const char *const words[] = {"error", "warning", "info", "debug"};
-    enum log_level level;
-    for (int i = 0; i < 4; i++) {
-        assert_true(log_level_parse(words[i], &level));
-        assert_int_equal(level, i);
-        assert_string_equal(log_level_word(level), words[i]);
-    }
-    assert_false(log_level_parse("INFO", &level));
-    assert_false(log_level_parse("", &level));
     log_setup("worker", LOG_WARNING, LOG_FORMAT_LOGFMT);
     assert_true(log_enabled(LOG_WARNING));
     assert_false(log_enabled(LOG_INFO));

@@ -1,6 +1,7 @@
 #include "worker/handler.h"
 
 #include "core/config.h"
+#include "core/option_value.h"
 #include "worker/decide/decider.h"
 
 #include <confuse.h>
@@ -46,14 +47,6 @@ int handlers_find(const struct handlers *h, const char *kind)
     return -1;
 }
 
-static bool is_kind(const char *name)
-{
-    static const char allowed[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-";
-    size_t len = strlen(name);
-    return len >= 1 && len <= 100 && strspn(name, allowed) == len;
-}
-
 /* Split "a,b" into the handler's kinds. */
 static bool set_kinds(struct handler *h, const struct handlers *all, const char *kinds,
                       struct fault *f)
@@ -73,9 +66,8 @@ static bool set_kinds(struct handler *h, const struct handlers *all, const char 
             return fault_memory(f);
         }
         h->kind_names[h->n_kinds++] = name;
-        if (!is_kind(name)) {
-            return fault_set(f, FAULT_CONFIG,
-                             "kind \"%s\" is not allowed: 1 to 100 of A-Z a-z 0-9 _ . : -", name);
+        if (!fits_kind(name)) {
+            return fault_set(f, FAULT_CONFIG, "kind \"%s\" is not allowed: " KIND_ALLOWED, name);
         }
         if (handlers_find(all, name) >= 0) {
             return fault_set(f, FAULT_CONFIG, "kind \"%s\" has two handlers", name);
@@ -114,14 +106,36 @@ static bool set_words(struct handler *h, const char *const *words, size_t n, str
 
 /* --- is the program there? It would show with the first task otherwise. --- */
 
+static bool path_join(const char *directory, const char *path, char full[PATH_MAX])
+{
+    bool joined = directory && *path != '/';
+    return snprintf(full, PATH_MAX, "%s%s%s", joined ? directory : "", joined ? "/" : "", path) <
+           PATH_MAX;
+}
+
 static bool is_executable(const char *directory, const char *path)
 {
     struct stat file;
     char full[PATH_MAX];
-    bool joined = directory && *path != '/';
-    int n = snprintf(full, sizeof full, "%s%s%s", joined ? directory : "", joined ? "/" : "", path);
-    return n < (int)sizeof full && stat(full, &file) == 0 && S_ISREG(file.st_mode) &&
+    return path_join(directory, path, full) && stat(full, &file) == 0 && S_ISREG(file.st_mode) &&
            access(full, X_OK) == 0;
+}
+
+/* The kernel looks for an interpreter whose name ends in a carriage return, and says "not found". */
+static bool check_first_line(const char *directory, const char *path, struct fault *f)
+{
+    char full[PATH_MAX], line[256] = "";
+    FILE *file = path_join(directory, path, full) ? fopen(full, "re") : NULL;
+    bool is_wrong = file && fgets(line, sizeof line, file) && strncmp(line, "#!", 2) == 0 &&
+                    strstr(line, "\r\n");
+    if (file) {
+        (void)fclose(file);
+    }
+    return !is_wrong ||
+           fault_set(f, FAULT_CONFIG,
+                     "the first line of %s ends in a carriage return, so that its interpreter "
+                     "cannot be found: save it with the line ends of Unix",
+                     path);
 }
 
 static bool is_in_path(const char *directory, const char *name)
@@ -140,8 +154,9 @@ static bool is_in_path(const char *directory, const char *name)
 
 static bool check_program(const char *directory, const char *program, struct fault *f)
 {
-    if (strchr(program, '/') ? is_executable(directory, program) : is_in_path(directory, program)) {
-        return true;
+    bool is_path = strchr(program, '/') != NULL;
+    if (is_path ? is_executable(directory, program) : is_in_path(directory, program)) {
+        return !is_path || check_first_line(directory, program, f);
     }
     bool joined = directory && *program != '/';
     return fault_set(f, FAULT_CONFIG, "%s%s%s is not there, or is no program that may be executed",

@@ -169,7 +169,7 @@ int run_one_main(const struct options *o)
         run(&r, &handlers.items[r.handler]);
         code = print_outcome(&r);
     } else {
-        log_fault(LOG_ERROR, "run_one_failed", &f);
+        (void)fprintf(stderr, "tenon worker: %s\n", f.text);
         code = fault_exit_code(&f);
     }
     children_clear(&r.children);
