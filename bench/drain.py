@@ -46,8 +46,5 @@ def drain_published(b):
     with b.tenon.cleaner():
         b.tenon.produce(1, tasks=n, batch=min(n, 1000))
         b.tenon.rest()
-        waiting = b.servers.messages()
-        if waiting == 0:
-            raise RuntimeError("no wake-up waits in RabbitMQ, although a cleaner runs")
-        b.add("drain", f"{n}-published", "wakeups_waiting", waiting, "")
+        b.add("drain", f"{n}-published", "wakeups_waiting", b.servers.messages("default"), "")
         report(b, "drain", f"{n}-published", drain_once(b, n))

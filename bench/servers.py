@@ -15,6 +15,7 @@ import time
 
 import pika
 import psycopg2
+from pika.exceptions import ChannelClosedByBroker as NotThere
 
 DIRECTORY = ".services/bench/servers"
 TEMPORARY = ".services/bench/tmp"
@@ -74,6 +75,11 @@ def channel():
         connection.close()
 
 
+def rabbitmq_names(queues):
+    """What their queues in RabbitMQ may be called: before workers declared one for each kind, and since then."""
+    return [name for queue in queues for name in (f"tenon.{queue}", f"tenon.{queue}/noop")]
+
+
 class Servers:
     """A PostgreSQL and a RabbitMQ for the tenon whose program this is. What runs next finds those servers in its
     environment of which `use` was called last."""
@@ -125,19 +131,21 @@ class Servers:
     def value(self, text, *params, database=None):
         return self.sql(text, *params, database=database)[0][0]
 
-    def empty_tenon(self):
+    def empty_tenon(self, queues=("default",)):
         """No task, no history, no wake-up, and no dirty pages from the one before."""
         self.sql("TRUNCATE tenon.task, tenon.finished, tenon.dead, tenon.worker")
-        self.rabbitmqctl("eval", "[rabbit_amqqueue:purge(Q) || Q <- rabbit_amqqueue:list()], ok.")
+        for name in rabbitmq_names(queues):
+            with contextlib.suppress(NotThere), channel() as c:
+                c.queue_purge(name)
         self.settle()
 
-    def rabbitmqctl(self, *words):
-        """It knows all queues there are: their names are the business of the tenon that is measured."""
-        return self.services("rabbitmqctl", "-q", *words)
-
-    def messages(self):
+    def messages(self, queue):
         """How many wait in RabbitMQ."""
-        return sum(map(int, self.rabbitmqctl("list_queues", "--no-table-headers", "messages").split()))
+        found = 0
+        for name in rabbitmq_names([queue]):
+            with contextlib.suppress(NotThere), channel() as c:
+                found += c.queue_declare(name, passive=True).method.message_count
+        return found
 
     @contextlib.contextmanager
     def queues(self, n):
@@ -149,9 +157,9 @@ class Servers:
             yield names
         finally:
             self.sql("DELETE FROM tenon.queue WHERE name = ANY(%s)", names)
-            self.rabbitmqctl("eval", '[rabbit_amqqueue:delete(Q, false, false, <<"bench">>)'
-                             " || Q <- rabbit_amqqueue:list()], ok.")
-            self.setup()
+            with channel() as c:
+                for name in rabbitmq_names(names):
+                    c.queue_delete(name)
 
     def settle(self):
         self.sql("CHECKPOINT")

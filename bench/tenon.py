@@ -95,7 +95,7 @@ class Tenon:
 
     def prepare(self, n, queues=("default",)):
         """`n` tasks in a database that has come to rest."""
-        self.servers.empty_tenon()
+        self.servers.empty_tenon(queues)
         for queue in queues:
             self.enqueue_sql(n // len(queues), queue=queue)
         self.rest()

@@ -269,7 +269,7 @@ def fleet(b):
 
 def fleet_flow(b, variant, names):
     """Tasks that come one by one, at a rate that all can follow. The enqueueing is in PostgreSQL's CPU time."""
-    b.servers.empty_tenon()
+    b.servers.empty_tenon(names)
     script = (f"\\set queue random(0, {len(names) - 1})\n"
               """SELECT tenon.enqueue('noop', '{"i": 0}', queue => 'q' || :queue);\n""")
     with contextlib.ExitStack() as stack:

@@ -1,8 +1,8 @@
 /* label: e2e */
 /* timeout: 120 */
-/* serial: yes */
-/* An alarm stops every publisher of the broker, so this program runs alone. */
+/* An alarm stops every publisher of a broker, so these have one of their own. */
 #include "tests/support/producer.h"
+#include "tests/support/servers.h"
 #include "tests/support/silent.h"
 
 #include "core/amqp_link.h"
@@ -12,6 +12,20 @@
 #include <poll.h>
 
 enum { AT_ONCE_MS = 500, ALARM_MS = LINK_ANSWER_LIMIT_S * 1000 + 2000 };
+
+static int broker_starts(void **state)
+{
+    (void)state;
+    server_open("rabbitmq");
+    return 0;
+}
+
+static int broker_ends(void **state)
+{
+    (void)state;
+    server_close();
+    return 0;
+}
 
 static int alarm_ends(void **state)
 {
@@ -95,5 +109,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_producer_does_not_wait_for_an_alarm, fixture_setup,
                                         alarm_ends),
     };
-    return RUN_GROUP(tests);
+    return cmocka_run_group_tests(tests, broker_starts, broker_ends);
 }

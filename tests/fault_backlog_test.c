@@ -1,7 +1,7 @@
 /* label: fault */
 /* timeout: 120 */
 /* long: 2400 */
-/* serial: yes */
+/* measures: yes */
 /* A backlog, and nobody to work it off: RabbitMQ holds a window on it, the database's load stays
  * flat; then workers come, and take it in order, but for two queues by turns. With TEST_LONG:
  * 1,000,000 tasks, ten minutes without a worker. */

@@ -1,7 +1,7 @@
 /* label: fault */
 /* timeout: 120 */
 /* long: 600 */
-/* serial: yes */
+/* measures: yes */
 /* Dead or alive: how soon the tasks of a worker that is killed, frozen or cut off start elsewhere,
  * by the journal; and what comes back from the dead changes nothing. With TEST_LONG, 50 kills. */
 #include "tests/support/held.h"

@@ -1,7 +1,7 @@
 /* label: fault */
 /* timeout: 400 */
 /* long: 500 */
-/* serial: yes */
+/* measures: yes */
 /* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks, forgets or loses its
  * patience. A private RabbitMQ; two workers, a cleaner and two producers go on through all of it.
  * It measures how soon tasks start, alone. With TEST_LONG RabbitMQ is away for a minute. */

@@ -1,8 +1,8 @@
 #include "tests/support/nth.h"
 
+#include "tests/support/allocations.h"
 #include "tests/support/test.h"
 
-#include <jansson.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -15,50 +15,13 @@ enum { RUNS_MAX = 10000, UNSTRUCK_RUNS = 3 };
 static atomic_long left; /* allocations until one fails; 0 = none */
 static atomic_bool struck;
 
-/* The linker's names, see ld(1), --wrap. */
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t n, size_t size);
-void *__real_realloc(void *old, size_t size);
-char *__real_strdup(const char *text);
-char *__real_strndup(const char *text, size_t n);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_realloc(void *old, size_t size);
-char *__wrap_strdup(const char *text);
-char *__wrap_strndup(const char *text, size_t n);
-
-static bool fails(void)
+bool allocation_fails(void)
 {
     if (atomic_load(&left) > 0 && atomic_fetch_sub(&left, 1) == 1) {
         atomic_store(&struck, true);
         return true;
     }
     return false;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return fails() ? NULL : __real_malloc(size);
-}
-
-void *__wrap_calloc(size_t n, size_t size)
-{
-    return fails() ? NULL : __real_calloc(n, size);
-}
-
-void *__wrap_realloc(void *old, size_t size)
-{
-    return fails() ? NULL : __real_realloc(old, size);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : __real_strdup(text);
-}
-
-char *__wrap_strndup(const char *text, size_t n)
-{
-    return fails() ? NULL : __real_strndup(text, n);
 }
 
 bool nth_struck(void)
@@ -82,7 +45,7 @@ static bool any_leak(void)
 
 long nth_each(void (*run)(void *arg), void *arg)
 {
-    json_set_alloc_funcs(__wrap_malloc, free);
+    allocations_begin();
     long struck_runs = 0;
     /* threads do not always come equally far: only several runs without it are the end */
     for (long n = 1, unstruck = 0; n < RUNS_MAX && unstruck < UNSTRUCK_RUNS; n++) {

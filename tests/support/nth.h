@@ -1,6 +1,4 @@
-/* Makes the Nth allocation of a run fail. Only for tests that are linked with NTH_OPTIONS
- * (tests/CMakeLists.txt): malloc, calloc, realloc, strdup and strndup of our own code, and
- * jansson's, go through here; those inside libpq, rabbitmq-c and libconfuse do not. */
+/* Makes the Nth allocation of a run fail (see allocations.h). */
 #ifndef TENON_TESTS_SUPPORT_NTH_H
 #define TENON_TESTS_SUPPORT_NTH_H
 
