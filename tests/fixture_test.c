@@ -74,7 +74,7 @@ static void test_journal(void **state)
     struct fixture *fx = *state;
     char script[256];
     handler_path("journal.sh", script, sizeof script);
-    const char *const env[] = {"TENON_TASK_ID=7", "TENON_TASK_ATTEMPT=1", NULL};
+    const char *const env[] = {"TENON_TASK_ID=7", "TENON_TASK_CLAIM=x/1", NULL};
     const char *const slow[] = {script, "sleep", "60", NULL};
     const char *const die[] = {script, "die", "KILL", NULL};
     const char *const code[] = {script, "exit", "75", NULL};
