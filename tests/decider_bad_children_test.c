@@ -166,6 +166,10 @@ static void test_a_task_that_always_comes_back_is_charged(void **state)
     d = answered_one(1 + RETURNS_MAX);
     exits(d, 12, true);
     assert_requeued(d, OUTCOME_FAILED);
+    d = answered_one(1 + RETURNS_MAX);
+    slots_stop(d, 0, STOP_RELEASE, SIGTERM, 11);
+    exits(d, 12, true); /* it was asked to */
+    assert_requeued(d, OUTCOME_RELEASED);
 }
 
 /* Nobody is charged, and so it must not start again and again for nothing. */

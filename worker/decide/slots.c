@@ -290,14 +290,15 @@ static const char *charge_retired(const struct claim *c)
  * one is not. */
 static const char *charge_of(const struct slot *s, const struct claim *c, bool retired, bool oldest)
 {
+    if (s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {
+        return NULL;
+    }
     if (retired) {
         return charge_retired(c);
     }
-    if (!oldest || s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {
-        return NULL;
-    }
-    return s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
-                                         : "the handler ended without an answer";
+    return !oldest                         ? NULL
+           : s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
+                                           : "the handler ended without an answer";
 }
 
 /* What becomes of the tasks whose child is gone before it answered them. */
