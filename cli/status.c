@@ -1,5 +1,5 @@
-/* `tenon status`: the queues, the workers, and what nobody handles. The last column of each statement
- * is the row as JSON. */
+/* `tenon status`: the queues, the workers, and what nobody handles. The last column of each
+ * statement is the row as JSON. */
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/statements.h"

@@ -42,7 +42,8 @@ static bool run_struck(const struct strike *s, const char *const *args, int *ret
     if (strstr(log, "Sanitizer") || strstr(log, "runtime error") || *ret_status > 100) {
         fail_msg("%s=%ld %s: status %d, %s", s->counted, s->n, s->how, *ret_status, log);
     }
-    bool told = strstr(log, "level=error") || strncmp(log, "tenon ", strlen("tenon ")) == 0;
+    bool told = strstr(log, "_failed") || strstr(log, "level=error") ||
+                strncmp(log, "tenon ", strlen("tenon ")) == 0;
     if (*ret_status != 0 && !told) {
         fail_msg("%s=%ld %s: status %d, and no reason: %s", s->counted, s->n, s->how, *ret_status,
                  log);

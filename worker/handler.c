@@ -121,7 +121,7 @@ static bool is_executable(const char *directory, const char *path)
            access(full, X_OK) == 0;
 }
 
-/* The kernel looks for an interpreter whose name ends in a carriage return, and says "not found". */
+/* The kernel would look for an interpreter whose name ends in a carriage return. */
 static bool check_first_line(const char *directory, const char *path, struct fault *f)
 {
     char full[PATH_MAX], line[256] = "";
