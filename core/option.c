@@ -245,8 +245,9 @@ static bool check_required(struct options *o, struct fault *f)
         if ((row->required & o->command) && value_of(o, row)->source == SOURCE_NONE) {
             char allowed[OPTION_ALLOWED_BYTES];
             option_value_allowed(row, allowed);
-            return fault_set(f, FAULT_CONFIG, "neither --%s nor the variable %s is set: %s",
-                             row->name, row->env, allowed);
+            return fault_set(f, FAULT_CONFIG,
+                             "--%s is not given: set it, or the variable %s, to %s", row->name,
+                             row->env, allowed);
         }
     }
     return true;
