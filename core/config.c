@@ -1,9 +1,8 @@
 #include "core/config.h"
 
-#include "core/buf.h"
+#include "core/file.h"
 
 #include <confuse.h>
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,40 +76,12 @@ static bool text_parse(const char *text, struct fault *f)
     return f->code == FAULT_NONE;
 }
 
-bool config_text(const char *path, const char *what, struct buf *text, struct fault *f)
-{
-    FILE *file = fopen(path, "re");
-    char *at;
-    buf_init(text, CONFIG_BYTES_MAX + BUFSIZ);
-    while (file && (at = buf_room(text, BUFSIZ))) {
-        size_t n = fread(at, 1, BUFSIZ, file);
-        buf_added(text, n);
-        if (n == 0) {
-            break;
-        }
-    }
-    if (!file || ferror(file)) {
-        (void)fault_set(f, FAULT_CONFIG, "the %s %s cannot be read: %s", what, path,
-                        strerror(errno));
-    } else if (text->failed && text->len < CONFIG_BYTES_MAX) {
-        (void)fault_memory(f);
-    } else if (text->failed || text->len > CONFIG_BYTES_MAX) {
-        (void)fault_set(f, FAULT_CONFIG, "the %s %s is over the limit of %d bytes", what, path,
-                        CONFIG_BYTES_MAX);
-    } else if (strlen(buf_text(text)) != text->len) {
-        (void)fault_set(f, FAULT_CONFIG, "the %s %s holds a NUL byte; it is not text", what, path);
-    }
-    if (file) {
-        (void)fclose(file);
-    }
-    return f->code == FAULT_NONE;
-}
-
 bool config_read(const char *path, config_on_value *on_value, void *owner, struct fault *f)
 {
     struct buf text;
     reading = (struct reading){path, on_value, owner, f};
-    bool ok = config_text(path, "config file", &text, f) && text_parse(buf_text(&text), f);
+    bool ok = file_read(path, "config file", CONFIG_BYTES_MAX, &text, f) &&
+              text_parse(buf_text(&text), f);
     buf_clear(&text);
     return ok;
 }

@@ -10,9 +10,9 @@
 #ifndef TENON_CORE_CONFIG_H
 #define TENON_CORE_CONFIG_H
 
-#include "core/buf.h"
 #include "core/option.h"
 
+/* of this file and of the handlers file; libconfuse ends the program when its own reading fails */
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
 /* A key was read. All pointers are borrowed for the call. A list that grows is told again, whole.
@@ -26,11 +26,5 @@ typedef bool config_on_value(void *owner, const struct option_row *row, const ch
  *           what `on_value` said; MEMORY */
 MUST_CHECK bool config_read(const char *path, config_on_value *on_value, void *owner,
                             struct fault *f);
-
-/* Read a file of libconfuse's whole, since libconfuse ends the program when a read fails.
- *   what    "config file", for messages
- *   text    set up here; the caller clears it, whatever comes back
- *   false   CONFIG: it cannot be read, is over CONFIG_BYTES_MAX or is no text; MEMORY */
-MUST_CHECK bool config_text(const char *path, const char *what, struct buf *text, struct fault *f);
 
 #endif

@@ -1,49 +1,21 @@
 #include "enqueue/enqueue.h"
 
 #include "core/amqp_publisher.h"
-#include "core/buf.h"
 #include "core/db.h"
+#include "core/file.h"
 #include "core/schema.h"
 #include "enqueue/params.h"
 #include "enqueue/statements.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum {
     ENQUEUE_PAYLOAD_BYTES_MAX =
         64 << 20, /* of stdin; the database's own limit is lower, 1 MB at first */
     ENQUEUE_PUBLISH_LIMIT_MS = 2000, /* how long to wait for RabbitMQ */
-    ENQUEUE_READ_BYTES = 65536,
 };
-
-/* --- the payload ------------------------------------------------------------------------------ */
-
-static bool read_all(int fd, struct buf *b, struct fault *f)
-{
-    for (;;) {
-        char *at = buf_room(b, ENQUEUE_READ_BYTES);
-        if (!at) {
-            return b->len + ENQUEUE_READ_BYTES > ENQUEUE_PAYLOAD_BYTES_MAX
-                       ? fault_set(f, FAULT_REFUSED, "the payload on stdin is over %d bytes",
-                                   ENQUEUE_PAYLOAD_BYTES_MAX)
-                       : fault_memory(f);
-        }
-        ssize_t n = read(fd, at, ENQUEUE_READ_BYTES);
-        if (n == 0) {
-            return true;
-        }
-        if (n > 0) {
-            buf_added(b, (size_t)n);
-        } else if (errno != EINTR) {
-            return fault_set(f, FAULT_REFUSED, "could not read the payload from stdin: %s",
-                             strerror(errno));
-        }
-    }
-}
 
 static bool payload_of(const char *arg, struct buf *b, const char **ret, struct fault *f)
 {
@@ -51,19 +23,12 @@ static bool payload_of(const char *arg, struct buf *b, const char **ret, struct 
     if (!arg || strcmp(arg, "-") != 0) {
         return true;
     }
-    if (!read_all(STDIN_FILENO, b, f)) {
+    if (!file_read(arg, "payload", ENQUEUE_PAYLOAD_BYTES_MAX, b, f)) {
         return false;
     }
-    if (b->len == 0) {
-        return fault_set(f, FAULT_REFUSED, "the payload on stdin is empty; {} is an empty one");
-    }
-    const char *text = buf_text(b);
-    if (strlen(text) != b->len) {
-        return fault_set(f, FAULT_REFUSED, "the payload on stdin has a NUL byte, at offset %zu",
-                         strlen(text));
-    }
-    *ret = text;
-    return true;
+    *ret = buf_text(b);
+    return b->len > 0 ||
+           fault_set(f, FAULT_REFUSED, "the payload on stdin is empty; {} is an empty one");
 }
 
 /* --- the task --------------------------------------------------------------------------------- */
@@ -161,8 +126,7 @@ static bool enqueue(const struct options *o, struct buf *b, struct fault *f)
 
 bool enqueue_run(const struct options *o, struct fault *f)
 {
-    struct buf b;
-    buf_init(&b, ENQUEUE_PAYLOAD_BYTES_MAX);
+    struct buf b = {0};
     bool ok = enqueue(o, &b, f);
     buf_clear(&b);
     return ok;

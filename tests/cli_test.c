@@ -96,7 +96,8 @@ static void test_no_database_is_given(void **state)
         struct process *p = tenon_spawn(fx, args, env);
         assert_int_equal(process_wait(p, LIMIT_MS), 2);
         char *log = file_text(p->log);
-        assert_contains(log, "--database-url is not given: set it, or the variable DATABASE_URL, to a");
+        assert_contains(log,
+                        "--database-url is not given: set it, or the variable DATABASE_URL, to a");
         free(log);
     }
 }

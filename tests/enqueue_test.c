@@ -74,7 +74,7 @@ static void test_command_reads_stdin(void **state)
     assert_contains(out, "empty");
     free(out);
     out = from_stdin(fx, "'1\\0002'", 2);
-    assert_contains(out, "NUL byte, at offset 1");
+    assert_contains(out, "payload on stdin holds a NUL byte");
     free(out);
     assert_int_equal(tasks(fx), 1);
     tenon_free(t);

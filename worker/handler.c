@@ -1,6 +1,7 @@
 #include "worker/handler.h"
 
 #include "core/config.h"
+#include "core/file.h"
 #include "core/option_value.h"
 #include "worker/decide/decider.h"
 
@@ -319,7 +320,8 @@ static bool load_text(struct handlers *all, const char *path, struct buf *text, 
 static bool load_file(struct handlers *all, const char *path, struct fault *f)
 {
     struct buf text;
-    bool ok = config_text(path, "handlers file", &text, f) && load_text(all, path, &text, f);
+    bool ok = file_read(path, "handlers file", CONFIG_BYTES_MAX, &text, f) &&
+              load_text(all, path, &text, f);
     buf_clear(&text);
     return ok;
 }

@@ -1,11 +1,10 @@
 #include "worker/run_one.h"
 
-#include "core/log.h"
+#include "core/file.h"
 #include "core/now.h"
 #include "worker/children.h"
 #include "worker/line.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
@@ -24,27 +23,6 @@ struct run_one {
     enum claim_outcome outcome;
     char *reply, *error;
 };
-
-static bool read_payload(const char *path, struct buf *payload, struct fault *f)
-{
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-    if (!file) {
-        return fault_set(f, FAULT_CONFIG, "could not read the payload %s: %s", path,
-                         strerror(errno));
-    }
-    char data[65536];
-    size_t n;
-    while ((n = fread(data, 1, sizeof data, file)) > 0) {
-        buf_put(payload, data, n);
-    }
-    bool ok = !ferror(file) || fault_set(f, FAULT_CONFIG, "could not read the payload %s", path);
-    if (file != stdin) {
-        (void)fclose(file);
-    }
-    return ok &&
-           (!payload->failed || fault_set(f, FAULT_CONFIG, "the payload %s is larger than %d bytes",
-                                          path, PAYLOAD_BYTES_MAX));
-}
 
 /* Valid JSON on one line, otherwise as it stands: a line feed in JSON is only white space. */
 static bool one_line(struct buf *payload, struct fault *f)
@@ -142,8 +120,8 @@ static bool prepare(struct run_one *r, const struct options *o, const struct han
     if (r->handler < 0) {
         return fault_set(f, FAULT_CONFIG, "no handler is given for kind \"%s\"", kind);
     }
-    buf_init(&payload, PAYLOAD_BYTES_MAX);
-    bool ok = read_payload(options_arg(o, 0), &payload, f) && one_line(&payload, f);
+    bool ok = file_read(options_arg(o, 0), "payload", PAYLOAD_BYTES_MAX, &payload, f) &&
+              one_line(&payload, f);
     r->task = ok ? claim_new(1, "default", kind, NULL, buf_text(&payload), payload.len) : NULL;
     buf_clear(&payload);
     if (!r->task) {
