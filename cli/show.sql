@@ -1,5 +1,5 @@
 -- All about one task: in the first row one JSON object, in which the payload stands as PostgreSQL prints it (numbers
--- keep all their digits); then what is told to people, line by line: its name and its text, NULL where there is none.
+-- keep all their digits); then what people read, line by line: its name and its text, NULL where there is none.
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (
     SELECT t.*, coalesce(q.paused, false) AS paused, w.host, w.pid, w.state AS worker_state,

@@ -1,6 +1,6 @@
 -- Kinds that nobody handles: due tasks, in a queue that is not paused, which no living worker takes.
 -- Tasks are looked for as in status_queues.sql, within the same bounds.
---   $1 bigint  how many due rows of each queue to look at    $2 bigint  how many rows to return
+--   $1 bigint  how many due rows of each queue are read    $2 bigint  how many rows to return
 WITH RECURSIVE named AS (
     (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
     UNION ALL

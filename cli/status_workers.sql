@@ -1,6 +1,6 @@
 -- One row per worker that has not ended: what it is, whether it holds its presence lock, and how many
 -- tasks it runs. Tasks are looked for as in status_queues.sql, within the same bounds.
---   $1 bigint  how many due rows of each queue to look at    $2 bigint  how many workers
+--   $1 bigint  how many due rows of each queue are read    $2 bigint  how many workers
 WITH RECURSIVE named AS (
     (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
     UNION ALL

@@ -15,7 +15,7 @@
 /* of this file and of the handlers file; libconfuse ends the program when its own reading fails */
 enum { CONFIG_BYTES_MAX = 1 << 20 };
 
-/* A key was read. All pointers are borrowed for the call. A list that grows is told again, whole.
+/* A key was read. All pointers are borrowed for the call. A list that grows comes again, whole.
  *   where    "tenon.conf:3: slots", for messages
  *   false    a fault, which ends the reading */
 typedef bool config_on_value(void *owner, const struct option_row *row, const char *where,
