@@ -49,6 +49,9 @@ class Cost:
         return now, found, sum(server.values()) - sum(found[pid] for pid in sessions)
 
     def per_task_us(self, tasks):
-        """[(part, us)], the greatest first, and their sum; of so many tasks in between."""
+        """[(part, us)], the greatest first, then the sums of PostgreSQL and of all; of so many tasks between the
+        two readings."""
         costs = {part: used / tasks * 1e6 for part, used in self.used.items()}
-        return sorted(costs.items(), key=lambda cost: -cost[1]) + [("all", sum(costs.values()))]
+        postgres = sum(us for part, us in costs.items() if part.endswith("_sessions") or part == "postgresql_itself")
+        parts = sorted(costs.items(), key=lambda cost: -cost[1])
+        return [*parts, ("postgresql", postgres), ("all", sum(costs.values()))]

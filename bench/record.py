@@ -60,11 +60,19 @@ def medians(rows):
     return {key: (statistics.median(v), min(v), max(v), len(v), units[key]) for key, v in values.items()}
 
 
+# Of what processes cost, only these are compared: the parts are small and noisy.
+COMPARED_COSTS = ("cpu_us_postgresql", "cpu_us_worker", "cpu_us_rabbitmq", "cpu_us_all")
+
+
+def is_compared(metric):
+    return metric in COMPARED_COSTS or not metric.startswith(("cpu_us_", "exit_"))
+
+
 def ratios(rows):
     """Figures of two builds that took turns: of each, the medians, and the ratio of a run's pair: tenon's to the
     other's."""
     pairs = {}
-    for row in rows:
+    for row in filter(lambda row: is_compared(row["metric"]), rows):
         key = row["workload"], row["variant"], row["metric"]
         pairs.setdefault(key, {}).setdefault(row["run"], {})[row["system"]] = row["value"]
     lines = [f"{'workload':<14} {'variant':<30} {'metric':<26} {'against':>9} {'tenon':>9} {'ratio':>6}"
