@@ -1,6 +1,7 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/session.h"
+#include "cleaner/wake.h"
 #include "core/log.h"
 #include "core/now.h"
 
@@ -12,7 +13,7 @@ enum {
     CHORE_CALLED_MS = 60000, /* those that the watch calls, or that call themselves again */
 };
 
-enum { LEADS = 1, HAS_BROKER = 2, STAYS = 4 };
+enum { LEADS = 1, STAYS = 2, ONCE = 4 };
 
 struct chore {
     const char *name;
@@ -26,12 +27,11 @@ struct chore {
 static const struct chore table[CHORE_COUNT] = {
     [CHORE_WATCH] = {"watch", CHORE_WATCH_MS, 0, watch_turn},
     [CHORE_PARTITIONS] = {"partitions", 3600000, 0, partitions_turn},
-    [CHORE_QUEUES] = {"queues", 5000, LEADS | HAS_BROKER, queues_turn},
-    [CHORE_FRESH] = {"fresh", CHORE_CALLED_MS, LEADS | HAS_BROKER | STAYS, fresh_turn},
-    [CHORE_DUE] = {"due", CHORE_CALLED_MS, LEADS | HAS_BROKER | STAYS, due_turn},
+    [CHORE_FRESH] = {"fresh", CHORE_CALLED_MS, LEADS | STAYS, fresh_turn},
+    [CHORE_DUE] = {"due", CHORE_CALLED_MS, LEADS | STAYS, due_turn},
+    [CHORE_READY] = {"ready", 1000, LEADS | ONCE, ready_turn},
     [CHORE_WORKERS] = {"workers", CHORE_CALLED_MS, 0, workers_turn},
     [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
-    [CHORE_OVERLOOKED] = {"overlooked", 1000, LEADS | HAS_BROKER, overlooked_turn},
     [CHORE_HISTORY] = {"history", 3600000, LEADS, history_turn},
     [CHORE_REPORT] = {"report", 1000, 0, report_turn},
 };
@@ -53,7 +53,7 @@ void chores_hurry(struct cleaner *c, enum chore_id id, int64_t at_ms)
 static bool is_wanted(const struct cleaner *c, const struct chore *chore)
 {
     return (c->leader || !(chore->needs & LEADS)) &&
-           (c->publisher || !(chore->needs & HAS_BROKER)) && (!c->once || !(chore->needs & STAYS));
+           (c->once ? !(chore->needs & STAYS) : !(chore->needs & ONCE));
 }
 
 static void turn_ended(struct cleaner *c, enum chore_id id, const struct turn *turn)
@@ -99,7 +99,7 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
 {
     struct fault f = {.code = FAULT_NONE};
     struct turn turn = {.now_ms = now_ms(), .next_ms = at_ms + table[id].period_ms};
-    if (table[id].turn(c, &turn, &f)) {
+    if (table[id].turn(c, &turn, &f) && wake_send(c, &f)) {
         turn_ended(c, id, &turn);
     } else if (db_is_open(c->hot)) {
         turn_failed(c, id, &f, at_ms);
@@ -110,16 +110,6 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
     if (c->plain && !db_is_open(c->plain)) {
         session_plain_close(c);
     }
-}
-
-bool chores_are_done_but(const struct cleaner *c, enum chore_id id)
-{
-    bool done = true;
-    for (size_t i = 0; i < CHORE_COUNT; i++) {
-        bool counts = i != (size_t)id && i != CHORE_REPORT && is_wanted(c, &table[i]);
-        done = done && (!counts || c->chores[i].next_ms == INT64_MAX);
-    }
-    return done;
 }
 
 static int64_t next_turn(const struct cleaner *c)

@@ -10,12 +10,11 @@
 enum chore_id {
     CHORE_WATCH,
     CHORE_PARTITIONS,
-    CHORE_QUEUES,
     CHORE_FRESH,
     CHORE_DUE,
+    CHORE_READY, /* before those that publish themselves what they recover */
     CHORE_WORKERS,
     CHORE_DEADLINES,
-    CHORE_OVERLOOKED,
     CHORE_HISTORY,
     CHORE_REPORT,
     CHORE_COUNT
@@ -40,19 +39,15 @@ int64_t chores_step(struct cleaner *c, int64_t now_ms);
 /* Let a chore have its turn as soon as possible. */
 void chores_hurry(struct cleaner *c, enum chore_id id, int64_t now_ms);
 
-/* --once: has every chore but this one (and the report) had its last turn? */
-bool chores_are_done_but(const struct cleaner *c, enum chore_id id);
-
 /* The chores, each in the file of its name. false: see struct fault; after AGAIN the turn is
  * repeated soon, after any other fault later. */
 MUST_CHECK bool watch_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool partitions_turn(struct cleaner *c, struct turn *turn, struct fault *f);
-MUST_CHECK bool queues_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f);
-MUST_CHECK bool overlooked_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool ready_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 

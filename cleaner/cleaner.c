@@ -1,7 +1,6 @@
 #include "cleaner/cleaner.h"
 
 #include "cleaner/chores.h"
-#include "cleaner/queues.h"
 #include "cleaner/session.h"
 #include "core/log.h"
 #include "core/now.h"
@@ -104,44 +103,23 @@ static void cleaner_loop(struct cleaner *c)
     }
 }
 
-/* --once says whether the broker is there at all before it does anything else; without it the other
- * chores are still done. */
-static void once_check_broker(struct cleaner *c)
+/* A URL that cannot be read is a mistake to find before anything else. */
+static bool url_check(const char *url, struct fault *f)
 {
-    struct fault f = {.code = FAULT_NONE};
-    if (!amqp_declare(c->amqp_url, c->queue_type, NULL, 0, &f)) {
-        log_fault(LOG_ERROR, "broker_down", &f);
-        c->exit_code = fault_exit_code(&f);
-        publisher_close(c->publisher, 0);
-        c->publisher = NULL;
-    }
-}
-
-static bool publisher_start(struct cleaner *c, struct fault *f)
-{
-    const struct publisher_settings settings = {.url = c->amqp_url,
-                                                .name = "tenon cleaner",
-                                                .window = c->window,
-                                                .declare = c->queue_type};
-    return strcmp(c->amqp_url, "none") == 0 || publisher_open(&settings, &c->publisher, f);
+    struct amqp_url parts = {0};
+    bool ok = !url || amqp_url_parse(url, &parts, f);
+    amqp_url_clear(&parts);
+    return ok;
 }
 
 static bool cleaner_open(struct cleaner *c, const struct options *o, struct fault *f)
 {
+    const char *url = option_text(o, OPTION_AMQP_URL);
     c->database_url = option_text(o, OPTION_DATABASE_URL);
-    c->amqp_url = option_text(o, OPTION_AMQP_URL);
-    c->amqp_url = c->amqp_url ? c->amqp_url : "none";
-    c->queue_type = option_text(o, OPTION_QUEUE_TYPE);
-    c->window = option_int(o, OPTION_WINDOW);
+    c->amqp_url = url && strcmp(url, "none") != 0 ? url : NULL;
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
-    if (!signals_open(f) || !publisher_start(c, f)) {
-        return false;
-    }
-    if (c->once && c->publisher) {
-        once_check_broker(c);
-    }
-    return true;
+    return signals_open(f) && url_check(c->amqp_url, f);
 }
 
 static void once_end(struct cleaner *c)
@@ -160,7 +138,6 @@ static void cleaner_close(struct cleaner *c)
     db_close(c->hot);
     session_plain_close(c);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
-    queues_free(c);
     free(c);
 }
 
@@ -185,9 +162,4 @@ int cleaner_main(const struct options *o)
     log_event(LOG_INFO, LOG_EVENT("cleaner_stopped"), LOG_NUM("code", code));
     cleaner_close(c);
     return code;
-}
-
-bool cleaner_publish(struct cleaner *c, const char *queue, int64_t id)
-{
-    return c->publisher && queues_know(c, queue) && publisher_offer(c->publisher, queue, id);
 }

@@ -3,7 +3,7 @@
 -- scans
 --   $1 interval  grace    $2 integer  how many
 WITH late AS MATERIALIZED (
-    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, 'timed_out' AS reason,
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind, 'timed_out' AS reason,
            format('ran past its timeout of %s ms, and worker %s did not end it', t.timeout_ms, t.worker_id) AS error
     FROM tenon.task t
     WHERE t.start_time + make_interval(secs => t.timeout_ms / 1000.0) < statement_timestamp() - $1::interval
@@ -16,7 +16,7 @@ WITH late AS MATERIALIZED (
     FROM late
     GROUP BY worker_id
 )
-SELECT p.id, p.state, l.queue
+SELECT p.id, p.state, l.queue, l.kind
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
 JOIN late l ON l.id = p.id;

@@ -3,7 +3,7 @@
 -- scans
 --   $1 integer  how many
 WITH lost AS MATERIALIZED (
-    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind
     FROM tenon.task t
     WHERE t.start_time IS NOT NULL
       AND NOT EXISTS (SELECT FROM tenon.worker w WHERE w.id = t.worker_id AND w.ended_at IS NULL)
@@ -15,7 +15,7 @@ WITH lost AS MATERIALIZED (
     FROM lost
     GROUP BY worker_id
 )
-SELECT p.id, p.state, l.queue
+SELECT p.id, p.state, l.queue, l.kind
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(format('worker %s is gone', g.worker_id), ARRAY[g.n]), NULL) p

@@ -1,33 +1,35 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
+#include "cleaner/wake.h"
 #include "core/point.h"
 
 #include <stdio.h>
 
 enum { DUE_SOON_MS = 20 /* not more often */ };
 
-/* A look takes as many rows as the broker may hold for a queue. Should more be due at one moment,
- * then workers are busy for a while, and find the others by themselves. */
-static bool look(struct cleaner *c, struct db_call calls[2], struct fault *f)
+/* It takes as many rows as the broker holds for a queue. Should more be due at one moment, then
+ * workers are busy for a while, and find the others by themselves. */
+static bool read_due(struct cleaner *c, struct db_call calls[2], struct fault *f)
 {
     char from[24], limit[24];
     const char *const params[] = {from, limit};
     (void)snprintf(from, sizeof from, "%lld", (long long)c->due_us);
-    (void)snprintf(limit, sizeof limit, "%lld", (long long)c->window);
+    (void)snprintf(limit, sizeof limit, "%d", TOPOLOGY_WINDOW_IDS);
     calls[0] = (struct db_call){.statement = &sql_due, .params = params, .n_params = 2};
     calls[1] = (struct db_call){.statement = &sql_due_next};
     return db_batch(c->hot, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f);
 }
 
-static void publish_rows(struct cleaner *c, const struct rows *rows)
+static void wake_rows(struct cleaner *c, const struct rows *rows)
 {
     for (size_t i = 0; i < rows_count(rows); i++) {
-        c->counts.due += cleaner_publish(c, rows_text(rows, i, 1), rows_int(rows, i, 0));
+        c->counts.due += wake_task(c, rows_text(rows, i, 1), rows_text(rows, i, 2),
+                                   rows_int(rows, i, 0));
     }
 }
 
-static int64_t next_look(const struct turn *turn, const struct rows *next)
+static int64_t next_due(const struct turn *turn, const struct rows *next)
 {
     if (rows_is_null(next, 0, 1)) {
         return turn->next_ms;
@@ -40,14 +42,14 @@ static int64_t next_look(const struct turn *turn, const struct rows *next)
 bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct db_call calls[2];
-    if (!look(c, calls, f)) {
+    if (!read_due(c, calls, f)) {
         return false;
     }
     bool ok = rows_count(calls[0].rows) == 0 || !POINT_FAILS(due_read, f);
     if (ok) {
-        publish_rows(c, calls[0].rows);
+        wake_rows(c, calls[0].rows);
         c->due_us = rows_int(calls[1].rows, 0, 0);
-        turn->next_ms = next_look(turn, calls[1].rows);
+        turn->next_ms = next_due(turn, calls[1].rows);
     }
     rows_free(calls[0].rows);
     rows_free(calls[1].rows);

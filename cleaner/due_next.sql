@@ -1,4 +1,4 @@
--- Where the look before it in this transaction ended, in microseconds since 1970, and in how many
+-- Up to where the statement before it in this transaction read, in microseconds since 1970, and in how many
 -- milliseconds the next delayed task is due; NULL when there is none. Index: task_delayed.
 SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
        (SELECT ceil(extract(epoch FROM run_at - now()) * 1000)::bigint

@@ -2,13 +2,14 @@
 
 #include "cleaner/chores.h"
 #include "cleaner/statements.h"
+#include "cleaner/wake.h"
 #include "core/array.h"
 #include "core/point.h"
 
 #include <stdio.h>
 
 enum {
-    FRESH_ROWS = 1000, /* above the watermark, in one look */
+    FRESH_ROWS = 1000, /* above the watermark, at a time */
     FRESH_ARRAY_BYTES_MAX = WATERMARK_GAPS_MAX * 20 + 2,
 };
 
@@ -26,10 +27,10 @@ bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
     return true;
 }
 
-/* The lock, its release, and the look in one round trip: statements of one batch have a snapshot
- * each, so the look sees all that was committed before the lock was granted. */
-static bool look(struct cleaner *c, enum pace_act act, const char *gaps, struct rows **ret,
-                 bool *ret_granted, struct fault *f)
+/* The lock or its release, and the rows, in one round trip: statements of one batch have a snapshot
+ * each, so the second sees all that was committed before the lock was granted. */
+static bool read_fresh(struct cleaner *c, enum pace_act act, const char *gaps, struct rows **ret,
+                       bool *ret_granted, struct fault *f)
 {
     char mark[24], limit[24];
     const char *const params[] = {mark, gaps, limit};
@@ -37,7 +38,7 @@ static bool look(struct cleaner *c, enum pace_act act, const char *gaps, struct 
     size_t n = 0;
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
     (void)snprintf(limit, sizeof limit, "%d", FRESH_ROWS);
-    if (act != PACE_LOOK) {
+    if (act != PACE_READ) {
         calls[n++] = (struct db_call){.statement = act == PACE_LOCK ? &sql_fresh_lock
                                                                     : &sql_fresh_unlock};
     }
@@ -75,7 +76,7 @@ static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t
         news.news = rows_bool(rows, i, 3) && news.news != PACE_ROWS ? PACE_ANNOUNCED : PACE_ROWS;
         news.delayed = news.delayed || rows_bool(rows, i, 2);
         if (rows_bool(rows, i, 4)) {
-            c->counts.fresh += cleaner_publish(c, rows_text(rows, i, 1), id);
+            c->counts.fresh += wake_task(c, rows_text(rows, i, 1), rows_text(rows, i, 7), id);
             POINT(fresh_published);
         }
     }
@@ -101,8 +102,8 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     bool granted = false;
     c->notified = false;
     buf_init(&gaps, FRESH_ARRAY_BYTES_MAX);
-    const char *text = gaps_text(c, act != PACE_LOOK, turn->now_ms, &gaps);
-    bool ok = text ? look(c, act, text, &rows, &granted, f) : fault_memory(f);
+    const char *text = gaps_text(c, act != PACE_READ, turn->now_ms, &gaps);
+    bool ok = text ? read_fresh(c, act, text, &rows, &granted, f) : fault_memory(f);
     buf_clear(&gaps);
     if (ok && rows_count(rows) > 0 && POINT_FAILS(fresh_read, f)) {
         rows_free(rows);

@@ -1,21 +1,40 @@
 #include "cleaner/recover.h"
 
 #include "cleaner/chores.h"
+#include "cleaner/wake.h"
 
 #include <string.h>
 
-/* A row that is ready is marked as delayed, so the leader's look for due rows publishes it. A
- * cleaner that does not lead publishes it itself, and need not wait for the leader's watch. */
+enum { RECOVER_BATCHES_MAX = 100 };
+
+/* A row that is ready is marked as delayed, so that the leader's read of due rows publishes it. A
+ * cleaner that does not lead, or does not stay, publishes it itself. */
 void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum)
 {
     for (size_t i = 0; i < rows_count(rows); i++) {
         const char *state = rows_text(rows, i, 1);
         sum->tasks++;
         sum->dead += strcmp(state, "dead") == 0;
-        if (!c->leader && strcmp(state, "ready") == 0) {
-            (void)cleaner_publish(c, rows_text(rows, i, 2), rows_int(rows, i, 0));
+        if ((!c->leader || c->once) && strcmp(state, "ready") == 0) {
+            (void)wake_task(c, rows_text(rows, i, 2), rows_text(rows, i, 3), rows_int(rows, i, 0));
         }
     }
+}
+
+bool recover_all(struct cleaner *c, struct db *db, const struct statement *statement,
+                 const char *const *params, int n_params, struct recovered *sum, struct fault *f)
+{
+    size_t n = 1;
+    for (int i = 0; n > 0 && i < RECOVER_BATCHES_MAX; i++) {
+        struct rows *rows = NULL;
+        if (!db_exec(db, statement, params, n_params, &rows, f)) {
+            return false;
+        }
+        n = rows_count(rows);
+        recover_rows(c, rows, sum);
+        rows_free(rows);
+    }
+    return true;
 }
 
 void recover_end(struct cleaner *c, const struct recovered *sum, int64_t now_ms)

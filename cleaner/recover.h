@@ -1,15 +1,23 @@
-/* Tasks that were taken from a worker: counted, and published at once. */
+/* Tasks that are taken from a worker: requeued batch by batch, counted, and published at once. */
 #ifndef TENON_CLEANER_RECOVER_H
 #define TENON_CLEANER_RECOVER_H
 
 #include "cleaner/state.h"
 
 struct recovered {
-    int64_t tasks; /* put back */
+    int64_t tasks; /* requeued */
     int64_t dead;  /* of them, those that ended dead */
 };
 
-/* The rows of a statement that called tenon.requeue: id, state, queue. Adds to `sum`. */
+/* Batch by batch until nothing comes: all done, or what is left is locked. After so many batches the
+ * rest is left for the next turn, too.
+ *   statement  calls tenon.requeue for a bounded number of tasks; its rows are id, state, queue,
+ *              kind */
+MUST_CHECK bool recover_all(struct cleaner *c, struct db *db, const struct statement *statement,
+                            const char *const *params, int n_params, struct recovered *sum,
+                            struct fault *f);
+
+/* The rows of one such statement. Adds to `sum`. */
 void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum);
 
 /* After the last of them: the leader wakes those that are ready. */

@@ -2,9 +2,7 @@
 
 #include "core/log.h"
 
-#include <string.h>
-
-/* A line when the broker comes, goes, or refuses something; never one per try. */
+/* A line when the broker comes or goes; never one per try. */
 static void report_broker(struct cleaner *c)
 {
     struct publisher_stats now;
@@ -15,16 +13,13 @@ static void report_broker(struct cleaner *c)
     } else if (!now.connected && is_down && (c->broker.connected || !was_down)) {
         log_event(LOG_WARNING, LOG_EVENT("broker_down"), LOG_TEXT("error", now.last_error));
     }
-    if (now.connected && is_down && strcmp(now.last_error, c->broker.last_error) != 0) {
-        log_event(LOG_WARNING, LOG_EVENT("broker_refuses"), LOG_TEXT("error", now.last_error));
-    }
     c->broker = now;
 }
 
 static bool anything(const struct counts *n)
 {
-    return n->fresh || n->due || n->overlooked || n->recovered || n->dead || n->workers ||
-           n->published || n->dropped || n->returned;
+    return n->fresh || n->due || n->ready || n->notices || n->recovered || n->dead || n->workers ||
+           n->published || n->dropped;
 }
 
 static void report_counts(struct cleaner *c)
@@ -32,13 +27,12 @@ static void report_counts(struct cleaner *c)
     struct counts *n = &c->counts;
     n->published = c->broker.published - c->reported.published;
     n->dropped = c->broker.dropped - c->reported.dropped;
-    n->returned = c->broker.returned - c->reported.returned;
     if (anything(n)) {
         log_event(LOG_INFO, LOG_EVENT("cleaner_stats"), LOG_NUM("fresh", n->fresh),
-                  LOG_NUM("due", n->due), LOG_NUM("overlooked", n->overlooked),
-                  LOG_NUM("recovered", n->recovered), LOG_NUM("dead", n->dead),
-                  LOG_NUM("workers_dead", n->workers), LOG_NUM("published", n->published),
-                  LOG_NUM("dropped", n->dropped), LOG_NUM("returned", n->returned));
+                  LOG_NUM("due", n->due), LOG_NUM("ready", n->ready),
+                  LOG_NUM("notices", n->notices), LOG_NUM("recovered", n->recovered),
+                  LOG_NUM("dead", n->dead), LOG_NUM("workers_dead", n->workers),
+                  LOG_NUM("published", n->published), LOG_NUM("dropped", n->dropped));
     }
     c->reported = c->broker;
     *n = (struct counts){0};

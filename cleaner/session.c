@@ -2,9 +2,12 @@
 
 #include "cleaner/chores.h"
 #include "cleaner/statements.h"
+#include "cleaner/wake.h"
 #include "core/log.h"
 #include "core/now.h"
 #include "core/schema.h"
+
+#include <stdio.h>
 
 static const char session_name[] = "tenon cleaner";
 
@@ -13,13 +16,16 @@ static const char session_limit[] = "SET idle_session_timeout = 30000";
 _Static_assert(DB_IDLE_LIMIT_MS == 30000, "the text above says the same limit");
 
 /* Session locks and LISTEN need a backend of our own. */
-static bool check_direct(struct db *db, struct fault *f)
+static bool session_check(struct cleaner *c, struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_session, NULL, 0, &rows, f)) {
         return false;
     }
     bool direct = rows_int(rows, 0, 0) == db_backend_pid(db);
+    if (c->exchange[0] == '\0') {
+        (void)snprintf(c->exchange, sizeof c->exchange, "%s", rows_text(rows, 0, 1));
+    }
     rows_free(rows);
     return direct || fault_set(f, FAULT_CONFIG,
                                "the database URL leads through a pooler (%s): the cleaner needs a "
@@ -33,7 +39,8 @@ static bool session_open(struct cleaner *c, struct fault *f)
     if (!db_open(c->database_url, DB_HOT, session_name, &db, f)) {
         return false;
     }
-    if (!db_script(db, session_limit, f) || !check_direct(db, f) || !schema_check(db, f)) {
+    if (!db_script(db, session_limit, f) || !schema_check(db, f) || !session_check(c, db, f) ||
+        !wake_open(c, f)) {
         db_close(db);
         return false;
     }
@@ -44,7 +51,7 @@ static bool session_open(struct cleaner *c, struct fault *f)
 static void log_up(const struct cleaner *c)
 {
     char amqp[256] = "none";
-    if (c->publisher) {
+    if (c->amqp_url) {
         amqp_url_mask(c->amqp_url, amqp, sizeof amqp);
     }
     log_event(LOG_INFO, LOG_EVENT(c->was_up ? "database_up" : "cleaner_started"),

@@ -12,9 +12,8 @@ enum {
     CLEANER_BATCH_ROWS = 500,     /* rows that one statement locks */
     CLEANER_CHORES_MAX = 16,      /* room for the table in chores.c */
     CLEANER_GRACE_S = 60,         /* a task may be so late before its worker loses it */
-    CLEANER_READY_MS = 2000,      /* a row that is ready for so long was overlooked */
-    CLEANER_ONCE_ROOM_MS = 5000,  /* --once waits so long until the broker's depth is known */
     CLEANER_ONCE_TRIES = 10,      /* --once tries a chore that met a lock so often */
+    CLEANER_NOTICE_BYTES = 7900,  /* PostgreSQL allows a NOTIFY fewer than 8000 */
     CLEANER_REPORT_MS = 60000,    /* between two statistics lines */
     CLEANER_STOP_LIMIT_MS = 900,  /* from SIGTERM to the end, whatever hangs */
     CLEANER_FLUSH_LIMIT_MS = 5000 /* --once waits so long for confirms */
@@ -22,11 +21,18 @@ enum {
 
 /* What was done since the last statistics line. */
 struct counts {
-    int64_t fresh, due, overlooked;       /* rows offered to the broker */
-    int64_t recovered;                    /* tasks put back, by whatever reason */
-    int64_t dead;                         /* tasks that ended dead in a recovery */
-    int64_t workers;                      /* workers declared dead */
-    int64_t published, dropped, returned; /* by the publisher */
+    int64_t fresh, due, ready;  /* rows whose workers were to be woken */
+    int64_t notices;            /* NOTIFYs instead of wake-ups */
+    int64_t recovered;          /* tasks requeued, by whatever reason */
+    int64_t dead;               /* tasks that ended dead in a recovery */
+    int64_t workers;            /* workers declared dead */
+    int64_t published, dropped; /* by the publisher */
+};
+
+/* What the next NOTIFY says, see wake.h. */
+struct notice {
+    bool wanted, anything;
+    char text[CLEANER_NOTICE_BYTES];
 };
 
 /* How a chore stands. */
@@ -36,41 +42,35 @@ struct chore_state {
     bool logged;     /* the failure was logged */
 };
 
-struct queue_table;
-
 struct cleaner {
     const char *database_url; /* borrowed from the options */
-    const char *amqp_url, *queue_type;
-    int64_t window;
+    const char *amqp_url;     /* borrowed, too; NULL = none */
     bool once;
 
-    struct publisher *publisher; /* NULL: works without a broker */
-    struct db *hot;              /* NULL: not connected */
-    struct db *plain;            /* opened when a chore wants it, for one round */
-    int64_t reconnect_ms;        /* when to connect again */
-    int connect_failures;        /* in a row */
-    bool was_up;      /* was connected once, so that no fault at connecting is final any more */
-    bool down_logged; /* the loss of the database is logged */
+    char exchange[TOPOLOGY_EXCHANGE_BYTES]; /* as the first session read it */
+    struct publisher *publisher;            /* NULL: works without a broker */
+    struct notice notice;
+    struct db *hot;       /* NULL: not connected */
+    struct db *plain;     /* opened when a chore wants it, for one round */
+    int64_t reconnect_ms; /* when to connect again */
+    int connect_failures; /* in a row */
+    bool was_up;          /* was connected once, so that no fault at connecting is final any more */
+    bool down_logged;     /* the loss of the database is logged */
 
     bool leader;
     struct watermark watermark;
     struct pace pace;
-    bool notified;  /* a NOTIFY came since the last look */
+    bool notified;  /* a NOTIFY came since fresh rows were read last */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
-    struct queue_table *queues; /* see queues.h */
 
     struct chore_state chores[CLEANER_CHORES_MAX];
     struct counts counts;
     struct publisher_stats broker;   /* as last seen */
     struct publisher_stats reported; /* at the last statistics line */
     int64_t report_ms;
-    int64_t once_until_ms; /* --once gives up waiting for the broker's depth */
     int exit_code;
     bool ended; /* nothing more to do, or a fault that a person must mend */
 };
-
-/* Offer a wake-up to the broker. Never waits; false: dropped, the row is found in another way. */
-bool cleaner_publish(struct cleaner *c, const char *queue, int64_t id);
 
 #endif

@@ -15,7 +15,7 @@ static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, str
     if (POINT_FAILS(leader_elected, f)) {
         return false;
     }
-    if (c->publisher && !fresh_start(c, turn->now_ms, f)) {
+    if (!fresh_start(c, turn->now_ms, f)) {
         return false;
     }
     c->leader = true;
@@ -24,13 +24,12 @@ static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, str
     return true;
 }
 
-/* Only a leader with a broker asks for rows. */
+/* Only the leader asks for rows. */
 static bool ask(struct cleaner *c, struct rows **ret, struct fault *f)
 {
-    bool publishes = c->leader && c->publisher;
     char mark[24], due[24];
-    const char *const params[] = {c->leader ? "false" : "true", publishes ? mark : NULL,
-                                  publishes ? due : NULL};
+    const char *const params[] = {c->leader ? "false" : "true", c->leader ? mark : NULL,
+                                  c->leader ? due : NULL};
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
     (void)snprintf(due, sizeof due, "%lld", (long long)c->due_us);
     return db_exec(c->hot, &sql_watch, params, 3, ret, f);

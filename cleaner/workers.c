@@ -9,24 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    WORKERS_BATCHES_MAX = 100, /* statements for one worker; what is left is found as orphaned */
-    WORKERS_ERROR_BYTES = 512,
-};
-
-_Static_assert(CLEANER_BATCH_ROWS == 500, "the batch's size below says the same");
+enum { WORKERS_ERROR_BYTES = 512 };
 
 struct dead_worker {
     const char *id, *host;
     int64_t pid;
-    char error[WORKERS_ERROR_BYTES];
+    char error[WORKERS_ERROR_BYTES], batch[24];
 };
 
 /* The first batch of its tasks goes in the transaction that declares it dead. */
 static bool declare_dead(struct cleaner *c, struct db *db, const struct dead_worker *w,
                          size_t *ret_n, struct recovered *sum, struct fault *f)
 {
-    const char *const params[] = {w->id, w->error, "500"};
+    const char *const params[] = {w->id, w->error, w->batch};
     struct db_call calls[] = {{.statement = &sql_workers_declare_dead,
                                .params = params,
                                .n_params = 1},
@@ -51,20 +46,9 @@ static bool declare_dead(struct cleaner *c, struct db *db, const struct dead_wor
 static bool recover_rest(struct cleaner *c, struct db *db, const struct dead_worker *w, size_t n,
                          struct recovered *sum, struct fault *f)
 {
-    const char *const params[] = {w->id, w->error, "500"};
-    if (n > 0 && POINT_FAILS(worker_rest, f)) {
-        return false;
-    }
-    for (int i = 0; n > 0 && i < WORKERS_BATCHES_MAX; i++) {
-        struct rows *rows = NULL;
-        if (!db_exec(db, &sql_workers_recover, params, 3, &rows, f)) {
-            return false;
-        }
-        n = rows_count(rows);
-        recover_rows(c, rows, sum);
-        rows_free(rows);
-    }
-    return true;
+    const char *const params[] = {w->id, w->error, w->batch};
+    return n == 0 || (!POINT_FAILS(worker_rest, f) &&
+                      recover_all(c, db, &sql_workers_recover, params, 3, sum, f));
 }
 
 static bool declare_dead_and_recover(struct cleaner *c, const struct dead_worker *w, int64_t now_ms,
@@ -84,7 +68,7 @@ static bool declare_dead_and_recover(struct cleaner *c, const struct dead_worker
     return ok;
 }
 
-/* The row of a suspect in the look that was made. */
+/* The row of a suspect among those that were read. */
 static void worker_of(const struct rows *rows, const char *id, struct dead_worker *w)
 {
     *w = (struct dead_worker){.id = id, .host = ""};
@@ -94,6 +78,7 @@ static void worker_of(const struct rows *rows, const char *id, struct dead_worke
             w->pid = rows_int(rows, i, 2);
         }
     }
+    (void)snprintf(w->batch, sizeof w->batch, "%d", CLEANER_BATCH_ROWS);
     (void)snprintf(w->error, sizeof w->error, "worker %s on %.255s pid %lld died", id, w->host,
                    (long long)w->pid);
 }

@@ -1,9 +1,9 @@
--- Put back what a dead worker had started. There is no index on worker_id, so that claims stay cheap.
+-- Requeue what a dead worker had started. There is no index on worker_id, so that claims stay cheap.
 -- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 uuid  worker    $2 text  what went wrong    $3 integer  how many
 WITH mine AS MATERIALIZED (
-    SELECT id, claims, start_time, queue
+    SELECT id, claims, start_time, queue, kind
     FROM tenon.task
     WHERE worker_id = $1::uuid
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
@@ -14,7 +14,7 @@ WITH mine AS MATERIALIZED (
            array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n
     FROM mine
 )
-SELECT p.id, p.state, m.queue
+SELECT p.id, p.state, m.queue, m.kind
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill($2::text, ARRAY[g.n]), NULL) p

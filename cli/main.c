@@ -2,7 +2,7 @@
 #include "cleaner/cleaner.h"
 #include "cli/command.h"
 #include "cli/states.h"
-#include "core/amqp_version.h"
+#include "core/amqp_url.h"
 #include "core/db.h"
 #include "core/log.h"
 #include "core/schema.h"

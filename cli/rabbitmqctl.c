@@ -1,13 +1,15 @@
 #include "cli/rabbitmqctl.h"
 
-/* Who may configure, write and read what. A queue's depth is asked for with a passive declaration,
- * for which RabbitMQ 4.3 wants some right on the queue. */
+#include <string.h>
+
+/* Who may configure, write and read what; %s is the exchange. A worker declares its queues and binds
+ * them, for which it writes to the queue and reads from the exchange. */
 static const struct {
     const char *who, *configure, *write, *read;
 } permissions[] = {
-    {"PRODUCER", "^$", "^tenon(\\.|$)", "^$"},
-    {"WORKER", "^$", "^$", "^tenon\\."},
-    {"CLEANER", "^tenon(\\.|$)", "^tenon(\\.|$)", "^tenon(\\.|$)"},
+    {"PRODUCER", "^$", "^%s$", "^$"},
+    {"WORKER", "^%s\\.", "^%s\\.", "^%s(\\.|$)"},
+    {"CLEANER", "^%s$", "^%s$", "^$"},
 };
 
 /* A word for a shell. */
@@ -24,20 +26,22 @@ static void put_word(struct buf *b, const char *text)
     buf_put_char(b, '\'');
 }
 
-void rabbitmqctl_line(struct buf *b, size_t i, const char *vhost)
+static void put_pattern(struct buf *b, const char *pattern, const char *exchange)
 {
-    if (i == 0) {
-        /* drop-head, the default, would drop the oldest wake-ups; refused ones cost nothing */
-        buf_put_text(b, "rabbitmqctl set_policy --vhost ");
-        put_word(b, vhost);
-        buf_printf(b,
-                   " --apply-to queues tenon '^tenon\\.' "
-                   "'{\"max-length\":%d,\"overflow\":\"reject-publish\"}'",
-                   RABBITMQCTL_LENGTH_MAX);
-        return;
+    const char *at = strstr(pattern, "%s");
+    if (at) {
+        buf_printf(b, " '%.*s%s%s'", (int)(at - pattern), pattern, exchange, at + 2);
+    } else {
+        buf_printf(b, " '%s'", pattern);
     }
+}
+
+void rabbitmqctl_line(struct buf *b, size_t i, const char *vhost, const char *exchange)
+{
     buf_put_text(b, "rabbitmqctl set_permissions --vhost ");
     put_word(b, vhost);
-    buf_printf(b, " %s '%s' '%s' '%s'", permissions[i - 1].who, permissions[i - 1].configure,
-               permissions[i - 1].write, permissions[i - 1].read);
+    buf_printf(b, " %s", permissions[i].who);
+    put_pattern(b, permissions[i].configure, exchange);
+    put_pattern(b, permissions[i].write, exchange);
+    put_pattern(b, permissions[i].read, exchange);
 }

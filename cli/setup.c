@@ -1,12 +1,12 @@
-/* `tenon setup`: the schema in the database, the queues in RabbitMQ, rights for producers. */
+/* `tenon setup`: the schema in the database, the exchange in RabbitMQ, rights for producers. */
 #include "cli/command.h"
 #include "cli/migrate.h"
 #include "cli/print.h"
 #include "cli/rabbitmqctl.h"
 #include "cli/statements.h"
-#include "core/amqp_publisher.h"
+#include "core/amqp_topology.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WHERE_BYTES = 256, LINE_BYTES_MAX = 4096 };
@@ -16,11 +16,9 @@ struct setup {
     const char *role;     /* NULL = none */
     const char *amqp_url; /* NULL = RabbitMQ is left alone */
     struct amqp_url url;  /* the same, taken apart */
-    const char *queue_type;
     struct db *db;
     struct migration_plan plan;
-    char **queues; /* to declare */
-    size_t n_queues;
+    char exchange[TOPOLOGY_EXCHANGE_BYTES];
     bool declared;
     char broker[WHERE_BYTES];
     struct fault broker_fault;
@@ -48,43 +46,20 @@ static bool grant(struct setup *s, struct fault *f)
            fault_add(f, "could not grant rights to %.100s", s->role);
 }
 
-static bool queue_add(struct setup *s, const char *name, struct fault *f)
+/* Its name is a setting; without a schema yet it will be the default. */
+static bool exchange_find(struct setup *s, struct fault *f)
 {
-    for (size_t i = 0; i < s->n_queues; i++) {
-        if (strcmp(s->queues[i], name) == 0) {
-            return true;
-        }
-    }
-    char **queues = realloc(s->queues, (s->n_queues + 1) * sizeof *queues);
-    s->queues = queues ? queues : s->queues;
-    char *copy = strdup(name);
-    if (!queues || !copy) {
-        free(copy);
-        return fault_memory(f);
-    }
-    queues[s->n_queues++] = copy;
-    return true;
-}
-
-/* The queue `default`, those that were asked for, and those that have settings in the table. */
-static bool queues_find(struct setup *s, const struct options *o, struct fault *f)
-{
-    bool ok = queue_add(s, "default", f);
-    for (size_t i = 0; ok && i < option_items(o, OPTION_QUEUES); i++) {
-        ok = queue_add(s, option_item(o, OPTION_QUEUES, i), f);
-    }
-    if (!ok || (s->dry_run && s->plan.version == 0)) {
-        return ok;
-    }
     struct rows *rows = NULL;
-    if (!db_exec(s->db, &sql_setup_queues, NULL, 0, &rows, f)) {
-        return fault_add(f, "could not read the queues");
+    (void)snprintf(s->exchange, sizeof s->exchange, "tenon");
+    if (s->dry_run && s->plan.version == 0) {
+        return true;
     }
-    for (size_t i = 0; ok && i < rows_count(rows); i++) {
-        ok = queue_add(s, rows_text(rows, i, 0), f);
+    if (!db_exec(s->db, &sql_setup_exchange, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not read the exchange's name");
     }
+    (void)snprintf(s->exchange, sizeof s->exchange, "%s", rows_text(rows, 0, 0));
     rows_free(rows);
-    return ok;
+    return true;
 }
 
 /* A URL that cannot be read is a mistake to find before anything is changed. */
@@ -103,20 +78,19 @@ static bool set_up_database(struct setup *s, const struct options *o, struct fau
            migrate_begin(s->db, s->dry_run, f) && migrate_read(s->db, &s->plan, f) &&
            (s->dry_run || s->plan.first == schema_migrations_n ||
             migrate_apply(s->db, &s->plan, f)) &&
-           grant(s, f) && queues_find(s, o, f) &&
+           grant(s, f) && exchange_find(s, f) &&
            db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
 }
 
-/* The database is done and stays so, whatever RabbitMQ says; the fault is told apart. */
+/* The database is done and stays so, whatever RabbitMQ says; its fault is kept apart. */
 static void set_up_broker(struct setup *s)
 {
     if (s->amqp_url && !s->dry_run) {
-        s->declared = amqp_declare(s->amqp_url, s->queue_type, (const char *const *)s->queues,
-                                   s->n_queues, &s->broker_fault);
+        s->declared = amqp_declare(&s->url, s->exchange, &s->broker_fault);
     }
 }
 
-/* --- telling it ----------------------------------------------------------------------------- */
+/* --- the report ----------------------------------------------------------------------------- */
 
 static void print_schema(const struct setup *s)
 {
@@ -140,21 +114,18 @@ static void print_broker(const struct setup *s)
         return;
     }
     if (s->dry_run || s->declared) {
-        (void)printf("%sdeclared the exchange tenon and", s->dry_run ? "would have " : "");
-        for (size_t i = 0; i < s->n_queues; i++) {
-            (void)printf("%s tenon.%s", i ? "," : " the queues", s->queues[i]);
-        }
-        (void)printf(" (%s)\n", s->broker);
+        (void)printf("%sdeclared the exchange %s (%s)\n", s->dry_run ? "would have " : "",
+                     s->exchange, s->broker);
     }
 }
 
-static void print_lines(const char *vhost)
+static void print_lines(const struct setup *s)
 {
     (void)puts("\nfor the operator of RabbitMQ (docs/operations.md):");
     for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
         struct buf line;
         buf_init(&line, LINE_BYTES_MAX);
-        rabbitmqctl_line(&line, i, vhost);
+        rabbitmqctl_line(&line, i, s->url.vhost, s->exchange);
         (void)printf("  %s\n", buf_text(&line));
         buf_clear(&line);
     }
@@ -169,7 +140,7 @@ static void print_text(const struct setup *s)
     }
     print_broker(s);
     if (s->amqp_url) {
-        print_lines(s->url.vhost);
+        print_lines(s);
     }
     if (s->dry_run && s->plan.first < schema_migrations_n) {
         (void)puts("\n-- the SQL that was not run");
@@ -191,21 +162,17 @@ static json_t *json_broker(const struct setup *s)
     if (!s->amqp_url) {
         return json_null();
     }
-    json_t *queues = json_array();
     json_t *lines = json_array();
-    for (size_t i = 0; i < s->n_queues; i++) {
-        (void)json_array_append_new(queues, json_string(s->queues[i]));
-    }
     for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
         struct buf line;
         buf_init(&line, LINE_BYTES_MAX);
-        rabbitmqctl_line(&line, i, s->url.vhost);
+        rabbitmqctl_line(&line, i, s->url.vhost, s->exchange);
         (void)json_array_append_new(lines, json_string(buf_text(&line)));
         buf_clear(&line);
     }
-    return json_pack("{s:s, s:b, s:s?, s:o, s:o}", "broker", s->broker, "declared", s->declared,
-                     "error", s->broker_fault.code ? s->broker_fault.text : NULL, "queues", queues,
-                     "rabbitmqctl", lines);
+    return json_pack("{s:s, s:b, s:s?, s:s, s:o}", "broker", s->broker, "declared", s->declared,
+                     "error", s->broker_fault.code ? s->broker_fault.text : NULL, "exchange",
+                     s->exchange, "rabbitmqctl", lines);
 }
 
 static json_t *json_report(const struct setup *s)
@@ -229,10 +196,6 @@ static bool report(const struct setup *s, bool json, struct fault *f)
 
 static void setup_clear(struct setup *s)
 {
-    for (size_t i = 0; i < s->n_queues; i++) {
-        free(s->queues[i]);
-    }
-    free(s->queues);
     amqp_url_clear(&s->url);
     db_close(s->db);
 }
@@ -242,7 +205,6 @@ bool setup_run(const struct options *o, struct fault *f)
     const char *url = option_text(o, OPTION_AMQP_URL);
     struct setup s = {.dry_run = option_flag(o, OPTION_DRY_RUN),
                       .role = option_text(o, OPTION_GRANT_PRODUCER),
-                      .queue_type = option_text(o, OPTION_QUEUE_TYPE),
                       .amqp_url = url && strcmp(url, "none") != 0 ? url : NULL};
     bool ok = url_read(&s, f) && set_up_database(&s, o, f);
     if (ok) {

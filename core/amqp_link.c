@@ -1,7 +1,5 @@
 #include "core/amqp_link.h"
 
-#include "core/amqp_tls.h"
-#include "core/amqp_url.h"
 #include "core/now.h"
 
 #include <amqp_tcp_socket.h>
@@ -13,63 +11,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-struct link {
-    amqp_connection_state_t conn;
-    struct socket_cut *cut;
-    bool broken, blocked;
-    int code;
-    char where[LINK_TEXT_BYTES];
-    char tls_why[TLS_TEXT_BYTES];
-};
-
 amqp_bytes_t link_bytes(const char *text)
 {
     return amqp_cstring_bytes(text);
 }
 
-void link_text(amqp_bytes_t bytes, char *text, size_t size)
-{
-    const unsigned char *from = bytes.bytes;
-    size_t n = bytes.len < size - 1 ? bytes.len : size - 1;
-    for (size_t i = 0; i < n; i++) {
-        text[i] = from[i] < 0x20 || from[i] >= 0x7F ? '?' : (char)from[i];
-    }
-    text[n] = '\0';
-}
-
-amqp_connection_state_t link_conn(struct link *l)
-{
-    return l->conn;
-}
-
 int link_fd(const struct link *l)
 {
     return amqp_get_sockfd(l->conn);
-}
-
-const char *link_where(const struct link *l)
-{
-    return l->where;
-}
-
-bool link_is_broken(const struct link *l)
-{
-    return l->broken;
-}
-
-bool link_is_blocked(const struct link *l)
-{
-    return l->blocked;
-}
-
-int link_code(const struct link *l)
-{
-    return l->code;
-}
-
-void link_set_code(struct link *l, int code)
-{
-    l->code = code;
 }
 
 bool link_has_frames(const struct link *l)
@@ -103,35 +52,27 @@ static bool fault_of_status(struct link *l, int status, const char *doing, struc
 static bool fault_of_connection_close(struct link *l, const amqp_connection_close_t *m,
                                       const char *doing, struct fault *f)
 {
-    char text[LINK_TEXT_BYTES];
     amqp_connection_close_ok_t ok = {0};
-    link_text(m->reply_text, text, sizeof text);
     l->code = m->reply_code;
     l->broken = true;
     (void)amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
     return fault_set(f, l->code == 403 || l->code == 530 ? FAULT_CONFIG : FAULT_RETRY,
-                     "%s: RabbitMQ closed the connection: %d %s", doing, l->code, text);
+                     "%s: RabbitMQ closed the connection: %d %.*s", doing, l->code,
+                     (int)m->reply_text.len, (const char *)m->reply_text.bytes);
 }
 
-static bool fault_of_channel_close(struct link *l, amqp_channel_t channel,
-                                   const amqp_channel_close_t *m, const char *doing,
+static bool fault_of_channel_close(struct link *l, const amqp_channel_close_t *m, const char *doing,
                                    struct fault *f)
 {
-    char text[LINK_TEXT_BYTES];
-    amqp_channel_close_ok_t ok = {0};
-    link_text(m->reply_text, text, sizeof text);
     l->code = m->reply_code;
-    int status = amqp_send_method(l->conn, channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
-    if (status != AMQP_STATUS_OK) {
-        return fault_of_status(l, status, doing, f);
-    }
-    return fault_set(f, FAULT_CONFIG, "%s: RabbitMQ refused: %d %s", doing, l->code, text);
+    l->broken = true;
+    return fault_set(f, FAULT_CONFIG, "%s: RabbitMQ refused: %d %.*s", doing, l->code,
+                     (int)m->reply_text.len, (const char *)m->reply_text.bytes);
 }
 
-static bool fault_of_answer(struct link *l, amqp_rpc_reply_t reply, amqp_channel_t channel,
-                            const char *doing, struct fault *f)
+static bool fault_of_answer(struct link *l, amqp_rpc_reply_t reply, const char *doing,
+                            struct fault *f)
 {
-    l->code = 0;
     if (reply.reply_type == AMQP_RESPONSE_NORMAL) {
         return true;
     }
@@ -140,7 +81,7 @@ static bool fault_of_answer(struct link *l, amqp_rpc_reply_t reply, amqp_channel
             return fault_of_connection_close(l, reply.reply.decoded, doing, f);
         }
         if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
-            return fault_of_channel_close(l, channel, reply.reply.decoded, doing, f);
+            return fault_of_channel_close(l, reply.reply.decoded, doing, f);
         }
     }
     int status = reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION ? reply.library_error
@@ -148,9 +89,9 @@ static bool fault_of_answer(struct link *l, amqp_rpc_reply_t reply, amqp_channel
     return fault_of_status(l, status, doing, f);
 }
 
-bool link_answer(struct link *l, amqp_channel_t channel, const char *doing, struct fault *f)
+bool link_answer(struct link *l, const char *doing, struct fault *f)
 {
-    return fault_of_answer(l, amqp_get_rpc_reply(l->conn), channel, doing, f);
+    return fault_of_answer(l, amqp_get_rpc_reply(l->conn), doing, f);
 }
 
 bool link_sent(struct link *l, int status, const char *doing, struct fault *f)
@@ -158,30 +99,7 @@ bool link_sent(struct link *l, int status, const char *doing, struct fault *f)
     return status == AMQP_STATUS_OK || fault_of_status(l, status, doing, f);
 }
 
-bool link_channel_closed(struct link *l, const amqp_frame_t *frame, struct fault *f)
-{
-    return fault_of_channel_close(l, frame->channel, frame->payload.method.decoded,
-                                  "a channel ended", f);
-}
-
 /* --- opening ---------------------------------------------------------------------------------- */
-
-static void tune_socket(int fd)
-{
-    const struct {
-        int level, name, value;
-    } options[] = {
-        {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, 10},
-        {IPPROTO_TCP, TCP_KEEPINTVL, 5},
-        {IPPROTO_TCP, TCP_KEEPCNT, 3},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, LINK_USER_TIMEOUT_MS},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        /* heartbeats remain when a kernel knows one of these not */
-        (void)setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int));
-    }
-}
 
 static amqp_table_entry_t entry_text(const char *key, const char *text)
 {
@@ -218,7 +136,7 @@ static bool login(struct link *l, const struct amqp_url *url, const char *name, 
                                                         LINK_FRAME_BYTES_MAX, LINK_HEARTBEAT_S,
                                                         &table, AMQP_SASL_METHOD_PLAIN, url->user,
                                                         url->password);
-    if (!fault_of_answer(l, reply, 0, "could not log in", f)) {
+    if (!fault_of_answer(l, reply, "could not log in", f)) {
         return false;
     }
     return amqp_get_heartbeat(l->conn) > 0 ||
@@ -241,7 +159,17 @@ static bool connect_to(struct link *l, const struct amqp_url *url, int nth, stru
         return fault_memory(f);
     }
     int status = amqp_socket_open_noblock(socket, host->name, host->port, &limit);
+    if (status == AMQP_STATUS_SOCKET_ERROR) { /* "a socket error occurred" helps nobody */
+        return fault_set(f, FAULT_RETRY,
+                         "could not connect: connection refused, or no way to the host");
+    }
     return status == AMQP_STATUS_OK || fault_of_status(l, status, "could not connect", f);
+}
+
+static bool channel_open(struct link *l, struct fault *f)
+{
+    (void)amqp_channel_open(l->conn, LINK_CHANNEL);
+    return link_answer(l, "could not open a channel", f);
 }
 
 static bool open_all(struct link *l, const struct amqp_url *url, int nth, const char *name,
@@ -250,15 +178,17 @@ static bool open_all(struct link *l, const struct amqp_url *url, int nth, const 
     if (!connect_to(l, url, nth, f)) {
         return false;
     }
-    tune_socket(link_fd(l));
-    if (l->cut && !socket_cut_set(l->cut, link_fd(l))) {
+    /* heartbeats see a dead peer, but not while a send blocks */
+    int limit_ms = LINK_USER_TIMEOUT_MS;
+    (void)setsockopt(link_fd(l), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
+    if (l->thread && !amqp_thread_socket(l->thread, link_fd(l))) {
         return fault_set(f, FAULT_RETRY, "no file descriptor is left");
     }
-    return login(l, url, name, f);
+    return login(l, url, name, f) && channel_open(l, f);
 }
 
-static bool open_host(const struct amqp_url *url, int nth, const char *name, struct socket_cut *cut,
-                      struct link **ret, struct fault *f)
+static bool open_host(const struct amqp_url *url, int nth, const char *name,
+                      struct amqp_thread *thread, struct link **ret, struct fault *f)
 {
     struct link *l = calloc(1, sizeof *l);
     amqp_connection_state_t conn = l ? amqp_new_connection() : NULL;
@@ -267,7 +197,7 @@ static bool open_host(const struct amqp_url *url, int nth, const char *name, str
         return fault_memory(f);
     }
     l->conn = conn;
-    l->cut = cut;
+    l->thread = thread;
     amqp_url_where(url, nth, l->where, sizeof l->where);
     if (!open_all(l, url, nth, name, f)) {
         (void)fault_add(f, "RabbitMQ at %s", l->where);
@@ -279,28 +209,28 @@ static bool open_host(const struct amqp_url *url, int nth, const char *name, str
 }
 
 /* Any fault may be that of one node, a refused login too: a node that is just starting refuses. */
-bool link_open(const char *url, const char *name, struct socket_cut *cut, struct link **ret,
-               struct fault *f)
+bool link_open(const struct amqp_url *url, const char *name, struct amqp_thread *thread,
+               struct link **ret, struct fault *f)
 {
-    struct amqp_url parts = {0};
-    if (!amqp_url_parse(url, &parts, f)) {
-        return false;
-    }
     bool ok = false;
-    for (int i = 0; !ok && i < parts.n_hosts && !(cut && socket_cut_is_wanted(cut)); i++) {
+    for (int i = 0; !ok && i < url->n_hosts && !(thread && amqp_thread_is_cut(thread)); i++) {
         fault_clear(f);
-        ok = open_host(&parts, i, name, cut, ret, f);
+        ok = open_host(url, i, name, thread, ret, f);
     }
-    if (!ok && parts.n_hosts > 1) {
-        (void)fault_add(f, "none of %d hosts lets us in, here the last", parts.n_hosts);
+    if (!ok && url->n_hosts > 1) {
+        (void)fault_add(f, "none of %d hosts lets us in, here the last", url->n_hosts);
     }
-    amqp_url_clear(&parts);
     return ok;
 }
 
 /* --- closing ---------------------------------------------------------------------------------- */
 
-static void farewell(struct link *l, int64_t limit_ms)
+static bool is_method(const amqp_frame_t *frame, amqp_method_number_t id)
+{
+    return frame->frame_type == AMQP_FRAME_METHOD && frame->payload.method.id == id;
+}
+
+static void say_goodbye(struct link *l, int64_t limit_ms)
 {
     amqp_connection_close_t bye = {.reply_code = AMQP_REPLY_SUCCESS,
                                    .reply_text = amqp_cstring_bytes("bye")};
@@ -313,9 +243,7 @@ static void farewell(struct link *l, int64_t limit_ms)
     for (int64_t left = limit_ms; left > 0; left = deadline - now_ms()) {
         struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
         int status = amqp_simple_wait_frame_noblock(l->conn, &frame, &wait);
-        if (status != AMQP_STATUS_OK ||
-            (frame.frame_type == AMQP_FRAME_METHOD && frame.channel == 0 &&
-             frame.payload.method.id == AMQP_CONNECTION_CLOSE_OK_METHOD)) {
+        if (status != AMQP_STATUS_OK || is_method(&frame, AMQP_CONNECTION_CLOSE_OK_METHOD)) {
             return;
         }
         link_release(l);
@@ -328,10 +256,10 @@ void link_close(struct link *l, int64_t limit_ms)
         return;
     }
     if (!l->broken && limit_ms > 0) {
-        farewell(l, limit_ms);
+        say_goodbye(l, limit_ms);
     }
-    if (l->cut) {
-        socket_cut_forget(l->cut);
+    if (l->thread) {
+        (void)amqp_thread_socket(l->thread, -1);
     }
     (void)amqp_destroy_connection(l->conn);
     free(l);
@@ -339,7 +267,7 @@ void link_close(struct link *l, int64_t limit_ms)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-/* Channel 0. */
+/* Those of channel 0, and the channel's end. */
 static bool take_own(struct link *l, const amqp_frame_t *frame, struct fault *f)
 {
     if (frame->frame_type != AMQP_FRAME_METHOD) {
@@ -349,6 +277,8 @@ static bool take_own(struct link *l, const amqp_frame_t *frame, struct fault *f)
     case AMQP_CONNECTION_CLOSE_METHOD:
         return fault_of_connection_close(l, frame->payload.method.decoded, "lost the connection",
                                          f);
+    case AMQP_CHANNEL_CLOSE_METHOD:
+        return fault_of_channel_close(l, frame->payload.method.decoded, "lost the channel", f);
     case AMQP_CONNECTION_BLOCKED_METHOD:
         l->blocked = true;
         return true;
@@ -372,7 +302,7 @@ enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f)
             (void)fault_of_status(l, status, "lost the connection", f);
             return LINK_FAILED;
         }
-        if (frame->channel != 0) {
+        if (frame->channel != 0 && !is_method(frame, AMQP_CHANNEL_CLOSE_METHOD)) {
             return LINK_FRAME;
         }
         if (!take_own(l, frame, f)) {
@@ -381,8 +311,17 @@ enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f)
     }
 }
 
-bool link_channel_open(struct link *l, amqp_channel_t channel, struct fault *f)
+/* What the old channel had still sent goes with it. */
+bool link_renew_channel(struct link *l, struct fault *f)
 {
-    (void)amqp_channel_open(l->conn, channel);
-    return link_answer(l, channel, "could not open a channel", f);
+    amqp_rpc_reply_t reply = amqp_channel_close(l->conn, LINK_CHANNEL, AMQP_REPLY_SUCCESS);
+    amqp_frame_t frame;
+    enum link_next next = LINK_NOTHING;
+    if (!fault_of_answer(l, reply, "could not close a channel", f)) {
+        return false;
+    }
+    while ((next = link_next(l, &frame, f)) == LINK_FRAME) {
+    }
+    link_release(l);
+    return next == LINK_NOTHING && channel_open(l, f);
 }

@@ -15,58 +15,51 @@
 
 enum { PAUSE_MS_MIN = 100, PAUSE_MS_MAX = 10000 };
 
-bool socket_cut_set(struct socket_cut *cut, int fd)
+bool amqp_thread_socket(struct amqp_thread *t, int fd)
 {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    (void)pthread_mutex_lock(&cut->lock);
-    cut->fd = copy;
-    if (cut->wanted && copy >= 0) {
+    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    (void)pthread_mutex_lock(&t->lock);
+    if (t->fd >= 0) {
+        (void)close(t->fd);
+    }
+    t->fd = copy;
+    if (t->cut && copy >= 0) {
         (void)shutdown(copy, SHUT_RDWR);
     }
-    (void)pthread_mutex_unlock(&cut->lock);
+    (void)pthread_mutex_unlock(&t->lock);
     return copy >= 0;
 }
 
-void socket_cut_forget(struct socket_cut *cut)
+bool amqp_thread_is_cut(struct amqp_thread *t)
 {
-    (void)pthread_mutex_lock(&cut->lock);
-    if (cut->fd >= 0) {
-        (void)close(cut->fd);
-        cut->fd = -1;
-    }
-    (void)pthread_mutex_unlock(&cut->lock);
+    (void)pthread_mutex_lock(&t->lock);
+    bool cut = t->cut;
+    (void)pthread_mutex_unlock(&t->lock);
+    return cut;
 }
 
-void socket_cut_now(struct socket_cut *cut)
+static void cut(struct amqp_thread *t)
 {
-    (void)pthread_mutex_lock(&cut->lock);
-    cut->wanted = true;
-    if (cut->fd >= 0) {
-        (void)shutdown(cut->fd, SHUT_RDWR);
+    (void)pthread_mutex_lock(&t->lock);
+    t->cut = true;
+    if (t->fd >= 0) {
+        (void)shutdown(t->fd, SHUT_RDWR);
     }
-    (void)pthread_mutex_unlock(&cut->lock);
+    (void)pthread_mutex_unlock(&t->lock);
 }
 
-bool socket_cut_is_wanted(struct socket_cut *cut)
+static void destroy(struct amqp_thread *t)
 {
-    (void)pthread_mutex_lock(&cut->lock);
-    bool wanted = cut->wanted;
-    (void)pthread_mutex_unlock(&cut->lock);
-    return wanted;
+    (void)close(t->event);
+    t->destroy(t->owner);
 }
 
 static void *thread_main(void *arg)
 {
     struct amqp_thread *t = arg;
     t->run(t->owner);
-    (void)pthread_mutex_lock(&t->lock);
-    bool left = t->left;
-    t->ended = true;
-    (void)pthread_cond_signal(&t->changed);
-    (void)pthread_mutex_unlock(&t->lock);
-    if (left) {
-        (void)close(t->event);
-        t->destroy(t->owner);
+    if (atomic_exchange(&t->over, true)) {
+        destroy(t);
     }
     return NULL;
 }
@@ -89,17 +82,11 @@ static bool start(struct amqp_thread *t)
     return ok;
 }
 
-bool amqp_thread_start(struct amqp_thread *t, void (*run)(void *), void (*destroy)(void *),
+bool amqp_thread_start(struct amqp_thread *t, void (*run)(void *), void (*destroy_owner)(void *),
                        void *owner, struct fault *f)
 {
-    pthread_condattr_t attr;
-    *t = (struct amqp_thread){.run = run, .destroy = destroy, .owner = owner, .cut = {.fd = -1}};
-    (void)pthread_mutex_init(&t->cut.lock, NULL);
+    *t = (struct amqp_thread){.run = run, .destroy = destroy_owner, .owner = owner, .fd = -1};
     (void)pthread_mutex_init(&t->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&t->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
     t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->event < 0) {
         return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
@@ -140,53 +127,45 @@ bool amqp_thread_is_ending(struct amqp_thread *t)
     return atomic_load(&t->ending);
 }
 
-/* With the lock held. */
-static void await_end(struct amqp_thread *t, int64_t limit_ms)
+static bool join(struct amqp_thread *t, int64_t limit_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += limit_ms / 1000;
-    until.tv_nsec += limit_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    while (!t->ended && pthread_cond_timedwait(&t->changed, &t->lock, &until) == 0) {
-    }
+    struct timespec until = now_after(limit_ms);
+    return pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until) == 0;
 }
 
 void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms)
 {
     atomic_store(&t->ending, true);
     amqp_thread_wake(t);
-    (void)pthread_mutex_lock(&t->lock);
-    await_end(t, limit_ms);
-    if (!t->ended) {
-        socket_cut_now(&t->cut);
-        await_end(t, AMQP_THREAD_PATIENCE_MS);
+    if (!join(t, limit_ms)) {
+        cut(t);
+        if (!join(t, AMQP_THREAD_PATIENCE_MS)) {
+            (void)pthread_detach(t->id);
+            if (!atomic_exchange(&t->over, true)) {
+                return; /* it destroys its owner itself, some day */
+            }
+        }
     }
-    t->left = !t->ended;
-    pthread_t id = t->id;
-    bool left = t->left;
-    (void)pthread_mutex_unlock(&t->lock);
-    if (left) {
-        (void)pthread_detach(id);
-        return;
-    }
-    (void)pthread_join(id, NULL);
-    (void)close(t->event);
-    t->destroy(t->owner);
+    destroy(t);
 }
 
 void amqp_thread_abandon(struct amqp_thread *t)
 {
     (void)close(t->event);
-    if (t->cut.fd >= 0) {
-        (void)close(t->cut.fd);
+    if (t->fd >= 0) {
+        (void)close(t->fd);
     }
 }
 
-int64_t amqp_pause_ms(int failures)
+void amqp_pause_up(struct amqp_pause *p)
 {
-    return now_pause_ms(failures, PAUSE_MS_MIN, PAUSE_MS_MAX);
+    p->up_since_ms = now_ms();
+}
+
+void amqp_pause_down(struct amqp_pause *p)
+{
+    bool was_steady = p->up_since_ms > 0 && now_ms() - p->up_since_ms >= AMQP_STEADY_MS;
+    p->failures = was_steady ? 1 : p->failures + 1;
+    p->due_ms = now_ms() + now_pause_ms(p->failures, PAUSE_MS_MIN, PAUSE_MS_MAX);
+    p->up_since_ms = 0;
 }

@@ -16,24 +16,18 @@
 enum {
     AMQP_THREAD_STACK_BYTES = 8 << 20,
     AMQP_THREAD_PATIENCE_MS = 250, /* for the end, after its socket was shut down */
-};
-
-/* The socket that another thread may shut down. It is a duplicate, so that its number stays ours
- * even when the library has closed its own and somebody else got that number. */
-struct socket_cut {
-    pthread_mutex_t lock;
-    int fd; /* -1 = none */
-    bool wanted;
+    AMQP_STEADY_MS = 10000,        /* a link that lasted so long was good */
 };
 
 struct amqp_thread {
     pthread_t id;
     int event; /* an eventfd */
     atomic_bool signalled, ending;
-    struct socket_cut cut;
-    pthread_mutex_t lock; /* guards `ended` and `left` */
-    pthread_cond_t changed;
-    bool ended, left;
+    atomic_bool over; /* the thread has ended, or nobody waits for it any more */
+    pthread_mutex_t lock;
+    int fd;   /* under the lock: a duplicate of its socket, so that its number stays ours even when
+                 the library has closed its own; -1 = none */
+    bool cut; /* under the lock: the socket is shut down, this one and any other */
     void (*run)(void *owner);
     void (*destroy)(void *owner);
     void *owner;
@@ -53,6 +47,11 @@ void amqp_thread_wait(struct amqp_thread *t, int fd, short events, int64_t due_m
 
 bool amqp_thread_is_ending(struct amqp_thread *t);
 
+/* On the thread: this is its socket now, -1 = none. False: no descriptor was left for a duplicate.
+ */
+bool amqp_thread_socket(struct amqp_thread *t, int fd);
+bool amqp_thread_is_cut(struct amqp_thread *t);
+
 /* End the thread within limit_ms and AMQP_THREAD_PATIENCE_MS. The owner is gone when this returns,
  * or will be. */
 void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms);
@@ -60,16 +59,15 @@ void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms);
 /* In a forked child: close our descriptors. The thread does not exist here. */
 void amqp_thread_abandon(struct amqp_thread *t);
 
-/* Name the socket that may be shut down, or forget it. False: no descriptor was left for it. */
-MUST_CHECK bool socket_cut_set(struct socket_cut *cut, int fd);
-void socket_cut_forget(struct socket_cut *cut);
+/* When to connect: after a link that was good at once but for a short pause, else after 0.1 s
+ * doubling to 10 s, half of it by chance. */
+struct amqp_pause {
+    int failures;        /* in a row */
+    int64_t due_ms;      /* not before then */
+    int64_t up_since_ms; /* 0 = there is no link */
+};
 
-/* Shut the socket down now, or as soon as there is one. */
-void socket_cut_now(struct socket_cut *cut);
-bool socket_cut_is_wanted(struct socket_cut *cut);
-
-/* A pause before the next try to connect: 0.1 s doubling to 10 s, half of it by chance.
- *   failures   how many tries failed in a row, 1.. */
-int64_t amqp_pause_ms(int failures);
+void amqp_pause_up(struct amqp_pause *p);
+void amqp_pause_down(struct amqp_pause *p);
 
 #endif

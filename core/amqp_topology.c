@@ -1,90 +1,87 @@
 #include "core/amqp_topology.h"
 
-#include "core/amqp_publisher.h"
+#include "core/amqp_link.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { CODE_DECLARED_OTHERWISE = 406 };
+enum { CODE_MISSING = 404, CODE_DECLARED_OTHERWISE = 406 };
 
-void topology_name(const char *queue, char name[TOPOLOGY_NAME_BYTES])
+void topology_name(const char *exchange, const char *key, char name[TOPOLOGY_NAME_BYTES])
 {
-    (void)snprintf(name, TOPOLOGY_NAME_BYTES, "tenon.%s", queue);
+    (void)snprintf(name, TOPOLOGY_NAME_BYTES, "%s.%s", exchange, key);
 }
 
-/* The answer to a question on `channel`; opens the channel again when the server closed it. */
-static bool answer(struct link *l, amqp_channel_t channel, const char *doing, struct fault *f)
+bool topology_declare_exchange(struct link *l, const char *exchange, struct fault *f)
 {
-    if (link_answer(l, channel, doing, f)) {
-        return true;
+    (void)amqp_exchange_declare(l->conn, LINK_CHANNEL, link_bytes(exchange), link_bytes("direct"),
+                                0, 1, 0, 0, amqp_empty_table);
+    return link_answer(l, "could not declare the exchange", f);
+}
+
+static amqp_table_entry_t entry_text(const char *key, const char *text)
+{
+    amqp_table_entry_t entry = {.key = link_bytes(key)};
+    entry.value.kind = AMQP_FIELD_KIND_UTF8;
+    entry.value.value.bytes = link_bytes(text);
+    return entry;
+}
+
+static amqp_table_entry_t entry_number(const char *key, int32_t number)
+{
+    amqp_table_entry_t entry = {.key = link_bytes(key)};
+    entry.value.kind = AMQP_FIELD_KIND_I32;
+    entry.value.value.i32 = number;
+    return entry;
+}
+
+/* What to do about a refusal with this code. Always false. */
+static bool hint(const struct link *l, int code, const char *what, struct fault *f)
+{
+    size_t n = strlen(f->text);
+    if (l->code == code) {
+        (void)snprintf(f->text + n, sizeof f->text - n, "; %s", what);
     }
-    int code = link_code(l);
-    struct fault second = {0};
-    if (!link_is_broken(l) && !link_channel_open(l, channel, &second)) {
-        return false;
-    }
-    link_set_code(l, code);
     return false;
 }
 
-bool topology_declare_exchange(struct link *l, amqp_channel_t channel, struct fault *f)
+static bool declare(struct link *l, const char *name, struct fault *f)
 {
-    (void)amqp_exchange_declare(link_conn(l), channel, link_bytes(TOPOLOGY_EXCHANGE),
-                                link_bytes("direct"), 0, 1, 0, 0, amqp_empty_table);
-    return answer(l, channel, "could not declare the exchange " TOPOLOGY_EXCHANGE, f);
-}
-
-bool topology_declare_queue(struct link *l, amqp_channel_t channel, const char *queue,
-                            const char *type, struct fault *f)
-{
-    char name[TOPOLOGY_NAME_BYTES], doing[LINK_TEXT_BYTES];
-    topology_name(queue, name);
-    amqp_table_entry_t argument = {.key = link_bytes("x-queue-type")};
-    argument.value.kind = AMQP_FIELD_KIND_UTF8;
-    argument.value.value.bytes = link_bytes(type);
-    amqp_table_t arguments = {.num_entries = 1, .entries = &argument};
+    char doing[TOPOLOGY_NAME_BYTES + 40];
+    amqp_table_entry_t arguments[] = {entry_text("x-queue-type", "classic"),
+                                      entry_number("x-max-length", TOPOLOGY_WINDOW_IDS),
+                                      entry_text("x-overflow", "drop-head"),
+                                      entry_number("x-message-ttl", TOPOLOGY_TTL_MS),
+                                      entry_number("x-expires", TOPOLOGY_EXPIRES_MS)};
     (void)snprintf(doing, sizeof doing, "could not declare the queue %s", name);
-    (void)amqp_queue_declare(link_conn(l), channel, link_bytes(name), 0, 1, 0, 0, arguments);
-    if (!answer(l, channel, doing, f)) {
-        if (link_is_broken(l) || link_code(l) != CODE_DECLARED_OTHERWISE) {
-            return false;
-        }
-        fault_clear(f);
-    }
-    (void)snprintf(doing, sizeof doing, "could not bind the queue %s", name);
-    (void)amqp_queue_bind(link_conn(l), channel, link_bytes(name), link_bytes(TOPOLOGY_EXCHANGE),
-                          link_bytes(queue), amqp_empty_table);
-    return answer(l, channel, doing, f);
+    (void)amqp_queue_declare(l->conn, LINK_CHANNEL, link_bytes(name), 0, 1, 0, 0,
+                             (amqp_table_t){.num_entries = sizeof arguments / sizeof *arguments,
+                                            .entries = arguments});
+    return link_answer(l, doing, f) ||
+           hint(l, CODE_DECLARED_OTHERWISE, "delete it: it holds nothing but wake-ups", f);
 }
 
-bool topology_look(struct link *l, amqp_channel_t channel, const char *queue, int64_t *ret_ready,
-                   int64_t *ret_consumers, struct fault *f)
+bool topology_declare_queue(struct link *l, const char *exchange, const char *key, struct fault *f)
 {
-    char name[TOPOLOGY_NAME_BYTES], doing[LINK_TEXT_BYTES];
-    topology_name(queue, name);
-    (void)snprintf(doing, sizeof doing, "could not look at the queue %s", name);
-    const amqp_queue_declare_ok_t *ok = amqp_queue_declare(link_conn(l), channel, link_bytes(name),
-                                                           1, 0, 0, 0, amqp_empty_table);
-    if (!answer(l, channel, doing, f)) {
+    char name[TOPOLOGY_NAME_BYTES], doing[TOPOLOGY_NAME_BYTES + 40];
+    topology_name(exchange, key, name);
+    if (!declare(l, name, f)) {
         return false;
     }
-    *ret_ready = ok->message_count;
-    *ret_consumers = ok->consumer_count;
-    return true;
+    (void)snprintf(doing, sizeof doing, "could not bind the queue %s", name);
+    (void)amqp_queue_bind(l->conn, LINK_CHANNEL, link_bytes(name), link_bytes(exchange),
+                          link_bytes(key), amqp_empty_table);
+    return link_answer(l, doing, f) ||
+           hint(l, CODE_MISSING, "tenon setup and the cleaner declare it", f);
 }
 
-bool amqp_declare(const char *url, const char *type, const char *const *queues, size_t n,
-                  struct fault *f)
+bool amqp_declare(const struct amqp_url *url, const char *exchange, struct fault *f)
 {
     struct link *l = NULL;
     if (!link_open(url, "tenon setup", NULL, &l, f)) {
         return false;
     }
-    bool ok = link_channel_open(l, 1, f) && topology_declare_exchange(l, 1, f);
-    for (size_t i = 0; ok && i < n; i++) {
-        ok = topology_declare_queue(l, 1, queues[i], type, f);
-        link_release(l);
-    }
+    bool ok = topology_declare_exchange(l, exchange, f);
     link_close(l, AMQP_THREAD_PATIENCE_MS);
     return ok;
 }

@@ -1,32 +1,34 @@
-/* The exchange, the queues and their bindings in RabbitMQ: exchange `tenon` (direct, durable),
- * queue `tenon.<queue>` (durable, classic or quorum), routing key = the queue's name. Everything
- * tunable is left to policies. Only core/amqp_*.c use this. */
+/* What stands in RabbitMQ: a durable direct exchange, whose name is a setting of the schema, and for
+ * each queue and kind that some worker serves one durable classic queue `<exchange>.<queue>/<kind>`,
+ * bound with routing key `<queue>/<kind>`. A wake-up older than ten seconds is worth nothing, so the
+ * queues are bounded: in length, the oldest going first, and in time.
+ *
+ * Who consumes, declares: a worker its queues; `tenon setup` and the cleaner the exchange. */
 #ifndef TENON_CORE_AMQP_TOPOLOGY_H
 #define TENON_CORE_AMQP_TOPOLOGY_H
 
-#include "core/amqp_link.h"
-
-#define TOPOLOGY_EXCHANGE "tenon"
+#include "core/amqp_url.h"
 
 enum {
-    TOPOLOGY_QUEUE_BYTES = 64, /* of a queue's name with its NUL; PostgreSQL allows 63 */
-    TOPOLOGY_NAME_BYTES = TOPOLOGY_QUEUE_BYTES + 6,
+    TOPOLOGY_EXCHANGE_BYTES = 64, /* of a name with its NUL; the schema allows 63 */
+    TOPOLOGY_KEY_BYTES = 165,     /* of "<queue>/<kind>": 63, 1 and 100 */
+    TOPOLOGY_NAME_BYTES = TOPOLOGY_EXCHANGE_BYTES + TOPOLOGY_KEY_BYTES,
+    TOPOLOGY_WINDOW_IDS = 10000, /* wake-ups that a queue holds, before it drops the oldest */
+    TOPOLOGY_TTL_MS = 10000,
+    TOPOLOGY_EXPIRES_MS = 86400000, /* a queue that nobody consumes for a day goes */
 };
 
-/* "tenon.<queue>". */
-void topology_name(const char *queue, char name[TOPOLOGY_NAME_BYTES]);
+struct link;
 
-/* These ask on `channel`, which is open before, and also after a fault unless the link is broken. A
- * fault CONFIG means that RabbitMQ refused, and link_code() why: 404 missing, 403 not allowed. */
-MUST_CHECK bool topology_declare_exchange(struct link *l, amqp_channel_t channel, struct fault *f);
+/* "<exchange>.<queue>/<kind>", the queue of a routing key. */
+void topology_name(const char *exchange, const char *key, char name[TOPOLOGY_NAME_BYTES]);
 
-/* A queue that exists with another type or other arguments is bound as it is.
- *   type   "classic" or "quorum" */
-MUST_CHECK bool topology_declare_queue(struct link *l, amqp_channel_t channel, const char *queue,
-                                       const char *type, struct fault *f);
+/* These ask and wait. false: CONFIG RabbitMQ refuses, RETRY it does not answer. */
+MUST_CHECK bool topology_declare_exchange(struct link *l, const char *exchange, struct fault *f);
+MUST_CHECK bool topology_declare_queue(struct link *l, const char *exchange, const char *key,
+                                       struct fault *f);
 
-/* How many messages are ready in the queue, and how many consumers it has. */
-MUST_CHECK bool topology_look(struct link *l, amqp_channel_t channel, const char *queue,
-                              int64_t *ret_ready, int64_t *ret_consumers, struct fault *f);
+/* Connect, declare the exchange, and leave. */
+MUST_CHECK bool amqp_declare(const struct amqp_url *url, const char *exchange, struct fault *f);
 
 #endif

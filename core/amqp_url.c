@@ -10,7 +10,8 @@
 enum { WHERE_BYTES_MAX = 4096 };
 
 static const char form[] = "amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://..., where "
-                           "HOST:PORT,HOST:PORT are several hosts of one cluster";
+                           "HOST:PORT,HOST:PORT are several hosts of one cluster, and a slash "
+                           "within a name is written %2f";
 
 /* Where the hosts begin: behind the user. They end where the virtual host begins. */
 static const char *hosts_of(const char *url)
@@ -26,9 +27,9 @@ static const char *hosts_of(const char *url)
 static bool parse_one(const char *url, const char *host, int len, char *text, size_t size,
                       struct amqp_connection_info *info)
 {
-    const char *hosts = hosts_of(url);
+    const char *hosts = hosts_of(url), *vhost = hosts + strcspn(hosts, "/");
     (void)snprintf(text, size, "%.*s%.*s%s", (int)(hosts - url), url, len, host,
-                   hosts + strcspn(hosts, "/"));
+                   strcmp(vhost, "//") == 0 ? "/" : vhost);
     amqp_default_connection_info(info);
     return amqp_parse_url(text, info) == AMQP_STATUS_OK && info->port >= 1 && info->port <= 65535;
 }
@@ -127,4 +128,9 @@ void amqp_url_mask(const char *url, char *text, size_t size)
     }
     put_where(&parts, 0, parts.n_hosts, text, size);
     amqp_url_clear(&parts);
+}
+
+const char *amqp_library_version(void)
+{
+    return amqp_version();
 }

@@ -22,7 +22,7 @@ struct amqp_url {
 };
 
 /* Parse a URL. What is missing is guest, guest, localhost, 5672 (TLS: 5671) and the virtual host
- * "/"; "%2f" stands for a slash.
+ * "/"; "%2f" stands for a slash, and "//" at the end, as others write it, is the virtual host "/".
  *   false   CONFIG: not such a URL (the text never shows the password); MEMORY */
 MUST_CHECK bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f);
 void amqp_url_clear(struct amqp_url *url); /* frees, and wipes the password from memory */
@@ -33,5 +33,7 @@ void amqp_url_where(const struct amqp_url *url, int nth, char *text, size_t size
 
 /* The same of all its hosts: "host=mq1,mq2 port=5672,5672 ...". */
 void amqp_url_mask(const char *url, char *text, size_t size);
+
+const char *amqp_library_version(void); /* of librabbitmq: "0.11.0" */
 
 #endif

@@ -371,17 +371,26 @@ int db_fd(const struct db *db)
     return PQsocket(db->conn);
 }
 
-bool db_take_notified(struct db *db)
+bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES])
 {
-    bool any = false;
     if (!PQconsumeInput(db->conn)) {
         db->broken = true;
         return false;
     }
-    PGnotify *notify;
-    while ((notify = PQnotifies(db->conn))) {
-        any = true;
+    PGnotify *notify = PQnotifies(db->conn);
+    if (notify) {
+        (void)snprintf(text, DB_NOTIFIED_BYTES, "%s", notify->extra);
         PQfreemem(notify);
+    }
+    return notify != NULL;
+}
+
+bool db_take_notified(struct db *db)
+{
+    char text[DB_NOTIFIED_BYTES];
+    bool any = false;
+    while (db_next_notified(db, text)) {
+        any = true;
     }
     return any;
 }

@@ -18,6 +18,7 @@ enum {
     DB_LOCK_LIMIT_MS = 100,        /* lock_timeout of every session but a setup's */
     DB_ANSWER_LIMIT_MS = 20000,    /* how long db_exec() and db_script() wait for an answer */
     DB_LONG_LIMIT_MS = 86400000,   /* how long db_script_long() does */
+    DB_NOTIFIED_BYTES = 8000,      /* what a NOTIFY says, with its NUL */
     DB_IDLE_LIMIT_MS = 30000,      /* idle_session_timeout of a presence session */
 };
 
@@ -70,9 +71,11 @@ bool db_is_open(const struct db *db);
 /* End the session from another thread: whoever waits for it gets a fault RETRY. */
 void db_cut(struct db *db);
 
-/* The socket to poll for notifications, and whether any arrived since the last call. */
+/* The socket to poll for notifications; whether any arrived since the last call, and, taken one by
+ * one, what the next of them says (false: there is none). */
 int db_fd(const struct db *db);
 bool db_take_notified(struct db *db);
+bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES]);
 
 /* The process id of the server's backend as this client was told; a pooler tells another one. */
 int db_backend_pid(const struct db *db);

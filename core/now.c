@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
 
 int64_t now_us(void)
 {
@@ -25,6 +24,19 @@ void now_text(char text[NOW_TEXT_BYTES])
     (void)gmtime_r(&ts.tv_sec, &tm);
     size_t n = strftime(text, NOW_TEXT_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(text + n, NOW_TEXT_BYTES - n, ".%03dZ", (int)(ts.tv_nsec / 1000000));
+}
+
+struct timespec now_after(int64_t ms)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    ts.tv_sec += ms / 1000;
+    ts.tv_nsec += ms % 1000 * 1000000;
+    if (ts.tv_nsec >= 1000000000) {
+        ts.tv_sec++;
+        ts.tv_nsec -= 1000000000;
+    }
+    return ts;
 }
 
 uint64_t now_jitter(uint64_t n)

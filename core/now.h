@@ -3,6 +3,7 @@
 #define TENON_CORE_NOW_H
 
 #include <stdint.h>
+#include <time.h>
 
 /* Milliseconds on a clock that never jumps and goes on while the machine is suspended. */
 int64_t now_ms(void);
@@ -13,6 +14,9 @@ int64_t now_us(void);
 /* "2026-01-31T12:34:56.789Z", into a buffer of NOW_TEXT_BYTES. For log lines only. */
 enum { NOW_TEXT_BYTES = 32 };
 void now_text(char text[NOW_TEXT_BYTES]);
+
+/* So many milliseconds from now on CLOCK_MONOTONIC, for pthread's timed waits. */
+struct timespec now_after(int64_t ms);
 
 /* A random number below `n` (n > 0), for jitter. Not for secrets. */
 uint64_t now_jitter(uint64_t n);

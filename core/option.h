@@ -48,8 +48,6 @@ enum option_id {
     OPTION_UNTIL_EMPTY,
     OPTION_RUN_ONE,
     OPTION_ONCE,
-    OPTION_WINDOW,
-    OPTION_QUEUE_TYPE,
     OPTION_COUNT
 };
 

@@ -19,8 +19,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL,
         .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app"),
     OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP, "URL",
-           "The RabbitMQ broker; `none` works without one, more slowly. Hosts of a cluster stand "
-           "beside each other, `amqp://user:word@a:5672,b:5672/vhost`, and are tried in this "
+           "The RabbitMQ broker. `none` works without one: the cleaner then wakes workers by "
+           "NOTIFY, a task starts within milliseconds, and a backlog is drained as fast or "
+           "faster; it is for few producers and workers. Hosts of a cluster stand beside each "
+           "other, `amqp://user:word@a:5672,b:5672/vhost`, and are tried in this "
            "order. On the command line a password can be seen in `ps`.",
            .env = "AMQP_URL", .secret = true, .required = SERVERS, .fits = fits_amqp_url,
            .allowed = "an amqp:// or amqps:// URL, or none"),
@@ -60,9 +62,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(TRACE, "trace", COMMAND_ENQUEUE, "TRACEPARENT",
            "The trace that the handler goes on with.", .fits = fits_trace,
            .allowed = "a W3C traceparent, 00-<32 hex>-<16 hex>-01 in lower case"),
-    OPTION(QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP, "QUEUE,...",
-           "The queues that a worker serves, and that setup declares in RabbitMQ beside those in "
-           "`tenon.queue`.",
+    OPTION(QUEUES, "queues", COMMAND_WORKER, "QUEUE,...", "The queues that a worker serves.",
            .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
            .allowed = QUEUE_ALLOWED),
     OPTION(HANDLERS, "handlers", COMMAND_WORKER, "FILE",
@@ -91,10 +91,4 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(ONCE, "once", COMMAND_CLEANER, NULL, "Do every chore once and exit; for cron.",
            .type = OPTION_TYPE_FLAG),
-    OPTION(WINDOW, "window", COMMAND_CLEANER, "N",
-           "How many wake-ups (ids) RabbitMQ may hold for a queue.", .type = OPTION_TYPE_INT,
-           .def = "10000", .min = 1, .max = 1000000),
-    OPTION(QUEUE_TYPE, "queue-type", COMMAND_SETUP | COMMAND_CLEANER, "TYPE",
-           "The type of RabbitMQ queues that are declared; those that exist stay what they are.",
-           .type = OPTION_TYPE_CHOICE, .choices = "classic quorum", .def = "classic"),
 };

@@ -71,24 +71,23 @@ static void warn_unpublished(int64_t id, const char *why)
 }
 
 /* The task is safe already; whatever goes wrong here only costs a second. */
-static void publish(const char *url, const char *queue, int64_t id)
+static void publish(const char *url, const struct routed *routed)
 {
     struct publisher_settings settings = {.url = url, .name = "tenon enqueue"};
     struct publisher_stats stats;
     struct publisher *p = NULL;
     struct fault f = {0};
     if (!publisher_open(&settings, &p, &f)) {
-        warn_unpublished(id, f.text);
+        warn_unpublished(routed->id, f.text);
         return;
     }
-    (void)publisher_offer(p, queue, id);
+    (void)publisher_offer(p, routed->exchange, routed->key, routed->id);
     bool settled = publisher_flush(p, ENQUEUE_PUBLISH_LIMIT_MS);
     publisher_stats(p, &stats);
-    if (!settled || stats.confirmed == 0 || stats.returned > 0) {
-        warn_unpublished(id, stats.last_error[0]  ? stats.last_error
-                             : stats.returned > 0 ? "RabbitMQ has no queue for it"
-                             : settled            ? "the queue in RabbitMQ is full"
-                                                  : "RabbitMQ did not answer in time");
+    if (!settled || stats.confirmed == 0) {
+        warn_unpublished(routed->id, stats.last_error[0] ? stats.last_error
+                                     : settled           ? "RabbitMQ refused it"
+                                                         : "RabbitMQ did not answer in time");
     }
     publisher_close(p, 0);
 }
@@ -119,7 +118,7 @@ static bool enqueue(const struct options *o, struct buf *b, struct fault *f)
     (void)printf("%" PRId64 "\n", routed.id);
     (void)fflush(stdout);
     if (announced) {
-        publish(amqp_url, routed.queue, routed.id);
+        publish(amqp_url, &routed);
     }
     return true;
 }

@@ -1,17 +1,19 @@
 #include "enqueue/ledger.h"
 
+#include "core/amqp_topology.h"
 #include "include/tenon/tenon.h"
 
 #define HASH_NONFATAL_OOM 1
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
-enum { QUEUE_BYTES = 64, RUN_IDS_MIN = 4 };
+enum { RUN_IDS_MIN = 4 };
 
-/* Ids that go to the same queue; most transactions have one run. */
+/* Ids that go the same way; most transactions have one run. */
 struct run {
-    char queue[QUEUE_BYTES];
+    char exchange[TOPOLOGY_EXCHANGE_BYTES], key[TOPOLOGY_KEY_BYTES];
     int64_t *ids;
     size_t n, cap;
     struct run *next;
@@ -48,16 +50,18 @@ static struct ledger_page *page_new(struct ledger *l, const void *conn)
     return page;
 }
 
-static struct run *run_of(struct ledger_page *page, const char *queue)
+static struct run *run_of(struct ledger_page *page, const char *exchange, const char *key)
 {
-    if (page->last && strcmp(page->last->queue, queue) == 0) {
-        return page->last;
+    struct run *run = page->last;
+    if (run && strcmp(run->exchange, exchange) == 0 && strcmp(run->key, key) == 0) {
+        return run;
     }
-    struct run *run = strlen(queue) < QUEUE_BYTES ? calloc(1, sizeof *run) : NULL;
+    run = calloc(1, sizeof *run);
     if (!run) {
         return NULL;
     }
-    memcpy(run->queue, queue, strlen(queue) + 1);
+    (void)snprintf(run->exchange, sizeof run->exchange, "%s", exchange);
+    (void)snprintf(run->key, sizeof run->key, "%s", key);
     *(page->last ? &page->last->next : &page->first) = run;
     page->last = run;
     return run;
@@ -84,21 +88,23 @@ size_t ledger_count(const struct ledger *l, const void *conn)
     return page ? page->n : 0;
 }
 
-bool ledger_add(struct ledger *l, const void *conn, const char *queue, int64_t id)
+bool ledger_add(struct ledger *l, const void *conn, const char *exchange, const char *key,
+                int64_t id)
 {
     struct ledger_page *page = page_of(l, conn);
     page = page ? page : page_new(l, conn);
     if (!page || page->n >= TENON_TRANSACTION_IDS_MAX) {
         return false;
     }
-    struct run *run = run_of(page, queue);
+    struct run *run = run_of(page, exchange, key);
     bool ok = run && run_add(run, id);
     page->n += ok;
     return ok;
 }
 
 void ledger_end(struct ledger *l, const void *conn,
-                void (*take)(void *arg, const char *queue, int64_t id), void *arg)
+                void (*take)(void *arg, const char *exchange, const char *key, int64_t id),
+                void *arg)
 {
     struct ledger_page *page = page_of(l, conn);
     if (!page) {
@@ -108,7 +114,7 @@ void ledger_end(struct ledger *l, const void *conn,
     for (struct run *run = page->first, *next; run; run = next) {
         next = run->next;
         for (size_t i = 0; take && i < run->n; i++) {
-            take(arg, run->queue, run->ids[i]);
+            take(arg, run->exchange, run->key, run->ids[i]);
         }
         free(run->ids);
         free(run);

@@ -17,11 +17,13 @@ struct ledger {
 size_t ledger_count(const struct ledger *l, const void *conn);
 
 /* Remember an id. False: over a limit, or no memory. */
-bool ledger_add(struct ledger *l, const void *conn, const char *queue, int64_t id);
+bool ledger_add(struct ledger *l, const void *conn, const char *exchange, const char *key,
+                int64_t id);
 
 /* Forget the ids of `conn`, and call `take` (may be NULL) with each, in the order they came. */
 void ledger_end(struct ledger *l, const void *conn,
-                void (*take)(void *arg, const char *queue, int64_t id), void *arg);
+                void (*take)(void *arg, const char *exchange, const char *key, int64_t id),
+                void *arg);
 
 void ledger_clear(struct ledger *l);
 

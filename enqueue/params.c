@@ -46,5 +46,5 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
 
 bool routed_read(const char *text, struct routed *ret)
 {
-    return sscanf(text, "(%" SCNd64 ",%63[^)])", &ret->id, ret->queue) == 2;
+    return sscanf(text, "(%" SCNd64 ",%63[^,],%164[^)])", &ret->id, ret->exchange, ret->key) == 3;
 }

@@ -2,6 +2,7 @@
 #ifndef TENON_ENQUEUE_PARAMS_H
 #define TENON_ENQUEUE_PARAMS_H
 
+#include "core/amqp_topology.h"
 #include "include/tenon/tenon.h"
 
 #include <stdbool.h>
@@ -12,7 +13,6 @@ enum {
     PARAMS_PAYLOAD = 1,
     PARAMS_UNIQUE_KEY = 6,
     PARAMS_NUMBER_BYTES = 40,
-    PARAMS_QUEUE_BYTES = 64,
 };
 
 struct params {
@@ -25,12 +25,14 @@ struct params {
  * Returns whether it will be announced. */
 bool params_fill(struct params *p, const tenon_task *task, bool announced);
 
+/* What enqueue_one.sql answers: the task, and where its wake-up is published. */
 struct routed {
     int64_t id;
-    char queue[PARAMS_QUEUE_BYTES];
+    char exchange[TOPOLOGY_EXCHANGE_BYTES];
+    char key[TOPOLOGY_KEY_BYTES];
 };
 
-/* Read the answer of enqueue_one.sql, "(id,queue)"; neither part is ever quoted. */
+/* Read it from "(id,exchange,routing key)"; no part is ever quoted. */
 bool routed_read(const char *text, struct routed *ret);
 
 #endif

@@ -200,11 +200,11 @@ void tenon_free(tenon *t)
 
 /* --- what is remembered ----------------------------------------------------------------------- */
 
-static void offer(void *arg, const char *queue, int64_t id)
+static void offer(void *arg, const char *exchange, const char *key, int64_t id)
 {
     tenon *t = arg;
     if (t->publisher) {
-        (void)publisher_offer(t->publisher, queue, id);
+        (void)publisher_offer(t->publisher, exchange, key, id);
     }
 }
 
@@ -222,14 +222,15 @@ static bool begin(tenon *t, PGconn *conn, bool in_transaction, size_t n)
     return can;
 }
 
-static void remember(tenon *t, PGconn *conn, bool in_transaction, const char *queue, int64_t id)
+static void remember(tenon *t, PGconn *conn, bool in_transaction, const char *exchange,
+                     const char *key, int64_t id)
 {
     enter(t);
     if (!in_transaction) {
-        offer(t, queue, id);
+        offer(t, exchange, key, id);
     } else {
         /* without memory the id is not published; the workers look for such tasks each second */
-        (void)ledger_add(&t->ledger, conn, queue, id);
+        (void)ledger_add(&t->ledger, conn, exchange, key, id);
     }
     leave(t);
 }
@@ -317,7 +318,7 @@ static PGresult *enqueue_one(PGconn *conn, const struct params *p)
     return PQexecParams(conn, sql_enqueue_one.text, PARAMS_N, NULL, p->values, NULL, NULL, 0);
 }
 
-/* The answer is one row: what was enqueued, and the queue. */
+/* The answer is one row: what was enqueued, and where it is published. */
 static int check_answer(PGconn *conn, PGresult *result, PGresult **ret)
 {
     if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) == 1) {
@@ -353,7 +354,7 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
         return fail(TENON_SCHEMA, "tenon.enqueue_routed gave no id: run tenon setup");
     }
     if (announced) {
-        remember(t, conn, in_transaction, routed.queue, routed.id);
+        remember(t, conn, in_transaction, routed.exchange, routed.key, routed.id);
     }
     if (ret_id) {
         *ret_id = routed.id;
@@ -387,7 +388,8 @@ static void take_ids(tenon *t, PGconn *conn, bool in_transaction, bool announced
             ret_ids[i] = id;
         }
         if (announced) {
-            remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), id);
+            remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2),
+                     id);
         }
     }
 }
@@ -515,7 +517,7 @@ int tenon_flush(tenon *t, int timeout_ms)
     }
     bool settled = publisher_flush(publisher, timeout_ms);
     publisher_stats(publisher, &stats);
-    int64_t lost = stats.dropped + stats.unconfirmed + stats.returned;
+    int64_t lost = stats.dropped + stats.unconfirmed;
     enter(t);
     int64_t news = lost - t->seen;
     t->seen = lost;
@@ -525,6 +527,6 @@ int tenon_flush(tenon *t, int timeout_ms)
                     timeout_ms, stats.last_error[0] ? ": " : "", stats.last_error);
     }
     return news == 0 ? ok()
-                     : fail(TENON_UNPUBLISHED, "%lld wake-ups did not reach a queue%s%s",
+                     : fail(TENON_UNPUBLISHED, "%lld wake-ups did not reach RabbitMQ%s%s",
                             (long long)news, stats.last_error[0] ? ": " : "", stats.last_error);
 }

@@ -3,8 +3,8 @@
 
     DATABASE_URL=postgresql://... AMQP_URL=amqp://... examples/producer_publish.py ann@example.org
 
-This is the whole protocol: exchange "tenon", routing key = the queue's name, the id in decimal as
-the body; it need not be persistent. The message is only a wake-up: one that comes too early, twice, or
+This is the whole protocol: the exchange and the routing key that tenon.enqueue_routed returns, the id in
+decimal as the body; it need not be persistent. The message is only a wake-up: one that comes too early, twice, or
 never costs time, never a task. So no error of RabbitMQ is an error of ours, and nothing waits for it for long.
 Needs python3-psycopg2 and python3-pika.
 """
@@ -27,13 +27,13 @@ class Waker:
         self.connection = None
         self.channel = None
 
-    def wake(self, queue, task):
+    def wake(self, task, exchange, key):
         for _ in range(2):  # the connection may have died while nothing was sent
             try:
                 if self.channel is None or not self.channel.is_open:
                     self.connection = pika.BlockingConnection(self.settings)
                     self.channel = self.connection.channel()
-                self.channel.basic_publish("tenon", queue, str(task).encode())
+                self.channel.basic_publish(exchange, key, str(task).encode())
                 return True
             except (pika.exceptions.AMQPError, OSError):
                 self.channel = None
@@ -47,8 +47,8 @@ class Waker:
 def sign_up(conn, mail):
     with conn, conn.cursor() as cursor:
         cursor.execute("INSERT INTO users (mail) VALUES (%s)", (mail,))
-        # routed: we publish the id to this queue ourselves, so that the cleaner need not
-        cursor.execute("SELECT id, queue FROM tenon.enqueue_routed('welcome_mail', %s)", (Json({"to": mail}),))
+        # routed: we publish the id ourselves, so that the cleaner need not
+        cursor.execute("SELECT id, exchange, routing_key FROM tenon.enqueue_routed('welcome_mail', %s)", (Json({"to": mail}),))
         return cursor.fetchone()
 
 
@@ -58,8 +58,8 @@ def main():
     with conn, conn.cursor() as cursor:
         cursor.execute("CREATE TABLE IF NOT EXISTS users (mail text PRIMARY KEY)")
     for mail in sys.argv[1:] or ["ann@example.org"]:
-        task, queue = sign_up(conn, mail)  # committed here
-        woken = waker.wake(queue, task)
+        task, exchange, key = sign_up(conn, mail)  # committed here
+        woken = waker.wake(task, exchange, key)
         print(mail, "signed up, task", task, "" if woken else "(RabbitMQ is away: a second late)")
     conn.close()
     waker.close()

@@ -6,7 +6,8 @@ CREATE SCHEMA tenon;
 
 CREATE TYPE tenon.enqueued AS (
 	id bigint,
-	queue text
+	exchange text,
+	routing_key text
 );
 
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
@@ -178,7 +179,7 @@ BEGIN
           FROM tenon.defaults(kind, queue) d
          WHERE octet_length(document::text) <= d.payload_bytes_max
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING task.id, task.queue INTO added;
+        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
         EXIT WHEN FOUND;
         PERFORM tenon.check_payload(document, s.payload_bytes_max) FROM tenon.setting s;
         added := tenon.holder(unique_key);
@@ -245,7 +246,7 @@ CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.queue_of, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
@@ -256,7 +257,7 @@ CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
 DECLARE
     held tenon.enqueued;
 BEGIN
-    SELECT t.id, t.queue INTO held FROM tenon.task t WHERE t.unique_key = holder.unique_key;
+    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s WHERE t.unique_key = holder.unique_key;
     RETURN held;
 END $$;
 
@@ -316,13 +317,6 @@ END $$;
 CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
-
-CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-    SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
-$_$;
 
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
     LANGUAGE plpgsql
@@ -392,6 +386,14 @@ CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN make_interval(secs => ((power((failures)::double precision, (4)::double precision) + (15)::double precision) + ((random() * (10)::double precision) * (failures)::double precision)));
+
+CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL::text, OUT exchange text, OUT routing_key text) RETURNS record
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT s.exchange, coalesce($2, (SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default') || '/' || $1
+      FROM tenon.setting s
+$_$;
 
 CREATE FUNCTION tenon.shared_bound(track bigint) RETURNS bigint
     LANGUAGE plpgsql STRICT
@@ -664,6 +666,8 @@ CREATE TABLE tenon.setting (
     payload_bytes_max integer DEFAULT 1048576 NOT NULL,
     history_keep interval DEFAULT '24:00:00'::interval NOT NULL,
     history_rows_max bigint DEFAULT 10000000 NOT NULL,
+    exchange text DEFAULT 'tenon'::text NOT NULL,
+    CONSTRAINT setting_exchange_check CHECK ((exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'::text)),
     CONSTRAINT setting_history_keep_check CHECK (((history_keep = '00:00:00'::interval) OR (history_keep >= '01:00:00'::interval))),
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
     CONSTRAINT setting_one_check CHECK (one),
@@ -839,13 +843,13 @@ REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FRO
 
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.queue_of(kind text) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.route_of(kind text, queue text, OUT exchange text, OUT routing_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.shared_bound(track bigint) FROM PUBLIC;
 

@@ -1,12 +1,11 @@
 /* label: unit */
-/* The parts of the AMQP code that need no broker: ids, confirms, routes, URLs, pauses. */
+/* The parts of the AMQP code that need no broker: ids, URLs, pauses. */
 #include "tests/support/test.h"
 
-#include "core/amqp_confirms.h"
 #include "core/amqp_delivery.h"
-#include "core/amqp_publisher.h"
-#include "core/amqp_route.h"
+#include "core/amqp_thread.h"
 #include "core/amqp_url.h"
+#include "core/now.h"
 
 #include <limits.h>
 
@@ -82,129 +81,6 @@ static void test_deliveries(void **state)
     assert_int_equal(delivery_take(&fresh, &body, &id), DELIVERY_UNEXPECTED);
 }
 
-static void test_confirms(void **state)
-{
-    (void)state;
-    static struct confirms c;
-    confirms_reset(&c);
-    assert_int_equal(confirms_take(&c, 1, false), 0); /* nothing was sent */
-    for (int i = 0; i < 10; i++) {
-        confirms_sent(&c);
-    }
-    assert_int_equal(confirms_take(&c, 3, false), 1);
-    assert_int_equal(confirms_take(&c, 3, false), 0); /* twice */
-    assert_int_equal(confirms_take(&c, 5, true), 4);  /* 1, 2, 4, 5 */
-    assert_int_equal(confirms_take(&c, 7, false), 1);
-    assert_int_equal(confirms_take(&c, 11, true), 0); /* not sent yet */
-    assert_int_equal(c.open, 4);
-    assert_int_equal(confirms_take(&c, 6, false), 1); /* and 7 before it: first is 8 */
-    assert_int_equal(c.first, 8);
-    assert_int_equal(confirms_take(&c, 0, true), 3);
-    assert_int_equal(c.open, 0);
-    assert_int_equal(confirms_take(&c, 0, true), 0);
-}
-
-static void test_confirms_around(void **state)
-{
-    (void)state;
-    static struct confirms c;
-    confirms_reset(&c);
-    int64_t answered = 0;
-    for (uint64_t tag = 1; tag <= 5 * (uint64_t)CONFIRMS_MAX; tag++) {
-        confirms_sent(&c);
-        if (confirms_full(&c)) { /* in the worst order: all but the first, then the first */
-            for (uint64_t t = c.next - 1; t > c.first; t--) {
-                answered += confirms_take(&c, t, false);
-            }
-            assert_true(confirms_full(&c));
-            answered += confirms_take(&c, c.first, false);
-            assert_int_equal(c.open, 0);
-        }
-    }
-    assert_int_equal(answered, 5 * CONFIRMS_MAX);
-}
-
-static void test_refusals(void **state)
-{
-    (void)state;
-    struct refusals r = {0};
-    assert_false(refusals_too_long(&r));
-    refusals_note(&r, 100);
-    assert_false(refusals_too_long(&r));
-    refusals_note(&r, 100 + REFUSALS_QUIET_MS + 1); /* another, and not the same ones */
-    assert_false(refusals_too_long(&r));
-    for (int64_t now = 10000, limit = REFUSALS_MS_MIN; limit <= REFUSALS_MS_MAX; limit *= 2) {
-        int64_t begun = now;
-        for (; !refusals_too_long(&r); now += 500) {
-            refusals_note(&r, now);
-        }
-        assert_in_range(now - begun, limit, limit + 1000);
-    }
-    /* once they have stopped for long enough, the next ones are met with the first patience */
-    refusals_note(&r, 1000000);
-    refusals_note(&r, 1000500);
-    assert_false(refusals_too_long(&r));
-    refusals_note(&r, 1000000 + REFUSALS_MS_MIN);
-    assert_true(refusals_too_long(&r));
-}
-
-static void test_route(void **state)
-{
-    (void)state;
-    struct route r = {.queue = "q"};
-    int64_t now = 50000, window = 100;
-    assert_int_equal(route_room(&r, window, now), -1);
-    assert_false(route_is_due(&r, now));
-    assert_true(route_accepts(&r, window, now));
-    r.pending = 1;
-    assert_true(route_is_due(&r, now)); /* nothing is known */
-    assert_int_equal(route_verdict(&r, window, now), ROUTE_GO);
-    r.published = 100; /* as many as the window, unseen */
-    assert_int_equal(route_verdict(&r, window, now), ROUTE_HOLD);
-    route_asked(&r);
-    r.published = 110; /* while the question was under way */
-    route_answered(&r, 60, now);
-    assert_int_equal(route_room(&r, window, now), 100 - 60 - 10 - 1);
-    assert_int_equal(route_verdict(&r, window, now), ROUTE_GO);
-    r.published = 140;
-    assert_int_equal(route_verdict(&r, window, now), ROUTE_DROP);
-    assert_false(route_accepts(&r, window, now));
-    assert_false(route_is_due(&r, now));
-    now += ROUTE_FRESH_MS; /* the answer is old: ask before dropping */
-    assert_int_equal(route_verdict(&r, window, now), ROUTE_HOLD);
-    assert_true(route_accepts(&r, window, now));
-    assert_true(route_is_due(&r, now));
-}
-
-static void test_route_shut(void **state)
-{
-    (void)state;
-    struct route r = {.queue = "q", .pending = 1};
-    route_shut(&r, 1000, 10);
-    assert_int_equal(route_room(&r, 100, 1000), 0);
-    assert_int_equal(route_verdict(&r, 100, 1000), ROUTE_DROP);
-    assert_false(route_accepts(&r, 100, 1000 + ROUTE_SHUT_MS));
-    assert_true(route_accepts(&r, 100, 1010 + ROUTE_SHUT_MS));
-}
-
-static void test_asks_every_so_many(void **state)
-{
-    (void)state;
-    struct route r = {.queue = "q"};
-    route_asked(&r);
-    route_answered(&r, 0, 1000);
-    r.published = PUBLISHER_ASK_EVERY - 1;
-    assert_false(route_is_due(&r, 1001));
-    r.published++;
-    assert_true(route_is_due(&r, 1001));
-    /* and once a second after anything was published, though nothing is pending */
-    route_asked(&r);
-    route_answered(&r, 0, 1000);
-    assert_false(route_is_due(&r, 5000));
-    r.published++;
-    assert_true(route_is_due(&r, 5000));
-}
-
 static void test_urls(void **state)
 {
     (void)state;
@@ -225,6 +101,11 @@ static void test_urls(void **state)
     assert_true(url.tls);
     amqp_url_clear(&url);
     assert_ok(amqp_url_parse("amqp://localhost/", &url, &f), &f);
+    assert_string_equal(url.vhost, "/");
+    amqp_url_clear(&url);
+    /* as Celery's users write it */
+    assert_ok(amqp_url_parse("amqp://ann:secret@mq.example:5672//", &url, &f), &f);
+    assert_string_equal(url.hosts[0].name, "mq.example");
     assert_string_equal(url.vhost, "/");
     amqp_url_clear(&url);
 }
@@ -254,6 +135,7 @@ static void test_bad_urls(void **state)
     static const char *const wrong[] = {"",
                                         "localhost",
                                         "http://h/",
+                                        "amqp://ann:s3cret@h//v",
                                         "amqp://ann:s3cret@h:0/v",
                                         "amqp://ann:s3cret@h:99999/v",
                                         "amqp://ann:s3cret@h:x/v",
@@ -300,27 +182,43 @@ static void test_pauses(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t least = INT64_MAX, most = 0;
         for (int n = 0; n < 200; n++) {
-            int64_t pause = amqp_pause_ms(rows[i].failures);
+            struct amqp_pause p = {.failures = rows[i].failures - 1};
+            int64_t before_ms = now_ms();
+            amqp_pause_down(&p);
+            int64_t pause = p.due_ms - before_ms;
             least = pause < least ? pause : least;
             most = pause > most ? pause : most;
         }
         assert_in_range(least, rows[i].least, rows[i].most);
-        assert_in_range(most, rows[i].least, rows[i].most);
+        assert_in_range(most, rows[i].least, rows[i].most + 50); /* and the time it took */
         /* by chance: they fill the most part of the range */
         assert_in_range(most - least, (rows[i].most - rows[i].least) / 2, rows[i].most);
     }
 }
 
+/* A link that was good for long enough ends the doubling, one that broke at once does not. */
+static void test_pauses_after_a_good_link(void **state)
+{
+    (void)state;
+    struct amqp_pause p = {.failures = 5};
+    amqp_pause_up(&p);
+    amqp_pause_down(&p);
+    assert_int_equal(p.failures, 6);
+    amqp_pause_up(&p);
+    p.up_since_ms -= AMQP_STEADY_MS;
+    amqp_pause_down(&p);
+    assert_int_equal(p.failures, 1);
+    amqp_pause_down(&p);
+    assert_int_equal(p.failures, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids),        cmocka_unit_test(test_deliveries),
-        cmocka_unit_test(test_confirms),   cmocka_unit_test(test_confirms_around),
-        cmocka_unit_test(test_refusals),   cmocka_unit_test(test_route),
-        cmocka_unit_test(test_route_shut), cmocka_unit_test(test_asks_every_so_many),
-        cmocka_unit_test(test_urls),       cmocka_unit_test(test_urls_of_several_hosts),
-        cmocka_unit_test(test_bad_urls),   cmocka_unit_test(test_mask),
-        cmocka_unit_test(test_pauses),
+        cmocka_unit_test(test_ids),      cmocka_unit_test(test_deliveries),
+        cmocka_unit_test(test_urls),     cmocka_unit_test(test_urls_of_several_hosts),
+        cmocka_unit_test(test_bad_urls), cmocka_unit_test(test_mask),
+        cmocka_unit_test(test_pauses),   cmocka_unit_test(test_pauses_after_a_good_link),
     };
     return RUN_GROUP(tests);
 }

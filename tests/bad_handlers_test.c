@@ -98,7 +98,7 @@ static int64_t good_task(struct run *r)
     int64_t since_ns = load_now_ns();
     int64_t id = test_sql_int(r->fx, "SELECT tenon.enqueue('good')");
     int n = snprintf(body, sizeof body, "%lld", (long long)id);
-    broker_publish(r->broker, "default", body, (size_t)n);
+    broker_publish(r->broker, "default/good", body, (size_t)n);
     int64_t noise_ms = (load_now_ns() - since_ns) / 1000000;
     r->noise_ms = noise_ms > r->noise_ms ? noise_ms : r->noise_ms;
     journal_await_ended(r->fx, ++r->n_good, LIMIT_MS);

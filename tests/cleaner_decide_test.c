@@ -1,7 +1,6 @@
 /* label: unit */
 /* What the cleaner decides without a server: news, sleep, death, sweeps. */
 #include "cleaner/decide/pace.h"
-#include "cleaner/decide/sweep.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
@@ -104,20 +103,20 @@ static void test_pace_falls_asleep_and_wakes(void **state)
     (void)state;
     struct pace p;
     pace_start(&p, 0);
-    assert_int_equal(pace_plan(&p, false, 0), PACE_LOOK);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_NOTHING, false, 0), PACE_BUSY_MS);
+    assert_int_equal(pace_plan(&p, false, 0), PACE_READ);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_NOTHING, false, 0), PACE_BUSY_MS);
     assert_int_equal(pace_plan(&p, false, PACE_QUIET_MS), PACE_LOCK);
     assert_int_equal(pace_done(&p, PACE_LOCK, false, PACE_NOTHING, false, 10),
                      10 + PACE_REFUSED_MS);
     assert_int_equal(pace_plan(&p, false, 30), PACE_LOCK);
     assert_int_equal(pace_done(&p, PACE_LOCK, true, PACE_NOTHING, false, 30), 30 + PACE_TICK_MS);
-    assert_int_equal(pace_plan(&p, false, 1030), PACE_LOOK);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_NOTHING, false, 1030),
+    assert_int_equal(pace_plan(&p, false, 1030), PACE_READ);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_NOTHING, false, 1030),
                      1030 + PACE_TICK_MS);
     assert_int_equal(pace_plan(&p, true, 1040), PACE_UNLOCK);
     assert_int_equal(pace_done(&p, PACE_UNLOCK, false, PACE_ROWS, false, 1040),
                      1040 + PACE_BUSY_MS);
-    assert_int_equal(pace_plan(&p, true, 1042), PACE_LOOK);
+    assert_int_equal(pace_plan(&p, true, 1042), PACE_READ);
 }
 
 static void test_pace_rises_when_a_tick_finds_rows(void **state)
@@ -130,7 +129,7 @@ static void test_pace_rises_when_a_tick_finds_rows(void **state)
     assert_int_equal(pace_plan(&p, false, 10), PACE_UNLOCK);
     (void)pace_done(&p, PACE_UNLOCK, false, PACE_NOTHING, false, 10);
     (void)pace_done(&p, PACE_LOCK, true, PACE_NOTHING, false, 20);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ROWS, false, 1020), 1020);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_ROWS, false, 1020), 1020);
     assert_int_equal(pace_plan(&p, false, 1020), PACE_UNLOCK);
 }
 
@@ -139,7 +138,7 @@ static void test_pace_never_waits_while_looks_are_full(void **state)
     (void)state;
     struct pace p;
     pace_start(&p, 0);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ROWS, true, 50), 50);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_ROWS, true, 50), 50);
 }
 
 static void test_pace_sleeps_through_announced_rows(void **state)
@@ -147,15 +146,15 @@ static void test_pace_sleeps_through_announced_rows(void **state)
     (void)state;
     struct pace p;
     pace_start(&p, 0);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ANNOUNCED, false, 2), 2 + PACE_BUSY_MS);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_ANNOUNCED, false, 2), 2 + PACE_BUSY_MS);
     assert_int_equal(pace_plan(&p, false, PACE_QUIET_MS), PACE_LOCK);
     assert_int_equal(pace_done(&p, PACE_LOCK, true, PACE_ANNOUNCED, false, 10),
                      10 + PACE_FOLLOW_MS);
-    assert_int_equal(pace_plan(&p, false, 110), PACE_LOOK);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ANNOUNCED, true, 110), 110);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_ANNOUNCED, false, 112),
+    assert_int_equal(pace_plan(&p, false, 110), PACE_READ);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_ANNOUNCED, true, 110), 110);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_ANNOUNCED, false, 112),
                      112 + PACE_FOLLOW_MS);
-    assert_int_equal(pace_done(&p, PACE_LOOK, false, PACE_NOTHING, false, 212), 212 + PACE_TICK_MS);
+    assert_int_equal(pace_done(&p, PACE_READ, false, PACE_NOTHING, false, 212), 212 + PACE_TICK_MS);
 }
 
 static void test_pace_gives_the_lock_back_after_a_failure(void **state)
@@ -214,65 +213,6 @@ static void test_verdict_waits_for_an_old_session(void **state)
     assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS + 2000), 0);
 }
 
-static void test_verdict_on_most_of_the_fleet_looks_once_more(void **state)
-{
-    (void)state;
-    verdict_start(&verdict, 0);
-    assert_int_equal(look(3, 3, 20000), 0);
-    assert_int_equal(look(3, 3, 21000), 0);
-    assert_int_equal(look(3, 3, 22000), 2);
-    verdict_start(&verdict, 0);
-    assert_int_equal(look(5, 3, 20000), 0);
-    assert_int_equal(look(5, 3, 21000), 2); /* two of five are not most */
-    verdict_start(&verdict, 0);
-    assert_int_equal(look(1, 1, 20000), 0);
-    assert_int_equal(look(1, 1, 21000), 1); /* one is never many */
-}
-
-static void test_sweep_goes_on_from_where_it_was(void **state)
-{
-    (void)state;
-    struct sweep s = {0};
-    struct sweep_plan plan = sweep_plan(&s, 10000, 10000, 5);
-    assert_int_equal(plan.limit, SWEEP_IDS_MAX);
-    assert_int_equal(plan.skip, 0);
-    sweep_done(&s, plan, plan.limit, 77, 8, 5);
-    assert_int_equal(s.after_us, 77);
-    assert_int_equal(s.after_id, 8);
-    assert_int_equal(sweep_plan(&s, 20, 10000, 6).limit, 20);
-    assert_int_equal(sweep_plan(&s, 0, 10000, 6).limit, 0);
-    assert_int_equal(sweep_plan(&s, -1, 10000, 6).limit, 0);
-    sweep_done(&s, plan, 3, 99, 9, 6);
-    assert_int_equal(s.after_us, 0);
-    assert_int_equal(sweep_plan(&s, 10000, 10000, 7).limit, 0);
-}
-
-static void test_sweep_leaves_out_what_waits_in_the_broker(void **state)
-{
-    (void)state;
-    struct sweep s = {0};
-    struct sweep_plan plan = sweep_plan(&s, 9970, 10000, 0);
-    assert_int_equal(plan.skip, 30);
-    sweep_done(&s, plan, plan.limit, 77, 8, 0);
-    assert_int_equal(sweep_plan(&s, 9000, 10000, 1).skip, 0); /* only at the beginning */
-}
-
-static void test_sweep_pauses_longer_and_longer(void **state)
-{
-    (void)state;
-    static const int64_t pauses[] = {2000, 4000, 8000, 16000, 32000, 60000, 60000};
-    struct sweep s = {0};
-    int64_t now_ms = 0;
-    for (size_t i = 0; i < sizeof pauses / sizeof *pauses; i++) {
-        struct sweep_plan plan = sweep_plan(&s, 10000, 10000, now_ms);
-        sweep_done(&s, plan, 1, 77, 8, now_ms);
-        assert_int_equal(s.due_ms - now_ms, pauses[i]);
-        now_ms = s.due_ms;
-    }
-    sweep_done(&s, sweep_plan(&s, 10000, 10000, now_ms), 0, 0, 0, now_ms);
-    assert_int_equal(s.due_ms - now_ms, SWEEP_IDLE_MS);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -290,10 +230,6 @@ int main(void)
         cmocka_unit_test(test_verdict_needs_two_looks),
         cmocka_unit_test(test_verdict_forgets_who_is_back),
         cmocka_unit_test(test_verdict_waits_for_an_old_session),
-        cmocka_unit_test(test_verdict_on_most_of_the_fleet_looks_once_more),
-        cmocka_unit_test(test_sweep_goes_on_from_where_it_was),
-        cmocka_unit_test(test_sweep_leaves_out_what_waits_in_the_broker),
-        cmocka_unit_test(test_sweep_pauses_longer_and_longer),
     };
     return RUN_GROUP(tests);
 }

@@ -17,6 +17,8 @@
 
 enum { LIMIT_MS = 15000, LATE_MS = 200, DEAD_LIMIT_MS = 40000 };
 
+static const char mail[] = "default/mail";
+
 static void await_depth(struct broker *b, const char *queue, int64_t depth, int64_t limit_ms)
 {
     int64_t until_ms = now_ms() + limit_ms, seen;
@@ -28,14 +30,14 @@ static void await_depth(struct broker *b, const char *queue, int64_t depth, int6
     }
 }
 
-/* A cleaner that leads, and whose broker is there. */
+/* A cleaner that leads, and somebody who serves its wake-ups. */
 static struct process *start(struct fixture *fx, struct broker **ret)
 {
     struct process *p = TENON(fx, "cleaner");
     process_await_line(p, "event=leader", LIMIT_MS);
     if (ret) {
         *ret = broker_open(fx->amqp_url);
-        await_depth(*ret, "default", 0, LIMIT_MS);
+        broker_spy(*ret, mail, mail);
     }
     return p;
 }
@@ -90,10 +92,11 @@ static void test_fresh_rows_are_published(void **state)
     for (int i = 1; i <= 20; i++) {
         (void)enqueue(fx, "");
     }
-    await_depth(b, "default", 20, LIMIT_MS);
+    await_depth(b, mail, 20, LIMIT_MS);
+    broker_spy(b, "bulk/mail", "bulk/mail");
     test_sql(fx, "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[2500]), 'bulk')");
-    await_depth(b, "bulk", 2500, LIMIT_MS);
-    assert_int_equal(broker_depth(b, "default"), 20);
+    await_depth(b, "bulk/mail", 2500, LIMIT_MS);
+    assert_int_equal(broker_depth(b, mail), 20);
     stop(p);
     broker_close(b);
 }
@@ -108,7 +111,7 @@ static void test_a_sleeping_leader_is_woken(void **state)
         test_await(fx, LIMIT_MS, "%s", asleep);
         int64_t begin_ms = now_ms();
         (void)enqueue(fx, "");
-        await_depth(b, "default", i, LIMIT_MS);
+        await_depth(b, mail, i, LIMIT_MS);
         int64_t took_ms = now_ms() - begin_ms;
         best_ms = took_ms < best_ms ? took_ms : best_ms;
     }
@@ -125,7 +128,7 @@ static void test_a_row_without_notify_is_found_by_the_tick(void **state)
     struct process *p = start(fx, &b);
     test_await(fx, LIMIT_MS, "%s", asleep);
     (void)enqueue(fx, ", notify => false");
-    await_depth(b, "default", 1, LIMIT_MS);
+    await_depth(b, mail, 1, LIMIT_MS);
     stop(p);
     broker_close(b);
 }
@@ -143,14 +146,14 @@ static void test_ids_that_commit_in_another_order(void **state)
     sql_run(late, "BEGIN; SELECT tenon.enqueue('mail'); SELECT tenon.enqueue('mail')");
     int64_t begin_ms = now_ms();
     sql_run(first, "SELECT tenon.enqueue('mail'); COMMIT");
-    await_depth(b, "default", published, LIMIT_MS);
+    await_depth(b, mail, published, LIMIT_MS);
     while (now_ms() - begin_ms < LATE_MS) {
         (void)enqueue(fx, "");
-        await_depth(b, "default", ++published, LIMIT_MS);
+        await_depth(b, mail, ++published, LIMIT_MS);
     }
     sql_run(late, "COMMIT");
-    await_depth(b, "default", published + 2, LIMIT_MS);
-    assert_in_range(now_ms() - begin_ms, LATE_MS, 1900); /* later, they would be overlooked ones */
+    await_depth(b, mail, published + 2, LIMIT_MS);
+    assert_in_range(now_ms() - begin_ms, LATE_MS, 1900);
     PQfinish(first);
     PQfinish(late);
     stop(p);
@@ -163,13 +166,15 @@ static void test_what_is_not_ready_is_not_published(void **state)
     struct broker *b;
     test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('still', true)");
     struct process *p = start(fx, &b);
+    broker_spy(b, "last/mail", "last/mail");
+    broker_spy(b, "still/mail", "still/mail");
     (void)enqueue(fx, ", announced => true");
     (void)enqueue(fx, ", delay => '1 hour'");
     (void)enqueue(fx, ", queue => 'still'");
     (void)enqueue(fx, ", queue => 'last'");
-    await_depth(b, "last", 1, LIMIT_MS);
-    assert_int_equal(broker_depth(b, "default"), 0);
-    assert_int_equal(broker_depth(b, "still"), 0);
+    await_depth(b, "last/mail", 1, LIMIT_MS);
+    assert_int_equal(broker_depth(b, mail), 0);
+    assert_int_equal(broker_depth(b, "still/mail"), 0);
     stop(p);
     broker_close(b);
 }
@@ -181,7 +186,7 @@ static void test_due_rows_are_published(void **state)
     struct process *p = start(fx, &b);
     int64_t begin_ms = now_ms();
     (void)enqueue(fx, ", delay => '700 ms'");
-    await_depth(b, "default", 1, LIMIT_MS);
+    await_depth(b, mail, 1, LIMIT_MS);
     assert_in_range(now_ms() - begin_ms, 690, 3000);
     stop(p);
     broker_close(b);
@@ -195,43 +200,85 @@ static void test_many_due_rows_at_one_moment(void **state)
     int64_t begin_ms = now_ms();
     test_sql(fx, "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[1700]),"
                  " delay => '1 s')");
-    await_depth(b, "default", 1700, LIMIT_MS);
-    assert_in_range(now_ms() - begin_ms, 990, 2900); /* later, they would be overlooked ones */
+    await_depth(b, mail, 1700, LIMIT_MS);
+    assert_in_range(now_ms() - begin_ms, 990, 2900);
     stop(p);
     broker_close(b);
 }
 
-static void test_overlooked_rows_are_published_up_to_the_window(void **state)
+/* --- without RabbitMQ ------------------------------------------------------------------------ */
+
+/* What the workers are told by NOTIFY from now on, one after the other, separated by bars. */
+static char *await_notices(PGconn *conn, const char *last)
 {
-    struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[60]),"
-                 " announced => true)");
-    struct process *p = TENON(fx, "cleaner", "--window", "40");
-    process_await_line(p, "event=broker_up", LIMIT_MS);
-    struct broker *b = broker_open(fx->amqp_url);
-    await_depth(b, "default", 40, LIMIT_MS);
-    broker_purge(b, "default");
-    await_depth(b, "default", 20, LIMIT_MS); /* the rest of this sweep */
-    stop(p);
-    broker_close(b);
+    static char all[1000];
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    all[0] = '\0';
+    while (!strstr(all, last)) {
+        PGnotify *n = PQconsumeInput(conn) ? PQnotifies(conn) : NULL;
+        if (n) {
+            size_t len = strlen(all);
+            (void)snprintf(all + len, sizeof all - len, "%s|", n->extra);
+            PQfreemem(n);
+        } else if (now_ms() >= until_ms) {
+            fail_msg("no NOTIFY says %s, but %s", last, all);
+        } else {
+            struct pollfd fd = {.fd = PQsocket(conn), .events = POLLIN};
+            (void)poll(&fd, 1, 100);
+        }
+    }
+    return all;
 }
 
-static void test_queues_are_declared(void **state)
+/* One NOTIFY for many rows, and the words of none but those that are ready and not announced. */
+static void check_notices(struct fixture *fx)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "LISTEN tenon_wakeup");
+    test_sql(fx, "BEGIN; SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[900]));"
+                 "SELECT tenon.enqueue('sms', queue => 'bulk');"
+                 "SELECT tenon.enqueue('hidden', announced => true); COMMIT");
+    char *all = await_notices(conn, "bulk/sms");
+    assert_contains(all, "default/mail");
+    assert_null(strstr(all, "hidden"));
+    assert_null(strstr(strstr(all, "default/mail") + 1, "default/mail"));
+    (void)enqueue(fx, ", delay => '300 ms'");
+    (void)await_notices(conn, "default/mail");
+    PQfinish(conn);
+}
+
+static void test_workers_are_notified_without_a_broker(void **state)
 {
     struct fixture *fx = *state;
-    struct broker *b;
-    free(add_worker(fx, true));
-    test_sql(fx, "UPDATE tenon.worker SET queues = '{workers.own}'");
-    test_sql(fx, "INSERT INTO tenon.queue (name) VALUES ('known')");
-    (void)enqueue(fx, ", queue => 'used', announced => true, delay => '1 hour'");
-    struct process *p = start(fx, &b);
-    await_depth(b, "known", 0, LIMIT_MS);
-    await_depth(b, "used", 0, LIMIT_MS);
-    await_depth(b, "workers.own", 0, LIMIT_MS);
-    broker_delete_queue(b, "known");
-    await_depth(b, "known", 0, LIMIT_MS);
+    struct process *p = start(fx, NULL); /* AMQP_URL is none */
+    check_notices(fx);
     stop(p);
-    broker_close(b);
+}
+
+static void test_workers_are_notified_while_the_broker_is_away(void **state)
+{
+    struct fixture *fx = *state;
+    const char *const args[] = {"cleaner", NULL};
+    const char *const env[] = {"AMQP_URL=amqp://guest@127.0.0.1:1/", NULL};
+    struct process *p = tenon_spawn(fx, args, env);
+    process_await_line(p, "event=leader", LIMIT_MS);
+    process_await_line(p, "event=broker_down", LIMIT_MS);
+    check_notices(fx);
+    stop(p);
+}
+
+/* More words than a NOTIFY can say: it says "anything". */
+static void test_a_notice_of_too_many_words(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = start(fx, NULL);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "LISTEN tenon_wakeup");
+    test_sql(fx,
+             "SELECT tenon.enqueue(rpad('k' || i || '.', 90, 'x')) FROM generate_series(1, 300) i");
+    assert_string_equal(await_notices(conn, "|"), "|");
+    PQfinish(conn);
+    stop(p);
 }
 
 /* --- recovery -------------------------------------------------------------------------------- */
@@ -252,7 +299,7 @@ static void test_a_dead_worker_is_declared_dead_once(void **state)
                dead);
     /* the session had to be old */
     assert_in_range(now_ms() - begin_ms, VERDICT_PATIENCE_MS, DEAD_LIMIT_MS);
-    await_depth(b, "default", 1, LIMIT_MS);
+    await_depth(b, mail, 1, LIMIT_MS);
     char expected[128];
     (void)snprintf(expected, sizeof expected, "worker %s on here pid 17 died", dead);
     char *error = test_sql_text(fx, "SELECT last_error FROM tenon.task WHERE id = %lld",
@@ -428,16 +475,17 @@ static void test_once_does_everything(void **state)
     (void)enqueue(fx, ", delay => '1 ms'");
     int64_t lost = enqueue(fx, "");
     claim(fx, lost, left);
+    struct broker *b = broker_open(fx->amqp_url);
+    broker_spy(b, mail, mail);
     int64_t begin_ms = now_ms();
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     assert_in_range(now_ms() - begin_ms, 0, 10000); /* nobody seems dead, so nothing to wait for */
-    struct broker *b = broker_open(fx->amqp_url);
-    assert_int_equal(broker_depth(b, "default"), 3);
+    assert_int_equal(broker_depth(b, mail), 3);
     assert_true(
         test_sql_bool(fx, "SELECT crashes = 1 FROM tenon.task WHERE id = %lld", (long long)lost));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.worker"), 0);
-    free(TENON_RUN(fx, 0, "cleaner", "--once"));
-    assert_int_equal(broker_depth(b, "default"), 3);
+    free(TENON_RUN(fx, 0, "cleaner", "--once")); /* what nobody has started, once more */
+    assert_int_equal(broker_depth(b, mail), 6);
     broker_close(b);
     free(left);
 }
@@ -448,11 +496,12 @@ static void test_once_stays_for_a_dead_worker(void **state)
     char *dead = add_worker(fx, false);
     int64_t lost = enqueue(fx, "");
     claim(fx, lost, dead);
+    struct broker *b = broker_open(fx->amqp_url);
+    broker_spy(b, mail, mail);
     struct process *p = TENON(fx, "cleaner", "--once");
     assert_int_equal(process_wait(p, DEAD_LIMIT_MS), 0);
     assert_true(test_sql_bool(fx, "SELECT state = 'dead' FROM tenon.worker"));
-    struct broker *b = broker_open(fx->amqp_url);
-    assert_int_equal(broker_depth(b, "default"), 1);
+    assert_int_equal(broker_depth(b, mail), 1);
     broker_close(b);
     free(dead);
 }
@@ -493,7 +542,7 @@ static void test_without_a_broker(void **state)
     stop(p);
 }
 
-static void test_a_broker_that_is_away_is_told_once(void **state)
+static void test_a_broker_that_is_away_is_logged_once(void **state)
 {
     struct fixture *fx = *state;
     const char *const args[] = {"cleaner", NULL};
@@ -534,7 +583,7 @@ static void test_another_takes_the_lead(void **state)
     process_kill(first);
     process_await_line(second, "event=leader", 5000);
     (void)enqueue(fx, "");
-    await_depth(b, "default", 1, LIMIT_MS);
+    await_depth(b, mail, 1, LIMIT_MS);
     stop(second);
     broker_close(b);
 }
@@ -574,8 +623,9 @@ int main(void)
         WITH_SERVERS(test_what_is_not_ready_is_not_published),
         WITH_SERVERS(test_due_rows_are_published),
         WITH_SERVERS(test_many_due_rows_at_one_moment),
-        WITH_SERVERS(test_overlooked_rows_are_published_up_to_the_window),
-        WITH_SERVERS(test_queues_are_declared),
+        WITH_DATABASE(test_workers_are_notified_without_a_broker),
+        WITH_DATABASE(test_workers_are_notified_while_the_broker_is_away),
+        WITH_DATABASE(test_a_notice_of_too_many_words),
         WITH_SERVERS(test_a_dead_worker_is_declared_dead_once),
         WITH_DATABASE(test_a_broken_session_condemns_nobody),
         WITH_DATABASE(test_the_third_crash_is_the_last),
@@ -588,7 +638,7 @@ int main(void)
         WITH_SERVERS(test_once_beside_a_daemon),
         WITH_DATABASE(test_once_says_which_server_is_away),
         WITH_DATABASE(test_without_a_broker),
-        WITH_DATABASE(test_a_broker_that_is_away_is_told_once),
+        WITH_DATABASE(test_a_broker_that_is_away_is_logged_once),
         WITH_DATABASE(test_the_database_may_come_later),
         WITH_DATABASE(test_what_a_person_must_mend),
         WITH_SERVERS(test_another_takes_the_lead),

@@ -59,7 +59,7 @@ static void test_wrong_words(void **state)
     tenon_says(fx, 2, "show", NULL, "", "tenon show: an argument is missing: tenon show ID");
     tenon_says(fx, 2, "setup", "now", "", "\"now\" is one too many");
     tenon_says(fx, 2, "status", "--frob", "", "--frob is not an option of tenon status");
-    tenon_says(fx, 2, "cleaner", "--window=0", "", "--window \"0\" is not allowed");
+    tenon_says(fx, 2, "worker", "--slots=0", "", "--slots \"0\" is not allowed");
 }
 
 /* A person gets one sentence; log lines are for daemons. */

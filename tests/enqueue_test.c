@@ -21,11 +21,12 @@ static void test_command(void **state)
         "SELECT payload->>'to' = 'x' AND priority = 9 AND unique_key = 'k' AND announced"
         " AND max_attempts = 2 AND timeout_ms = 90000 FROM tenon.task WHERE id = %" PRId64,
         id));
-    assert_int_equal(broker_depth(b, "default"), 1);
+    assert_int_equal(broker_depth(b, "default/mail"), 1);
     free(TENON_RUN(fx, 0, "enqueue", "mail", "--delay", "1h"));
-    assert_int_equal(broker_depth(b, "default"), 1);
+    assert_int_equal(broker_depth(b, "default/mail"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE delayed"), 1);
-    free(TENON_RUN(fx, 0, "enqueue", "mail", "--queue", "nowhere")); /* no such queue: a warning */
+    free(TENON_RUN(fx, 0, "enqueue", "mail", "--queue",
+                   "nowhere")); /* nobody serves it: no warning */
     free(TENON_RUN(fx, 0, "enqueue", "mail", "--amqp-url", "none"));
     struct process *p = TENON(fx, "enqueue", "mail", "--amqp-url", "amqp://127.0.0.1:1/");
     assert_int_equal(process_wait(p, LIMIT_MS), 0);

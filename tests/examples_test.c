@@ -36,14 +36,14 @@ static void test_producers(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = broker_open(fx->amqp_url);
-    broker_declare(b, "default");
+    broker_spy(b, "default/welcome_mail", "default/welcome_mail");
     free(shell(fx, 0, "$BUILT/producer ann@example.org"));
     free(shell(fx, 1, "$BUILT/producer ann@example.org")); /* is there already: no second task */
-    assert_int_equal(broker_depth(b, "default"), 1);
+    assert_int_equal(broker_depth(b, "default/welcome_mail"), 1);
     free(shell(fx, 0, "$EXAMPLES/producer.py bob@example.org"));
-    assert_int_equal(broker_depth(b, "default"), 1); /* left to the cleaner */
+    assert_int_equal(broker_depth(b, "default/welcome_mail"), 1); /* left to the cleaner */
     free(shell(fx, 0, "$EXAMPLES/producer_publish.py eve@example.org joe@example.org"));
-    assert_int_equal(broker_depth(b, "default"), 3);
+    assert_int_equal(broker_depth(b, "default/welcome_mail"), 3);
     free(
         shell(fx, 0, "AMQP_URL=amqp://127.0.0.1:1/ $EXAMPLES/producer_publish.py zoe@example.org"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM users"), 5);

@@ -2,13 +2,13 @@
 /* timeout: 120 */
 /* long: 2400 */
 /* measures: yes */
-/* A backlog, and nobody to work it off: RabbitMQ holds a window on it, the database's load stays
- * flat; then workers come, and take it in order, but for two queues by turns. With TEST_LONG:
+/* A backlog, and nobody to work it off: RabbitMQ holds no more than a window, the database's load
+ * stays flat; then workers come, and take it in order, but for two queues by turns. With TEST_LONG:
  * 1,000,000 tasks, ten minutes without a worker. */
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
-#include "cleaner/decide/sweep.h"
+#include "core/amqp_topology.h"
 #include "core/now.h"
 #include "worker/decide/decider.h"
 
@@ -19,19 +19,17 @@
 enum {
     TASKS = 50000,
     TASKS_LONG = 1000000,
-    WINDOW = 1000,
-    WINDOW_LONG = 10000,
     ALONE_MS = 7500,
     ALONE_LONG_MS = 600000,
     PARTS = 3, /* of that time, which are compared */
     WORKERS = 2,
     WORKERS_LONG = 4,
-    READ_PER_S = 50,  /* rows that the cleaner alone may read in a second, */
-    SCANS = 2,        /* but for these over the whole table, for deadlines and lost claims, */
-    SCANS_MS = 60000, /* once in so long */
-    TOLD_MS = 2000,   /* sessions tell what they have read within so long */
-    FULL_MS = 60000,  /* until the window is full */
-    OTHER_PART = 10,  /* one in so many tasks is of another queue, and younger than the rest */
+    READ_PER_S = 50,      /* rows that the cleaner alone may read in a second, */
+    SCANS = 2,            /* but for these over the whole table, for deadlines and lost claims, */
+    SCANS_MS = 60000,     /* once in so long */
+    TOLD_MS = 2000,       /* sessions tell what they have read within so long */
+    FORGOTTEN_MS = 60000, /* until RabbitMQ has published and dropped all of it */
+    OTHER_PART = 10,      /* one in so many tasks is of another queue, and younger than the rest */
     URGENT_MS = 2000,
     OLD_MS = 60000,
     DRAIN_MS = 60000,
@@ -79,47 +77,45 @@ static int64_t rows_read(struct fixture *fx)
                             " + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)");
 }
 
-/* Only the cleaner publishes here, so many rows of a queue at a time. RabbitMQ answers a question
- * for the depth before it has put what is under way into the queue, so that once so many may come
- * on top of the window. */
-static int64_t depth_in_window(struct broker *b, const char *queue)
+/* RabbitMQ drops what is over the window, whoever publishes how fast. */
+static int64_t depth_in_window(struct broker *b, const char *key)
 {
-    int64_t depth = broker_depth(b, queue);
-    assert_in_range(depth, 0, either(WINDOW, WINDOW_LONG) + SWEEP_IDS_MAX);
+    int64_t depth = broker_depth(b, key);
+    assert_in_range(depth, 0, TOPOLOGY_WINDOW_IDS);
     return depth;
 }
 
-static void await_full_window(struct broker *b, const char *queue)
-{
-    int64_t deadline_ms = now_ms() + FULL_MS;
-    while (depth_in_window(b, queue) < either(WINDOW, WINDOW_LONG)) {
-        assert_true(now_ms() < deadline_ms);
-        (void)poll(NULL, 0, 5);
-    }
-}
-
-/* The cleaner alone for a while, the window full; ret: rows that were read. */
+/* The cleaner alone for a while; ret: rows that were read. */
 static int64_t watch(struct fixture *fx, struct broker *b, int64_t ms, int64_t *ret_most)
 {
     int64_t start_ms = now_ms(), before = rows_read(fx);
     *ret_most = 0;
     while (now_ms() < start_ms + ms) {
-        int64_t depth = depth_in_window(b, "default");
-        assert_true(depth >= either(WINDOW, WINDOW_LONG));
-        (void)depth_in_window(b, "other");
+        int64_t depth = depth_in_window(b, "default/a");
+        (void)depth_in_window(b, "other/a");
         *ret_most = depth > *ret_most ? depth : *ret_most;
         (void)poll(NULL, 0, 20);
     }
     return rows_read(fx) - before;
 }
 
-/* The window fills up, and nothing is read but what is said above. */
+/* Until every wake-up has been published, and is too old to be worth anything. */
+static void await_forgotten(struct broker *b)
+{
+    int64_t deadline_ms = now_ms() + FORGOTTEN_MS;
+    while (depth_in_window(b, "default/a") + depth_in_window(b, "other/a") > 0) {
+        assert_true(now_ms() < deadline_ms);
+        (void)poll(NULL, 0, 5);
+    }
+    print_message("RabbitMQ held at most its window, and nothing is left of it\n");
+}
+
+/* The window empties, and nothing is read but what is said above. */
 static void nobody_works(struct fixture *fx, struct broker *b, int64_t tasks)
 {
     int64_t ms = either(ALONE_MS, ALONE_LONG_MS) / PARTS, read[PARTS], most;
     int64_t scanned = either(0, (ms / SCANS_MS + 1) * SCANS * tasks);
-    await_full_window(b, "default");
-    await_full_window(b, "other");
+    await_forgotten(b);
     (void)watch(fx, b, TOLD_MS, &most);
     for (int i = 0; i < PARTS; i++) {
         read[i] = watch(fx, b, ms, &most);
@@ -191,17 +187,18 @@ static void test_a_backlog(void **state)
     struct process *p[WORKERS_LONG];
     struct journal j;
     size_t before = 0;
-    char window[24], h[256];
+    char h[256];
     int64_t tasks = either(TASKS, TASKS_LONG), workers = either(WORKERS, WORKERS_LONG);
-    (void)snprintf(window, sizeof window, "%lld", (long long)either(WINDOW, WINDOW_LONG));
-    declare(fx);
+    struct broker *b = broker_open(fx->amqp_url);
+    broker_declare(b, "default/a");
+    broker_declare(b, "other/a");
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", DRAIN_MS);
     int64_t old = test_sql_int(fx, "SELECT tenon.enqueue('a', priority => 0)");
     struct range usual = fill(fx, "default", tasks);
     struct range others = fill(fx, "other", tasks / OTHER_PART);
     tasks += others.n;
     test_sql(fx, "ANALYZE tenon.task");
-    struct process *cleaner = TENON(fx, "cleaner", "--window", window);
-    struct broker *b = broker_open(fx->amqp_url);
     nobody_works(fx, b, tasks);
 
     int64_t start_ns = load_now_ns();

@@ -154,7 +154,7 @@ static int start_all(void **state)
     memcpy(fx->vhost, before.vhost, sizeof fx->vhost);
     memcpy(fx->amqp_url, before.amqp_url, sizeof fx->amqp_url);
     declare(fx);
-    fleet_start(&all, fx, "classic");
+    fleet_start(&all, fx);
     *state = &all;
     return 0;
 }

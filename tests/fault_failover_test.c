@@ -126,7 +126,7 @@ static int start_all(void **state)
 {
     struct fixture *fx = all.fx = make_fixture();
     follow();
-    fleet_start(&all, fx, "classic");
+    fleet_start(&all, fx);
     *state = &all;
     return 0;
 }

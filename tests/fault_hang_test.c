@@ -185,11 +185,11 @@ static void end_broker(struct all *a)
 /* Whoever leads now: what is enqueued without a wake-up is published. The queue has no worker. */
 static void await_leader(struct fixture *fx, struct all *a)
 {
-    const char *queue = a->cleaner[0].queue;
+    const char *queue = a->cleaner[0].queue, *key = a->cleaner[0].key;
     struct broker *b = broker_open(fx->amqp_url);
     int64_t deadline_ms = now_ms() + BACK_MS;
     test_sql(fx, "SELECT tenon.enqueue('a', queue => '%s')", queue);
-    while (broker_depth(b, queue) < 1) {
+    while (broker_depth(b, key) < 1) {
         if (now_ms() > deadline_ms) {
             fail_msg("no cleaner leads and publishes");
         }

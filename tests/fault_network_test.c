@@ -207,51 +207,6 @@ static void test_children_are_minded_while_an_exchange_is_held(void **state)
     subjects_down(&s, 1);
 }
 
-/* --- connected, and no message comes though there is work --- */
-
-/* Only one consumer of this queue is active, and that is not the worker. */
-static struct broker *starve(struct fixture *fx, const struct subject *s)
-{
-    struct broker *b = broker_open(fx->amqp_url), *holder = broker_open(fx->amqp_url);
-    broker_delete_queue(b, s->queue);
-    broker_declare_single(b, s->queue);
-    broker_hold(holder, s->queue);
-    broker_publish(b, s->queue, "1", 1);
-    broker_publish(b, s->queue, "2", 1);
-    broker_close(b);
-    return holder;
-}
-
-static void test_a_worker_that_gets_nothing_notices(void **state)
-{
-    struct fixture *fx = *state;
-    struct subject s;
-    if (!load_is_long()) {
-        skip();
-    }
-    subject_open(fx, &s);
-    struct broker *holder = starve(fx, &s);
-    subject_work(fx, &s);
-    process_await_line(s.process, "event=broker_up", START_MS);
-    int64_t start_ms = now_ms();
-    while (process_lines(s.process, "RabbitMQ stopped delivering") == 0) {
-        subject_run(fx, &s, LOOK_MS);
-        assert_in_range(now_ms() - start_ms, 0, STARVED_MS);
-    }
-    print_message("seen after %lld ms\n", (long long)(now_ms() - start_ms));
-    subject_await_lines(&s, "event=broker_up", 2, BACK_MS);
-    broker_close(holder);
-    struct broker *b = broker_open(fx->amqp_url);
-    int64_t deadline_ms = now_ms() + START_MS;
-    while (broker_depth(b, s.queue) > 0) {
-        assert_in_range(now_ms(), 0, deadline_ms);
-        (void)poll(NULL, 0, 5);
-    }
-    broker_close(b);
-    assert_all_ran_once(fx);
-    subjects_down(&s, 1);
-}
-
 /* --- connecting again --- */
 
 /* How often somebody knocked in the first and in the last third of the time. */
@@ -338,7 +293,6 @@ int main(void)
         WITH_SERVERS(test_connections_cut_at_any_byte),
         WITH_SERVERS(test_lives_cut_at_any_byte),
         WITH_SERVERS(test_children_are_minded_while_an_exchange_is_held),
-        WITH_SERVERS(test_a_worker_that_gets_nothing_notices),
         WITH_SERVERS(test_reconnects_back_off_and_never_give_up),
         WITH_SERVERS(test_throttled),
     };

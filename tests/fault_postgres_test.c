@@ -34,7 +34,7 @@ static int start_all(void **state)
     server_vhost(fx, "fault_postgres");
     declare(fx);
     test_sql(fx, "ALTER SYSTEM SET max_connections = %d", CONNECTIONS);
-    fleet_start(&all, fx, "classic");
+    fleet_start(&all, fx);
     *state = &all;
     return 0;
 }

@@ -32,7 +32,7 @@ static int start_all(void **state)
         return -1;
     }
     declare(fixture);
-    fleet_start(&all, fixture, "classic");
+    fleet_start(&all, fixture);
     *state = &all;
     return 0;
 }
@@ -67,7 +67,7 @@ static int64_t watch_depth(struct broker *b)
 {
     int64_t most = 0, until_ms = now_ms() + WATCH_MS;
     while (now_ms() < until_ms) {
-        int64_t depth = broker_depth(b, "default");
+        int64_t depth = broker_depth(b, "default/a");
         most = depth > most ? depth : most;
         (void)poll(NULL, 0, 10);
     }
@@ -141,7 +141,7 @@ static void assert_few_twice(struct broker *b, int64_t since)
 static void away(const char *fault, const char *verb, int64_t ms)
 {
     struct broker *b = broker_open(all.fx->amqp_url);
-    broker_spy(b, "spy", "default");
+    broker_spy(b, "spy", "default/a");
     broker_close(b);
     broker_ctl("eval 'mnesia:sync_log().'"); /* or a kill -9 takes the spy's binding with it */
     size_t ups = fleet_lines(&all, "event=broker_up");
@@ -194,11 +194,11 @@ static void test_queue_purged(void **state)
     load_await_running(all.fx, 2);
     fleet_signal_workers(&all, SIGSTOP);
     int64_t deadline_ms = now_ms() + FLEET_UP_MS;
-    while (broker_depth(b, "default") < FLEET_PER_S) {
+    while (broker_depth(b, "default/a") < FLEET_PER_S) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 5);
     }
-    broker_purge(b, "default");
+    broker_purge(b, "default/a");
     fleet_signal_workers(&all, SIGCONT);
     broker_close(b);
     check("queue purged");
@@ -209,9 +209,9 @@ static void test_queue_deleted(void **state)
     (void)state;
     load_await_running(all.fx, 2);
     struct broker *b = broker_open(all.fx->amqp_url);
-    broker_delete_queue(b, "default");
+    broker_delete_queue(b, "default/a");
     await_woken("queue deleted");
-    assert_true(broker_depth(b, "default") >= 0);
+    assert_true(broker_depth(b, "default/a") >= 0);
     broker_close(b);
     check("queue deleted");
 }
@@ -240,7 +240,7 @@ static void test_permission_revoked(void **state)
 static void alarmed(const char *fault, const char *resource, const char *set, const char *clear)
 {
     struct broker *b = broker_open(all.fx->amqp_url);
-    broker_spy(b, "spy", "default");
+    broker_spy(b, "spy", "default/a");
     int64_t since = last_placed();
     load_await_running(all.fx, 2);
     broker_ctl("%s", set);
@@ -304,7 +304,7 @@ static void await_no_consumer(void)
 {
     struct broker *b = broker_open(all.fx->amqp_url);
     int64_t deadline_ms = now_ms() + FLEET_UP_MS;
-    while (broker_consumers(b, "default") > 0) {
+    while (broker_consumers(b, "default/a") > 0) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 20);
     }

@@ -24,12 +24,12 @@ static void test_vhost_is_own_and_empty(void **state)
     struct fixture *fx = *state;
     struct broker *b = broker_open(fx->amqp_url);
     assert_non_null(b);
-    assert_int_equal(broker_depth(b, "default"), -1);
-    broker_declare(b, "default");
-    broker_publish(b, "default", "17", 2);
-    assert_int_equal(broker_depth(b, "default"), 1);
-    broker_purge(b, "default");
-    assert_int_equal(broker_depth(b, "default"), 0);
+    assert_int_equal(broker_depth(b, "default/a"), -1);
+    broker_declare(b, "default/a");
+    broker_publish(b, "default/a", "17", 2);
+    assert_int_equal(broker_depth(b, "default/a"), 1);
+    broker_purge(b, "default/a");
+    assert_int_equal(broker_depth(b, "default/a"), 0);
     broker_close(b);
 }
 

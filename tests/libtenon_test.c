@@ -200,8 +200,7 @@ static void test_every_field(void **state)
     tenon *t = make(fx, &b);
     tenon_task task = task_of("mail");
     int64_t id, again;
-    test_sql(fx, "INSERT INTO tenon.queue (name) VALUES ('other')");
-    broker_declare(b, "other");
+    broker_spy(b, "other/mail", "other/mail");
     task.payload = "{\"a\": \"\\\\ \\\" '\"}";
     task.queue = "other";
     task.priority = 0;
@@ -217,7 +216,7 @@ static void test_every_field(void **state)
     assert_code(tenon_enqueue(t, fx->conn, &task, &again), TENON_OK);
     assert_int_equal(again, id); /* who holds the key */
     assert_arrived(t, b, 0);
-    assert_true(broker_depth(b, "other") >= 1);
+    assert_true(broker_depth(b, "other/mail") >= 1);
     tenon_free(t);
     broker_close(b);
 }
@@ -227,12 +226,15 @@ static void test_the_queue_of_the_kind(void **state)
     struct fixture *fx = *state;
     struct broker *b;
     tenon *t = make(fx, &b);
-    test_sql(fx, "INSERT INTO tenon.queue (name) VALUES ('mails')");
+    const char *const payloads[] = {"1", "2"};
+    tenon_task task;
     test_sql(fx, "INSERT INTO tenon.kind (name, queue) VALUES ('mail', 'mails')");
-    broker_declare(b, "mails");
+    broker_spy(b, "mails/mail", "mails/mail");
     (void)enqueue(t, fx->conn);
+    task = task_of("mail");
+    assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 2, NULL), TENON_OK);
     assert_arrived(t, b, 0);
-    assert_int_equal(broker_depth(b, "mails"), 1);
+    assert_int_equal(broker_depth(b, "mails/mail"), 3);
     tenon_free(t);
     broker_close(b);
 }

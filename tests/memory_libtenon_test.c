@@ -56,7 +56,7 @@ static void test_libtenon(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = broker_open(fx->amqp_url);
-    broker_declare(b, "default");
+    broker_declare(b, "default/mail");
     broker_close(b);
     long n = nth_each(run_libtenon, fx);
     print_message("libtenon: %ld allocations failed\n", n);

@@ -163,9 +163,9 @@ static void test_exec(void **state)
 
 /* --- small parts ----------------------------------------------------------------------------- */
 
-static void count_ids(void *arg, const char *queue, int64_t id)
+static void count_ids(void *arg, const char *exchange, const char *key, int64_t id)
 {
-    assert_true(*queue && id > 0);
+    assert_true(*exchange && *key && id > 0);
     (*(int *)arg)++;
 }
 
@@ -180,7 +180,7 @@ static void run_small(void *arg)
     judge(amqp_url_parse("amqp://u:p@h:1/v", &url, &f), &f);
     amqp_url_clear(&url);
     for (int64_t id = 1; id <= 40; id++) {
-        added += ledger_add(&l, id % 2 ? &url : NULL, id % 3 ? "a" : "b", id);
+        added += ledger_add(&l, id % 2 ? &url : NULL, "tenon", id % 3 ? "a" : "b", id);
     }
     ledger_end(&l, &url, count_ids, &taken);
     ledger_end(&l, NULL, count_ids, &taken);

@@ -16,7 +16,7 @@ enum { UNSTRUCK_RUNS = 3, RUNS_MAX = 5000, TASKS = 6 };
 
 /* what a process that gives up still has is the kernel's to free */
 static const char no_leaks[] = "LSAN_OPTIONS=detect_leaks=0";
-static const char *const setup[] = {"setup", "--queues", "default", NULL};
+static const char *const setup[] = {"setup", NULL};
 static const char *const once[] = {"cleaner", "--once", NULL};
 
 /* Run tenon; does its nth allocation fail? ret_status: how it ended, and it said why. */
@@ -69,7 +69,7 @@ static bool run_setup(struct fixture *fx, long n, int *ret_status)
 {
     test_sql(fx, "SET client_min_messages = warning; DROP SCHEMA IF EXISTS tenon CASCADE");
     bool struck = run_short_of_memory(fx, setup, n, ret_status);
-    free(TENON_RUN(fx, 0, "setup", "--queues", "default"));
+    free(TENON_RUN(fx, 0, "setup"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.migration"), schema_migrations_n);
     test_sql(fx, "SELECT tenon.enqueue('a')");
     return struck;

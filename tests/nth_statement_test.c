@@ -77,12 +77,12 @@ static const char *const lost[2] = {"TEST_LOST=before", "TEST_LOST=answer"};
 
 static bool run_setup(const struct strike *s)
 {
-    static const char *const args[] = {"setup", "--queues", "mail", NULL};
+    static const char *const args[] = {"setup", NULL};
     int status;
     test_sql(s->fx, "SET client_min_messages = warning; DROP SCHEMA IF EXISTS tenon CASCADE");
     bool struck = run_struck(s, args, &status);
     assert_true(status == 1 || (status == 0 && !struck));
-    free(TENON_RUN(s->fx, 0, "setup", "--queues", "mail"));
+    free(TENON_RUN(s->fx, 0, "setup"));
     assert_int_equal(test_sql_int(s->fx, "SELECT count(*) FROM tenon.migration"),
                      schema_migrations_n);
     test_sql(s->fx, "SELECT tenon.enqueue('a')");

@@ -336,39 +336,39 @@ static void test_precedence(void **state)
 {
     (void)state;
     char words[TEMPORARY_BYTES + 64];
-    struct options *o = must_read(COMMAND_CLEANER, "--amqp-url=none");
-    assert_int_equal(option_int(o, OPTION_WINDOW), 10000);
-    assert_false(option_is_given(o, OPTION_WINDOW));
+    struct options *o = must_read(COMMAND_WORKER, "--amqp-url=none");
+    assert_int_equal(option_int(o, OPTION_DRAIN_LIMIT), 25000);
+    assert_false(option_is_given(o, OPTION_DRAIN_LIMIT));
     options_free(o);
 
-    write_config("window = 3\namqp-url = none\nlog-level = debug\nslots = 2\n");
+    write_config("drain-limit = 3ms\namqp-url = none\nlog-level = debug\nonce = yes\n");
     (void)snprintf(words, sizeof words, "--config|%s", config_path);
-    o = must_read(COMMAND_CLEANER, words);
-    assert_int_equal(option_int(o, OPTION_WINDOW), 3);
+    o = must_read(COMMAND_WORKER, words);
+    assert_int_equal(option_int(o, OPTION_DRAIN_LIMIT), 3);
     assert_string_equal(option_text(o, OPTION_AMQP_URL), "none");
     assert_string_equal(option_text(o, OPTION_LOG_LEVEL), "debug");
     options_free(o);
 
     (void)setenv("TENON_CONFIG", config_path, 1);
-    (void)setenv("TENON_WINDOW", "5", 1);
+    (void)setenv("TENON_DRAIN_LIMIT", "5ms", 1);
     (void)setenv("AMQP_URL", "amqp://second", 1);
-    o = must_read(COMMAND_CLEANER, "");
-    assert_int_equal(option_int(o, OPTION_WINDOW), 5);
+    o = must_read(COMMAND_WORKER, "");
+    assert_int_equal(option_int(o, OPTION_DRAIN_LIMIT), 5);
     assert_string_equal(option_text(o, OPTION_AMQP_URL), "amqp://second");
     options_free(o);
 
     (void)setenv("TENON_AMQP_URL", "amqp://first", 1);
     (void)setenv("TENON_LOG_LEVEL", "", 1); /* as if not given */
-    o = must_read(COMMAND_CLEANER, "--window|7");
-    assert_int_equal(option_int(o, OPTION_WINDOW), 7);
-    assert_true(option_is_given(o, OPTION_WINDOW));
+    o = must_read(COMMAND_WORKER, "--drain-limit|7ms");
+    assert_int_equal(option_int(o, OPTION_DRAIN_LIMIT), 7);
+    assert_true(option_is_given(o, OPTION_DRAIN_LIMIT));
     assert_string_equal(option_text(o, OPTION_AMQP_URL), "amqp://first");
     assert_string_equal(option_text(o, OPTION_LOG_LEVEL), "debug");
     options_free(o);
-    (void)setenv("TENON_WINDOW", "0", 1);
-    must_refuse(COMMAND_CLEANER, "", "TENON_WINDOW|\"0\"|1 to 1000000");
+    (void)setenv("TENON_DRAIN_LIMIT", "-1", 1);
+    must_refuse(COMMAND_WORKER, "", "TENON_DRAIN_LIMIT|\"-1\"|0s to 1d");
     (void)unsetenv("TENON_CONFIG");
-    (void)unsetenv("TENON_WINDOW");
+    (void)unsetenv("TENON_DRAIN_LIMIT");
     (void)unsetenv("TENON_AMQP_URL");
     (void)unsetenv("TENON_LOG_LEVEL");
     (void)unsetenv("AMQP_URL");
@@ -407,7 +407,7 @@ static void test_config_is_refused_with_file_and_line(void **state)
         {"queues = {a, \"B x\"}\n", ":1: queues|\"B x\"|1 to 63"},
         {"\npriority = 12\n",
          ":2: priority|\"12\"|0 to 9"}, /* another command's, checked all the same */
-        {"window = 0", ":1: window|\"0\""},
+        {"once = maybe", ":1: once|\"maybe\""},
         {"log-level = loud\n", ":1: log-level|\"loud\"|one of"},
     };
     char words[TEMPORARY_BYTES + 64];

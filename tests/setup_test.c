@@ -78,7 +78,7 @@ static void test_fresh_database(void **state)
 {
     struct fixture *fx = *state;
     drop_schema(fx);
-    char *out = TENON_RUN(fx, 0, "setup", "--queues", "mail,slow");
+    char *out = TENON_RUN(fx, 0, "setup");
     assert_contains(out, "made schema tenon\n");
     for (size_t i = 0; i < schema_migrations_n; i++) {
         char line[128];
@@ -87,25 +87,18 @@ static void test_fresh_database(void **state)
     }
     assert_contains(out, "rabbitmqctl set_permissions");
     free(out);
-    /* by their names in the database the fixture finds the queues again, to delete them */
-    test_sql(fx, "INSERT INTO tenon.queue (name) VALUES ('mail'), ('slow')");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.migration"), schema_migrations_n);
     assert_true(test_sql_int(fx, "SELECT tenon.enqueue('mail')") > 0);
+    /* the exchange is there, and no queue */
     struct broker *b = broker_open(fx->amqp_url);
-    assert_int_equal(broker_depth(b, "default"), 0);
-    assert_int_equal(broker_depth(b, "mail"), 0);
-    assert_int_equal(broker_depth(b, "slow"), 0);
-    assert_int_equal(broker_depth(b, "other"), -1);
-    /* the binding: what is published to the exchange arrives */
-    broker_publish(b, "mail", "1", 1);
-    assert_int_equal(broker_depth(b, "mail"), 1);
+    assert_int_equal(broker_depth(b, "default/mail"), -1);
+    broker_publish(b, "default/mail", "1", 1);
     broker_close(b);
 }
 
 static void test_again_does_nothing(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "INSERT INTO tenon.queue (name) VALUES ('late')");
     char *out = TENON_RUN(fx, 0, "setup");
     char line[128];
     (void)snprintf(line, sizeof line, "schema tenon is at version %d, nothing to do\n", newest());
@@ -113,9 +106,6 @@ static void test_again_does_nothing(void **state)
     assert_null(strstr(out, "applied"));
     free(out);
     free(TENON_RUN(fx, 0, "setup"));
-    struct broker *b = broker_open(fx->amqp_url);
-    assert_int_equal(broker_depth(b, "late"), 0);
-    broker_close(b);
 }
 
 static void test_five_at_once(void **state)
@@ -154,15 +144,12 @@ static void test_dry_run_changes_nothing(void **state)
     assert_contains(out, "nothing to do");
     free(out);
     drop_schema(fx);
-    out = TENON_RUN(fx, 0, "setup", "--dry-run", "--queues", "mail");
+    out = TENON_RUN(fx, 0, "setup", "--dry-run");
     assert_contains(out, "would have made schema tenon\n");
     assert_contains(out, "would have applied 0001_tables\n");
     assert_contains(out, "CREATE TABLE tenon.task (");
-    assert_contains(out, "tenon.mail");
+    assert_contains(out, "would have declared the exchange tenon");
     assert_true(test_sql_bool(fx, "SELECT to_regnamespace('tenon') IS NULL"));
-    struct broker *b = broker_open(fx->amqp_url);
-    assert_int_equal(broker_depth(b, "default"), -1);
-    broker_close(b);
     /* the SQL that it shows is what setup would run */
     test_sql(fx, "%s", strstr(out, "-- the SQL that was not run"));
     free(out);
@@ -230,7 +217,7 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
                                     "WHERE pronamespace = 'tenon'::regnamespace "
                                     "AND has_function_privilege('%s', oid, 'EXECUTE')",
                                     role);
-    assert_string_equal(functions, "cancel enqueue enqueue_many enqueue_routed finish queue_of");
+    assert_string_equal(functions, "cancel enqueue enqueue_many enqueue_routed finish route_of");
     free(functions);
     assert_int_equal(
         test_sql_int(fx,
@@ -341,7 +328,7 @@ static void test_json(void **state)
                          run == 0 ? schema_migrations_n : 0);
         json_t *rabbitmq = json_object_get(o, "rabbitmq");
         assert_true(json_is_true(json_object_get(rabbitmq, "declared")));
-        assert_int_equal(json_array_size(json_object_get(rabbitmq, "rabbitmqctl")), 4);
+        assert_int_equal(json_array_size(json_object_get(rabbitmq, "rabbitmqctl")), 3);
         json_decref(o);
         free(out);
     }

@@ -106,7 +106,13 @@ static void test_precedence(void **state)
             "slow 0 5 1000 f f");
     task_is(fx, "(tenon.enqueue_many('mail', '{\"1\"}'))[1]", "slow 7 2 7000 f f");
     task_is(fx, "(tenon.enqueue_routed('mail')).id", "slow 7 2 7000 f t");
-    assert_true(test_sql_bool(fx, "SELECT (tenon.enqueue_routed('mail')).queue = 'slow'"));
+    test_sql(fx, "UPDATE tenon.setting SET exchange = 'shop'");
+    assert_true(test_sql_bool(fx, "SELECT exchange = 'shop' AND routing_key = 'slow/mail' FROM "
+                                  "tenon.enqueue_routed('mail')"));
+    assert_true(test_sql_bool(fx, "SELECT exchange = 'shop' AND routing_key = 'slow/mail' FROM "
+                                  "tenon.route_of('mail')"));
+    assert_true(test_sql_bool(fx, "SELECT routing_key = 'fast/mail' FROM "
+                                  "tenon.route_of('mail', 'fast')"));
     assert_true(test_sql_bool(fx, "SELECT tenon.enqueue_routed('mail', unique_key => 'k') ="
                                   " tenon.enqueue_routed('other', unique_key => 'k')"));
 }

@@ -65,13 +65,7 @@ static const struct planned {
     {&sql_due, db_session_hot, {"0", "$n"}, false, false, TASKS},
     {&sql_watch, db_session_hot, {"false", "0", "0"}, false, false, 1},
     {&sql_watch, db_session_hot, {"false", "1000000000", "9000000000000000"}, false, false, 1},
-    {&sql_overlooked,
-     db_session_hot,
-     {"{default}", "{0}", "{0}", "{0}", "$in_braces", "0 s"},
-     false,
-     false,
-     TASKS},
-    {&sql_queues, db_session_hot, {"100"}, false, false, 1},
+    {&sql_ready, plain, {"$n"}, false, true, TASKS},
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
     {&cancel, plain, {"$ids"}, true, false, TASKS},
     {&enqueue_again, plain, {"$ids"}, false, false, TASKS},
@@ -94,7 +88,6 @@ static void put_parameter(struct buf *b, PGconn *conn, const char *word, int fir
         {"$nulls", "array_agg(NULL::text)"},
         {"$failed", "array_agg('failed'::text)"},
         {"$n", "count(*)"},
-        {"$in_braces", "'{' || count(*) || '}'"},
         {"$first", "min(i) - 1"},
     };
     const char *sql = NULL;

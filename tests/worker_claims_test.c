@@ -31,7 +31,7 @@ static void test_a_message_starts_a_task_and_is_acked(void **state)
         "FROM tenon.finished"));
     end_well(p);
     struct broker *b = broker_open(fx->amqp_url);
-    assert_int_equal(broker_depth(b, "default"), 0);
+    assert_int_equal(broker_depth(b, "default/a"), 0);
     broker_close(b);
     assert_each_ran_once(fx, 20);
 }
@@ -189,12 +189,12 @@ static void test_stale_doubled_and_hostile_messages_change_nothing(void **state)
     process_await_line(p, "event=broker_up", LIMIT_MS);
     struct broker *b = broker_open(fx->amqp_url);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-        broker_publish(b, "default", bodies[i], strlen(bodies[i]));
+        broker_publish(b, "default/a", bodies[i], strlen(bodies[i]));
     }
-    broker_publish(b, "default", "\0\xff\n5", 4);
+    broker_publish(b, "default/a", "\0\xff\n5", 4);
     char big[70000];
     memset(big, '7', sizeof big);
-    broker_publish(b, "default", big, sizeof big);
+    broker_publish(b, "default/a", big, sizeof big);
     /* another queue, an unknown kind, a task that lies ahead: no message may start these */
     int64_t other = test_sql_int(fx, "SELECT tenon.enqueue('a', queue => 'elsewhere')");
     int64_t unknown = test_sql_int(fx, "SELECT tenon.enqueue('nobody')");
@@ -216,7 +216,7 @@ static void test_stale_doubled_and_hostile_messages_change_nothing(void **state)
     assert_true(process_lines(p, "event=wakeups_rejected") > 0);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE start_time IS NULL"),
                      3);
-    assert_int_equal(broker_depth(b, "default"), 0);
+    assert_int_equal(broker_depth(b, "default/a"), 0);
     broker_close(b);
 }
 
@@ -237,7 +237,7 @@ static void test_many_workers_run_each_task_once(void **state)
     for (int i = 0; i < TASKS; i++) { /* each id three times */
         char body[24];
         int n = snprintf(body, sizeof body, "%d", i % 1000 * 3 % TASKS + 1);
-        broker_publish(b, "default", body, (size_t)n);
+        broker_publish(b, "default/a", body, (size_t)n);
     }
     await_done(fx, TASKS);
     for (int i = 0; i < 4; i++) {

@@ -1,5 +1,6 @@
 #include "worker/presence.h"
 
+#include "core/amqp_topology.h"
 #include "core/array.h"
 #include "core/now.h"
 #include "core/point.h"
@@ -30,6 +31,7 @@ struct presence {
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
     char lock_key[12];
+    char exchange[TOPOLOGY_EXCHANGE_BYTES];
 };
 
 static const char *kinds_array(const struct presence_settings *s, struct buf *b)
@@ -70,6 +72,7 @@ static bool register_worker(struct presence *p, struct fault *f)
     if (ok) {
         (void)snprintf(p->worker_id, sizeof p->worker_id, "%s", rows_text(rows, 0, 0));
         (void)snprintf(p->lock_key, sizeof p->lock_key, "%s", rows_text(rows, 0, 1));
+        (void)snprintf(p->exchange, sizeof p->exchange, "%s", rows_text(rows, 0, 2));
     }
     rows_free(rows);
     buf_clear(&kinds);
@@ -169,7 +172,8 @@ static bool connect_session(struct presence *p, struct fault *f)
 static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 {
     char state[16] = "";
-    if (!connect_session(p, f) || !schema_check(p->db, f)) {
+    if (!connect_session(p, f) || !schema_check(p->db, f) ||
+        !db_script(p->db, "LISTEN tenon_wakeup", f)) {
         return false;
     }
     if (p->worker_id[0] && (!take_lock(p, f) || !read_state(p, state, f))) {
@@ -278,6 +282,54 @@ static void come_back(struct presence *p, const struct fault *lost)
     }
 }
 
+static bool serves(const struct presence_settings *s, const char *queue, size_t len,
+                   const char *kind, size_t kind_len)
+{
+    bool found = false;
+    for (size_t i = 0; !found && i < s->n_queues; i++) {
+        found = strlen(s->queues[i]) == len && memcmp(s->queues[i], queue, len) == 0;
+    }
+    if (!found) {
+        return false;
+    }
+    for (int i = 0; i < s->n_handlers; i++) {
+        for (size_t j = 0; j < s->handlers[i].n_kinds; j++) {
+            const char *name = s->handlers[i].kind_names[j];
+            if (strlen(name) == kind_len && memcmp(name, kind, kind_len) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* "queue/kind queue/kind ...", "" = anything; see cleaner/wake.sql. */
+static bool concerns_us(const struct presence_settings *s, const char *words)
+{
+    bool any = *words == '\0';
+    for (const char *at = words; !any && *at; at += strspn(at, " ")) {
+        size_t len = strcspn(at, " "), queue = strcspn(at, "/");
+        any = queue < len && serves(s, at, queue, at + queue + 1, len - queue - 1);
+        at += len;
+    }
+    return any;
+}
+
+/* While RabbitMQ cannot wake us, the cleaner does so by NOTIFY. ret: something was said. */
+static bool take_notified(struct presence *p)
+{
+    char words[DB_NOTIFIED_BYTES];
+    bool any = false, ours = false;
+    while (db_next_notified(p->db, words)) {
+        any = true;
+        ours = ours || concerns_us(&p->settings, words);
+    }
+    if (ours) {
+        mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_POLL});
+    }
+    return any;
+}
+
 static bool has_word(struct presence *p)
 {
     (void)pthread_mutex_lock(&p->mutex);
@@ -305,11 +357,13 @@ static void *presence_thread(void *arg)
     while (!is_quitting(p)) {
         struct fault f = {0};
         /* word that was left while the lock was taken again was heard then */
-        bool drain, spoke = hear(p, db_fd(p->db), has_word(p) ? 0 : -1);
-        if (!take_word(p, &drain) && !spoke) {
+        bool drain, spoke = hear(p, db_fd(p->db), has_word(p) || !db_is_open(p->db) ? 0 : -1);
+        bool heard = spoke && take_notified(p);
+        if (!take_word(p, &drain) && db_is_open(p->db) && (heard || !spoke)) {
             continue;
         }
         if (keep_up(p, drain, &f)) {
+            (void)take_notified(p); /* what came with the answers */
             write_note(p);
         } else {
             report(p, false, false, f.text);
@@ -386,6 +440,11 @@ void presence_note(struct presence *p, const char *text)
     (void)pthread_mutex_lock(&p->mutex);
     (void)snprintf(p->note, sizeof p->note, "%s", text);
     (void)pthread_mutex_unlock(&p->mutex);
+}
+
+const char *presence_exchange(const struct presence *p)
+{
+    return p->exchange;
 }
 
 bool presence_refused(struct presence *p, struct fault *f)

@@ -27,7 +27,9 @@ struct presence_settings {
     const struct handler *handlers;
     int n_handlers;
     int slots;
-    struct mailbox *mailbox; /* gets PRESENCE; its text is the worker's id, or why it is not held */
+    /* gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a cleaner
+     * says by NOTIFY that there is something for these queues and kinds */
+    struct mailbox *mailbox;
 };
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
@@ -41,6 +43,9 @@ void presence_drain(struct presence *p); /* the worker claims nothing any more *
 
 /* What the worker's row says beside its state from the next ping on; "" = nothing. Copied. */
 void presence_note(struct presence *p, const char *text);
+
+/* The exchange in RabbitMQ, as the schema names it. */
+const char *presence_exchange(const struct presence *p);
 
 /* Did it meet a schema that this program must not go on with? Then it has asked the main loop to
  * stop at once, and `f` is set. NULL is fine. */

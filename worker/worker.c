@@ -17,7 +17,12 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { START_PAUSE_MIN_MS = 100, START_PAUSE_MAX_MS = 5000, CLOSE_LIMIT_MS = 1000 };
+enum {
+    START_PAUSE_MIN_MS = 100,
+    START_PAUSE_MAX_MS = 5000,
+    CLOSE_LIMIT_MS = 1000,
+    KEYS_BYTES_MAX = 64 << 20, /* of all routing keys, before they are counted */
+};
 
 struct worker {
     const struct options *options;
@@ -111,19 +116,36 @@ static bool become_present(struct worker *w, struct fault *f)
     return true;
 }
 
+/* "queue/kind queue/kind ...", all that the worker serves. */
+static const char *routing_keys(const struct worker *w, struct buf *b)
+{
+    for (size_t q = 0; q < w->n_queues; q++) {
+        for (int i = 0; i < w->handlers.n; i++) {
+            const struct handler *h = &w->handlers.items[i];
+            for (size_t k = 0; k < h->n_kinds; k++) {
+                buf_printf(b, "%s%s/%s", b->len ? " " : "", w->queues[q], h->kind_names[k]);
+            }
+        }
+    }
+    return buf_text(b);
+}
+
 static bool open_consumer(struct worker *w, struct fault *f)
 {
     const char *url = option_text(w->options, OPTION_AMQP_URL);
     if (strcmp(url, "none") == 0) {
         return true;
     }
+    struct buf keys;
+    buf_init(&keys, KEYS_BYTES_MAX);
     const struct consumer_settings settings = {.url = url,
-                                               .name = "tenon worker",
-                                               .queues = w->queues,
-                                               .n_queues = w->n_queues,
+                                               .exchange = presence_exchange(w->loop.presence),
+                                               .keys = routing_keys(w, &keys),
                                                .on_event = loop_consumer_event,
                                                .owner = &w->mailbox};
-    return consumer_open(&settings, &w->loop.consumer, f);
+    bool ok = !keys.failed ? consumer_open(&settings, &w->loop.consumer, f) : fault_memory(f);
+    buf_clear(&keys);
+    return ok;
 }
 
 static bool make_decider(struct worker *w, struct fault *f)

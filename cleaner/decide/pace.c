@@ -8,9 +8,9 @@ void pace_start(struct pace *p, int64_t now_ms)
 enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms)
 {
     if (p->asleep) {
-        return notified || p->roused ? PACE_UNLOCK : PACE_LOOK;
+        return notified || p->roused ? PACE_UNLOCK : PACE_READ;
     }
-    return now_ms - p->found_ms >= PACE_QUIET_MS ? PACE_LOCK : PACE_LOOK;
+    return now_ms - p->found_ms >= PACE_QUIET_MS ? PACE_LOCK : PACE_READ;
 }
 
 int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,

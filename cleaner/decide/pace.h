@@ -27,7 +27,7 @@ enum pace_news {
 };
 
 enum pace_act {
-    PACE_LOOK,   /* look */
+    PACE_READ,   /* look */
     PACE_LOCK,   /* try the lock, then look */
     PACE_UNLOCK, /* give the lock back, then look */
 };

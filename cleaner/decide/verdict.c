@@ -8,13 +8,11 @@ enum { LOOKS_ENOUGH = 2 };
 void verdict_start(struct verdict *v, int64_t now_ms)
 {
     v->session_ms = now_ms;
-    v->fleet = 0;
     v->n = 0;
 }
 
 void verdict_begin(struct verdict *v)
 {
-    v->fleet = 0;
     for (size_t i = 0; i < v->n; i++) {
         v->suspects[i].seen = false;
         v->suspects[i].condemned = false;
@@ -44,7 +42,6 @@ static struct verdict_suspect *suspect_add(struct verdict *v, const char *id)
 
 void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms)
 {
-    v->fleet++;
     if (!lock_is_free) {
         return; /* a suspect that is not seen on this look is none any more */
     }
@@ -71,27 +68,18 @@ static void forget_unseen(struct verdict *v)
     v->n = kept;
 }
 
-static size_t condemn(struct verdict *v, int looks, bool really)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < v->n; i++) {
-        if (v->suspects[i].looks >= looks) {
-            v->suspects[i].condemned = really;
-            n++;
-        }
-    }
-    return n;
-}
-
 size_t verdict_end(struct verdict *v, int64_t now_ms)
 {
     forget_unseen(v);
     if (now_ms - v->session_ms < VERDICT_PATIENCE_MS) {
         return 0;
     }
-    size_t n = condemn(v, LOOKS_ENOUGH, false);
-    bool many = n >= 2 && 2 * n > v->fleet;
-    return condemn(v, many ? LOOKS_ENOUGH + 1 : LOOKS_ENOUGH, true);
+    size_t n = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        v->suspects[i].condemned = v->suspects[i].looks >= LOOKS_ENOUGH;
+        n += v->suspects[i].condemned;
+    }
+    return n;
 }
 
 bool verdict_is_open(const struct verdict *v)

@@ -2,7 +2,7 @@
  *
  * A worker is dead when its lock was free on looks VERDICT_LOOK_MS apart in one unbroken session
  * that is older than VERDICT_PATIENCE_MS: after a restart of the server all locks are free for a
- * while. If that would be more than half of the fleet and at least two, one look more decides. */
+ * while. */
 #ifndef TENON_CLEANER_DECIDE_VERDICT_H
 #define TENON_CLEANER_DECIDE_VERDICT_H
 
@@ -28,7 +28,6 @@ struct verdict_suspect {
 
 struct verdict {
     int64_t session_ms; /* when the session began */
-    size_t fleet;       /* workers on the look that goes on */
     size_t n;
     struct verdict_suspect suspects[VERDICT_SUSPECTS_MAX];
 };

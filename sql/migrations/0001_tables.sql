@@ -6,13 +6,16 @@ CREATE TABLE tenon.setting (
     payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
     history_keep      interval NOT NULL DEFAULT '24 hours'
                                CHECK (history_keep = '0' OR history_keep >= '1 hour'),
-    history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0)
+    history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0),
+    exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
+                               CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$')
 );
 INSERT INTO tenon.setting DEFAULT VALUES;
 COMMENT ON TABLE tenon.setting IS 'The settings: one row, which you may update.';
 COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
 COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
+COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` has more rows, its oldest days go.';
 
 CREATE TABLE tenon.queue (

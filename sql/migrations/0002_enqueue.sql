@@ -80,8 +80,8 @@ $$;
 CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
 LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
 
--- A task that is there now: the new one, or the unfinished one that holds its unique_key.
-CREATE TYPE tenon.enqueued AS (id bigint, queue text);
+-- A task that is there now, the new one or the unfinished one that holds its unique_key, and where its wake-up goes.
+CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
 
 -- The unfinished task that holds unique_key; NULLs: none. By the index, also in a session that made its plan when
 -- there were only a few tasks.
@@ -90,7 +90,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off 
 DECLARE
     held tenon.enqueued;
 BEGIN
-    SELECT t.id, t.queue INTO held FROM tenon.task t WHERE t.unique_key = holder.unique_key;
+    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s WHERE t.unique_key = holder.unique_key;
     RETURN held;
 END $$;
 
@@ -129,7 +129,7 @@ BEGIN
           FROM tenon.defaults(kind, queue) d
          WHERE octet_length(document::text) <= d.payload_bytes_max
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING task.id, task.queue INTO added;
+        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
         EXIT WHEN FOUND;
         PERFORM tenon.check_payload(document, s.payload_bytes_max) FROM tenon.setting s;
         added := tenon.holder(unique_key);
@@ -213,14 +213,16 @@ BEGIN
     RETURN ids;
 END $$;
 
-CREATE FUNCTION tenon.queue_of(kind text) RETURNS text
+-- Where the wake-up of such a task is published; for producers of many that publish ids themselves.
+CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce((SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default')
+    SELECT s.exchange, coalesce($2, (SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default') || '/' || $1
+      FROM tenon.setting s
 $$;
 
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_payload, tenon.defaults,
     tenon.publisher_sleeps, tenon.holder, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
-    tenon.queue_of FROM PUBLIC;
+    tenon.route_of FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
 
@@ -238,8 +240,8 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 
 An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed.$$;
 
-COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id and the queue. Default of `announced` is true.$$;
+COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
 
 COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each. The other arguments are those of `tenon.enqueue`, for all of them.$$;
 
-COMMENT ON FUNCTION tenon.queue_of IS $$The queue of a task of this kind that is enqueued without one.$$;
+COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;

@@ -9,15 +9,6 @@ void broker_start(struct sim *s)
     s->broker.up = true;
 }
 
-int broker_depth(const struct sim *s, int queue)
-{
-    int n = 0;
-    for (int i = 0; i < s->broker.n; i++) {
-        n += s->broker.ready[i].queue == queue;
-    }
-    return n;
-}
-
 static void remove_ready(struct broker *b, int i)
 {
     memmove(&b->ready[i], &b->ready[i + 1], (size_t)(--b->n - i) * sizeof *b->ready);

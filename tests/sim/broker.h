@@ -40,7 +40,6 @@ void broker_start(struct sim *s);
 void broker_publish(struct sim *s, int queue, int64_t id);
 void broker_down(struct sim *s, int64_t down_us);
 void broker_lose(struct sim *s);
-int broker_depth(const struct sim *s, int queue);
 
 /* What a worker's AMQP thread asks. */
 int64_t channel_open(struct sim *s, int node);

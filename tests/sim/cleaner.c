@@ -1,6 +1,5 @@
 #include "tests/sim/cleaner.h"
 
-#include "tests/sim/overlooked.h"
 #include "tests/sim/sim.h"
 
 #include <string.h>
@@ -12,7 +11,7 @@ enum {
     IDLE_LIMIT_US = 30000000,
 };
 
-static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000, 1000};
+static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000};
 
 static void cleaner_turn(struct sim *s, int cleaner, int64_t turn);
 
@@ -114,7 +113,7 @@ static void look_for_fresh(struct sim *s, struct cleaner *c)
     int64_t now_ms = cleaner_ms(s, c);
     c->act = pace_plan(&c->pace, c->notified, now_ms);
     c->notified = false;
-    size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_LOOK, gaps);
+    size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_READ, gaps);
     c->granted = sleeper_lock(s, c);
     take_snapshot(s, c);
     for (size_t i = 0; i < n; i++) {
@@ -343,9 +342,6 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
         expire(s, c);
         recover(s, c, 0);
         break;
-    case CHORE_OVERLOOKED:
-        overlooked_look(s, c);
-        break;
     case CHORES:
         break;
     }
@@ -376,7 +372,6 @@ static void end_chore(struct sim *s, struct cleaner *c)
         tell_recovered(s, c);
         break;
     case CHORE_WATCH:
-    case CHORE_OVERLOOKED:
     case CHORES:
         break;
     }
@@ -443,7 +438,7 @@ static int due_chore(const struct sim *s, const struct cleaner *c, int64_t *ret_
 {
     *ret_next_ms = INT64_MAX;
     for (int i = 0; i < CHORES; i++) {
-        bool leads = i == CHORE_FRESH || i == CHORE_DUE || i == CHORE_OVERLOOKED;
+        bool leads = i == CHORE_FRESH || i == CHORE_DUE;
         if (leads && !c->leader) {
             continue;
         }

@@ -1,25 +1,16 @@
-/* A cleaner: its real deciding parts (judge.h, watermark, sweep, pace) in a model of its chores,
+/* A cleaner: its real deciding parts (judge.h, watermark, pace) in a model of its chores,
  * which run one after the other in one session, each in a transaction. */
 #ifndef TENON_TESTS_SIM_CLEANER_H
 #define TENON_TESTS_SIM_CLEANER_H
 
 #include "cleaner/decide/pace.h"
-#include "cleaner/decide/sweep.h"
 #include "cleaner/decide/watermark.h"
 #include "tests/sim/judge.h"
 #include "tests/sim/statements.h"
 
-enum { CLEANERS_MAX = 2, QUEUES = 2, OFFERS_MAX = ROWS_MAX };
+enum { CLEANERS_MAX = 2, OFFERS_MAX = ROWS_MAX };
 
-enum chore {
-    CHORE_WATCH,
-    CHORE_FRESH,
-    CHORE_DUE,
-    CHORE_WORKERS,
-    CHORE_DEADLINES,
-    CHORE_OVERLOOKED,
-    CHORES
-};
+enum chore { CHORE_WATCH, CHORE_FRESH, CHORE_DUE, CHORE_WORKERS, CHORE_DEADLINES, CHORES };
 
 struct cleaner {
     int index;
@@ -31,7 +22,6 @@ struct cleaner {
     int64_t next_ms[CHORES];
     int64_t due_us, asked_us;
     struct pace pace;
-    struct sweep sweeps[QUEUES];
     struct watermark watermark;
 
     /* the chore that goes on: what its transaction found, to be told when it has committed */
@@ -40,7 +30,6 @@ struct cleaner {
     bool granted, again, late;
     size_t n_rows;
     int64_t rows[OFFERS_MAX];
-    struct sweep_plan plans[QUEUES];
     int condemned[WORKERS_MAX], n_condemned;
     int64_t xmin, next;      /* of the look for fresh rows under way */
     bool seen[ROWS_MAX + 1]; /* by the look for fresh rows, while it leads */

@@ -45,13 +45,12 @@ static void apply_prefetch(struct sim *s, struct node *n)
     if (c->order_prefetch == c->prefetch) {
         return;
     }
-    if (c->order_prefetch > 0) {
-        c->prefetch = c->order_prefetch;
-        channel_consume(s, n->index, c->prefetch);
-        return;
+    if (c->prefetch > 0) {
+        channel_close(s, n->index);
+        begin_epoch(s, n);
     }
-    channel_close(s, n->index);
-    begin_epoch(s, n);
+    c->prefetch = c->order_prefetch;
+    channel_consume(s, n->index, c->prefetch);
 }
 
 static void consumer_turn(struct sim *s, int node, int64_t incarnation)

@@ -160,10 +160,10 @@ class Faults:
         self.soak.services("start", "rabbitmq")
 
     def purge_queue(self, _fault):
-        self.rabbitmqctl("purge_queue", "tenon.default")
+        self.rabbitmqctl("purge_queue", "tenon.default/work")
 
     def delete_queue(self, _fault):
-        self.rabbitmqctl("delete_queue", "tenon.default")
+        self.rabbitmqctl("delete_queue", "tenon.default/work")
 
     def close_connections(self, _fault):
         self.rabbitmqctl("close_all_connections", "soak")

@@ -6,7 +6,7 @@
 #include <amqp_tcp_socket.h>
 #include <stdio.h>
 
-enum { CHANNEL = 1, LIMIT_S = 10 };
+enum { CHANNEL = 1, LIMIT_S = 10, NAME_BYTES = 256 };
 
 struct broker {
     amqp_connection_state_t conn;
@@ -18,9 +18,9 @@ static amqp_bytes_t bytes(const char *text)
     return (amqp_bytes_t){.len = strlen(text), .bytes = (void *)(uintptr_t)text};
 }
 
-static amqp_bytes_t queue_name(const char *queue, char name[128])
+static amqp_bytes_t queue_name(const char *key, char name[NAME_BYTES])
 {
-    (void)snprintf(name, 128, "tenon.%s", queue);
+    (void)snprintf(name, NAME_BYTES, "tenon.%s", key);
     return bytes(name);
 }
 
@@ -105,51 +105,54 @@ void broker_close(struct broker *b)
     }
 }
 
-static void declare_bound(struct broker *b, const char *queue, const char *key, bool single)
+static amqp_table_entry_t entry_text(const char *key, const char *text)
 {
-    char name[128];
-    amqp_table_entry_t entries[] = {
-        {.key = bytes("x-queue-type"),
-         .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = bytes("classic")}},
-        {.key = bytes("x-single-active-consumer"),
-         .value = {.kind = AMQP_FIELD_KIND_BOOLEAN, .value.boolean = 1}}};
-    amqp_table_t arguments = {.num_entries = single ? 2 : 1, .entries = entries};
+    return (
+        amqp_table_entry_t){.key = bytes(key),
+                            .value = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = bytes(text)}};
+}
+
+static amqp_table_entry_t entry_number(const char *key, int32_t number)
+{
+    return (amqp_table_entry_t){.key = bytes(key),
+                                .value = {.kind = AMQP_FIELD_KIND_I32, .value.i32 = number}};
+}
+
+void broker_declare_exchange(struct broker *b)
+{
     (void)amqp_exchange_declare(b->conn, CHANNEL, bytes("tenon"), bytes("direct"), 0, 1, 0, 0,
                                 amqp_empty_table);
     check_last(b, "declare the exchange");
-    (void)amqp_queue_declare(b->conn, CHANNEL, queue_name(queue, name), 0, 1, 0, 0, arguments);
+}
+
+/* `n` of the arguments that a worker gives. */
+static void declare_bound(struct broker *b, const char *name, const char *key, int n)
+{
+    char full[NAME_BYTES];
+    amqp_table_entry_t entries[] = {entry_text("x-queue-type", "classic"),
+                                    entry_number("x-max-length", 10000),
+                                    entry_text("x-overflow", "drop-head"),
+                                    entry_number("x-message-ttl", 10000),
+                                    entry_number("x-expires", 86400000)};
+    (void)amqp_queue_declare(b->conn, CHANNEL, queue_name(name, full), 0, 1, 0, 0,
+                             (amqp_table_t){.num_entries = n, .entries = entries});
     check_last(b, "declare a queue");
-    (void)amqp_queue_bind(b->conn, CHANNEL, queue_name(queue, name), bytes("tenon"), bytes(key),
+    (void)amqp_queue_bind(b->conn, CHANNEL, queue_name(name, full), bytes("tenon"), bytes(key),
                           amqp_empty_table);
     check_last(b, "bind a queue");
 }
 
-void broker_declare(struct broker *b, const char *queue)
+void broker_declare(struct broker *b, const char *key)
 {
-    declare_bound(b, queue, queue, false);
+    declare_bound(b, key, key, 5);
 }
 
-void broker_declare_single(struct broker *b, const char *queue)
+void broker_spy(struct broker *b, const char *name, const char *key)
 {
-    declare_bound(b, queue, queue, true);
+    declare_bound(b, name, key, 1);
 }
 
-void broker_hold(struct broker *b, const char *queue)
-{
-    char name[128];
-    (void)amqp_basic_qos(b->conn, CHANNEL, 0, 1, 0);
-    check_last(b, "set the prefetch");
-    (void)amqp_basic_consume(b->conn, CHANNEL, queue_name(queue, name), amqp_empty_bytes, 0, 0, 0,
-                             amqp_empty_table);
-    check_last(b, "consume");
-}
-
-void broker_spy(struct broker *b, const char *name, const char *queue)
-{
-    declare_bound(b, name, queue, false);
-}
-
-void broker_publish(struct broker *b, const char *queue, const void *body, size_t len)
+void broker_publish(struct broker *b, const char *key, const void *body, size_t len)
 {
     amqp_basic_properties_t persistent = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
                                           .delivery_mode = 2};
@@ -160,9 +163,9 @@ void broker_publish(struct broker *b, const char *queue, const void *body, size_
         check_last(b, "ask for confirms");
         b->confirms = true;
     }
-    if (amqp_basic_publish(b->conn, CHANNEL, bytes("tenon"), bytes(queue), 0, 0, &persistent,
-                           data) != AMQP_STATUS_OK) {
-        fail_msg("could not publish to %s", queue);
+    if (amqp_basic_publish(b->conn, CHANNEL, bytes("tenon"), bytes(key), 0, 0, &persistent, data) !=
+        AMQP_STATUS_OK) {
+        fail_msg("could not publish to %s", key);
     }
     amqp_frame_t frame;
     do {
@@ -175,11 +178,11 @@ void broker_publish(struct broker *b, const char *queue, const void *body, size_
 }
 
 /* NULL: there is no such queue. */
-static const amqp_queue_declare_ok_t *look(struct broker *b, const char *queue)
+static const amqp_queue_declare_ok_t *look(struct broker *b, const char *key)
 {
-    char name[128];
-    const amqp_queue_declare_ok_t *ok =
-        amqp_queue_declare(b->conn, CHANNEL, queue_name(queue, name), 1, 0, 0, 0, amqp_empty_table);
+    char name[NAME_BYTES];
+    const amqp_queue_declare_ok_t *ok = amqp_queue_declare(b->conn, CHANNEL, queue_name(key, name),
+                                                           1, 0, 0, 0, amqp_empty_table);
     amqp_rpc_reply_t r = amqp_get_rpc_reply(b->conn);
     if (reply_code(&r) == AMQP_NOT_FOUND) {
         amqp_channel_close_ok_t closed = {0};
@@ -191,17 +194,17 @@ static const amqp_queue_declare_ok_t *look(struct broker *b, const char *queue)
     return ok;
 }
 
-int64_t broker_depth(struct broker *b, const char *queue)
+int64_t broker_depth(struct broker *b, const char *key)
 {
-    const amqp_queue_declare_ok_t *ok = look(b, queue);
+    const amqp_queue_declare_ok_t *ok = look(b, key);
     return ok ? (int64_t)ok->message_count : -1;
 }
 
-int64_t broker_take(struct broker *b, const char *queue)
+int64_t broker_take(struct broker *b, const char *key)
 {
-    char name[128], body[24] = "";
+    char name[NAME_BYTES], body[24] = "";
     amqp_message_t message;
-    amqp_rpc_reply_t r = amqp_basic_get(b->conn, CHANNEL, queue_name(queue, name), 1);
+    amqp_rpc_reply_t r = amqp_basic_get(b->conn, CHANNEL, queue_name(key, name), 1);
     check(&r, "get a message");
     if (r.reply.id == AMQP_BASIC_GET_EMPTY_METHOD) {
         return -1;
@@ -215,23 +218,23 @@ int64_t broker_take(struct broker *b, const char *queue)
     return strtoll(body, NULL, 10);
 }
 
-int64_t broker_consumers(struct broker *b, const char *queue)
+int64_t broker_consumers(struct broker *b, const char *key)
 {
-    const amqp_queue_declare_ok_t *ok = look(b, queue);
+    const amqp_queue_declare_ok_t *ok = look(b, key);
     return ok ? (int64_t)ok->consumer_count : -1;
 }
 
-void broker_purge(struct broker *b, const char *queue)
+void broker_purge(struct broker *b, const char *key)
 {
-    char name[128];
-    (void)amqp_queue_purge(b->conn, CHANNEL, queue_name(queue, name));
+    char name[NAME_BYTES];
+    (void)amqp_queue_purge(b->conn, CHANNEL, queue_name(key, name));
     check_last(b, "purge a queue");
 }
 
-void broker_delete_queue(struct broker *b, const char *queue)
+void broker_delete_queue(struct broker *b, const char *key)
 {
-    char name[128];
-    (void)amqp_queue_delete(b->conn, CHANNEL, queue_name(queue, name), 0, 0);
+    char name[NAME_BYTES];
+    (void)amqp_queue_delete(b->conn, CHANNEL, queue_name(key, name), 0, 0);
     check_last(b, "delete a queue");
 }
 

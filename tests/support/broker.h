@@ -10,32 +10,31 @@ struct broker; /* a connection with one channel */
 struct broker *broker_open(const char *url);
 void broker_close(struct broker *b);
 
-/* Declare exchange tenon, queue tenon.<queue> and their binding, as `tenon setup` does. */
-void broker_declare(struct broker *b, const char *queue);
+/* A queue is named by the routing key of its wake-ups, such as "default/a": it is tenon.default/a. */
 
-/* The same with x-single-active-consumer: only one consumer at a time is given anything. */
-void broker_declare_single(struct broker *b, const char *queue);
+/* Declare the exchange tenon, as `tenon setup` does. */
+void broker_declare_exchange(struct broker *b);
 
-/* Consume from the queue, take one message, and never ack it. Then only close `b`. */
-void broker_hold(struct broker *b, const char *queue);
+/* Declare a queue and bind it, as a worker does. */
+void broker_declare(struct broker *b, const char *key);
 
-/* Declare the queue tenon.<name>, durable, which gets a copy of every wake-up of `queue`. */
-void broker_spy(struct broker *b, const char *name, const char *queue);
+/* Declare the queue tenon.<name>, without a limit, which gets a copy of every wake-up of `key`. */
+void broker_spy(struct broker *b, const char *name, const char *key);
 
 /* Publish any body with this routing key, persistent, and return when the broker has it. */
-void broker_publish(struct broker *b, const char *queue, const void *body, size_t len);
+void broker_publish(struct broker *b, const char *key, const void *body, size_t len);
 
-/* Messages that are ready in tenon.<queue>; -1 = there is no such queue. */
-int64_t broker_depth(struct broker *b, const char *queue);
+/* Messages that are ready in tenon.<key>; -1 = there is no such queue. */
+int64_t broker_depth(struct broker *b, const char *key);
 
-/* Take the oldest message out of tenon.<queue>; ret: the id in its body, -1 = it is empty. */
-int64_t broker_take(struct broker *b, const char *queue);
+/* Take the oldest message out of tenon.<key>; ret: the id in its body, -1 = it is empty. */
+int64_t broker_take(struct broker *b, const char *key);
 
-/* Consumers of tenon.<queue>; -1 = there is no such queue. */
-int64_t broker_consumers(struct broker *b, const char *queue);
+/* Consumers of tenon.<key>; -1 = there is no such queue. */
+int64_t broker_consumers(struct broker *b, const char *key);
 
-void broker_purge(struct broker *b, const char *queue);
-void broker_delete_queue(struct broker *b, const char *queue);
+void broker_purge(struct broker *b, const char *key);
+void broker_delete_queue(struct broker *b, const char *key);
 void broker_delete_exchange(struct broker *b);
 
 /* Run rabbitmqctl (TENON_RABBITMQCTL) with these arguments, a shell's words; it must succeed. */

@@ -268,29 +268,3 @@ void cluster_start(int node)
     start_node(node);
     await_node(node);
 }
-
-#define THE_QUEUE                                                                                  \
-    "{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<\"/\">>, queue, <<\"tenon.default\">>)), "
-
-int cluster_leader(int node)
-{
-    return eval(node, THE_QUEUE "{_, N} = amqqueue:get_pid(Q), \"n\" ++ [D | _] = atom_to_list(N), "
-                                "D - $0.");
-}
-
-void cluster_lead(int node)
-{
-    int64_t deadline_ms = now_ms() + UP_LIMIT_MS;
-    while (cluster_leader(node) != node) {
-        if (now_ms() > deadline_ms) {
-            fail_msg("node %d does not lead the queue within %d ms", node, UP_LIMIT_MS);
-        }
-        (void)eval(node, THE_QUEUE "P = {Name, _} = amqqueue:get_pid(Q), "
-                                   "_ = ra:transfer_leadership(P, {Name, node()}), 0.");
-    }
-}
-
-int cluster_consumers(int node)
-{
-    return eval(node, THE_QUEUE "length(rabbit_amqqueue:consumers(Q)).");
-}

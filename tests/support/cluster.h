@@ -18,11 +18,4 @@ void cluster_url(int node, char *url, size_t size);
 void cluster_kill(int node);
 void cluster_start(int node);
 
-/* Which node leads the quorum queue tenon.default, asked of a node that runs; make one lead it. */
-int cluster_leader(int node);
-void cluster_lead(int node);
-
-/* How many consumers the queue has. */
-int cluster_consumers(int node);
-
 #endif

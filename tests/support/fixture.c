@@ -112,19 +112,22 @@ static void make_vhost(struct fixture *fx)
     (void)snprintf(fx->vhost, sizeof fx->vhost, "t%d", lock_vhost(fx->maintenance));
     url_with_path(url, fx->vhost, fx->amqp_url, sizeof fx->amqp_url);
     struct broker *b = open_vhost(fx);
-    broker_delete_queue(b, "default");
+    broker_delete_queue(b, "default/a");
+    broker_delete_queue(b, "default/mail");
     broker_delete_exchange(b);
+    broker_declare_exchange(b);
     broker_close(b);
 }
 
-/* AMQP cannot list queues; but every queue of a test is named in its database. */
+/* AMQP cannot list queues; but every queue of a test is named in its database, or has one of two
+ * usual names. */
 static void empty_vhost(struct fixture *fx)
 {
     struct broker *b = broker_open(fx->amqp_url);
-    PGresult *result = PQexec(fx->conn,
-                              "SELECT 'default' UNION SELECT queue FROM tenon.tasks UNION "
-                              "SELECT name FROM tenon.queue UNION "
-                              "SELECT unnest(queues) FROM tenon.worker");
+    PGresult *result = PQexec(fx->conn, "SELECT queue || '/' || kind FROM tenon.tasks UNION "
+                                        "SELECT q || '/' || k FROM tenon.worker, unnest(queues) q, "
+                                        "unnest(kinds) k UNION SELECT name FROM tenon.queue UNION "
+                                        "SELECT unnest(ARRAY['default/a', 'default/mail'])");
     for (int i = 0; b && i < PQntuples(result); i++) {
         broker_delete_queue(b, PQgetvalue(result, i, 0));
     }

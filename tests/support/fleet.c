@@ -8,7 +8,7 @@
 
 enum { CHECK_LIMIT_MS = 20000 };
 
-void fleet_start(struct fleet *all, struct fixture *fx, const char *queue_type)
+void fleet_start(struct fleet *all, struct fixture *fx)
 {
     char h[256];
     all->fx = fx;
@@ -16,7 +16,7 @@ void fleet_start(struct fleet *all, struct fixture *fx, const char *queue_type)
         all->workers[i] = TENON(fx, "worker", "--slots", "2", "--handler",
                                 handler(h, "a=pool:exec %s 1", "pool"));
     }
-    all->cleaner = TENON(fx, "cleaner", "--queue-type", queue_type);
+    all->cleaner = TENON(fx, "cleaner");
     fleet_await_lines(all, "event=broker_up", FLEET_WORKERS);
     load_start(&all->load, fx, fx->amqp_url, FLEET_PER_S);
 }

@@ -22,7 +22,7 @@ struct fleet {
 };
 
 /* Start all, and await their connections to RabbitMQ, where the queue `default` is. */
-void fleet_start(struct fleet *all, struct fixture *fx, const char *queue_type);
+void fleet_start(struct fleet *all, struct fixture *fx);
 
 /* When the producers have stopped: see that no task is left, end the others with SIGTERM. */
 void fleet_end(struct fleet *all);

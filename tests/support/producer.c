@@ -7,7 +7,7 @@ tenon *make(struct fixture *fx, struct broker **ret)
         fail_msg("%s", tenon_errmsg());
     }
     *ret = broker_open(fx->amqp_url);
-    broker_declare(*ret, "default");
+    broker_spy(*ret, "default/mail", "default/mail");
     return t;
 }
 
@@ -31,7 +31,7 @@ int64_t enqueue(tenon *t, PGconn *conn)
 void assert_arrived(tenon *t, struct broker *b, int64_t n)
 {
     assert_code(tenon_flush(t, LIMIT_MS), TENON_OK);
-    assert_int_equal(broker_depth(b, "default"), n);
+    assert_int_equal(broker_depth(b, "default/mail"), n);
 }
 
 int64_t tasks(struct fixture *fx)

@@ -1,4 +1,4 @@
-/* What a consumer tells, for tests; and waiting for it, and for the depth of a queue. */
+/* What a consumer reports, for tests; and waiting for it, and for the depth of a queue. */
 #ifndef TENON_TESTS_SUPPORT_SEEN_H
 #define TENON_TESTS_SUPPORT_SEEN_H
 
@@ -44,20 +44,16 @@ struct seen {
         }                                                                                          \
     } while (0)
 
-/* Start a consumer that tells `s`, which acks at once if it `acks`; its watchdog looks every
- * watch_ms. */
-void seen_listen(struct seen *s, const char *url, const char *const *queues, size_t n, bool acks);
-void seen_watch(struct seen *s, const char *url, const char *queue, bool acks, int64_t watch_ms);
+/* Start a consumer of these routing keys, separated by blanks, that reports to `s`, which acks at
+ * once if it `acks`. */
+void seen_listen(struct seen *s, const char *url, const char *keys, bool acks);
 
-void await_depth(struct broker *b, const char *queue, int64_t depth);
+void await_depth(struct broker *b, const char *key, int64_t depth);
 
-/* A broker with the queue "default". */
+/* A broker with the queue "default/a". */
 struct broker *declared(struct fixture *fx);
 
-/* A queue "other", not there yet; named in the database, so that it is removed at the end. */
-void use_other(struct fixture *fx, struct broker *b);
-
 /* Publish the ids from, from + 1 ... */
-void publish_ids(struct broker *b, const char *queue, int from, int n);
+void publish_ids(struct broker *b, const char *key, int from, int n);
 
 #endif

@@ -16,8 +16,8 @@ enum {
 struct subject {
     struct process *process;
     struct proxy database, broker;
-    char queue[16]; /* of its own */
-    int slots;      /* of a worker; 1 */
+    char queue[16], key[20]; /* of its own; the routing key of its kind "a" */
+    int slots;               /* of a worker; 1 */
 };
 
 /* The proxies, and the queue, which is declared. */

@@ -25,14 +25,14 @@ void publish(struct fixture *fx, int64_t id)
     char body[24];
     struct broker *b = broker_open(fx->amqp_url);
     int n = snprintf(body, sizeof body, "%lld", (long long)id);
-    broker_publish(b, "default", body, (size_t)n);
+    broker_publish(b, "default/a", body, (size_t)n);
     broker_close(b);
 }
 
 void declare(struct fixture *fx)
 {
     struct broker *b = broker_open(fx->amqp_url);
-    broker_declare(b, "default");
+    broker_declare(b, "default/a");
     broker_close(b);
 }
 

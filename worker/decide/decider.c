@@ -268,6 +268,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
     case EVENT_CHILD_GONE:
         slots_child_gone(d, e, now_ms);
         break;
+    case EVENT_POLL:
+        d->next_poll_ms = now_ms;
+        break;
     case EVENT_STOP:
         stop(d, now_ms);
         break;

@@ -139,7 +139,7 @@ class Demo:
         time.sleep(3)
         self.strike(kill_producer(self, "producer-1"))
         time.sleep(2)
-        rabbitmq = restart_rabbitmq(self, "tenon.default")
+        rabbitmq = restart_rabbitmq(self, "tenon.default/welcome_mail")
         self.strike(rabbitmq)
         rabbitmq.thread.join(started + KILL_LATEST_S - time.monotonic())
         time.sleep(2 if rabbitmq.is_over() else 0)

@@ -1,0 +1,18 @@
+/* Waking the workers: through RabbitMQ, or, while there is none, with a NOTIFY that names what there
+ * is to do: one for many rows, and never in a producer's commit. */
+#ifndef TENON_CLEANER_WAKE_H
+#define TENON_CLEANER_WAKE_H
+
+#include "cleaner/state.h"
+
+/* The first session is there: start the publisher, unless the URL is "none". With --once its fault
+ * is told at once and decides the exit code; the other chores are done all the same. */
+MUST_CHECK bool wake_open(struct cleaner *c, struct fault *f);
+
+/* A task is ready. Never waits; false: not now, the workers' own polls find it. */
+bool wake_task(struct cleaner *c, const char *queue, const char *kind, int64_t id);
+
+/* After a chore: the NOTIFY, if there is something to say. */
+MUST_CHECK bool wake_send(struct cleaner *c, struct fault *f);
+
+#endif

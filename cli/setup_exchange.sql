@@ -1,0 +1,3 @@
+-- The name of the exchange in RabbitMQ.
+SELECT exchange
+FROM tenon.setting;

@@ -1,4 +1,0 @@
--- The queues that have settings.
-SELECT name
-FROM tenon.queue
-ORDER BY name;

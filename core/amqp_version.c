@@ -1,8 +1,0 @@
-#include "core/amqp_version.h"
-
-#include <amqp.h>
-
-const char *amqp_library_version(void)
-{
-    return amqp_version();
-}

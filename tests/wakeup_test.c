@@ -1,0 +1,176 @@
+/* label: e2e */
+/* timeout: 180 */
+/* measures: yes */
+/* Who is woken by what: a wake-up reaches those who can run its task, databases that share a
+ * virtual host do not take each other's, and without RabbitMQ a NOTIFY does it. It compares times,
+ * and so it runs alone. */
+#include "tests/support/working.h"
+
+#include "core/now.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+enum { ROUNDS = 40, OTHERS = 7, SLOWER_MAX = 3, SLACK_US = 1000, PROMPT_MS = 5000 };
+
+static const char *const no_env[] = {NULL};
+
+static struct process *worker_of(struct fixture *fx, const char *kind, const char *const *env)
+{
+    char h[256], format[64];
+    (void)snprintf(format, sizeof format, "%s=pool:exec %%s 1", kind);
+    return tenon_spawn(fx,
+                       (const char *const[]){"worker", "--slots", "1", "--handler",
+                                             handler(h, format, "pool"), NULL},
+                       env);
+}
+
+static struct process *leader(struct fixture *fx, const char *const *env)
+{
+    struct process *p = tenon_spawn(fx, (const char *const[]){"cleaner", NULL}, env);
+    process_await_line(p, "event=leader", LIMIT_MS);
+    return p;
+}
+
+/* So many tasks, each enqueued when the one before it is done. */
+static void one_by_one(PGconn *conn, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t id = sql_int(conn, "SELECT tenon.enqueue('a')");
+        sql_await(conn, LIMIT_MS,
+                  "SELECT count(*) = 1, count(*) FROM tenon.finished WHERE id = %lld",
+                  (long long)id);
+    }
+}
+
+/* Half of the last `n` tasks started within so many microseconds after their enqueue. */
+static int64_t median_us(PGconn *conn, int n)
+{
+    return sql_int(conn,
+                   "SELECT (extract(epoch FROM percentile_cont(0.5) WITHIN GROUP (ORDER BY took))"
+                   " * 1000000)::bigint FROM (SELECT start_time - created_at AS took FROM"
+                   " tenon.finished ORDER BY id DESC LIMIT %d) t",
+                   n);
+}
+
+static void test_workers_of_other_kinds_take_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *others[OTHERS], *cleaner = leader(fx, no_env), *p = worker_of(fx, "a", no_env);
+    process_await_line(p, "event=broker_up", LIMIT_MS);
+    one_by_one(fx->conn, 2 * ROUNDS);
+    int64_t alone_us = median_us(fx->conn, ROUNDS);
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = worker_of(fx, "b", no_env);
+        process_await_line(others[i], "event=broker_up", LIMIT_MS);
+    }
+    one_by_one(fx->conn, ROUNDS);
+    int64_t among_us = median_us(fx->conn, ROUNDS);
+    print_message("half of the tasks start within %lld us, and beside %d workers of another kind "
+                  "within %lld us\n",
+                  (long long)alone_us, OTHERS, (long long)among_us);
+    assert_in_range(among_us, 0, SLOWER_MAX * alone_us + SLACK_US);
+    for (int i = 0; i < OTHERS; i++) {
+        end_well(others[i]);
+    }
+    end_well(p);
+    end_well(cleaner);
+}
+
+/* --- two databases, one virtual host ---------------------------------------------------------- */
+
+struct second {
+    char name[80], url[600], env[700];
+    const char *all[2];
+    PGconn *conn;
+};
+
+/* Another database with tenon in it, whose exchange is called "other". */
+static void second_open(struct fixture *fx, struct second *s)
+{
+    (void)snprintf(s->name, sizeof s->name, "%s_2", fx->database);
+    sql_run(fx->maintenance, "CREATE DATABASE %s", s->name);
+    url_with_path(fx->database_url, s->name, s->url, sizeof s->url);
+    (void)snprintf(s->env, sizeof s->env, "DATABASE_URL=%s", s->url);
+    s->all[0] = s->env;
+    s->all[1] = NULL;
+    const char *const setup[] = {"setup", NULL};
+    assert_int_equal(process_wait(tenon_spawn(fx, setup, s->all), LIMIT_MS), 0);
+    s->conn = sql_connect(s->url);
+    sql_run(s->conn, "UPDATE tenon.setting SET exchange = 'other'");
+    assert_int_equal(process_wait(tenon_spawn(fx, setup, s->all), LIMIT_MS), 0);
+}
+
+static void second_close(struct fixture *fx, struct second *s)
+{
+    PQfinish(s->conn);
+    sql_run(fx->maintenance, "DROP DATABASE %s", s->name);
+}
+
+/* Both count their tasks from 1: a worker that got the other's wake-ups would find tasks. */
+static void test_two_databases_on_one_virtual_host(void **state)
+{
+    struct fixture *fx = *state;
+    struct second s;
+    second_open(fx, &s);
+    struct broker *b = broker_open(fx->amqp_url);
+    broker_spy(b, "spy", "default/a");
+    struct process *p[] = {leader(fx, no_env), leader(fx, s.all), worker_of(fx, "a", no_env),
+                           worker_of(fx, "a", s.all)};
+    process_await_line(p[2], "event=broker_up", LIMIT_MS);
+    process_await_line(p[3], "event=broker_up", LIMIT_MS);
+    one_by_one(fx->conn, ROUNDS);
+    one_by_one(s.conn, ROUNDS);
+    assert_int_equal(broker_depth(b, "spy"), ROUNDS);
+    int64_t first_us = median_us(fx->conn, ROUNDS), other_us = median_us(s.conn, ROUNDS);
+    print_message("half of the tasks start within %lld us in one database, %lld us in the other\n",
+                  (long long)first_us, (long long)other_us);
+    assert_in_range(first_us, 0, SLOWER_MAX * other_us + SLACK_US);
+    assert_in_range(other_us, 0, SLOWER_MAX * first_us + SLACK_US);
+    for (size_t i = 0; i < sizeof p / sizeof *p; i++) {
+        end_well(p[i]);
+    }
+    broker_delete_queue(b, "spy");
+    broker_close(b);
+    second_close(fx, &s);
+}
+
+/* --- without RabbitMQ ------------------------------------------------------------------------- */
+
+/* A request and its answer, again and again: by polls alone each would take half a second. */
+static void prompt(struct fixture *fx, const char *const *env, const char *event)
+{
+    struct process *cleaner = leader(fx, env), *p = worker_of(fx, "a", env);
+    process_await_line(p, event, LIMIT_MS);
+    process_await_line(cleaner, event[0] == 'w' ? "event=leader" : event, LIMIT_MS);
+    one_by_one(fx->conn, 1);
+    int64_t start_ms = now_ms();
+    one_by_one(fx->conn, ROUNDS);
+    print_message("%d tasks in a row took %lld ms, half of them started within %lld us\n", ROUNDS,
+                  (long long)(now_ms() - start_ms), (long long)median_us(fx->conn, ROUNDS));
+    assert_in_range(now_ms() - start_ms, 0, PROMPT_MS);
+    end_well(p);
+    end_well(cleaner);
+}
+
+static void test_without_rabbitmq(void **state)
+{
+    prompt(*state, no_env, "worker_ready"); /* AMQP_URL is none */
+}
+
+static void test_while_rabbitmq_is_away(void **state)
+{
+    prompt(*state, (const char *const[]){"AMQP_URL=amqp://127.0.0.1:1/", NULL},
+           "event=broker_down");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_workers_of_other_kinds_take_nothing),
+        WITH_SERVERS(test_two_databases_on_one_virtual_host),
+        WITH_DATABASE(test_without_rabbitmq),
+        WITH_DATABASE(test_while_rabbitmq_is_away),
+    };
+    return RUN_GROUP(tests);
+}
