@@ -7,11 +7,6 @@ CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
 RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures);
 
--- A text of at most n characters. A longer one loses its middle: the beginning says what failed, the end why.
-CREATE FUNCTION tenon.shorten(text text, n integer) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-RETURN CASE WHEN length(text) <= n THEN text ELSE left(text, n / 4) || ' ... ' || right(text, n - n / 4 - 5) END;
-
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, claims, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
 --               microseconds since 1970
@@ -22,7 +17,8 @@ RETURN CASE WHEN length(text) <= n THEN text ELSE left(text, n / 4) || ' ... ' |
 --               crashed   its worker died: counted as a crash, ready at once; the third is the last
 --               timed_out it ran past its timeout: charged, waits retry_delay, or dead if on_timeout of its kind says so
 --               dead      the handler says that it can never work
---   errors      what went wrong, or NULL to keep the last error
+--   errors      what went wrong, or NULL to keep the last error. Of one that is too long the middle is left out: its
+--               beginning says what failed, its end why
 --   delays_ms   how long to wait instead, or NULL
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
@@ -36,7 +32,8 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, t.kind, g.reason, g.delay_ms,
-               coalesce(tenon.shorten(g.error, 8192), t.last_error) AS error
+               CASE WHEN length(g.error) > 8192 THEN left(g.error, 2048) || ' ... ' || right(g.error, 6139)
+                    ELSE coalesce(g.error, t.last_error) END AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
@@ -154,7 +151,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel, tenon.finish TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.shorten, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 
