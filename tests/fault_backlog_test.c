@@ -1,5 +1,5 @@
 /* label: fault */
-/* timeout: 120 */
+/* timeout: 300 */
 /* long: 2400 */
 /* measures: yes */
 /* A backlog, and nobody to work it off: RabbitMQ holds no more than a window, the database's load

@@ -1,5 +1,5 @@
 /* label: fault */
-/* timeout: 120 */
+/* timeout: 300 */
 /* long: 600 */
 /* measures: yes */
 /* Dead or alive: how soon the tasks of a worker that is killed, frozen or cut off start elsewhere,
