@@ -159,17 +159,6 @@ static int start_all(void **state)
     return 0;
 }
 
-static int end_all(void **state)
-{
-    (void)state;
-    void *fixture = all.fx;
-    if (fixture) {
-        (void)fixture_teardown(&fixture);
-    }
-    server_close();
-    return 0;
-}
-
 static void need_disks(void)
 {
     if (all.fx) {
@@ -276,5 +265,5 @@ int main(void)
         cmocka_unit_test(test_wal_full),
         cmocka_unit_test(test_all_ends_well),
     };
-    return cmocka_run_group_tests(tests, start_all, end_all);
+    return cmocka_run_group_tests(tests, start_all, fleet_close);
 }

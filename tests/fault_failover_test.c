@@ -131,15 +131,6 @@ static int start_all(void **state)
     return 0;
 }
 
-static int end_all(void **state)
-{
-    (void)state;
-    void *fixture = all.fx;
-    (void)fixture_teardown(&fixture);
-    server_close();
-    return 0;
-}
-
 /* --- the fault and the verdict --- */
 
 static void kill_primary(void)
@@ -318,5 +309,5 @@ int main(void)
         cmocka_unit_test(test_asynchronous_standby_behind),
         cmocka_unit_test(test_all_ends_well),
     };
-    return cmocka_run_group_tests(tests, start_all, end_all);
+    return cmocka_run_group_tests(tests, start_all, fleet_close);
 }

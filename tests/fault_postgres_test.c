@@ -39,15 +39,6 @@ static int start_all(void **state)
     return 0;
 }
 
-static int end_all(void **state)
-{
-    (void)state;
-    void *fixture = all.fx;
-    (void)fixture_teardown(&fixture);
-    server_close();
-    return 0;
-}
-
 /* All that was placed has run, once; and nobody was declared dead for the server's faults. */
 static void check(const char *fault, int64_t recovery_ms)
 {
@@ -278,5 +269,5 @@ int main(void)
         cmocka_unit_test(test_statements_cancelled),
         cmocka_unit_test(test_all_ends_well),
     };
-    return cmocka_run_group_tests(tests, start_all, end_all);
+    return cmocka_run_group_tests(tests, start_all, fleet_close);
 }

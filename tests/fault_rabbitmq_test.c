@@ -37,15 +37,6 @@ static int start_all(void **state)
     return 0;
 }
 
-static int end_all(void **state)
-{
-    (void)state;
-    void *fixture = all.fx;
-    (void)fixture_teardown(&fixture);
-    server_close();
-    return 0;
-}
-
 static void await_woken(const char *fault)
 {
     fleet_await_woken(&all, fault);
@@ -345,5 +336,5 @@ int main(void)
         cmocka_unit_test(test_consumer_timeout),   cmocka_unit_test(test_restart),
         cmocka_unit_test(test_killed_and_away),    cmocka_unit_test(test_all_ends_well),
     };
-    return cmocka_run_group_tests(tests, start_all, end_all);
+    return cmocka_run_group_tests(tests, start_all, fleet_close);
 }

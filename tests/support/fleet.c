@@ -1,6 +1,7 @@
 #include "tests/support/fleet.h"
 
 #include "core/now.h"
+#include "tests/support/servers.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -28,6 +29,17 @@ void fleet_end(struct fleet *all)
         end_well(all->workers[i]);
     }
     end_well(all->cleaner);
+}
+
+int fleet_close(void **state)
+{
+    struct fleet *all = *state;
+    if (all) {
+        void *fixture = all->fx;
+        (void)fixture_teardown(&fixture);
+    }
+    server_close();
+    return 0;
 }
 
 size_t fleet_lines(const struct fleet *all, const char *text)

@@ -27,6 +27,10 @@ void fleet_start(struct fleet *all, struct fixture *fx);
 /* When the producers have stopped: see that no task is left, end the others with SIGTERM. */
 void fleet_end(struct fleet *all);
 
+/* The teardown of a group whose state is its fleet, or NULL where none was started: the fixture and
+ * the program's own servers. */
+int fleet_close(void **state);
+
 /* Lines of all workers' logs; and until there are so many. */
 size_t fleet_lines(const struct fleet *all, const char *text);
 void fleet_await_lines(const struct fleet *all, const char *text, size_t n);
