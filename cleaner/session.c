@@ -12,8 +12,12 @@
 static const char session_name[] = "tenon cleaner";
 
 /* The leader asks something every second; a frozen one loses its session, and another leads. */
-static const char session_limit[] = "SET idle_session_timeout = 30000";
-_Static_assert(DB_IDLE_LIMIT_MS == 30000, "the text above says the same limit");
+static bool set_limit(struct db *db, struct fault *f)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "SET idle_session_timeout = %d", DB_IDLE_LIMIT_MS);
+    return db_script(db, text, f);
+}
 
 /* Session locks and LISTEN need a backend of our own. */
 static bool session_check(struct cleaner *c, struct db *db, struct fault *f)
@@ -39,8 +43,7 @@ static bool session_open(struct cleaner *c, struct fault *f)
     if (!db_open(c->database_url, DB_HOT, session_name, &db, f)) {
         return false;
     }
-    if (!db_script(db, session_limit, f) || !schema_check(db, f) || !session_check(c, db, f) ||
-        !wake_open(c, f)) {
+    if (!set_limit(db, f) || !schema_check(db, f) || !session_check(c, db, f) || !wake_open(c, f)) {
         db_close(db);
         return false;
     }
