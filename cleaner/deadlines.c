@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-static void log_recovered(const char *event, const struct recovered *sum)
+static void say(const char *event, const struct recovered *sum)
 {
     if (sum->tasks > 0) {
         log_event(LOG_WARNING, LOG_EVENT(event), LOG_NUM("tasks", sum->tasks),
@@ -28,7 +28,7 @@ bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f)
               recover_all(c, db, &sql_deadlines_orphans, params + 1, 1, &orphaned, f);
     recover_end(c, &expired, turn->now_ms);
     recover_end(c, &orphaned, turn->now_ms);
-    log_recovered("tasks_expired", &expired);
-    log_recovered("tasks_orphaned", &orphaned);
+    say("tasks_expired", &expired);
+    say("tasks_orphaned", &orphaned);
     return ok;
 }

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* As many as the broker holds for one queue: workers that are busy find the others by themselves. */
+/* As many as the broker holds for one queue: workers that are busy find the others themselves. */
 bool ready_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     char limit[24];

@@ -9,8 +9,8 @@ struct recovered {
     int64_t dead;  /* of them, those that ended dead */
 };
 
-/* Batch by batch until nothing comes: all done, or what is left is locked. After so many batches the
- * rest is left for the next turn, too.
+/* Batch by batch until nothing comes: all done, or what is left is locked. After so many batches
+ * the rest is left for the next turn, too.
  *   statement  calls tenon.requeue for a bounded number of tasks; its rows are id, state, queue,
  *              kind */
 MUST_CHECK bool recover_all(struct cleaner *c, struct db *db, const struct statement *statement,

@@ -1,5 +1,5 @@
-/* Waking the workers: through RabbitMQ, or, while there is none, with a NOTIFY that names what there
- * is to do: one for many rows, and never in a producer's commit. */
+/* Waking the workers: through RabbitMQ, or, while there is none, with a NOTIFY that names what
+ * there is to do: one for many rows, and never in a producer's commit. */
 #ifndef TENON_CLEANER_WAKE_H
 #define TENON_CLEANER_WAKE_H
 

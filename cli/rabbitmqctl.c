@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Who may configure, write and read what; %s is the exchange. A worker declares its queues and binds
- * them, for which it writes to the queue and reads from the exchange. */
+/* Who may configure, write and read what; %s is the exchange. A worker declares its queues and
+ * binds them, for which it writes to the queue and reads from the exchange. */
 static const struct {
     const char *who, *configure, *write, *read;
 } permissions[] = {

@@ -103,7 +103,7 @@ static bool connect_now(struct publisher *p, struct fault *f)
     return true;
 }
 
-/* What was not sent yet may go with the next link; once that cannot be had either, it is dropped. */
+/* What was not sent yet may go with the next link; if that cannot be had either, it is dropped. */
 static void disconnect(struct publisher *p, const struct fault *f)
 {
     link_close(p->link, 0);

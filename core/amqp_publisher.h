@@ -35,7 +35,8 @@ struct publisher_stats {
     char last_error[256]; /* "" while all is well */
 };
 
-/* Start the thread; without an exchange to declare it connects to nothing yet. false: CONFIG (the URL), MEMORY. */
+/* Start the thread; without an exchange to declare it connects to nothing yet. false: CONFIG (the
+ * URL), MEMORY. */
 MUST_CHECK bool publisher_open(const struct publisher_settings *settings, struct publisher **ret,
                                struct fault *f);
 

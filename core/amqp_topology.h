@@ -1,7 +1,8 @@
-/* What stands in RabbitMQ: a durable direct exchange, whose name is a setting of the schema, and for
- * each queue and kind that some worker serves one durable classic queue `<exchange>.<queue>/<kind>`,
- * bound with routing key `<queue>/<kind>`. A wake-up older than ten seconds is worth nothing, so the
- * queues are bounded: in length, the oldest going first, and in time.
+/* What stands in RabbitMQ: a durable direct exchange, whose name is a setting of the schema, and
+ * for each queue and kind that some worker serves one durable classic queue
+ * `<exchange>.<queue>/<kind>`, bound with routing key `<queue>/<kind>`. A wake-up older than ten
+ * seconds is worth nothing, so the queues are bounded: in length, the oldest going first, and in
+ * time.
  *
  * Who consumes, declares: a worker its queues; `tenon setup` and the cleaner the exchange. */
 #ifndef TENON_CORE_AMQP_TOPOLOGY_H

@@ -206,81 +206,6 @@ static void test_many_due_rows_at_one_moment(void **state)
     broker_close(b);
 }
 
-/* --- without RabbitMQ ------------------------------------------------------------------------ */
-
-/* What the workers are told by NOTIFY from now on, one after the other, separated by bars. */
-static char *await_notices(PGconn *conn, const char *last)
-{
-    static char all[1000];
-    int64_t until_ms = now_ms() + LIMIT_MS;
-    all[0] = '\0';
-    while (!strstr(all, last)) {
-        PGnotify *n = PQconsumeInput(conn) ? PQnotifies(conn) : NULL;
-        if (n) {
-            size_t len = strlen(all);
-            (void)snprintf(all + len, sizeof all - len, "%s|", n->extra);
-            PQfreemem(n);
-        } else if (now_ms() >= until_ms) {
-            fail_msg("no NOTIFY says %s, but %s", last, all);
-        } else {
-            struct pollfd fd = {.fd = PQsocket(conn), .events = POLLIN};
-            (void)poll(&fd, 1, 100);
-        }
-    }
-    return all;
-}
-
-/* One NOTIFY for many rows, and the words of none but those that are ready and not announced. */
-static void check_notices(struct fixture *fx)
-{
-    PGconn *conn = sql_connect(fx->database_url);
-    sql_run(conn, "LISTEN tenon_wakeup");
-    test_sql(fx, "BEGIN; SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[900]));"
-                 "SELECT tenon.enqueue('sms', queue => 'bulk');"
-                 "SELECT tenon.enqueue('hidden', announced => true); COMMIT");
-    char *all = await_notices(conn, "bulk/sms");
-    assert_contains(all, "default/mail");
-    assert_null(strstr(all, "hidden"));
-    assert_null(strstr(strstr(all, "default/mail") + 1, "default/mail"));
-    (void)enqueue(fx, ", delay => '300 ms'");
-    (void)await_notices(conn, "default/mail");
-    PQfinish(conn);
-}
-
-static void test_workers_are_notified_without_a_broker(void **state)
-{
-    struct fixture *fx = *state;
-    struct process *p = start(fx, NULL); /* AMQP_URL is none */
-    check_notices(fx);
-    stop(p);
-}
-
-static void test_workers_are_notified_while_the_broker_is_away(void **state)
-{
-    struct fixture *fx = *state;
-    const char *const args[] = {"cleaner", NULL};
-    const char *const env[] = {"AMQP_URL=amqp://guest@127.0.0.1:1/", NULL};
-    struct process *p = tenon_spawn(fx, args, env);
-    process_await_line(p, "event=leader", LIMIT_MS);
-    process_await_line(p, "event=broker_down", LIMIT_MS);
-    check_notices(fx);
-    stop(p);
-}
-
-/* More words than a NOTIFY can say: it says "anything". */
-static void test_a_notice_of_too_many_words(void **state)
-{
-    struct fixture *fx = *state;
-    struct process *p = start(fx, NULL);
-    PGconn *conn = sql_connect(fx->database_url);
-    sql_run(conn, "LISTEN tenon_wakeup");
-    test_sql(fx,
-             "SELECT tenon.enqueue(rpad('k' || i || '.', 90, 'x')) FROM generate_series(1, 300) i");
-    assert_string_equal(await_notices(conn, "|"), "|");
-    PQfinish(conn);
-    stop(p);
-}
-
 /* --- recovery -------------------------------------------------------------------------------- */
 
 static void test_a_dead_worker_is_declared_dead_once(void **state)
@@ -623,9 +548,6 @@ int main(void)
         WITH_SERVERS(test_what_is_not_ready_is_not_published),
         WITH_SERVERS(test_due_rows_are_published),
         WITH_SERVERS(test_many_due_rows_at_one_moment),
-        WITH_DATABASE(test_workers_are_notified_without_a_broker),
-        WITH_DATABASE(test_workers_are_notified_while_the_broker_is_away),
-        WITH_DATABASE(test_a_notice_of_too_many_words),
         WITH_SERVERS(test_a_dead_worker_is_declared_dead_once),
         WITH_DATABASE(test_a_broken_session_condemns_nobody),
         WITH_DATABASE(test_the_third_crash_is_the_last),

@@ -1,8 +1,8 @@
 /* label: fault */
 /* long: 300 */
-/* What becomes of tasks when a node of a RabbitMQ cluster is killed. Three nodes; every program has the three hosts in its URL. Two workers, a cleaner and two producers go
- * on through all of it. Three nodes take a minute of two processors, so this runs with TEST_LONG
- * alone. */
+/* What becomes of tasks when a node of a RabbitMQ cluster is killed. Three nodes; every program has
+ * the three hosts in its URL. Two workers, a cleaner and two producers go on through all of it.
+ * Three nodes take a minute of two processors, so this runs with TEST_LONG alone. */
 #include "tests/support/cluster.h"
 #include "tests/support/fleet.h"
 

@@ -8,12 +8,14 @@
 
 #include "core/now.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 
 enum { ROUNDS = 40, OTHERS = 7, SLOWER_MAX = 3, SLACK_US = 1000, PROMPT_MS = 5000 };
 
 static const char *const no_env[] = {NULL};
+static const char *const rabbitmq_away[] = {"AMQP_URL=amqp://127.0.0.1:1/", NULL};
 
 static struct process *worker_of(struct fixture *fx, const char *kind, const char *const *env)
 {
@@ -137,6 +139,76 @@ static void test_two_databases_on_one_virtual_host(void **state)
 
 /* --- without RabbitMQ ------------------------------------------------------------------------- */
 
+/* What the workers are told by NOTIFY from now on, one after the other, separated by bars. */
+static char *await_notices(PGconn *conn, const char *last)
+{
+    static char all[1000];
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    all[0] = '\0';
+    while (!strstr(all, last)) {
+        PGnotify *n = PQconsumeInput(conn) ? PQnotifies(conn) : NULL;
+        if (n) {
+            size_t len = strlen(all);
+            (void)snprintf(all + len, sizeof all - len, "%s|", n->extra);
+            PQfreemem(n);
+        } else if (now_ms() >= until_ms) {
+            fail_msg("no NOTIFY says %s, but %s", last, all);
+        } else {
+            struct pollfd fd = {.fd = PQsocket(conn), .events = POLLIN};
+            (void)poll(&fd, 1, 100);
+        }
+    }
+    return all;
+}
+
+/* One NOTIFY for many rows, and the words of none but those that are ready and not announced. */
+static void check_notices(struct fixture *fx)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "LISTEN tenon_wakeup");
+    test_sql(fx, "BEGIN; SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[900]));"
+                 "SELECT tenon.enqueue('sms', queue => 'bulk');"
+                 "SELECT tenon.enqueue('hidden', announced => true); COMMIT");
+    char *all = await_notices(conn, "bulk/sms");
+    assert_contains(all, "default/mail");
+    assert_null(strstr(all, "hidden"));
+    assert_null(strstr(strstr(all, "default/mail") + 1, "default/mail"));
+    test_sql(fx, "SELECT tenon.enqueue('mail', delay => '300 ms')");
+    (void)await_notices(conn, "default/mail");
+    PQfinish(conn);
+}
+
+static void test_workers_are_notified_without_a_broker(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = leader(fx, no_env); /* AMQP_URL is none */
+    check_notices(fx);
+    end_well(p);
+}
+
+static void test_workers_are_notified_while_the_broker_is_away(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = leader(fx, rabbitmq_away);
+    process_await_line(p, "event=broker_down", LIMIT_MS);
+    check_notices(fx);
+    end_well(p);
+}
+
+/* More words than a NOTIFY can say: it says "anything". */
+static void test_a_notice_of_too_many_words(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = leader(fx, no_env);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "LISTEN tenon_wakeup");
+    test_sql(fx,
+             "SELECT tenon.enqueue(rpad('k' || i || '.', 90, 'x')) FROM generate_series(1, 300) i");
+    assert_string_equal(await_notices(conn, "|"), "|");
+    PQfinish(conn);
+    end_well(p);
+}
+
 /* A request and its answer, again and again: by polls alone each would take half a second. */
 static void prompt(struct fixture *fx, const char *const *env, const char *event)
 {
@@ -160,8 +232,7 @@ static void test_without_rabbitmq(void **state)
 
 static void test_while_rabbitmq_is_away(void **state)
 {
-    prompt(*state, (const char *const[]){"AMQP_URL=amqp://127.0.0.1:1/", NULL},
-           "event=broker_down");
+    prompt(*state, rabbitmq_away, "event=broker_down");
 }
 
 int main(void)
@@ -169,6 +240,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_workers_of_other_kinds_take_nothing),
         WITH_SERVERS(test_two_databases_on_one_virtual_host),
+        WITH_DATABASE(test_workers_are_notified_without_a_broker),
+        WITH_DATABASE(test_workers_are_notified_while_the_broker_is_away),
+        WITH_DATABASE(test_a_notice_of_too_many_words),
         WITH_DATABASE(test_without_rabbitmq),
         WITH_DATABASE(test_while_rabbitmq_is_away),
     };

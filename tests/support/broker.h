@@ -10,7 +10,7 @@ struct broker; /* a connection with one channel */
 struct broker *broker_open(const char *url);
 void broker_close(struct broker *b);
 
-/* A queue is named by the routing key of its wake-ups, such as "default/a": it is tenon.default/a. */
+/* A queue is named by its routing key: "default/a" is the queue tenon.default/a. */
 
 /* Declare the exchange tenon, as `tenon setup` does. */
 void broker_declare_exchange(struct broker *b);
