@@ -32,6 +32,7 @@ void publish(struct fixture *fx, int64_t id)
 void declare(struct fixture *fx)
 {
     struct broker *b = broker_open(fx->amqp_url);
+    broker_declare_exchange(b);
     broker_declare(b, "default/a");
     broker_close(b);
 }

@@ -18,7 +18,7 @@ struct process *pool_worker(struct fixture *fx, const char *slots, const char *i
 /* A wake-up as any application may send it. */
 void publish(struct fixture *fx, int64_t id);
 
-/* Queue default, as tenon setup declares it. */
+/* The exchange, and the queue of kind "a" in `default` as a worker declares it. */
 void declare(struct fixture *fx);
 
 /* Wait until so many tasks are done. */
