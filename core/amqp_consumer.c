@@ -105,7 +105,7 @@ static bool each_key(struct consumer *c,
         (void)snprintf(key, sizeof key, "%.*s", (int)len, at);
         ok = amqp_thread_is_ending(&c->thread) ? fault_set(f, FAULT_RETRY, "the worker stops")
                                                : act(c, key, f);
-        link_release(c->link);
+        amqp_maybe_release_buffers(c->link->conn);
         at += len;
     }
     return ok;
@@ -167,8 +167,8 @@ static bool consume(struct consumer *c, const char *key, struct fault *f)
 {
     char name[TOPOLOGY_NAME_BYTES];
     topology_name(c->exchange, key, name);
-    (void)amqp_basic_consume(c->link->conn, LINK_CHANNEL, link_bytes(name), amqp_empty_bytes, 0, 0,
-                             0, amqp_empty_table);
+    (void)amqp_basic_consume(c->link->conn, LINK_CHANNEL, amqp_cstring_bytes(name),
+                             amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
     return link_answer(c->link, "could not consume", f);
 }
 
@@ -236,7 +236,7 @@ static bool take_frames(struct consumer *c, struct fault *f)
         if (!take_frame(c, &frame, f)) {
             return false;
         }
-        link_release(c->link);
+        amqp_maybe_release_buffers(c->link->conn);
     }
     if (next == LINK_FAILED) {
         return false;

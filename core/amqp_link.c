@@ -11,11 +11,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-amqp_bytes_t link_bytes(const char *text)
-{
-    return amqp_cstring_bytes(text);
-}
-
 int link_fd(const struct link *l)
 {
     return amqp_get_sockfd(l->conn);
@@ -30,11 +25,6 @@ bool link_can_send(const struct link *l)
 {
     struct pollfd p = {.fd = link_fd(l), .events = POLLOUT};
     return poll(&p, 1, 0) == 1; /* an error counts: the send will report it */
-}
-
-void link_release(struct link *l)
-{
-    amqp_maybe_release_buffers(l->conn);
 }
 
 /* --- faults ----------------------------------------------------------------------------------- */
@@ -101,7 +91,7 @@ bool link_sent(struct link *l, int status, const char *doing, struct fault *f)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static amqp_table_entry_t entry_text(const char *key, const char *text)
+amqp_table_entry_t link_entry_text(const char *key, const char *text)
 {
     amqp_table_entry_t entry = {.key = amqp_cstring_bytes(key)};
     entry.value.kind = AMQP_FIELD_KIND_UTF8;
@@ -125,9 +115,9 @@ static bool login(struct link *l, const struct amqp_url *url, const char *name, 
                                 entry_true("connection.blocked"), entry_true("publisher_confirms"),
                                 entry_true("basic.nack"),
                                 entry_true("authentication_failure_close")};
-    amqp_table_entry_t properties[] = {entry_text("connection_name", name),
-                                       entry_text("product", "tenon"),
-                                       entry_text("version", TENON_VERSION),
+    amqp_table_entry_t properties[] = {link_entry_text("connection_name", name),
+                                       link_entry_text("product", "tenon"),
+                                       link_entry_text("version", TENON_VERSION),
                                        {.key = amqp_cstring_bytes("capabilities")}};
     properties[3].value.kind = AMQP_FIELD_KIND_TABLE;
     properties[3].value.value.table = (amqp_table_t){.num_entries = 5, .entries = can};
@@ -246,7 +236,7 @@ static void say_goodbye(struct link *l, int64_t limit_ms)
         if (status != AMQP_STATUS_OK || is_method(&frame, AMQP_CONNECTION_CLOSE_OK_METHOD)) {
             return;
         }
-        link_release(l);
+        amqp_maybe_release_buffers(l->conn);
     }
 }
 
@@ -322,6 +312,6 @@ bool link_renew_channel(struct link *l, struct fault *f)
     }
     while ((next = link_next(l, &frame, f)) == LINK_FRAME) {
     }
-    link_release(l);
+    amqp_maybe_release_buffers(l->conn);
     return next == LINK_NOTHING && channel_open(l, f);
 }

@@ -56,9 +56,8 @@ bool link_can_send(const struct link *l);
 enum link_next { LINK_FRAME, LINK_NOTHING, LINK_FAILED };
 
 /* The next frame of the channel, without waiting, but for its end, which is a fault. The frame is
- * valid until link_release(). */
+ * valid until amqp_maybe_release_buffers(). */
 enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f);
-void link_release(struct link *l);
 
 /* Close the channel and open it anew: what was unacked on it is delivered again. */
 MUST_CHECK bool link_renew_channel(struct link *l, struct fault *f);
@@ -70,6 +69,7 @@ MUST_CHECK bool link_answer(struct link *l, const char *doing, struct fault *f);
 /* After a call that only sends: its status. */
 MUST_CHECK bool link_sent(struct link *l, int status, const char *doing, struct fault *f);
 
-amqp_bytes_t link_bytes(const char *text);
+/* An entry of a table; the texts are borrowed. */
+amqp_table_entry_t link_entry_text(const char *key, const char *text);
 
 #endif

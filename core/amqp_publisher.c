@@ -77,6 +77,22 @@ static void drop_pending(struct publisher *p)
     p->n_pending = 0;
 }
 
+static bool is_wanted(struct publisher *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    bool wanted = p->wanted;
+    (void)pthread_mutex_unlock(&p->lock);
+    return wanted;
+}
+
+static size_t n_pending(struct publisher *p)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    size_t n = p->n_pending;
+    (void)pthread_mutex_unlock(&p->lock);
+    return n;
+}
+
 /* --- the link --------------------------------------------------------------------------------- */
 
 static bool open_link(struct publisher *p, struct fault *f)
@@ -157,7 +173,7 @@ static bool take_frames(struct publisher *p, struct fault *f)
         if (frame.frame_type == AMQP_FRAME_METHOD) {
             take_method(p, &frame.payload.method);
         }
-        link_release(p->link);
+        amqp_maybe_release_buffers(p->link->conn);
     }
     (void)pthread_mutex_lock(&p->lock);
     p->blocked = p->link->blocked;
@@ -193,8 +209,9 @@ static int publish(struct publisher *p, const struct wakeup *w)
     amqp_basic_properties_t properties = {._flags = AMQP_BASIC_DELIVERY_MODE_FLAG,
                                           .delivery_mode = DELIVERY_TRANSIENT};
     (void)snprintf(body, sizeof body, "%lld", (long long)w->id);
-    return amqp_basic_publish(p->link->conn, LINK_CHANNEL, link_bytes(w->exchange),
-                              link_bytes(w->key), 0, 0, &properties, link_bytes(body));
+    return amqp_basic_publish(p->link->conn, LINK_CHANNEL, amqp_cstring_bytes(w->exchange),
+                              amqp_cstring_bytes(w->key), 0, 0, &properties,
+                              amqp_cstring_bytes(body));
 }
 
 /* The first id goes at once. What follows within PACE_US goes together: one id at a time would cost
@@ -202,10 +219,8 @@ static int publish(struct publisher *p, const struct wakeup *w)
 static void keep_pace(struct publisher *p)
 {
     int64_t left_us = p->burst_us + PACE_US - now_us();
-    (void)pthread_mutex_lock(&p->lock);
-    bool wait = p->n_pending > 0 && p->n_pending < BURST && left_us > 0;
-    (void)pthread_mutex_unlock(&p->lock);
-    if (wait) { /* or until the link breaks */
+    size_t n = n_pending(p);
+    if (n > 0 && n < BURST && left_us > 0) { /* or until the link breaks */
         struct pollfd fd = {.fd = link_fd(p->link)};
         (void)ppoll(&fd, 1, &(struct timespec){.tv_nsec = left_us * 1000}, NULL);
     }
@@ -240,18 +255,10 @@ static bool publish_burst(struct publisher *p, struct fault *f)
 
 /* --- the thread ------------------------------------------------------------------------------- */
 
-static bool has(struct publisher *p, const bool *flag, const size_t *n)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    bool yes = flag ? *flag : *n > 0;
-    (void)pthread_mutex_unlock(&p->lock);
-    return yes;
-}
-
 static bool work(struct publisher *p, struct fault *f)
 {
     if (!p->link) {
-        if (!has(p, &p->wanted, NULL) || now_ms() < p->pause.due_ms) {
+        if (!is_wanted(p) || now_ms() < p->pause.due_ms) {
             return true;
         }
         if (!connect_now(p, f)) {
@@ -265,11 +272,11 @@ static bool work(struct publisher *p, struct fault *f)
 static void wait_for_work(struct publisher *p)
 {
     if (!p->link) {
-        int64_t due_ms = has(p, &p->wanted, NULL) ? p->pause.due_ms : INT64_MAX;
+        int64_t due_ms = is_wanted(p) ? p->pause.due_ms : INT64_MAX;
         amqp_thread_wait(&p->thread, -1, 0, due_ms);
         return;
     }
-    bool more = has(p, NULL, &p->n_pending);
+    bool more = n_pending(p) > 0;
     if (link_has_frames(p->link) || (more && link_can_send(p->link))) {
         return;
     }
@@ -300,16 +307,6 @@ static void destroy(void *owner)
 
 /* --- for everybody ---------------------------------------------------------------------------- */
 
-static void init_locks(struct publisher *p)
-{
-    pthread_condattr_t attr;
-    (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&p->settled, &attr);
-    (void)pthread_condattr_destroy(&attr);
-}
-
 bool publisher_open(const struct publisher_settings *settings, struct publisher **ret,
                     struct fault *f)
 {
@@ -317,7 +314,8 @@ bool publisher_open(const struct publisher_settings *settings, struct publisher 
     if (!p) {
         return fault_memory(f);
     }
-    init_locks(p);
+    (void)pthread_mutex_init(&p->lock, NULL);
+    (void)pthread_cond_init(&p->settled, NULL);
     (void)snprintf(p->name, sizeof p->name, "%s", settings->name);
     (void)snprintf(p->exchange, sizeof p->exchange, "%s",
                    settings->exchange ? settings->exchange : "");
@@ -378,7 +376,8 @@ bool publisher_flush(struct publisher *p, int64_t limit_ms)
 {
     struct timespec until = now_after(limit_ms);
     (void)pthread_mutex_lock(&p->lock);
-    while (!is_settled(p) && pthread_cond_timedwait(&p->settled, &p->lock, &until) == 0) {
+    while (!is_settled(p) &&
+           pthread_cond_clockwait(&p->settled, &p->lock, CLOCK_MONOTONIC, &until) == 0) {
     }
     bool ok = is_settled(p);
     (void)pthread_mutex_unlock(&p->lock);

@@ -14,22 +14,14 @@ void topology_name(const char *exchange, const char *key, char name[TOPOLOGY_NAM
 
 bool topology_declare_exchange(struct link *l, const char *exchange, struct fault *f)
 {
-    (void)amqp_exchange_declare(l->conn, LINK_CHANNEL, link_bytes(exchange), link_bytes("direct"),
-                                0, 1, 0, 0, amqp_empty_table);
+    (void)amqp_exchange_declare(l->conn, LINK_CHANNEL, amqp_cstring_bytes(exchange),
+                                amqp_cstring_bytes("direct"), 0, 1, 0, 0, amqp_empty_table);
     return link_answer(l, "could not declare the exchange", f);
-}
-
-static amqp_table_entry_t entry_text(const char *key, const char *text)
-{
-    amqp_table_entry_t entry = {.key = link_bytes(key)};
-    entry.value.kind = AMQP_FIELD_KIND_UTF8;
-    entry.value.value.bytes = link_bytes(text);
-    return entry;
 }
 
 static amqp_table_entry_t entry_number(const char *key, int32_t number)
 {
-    amqp_table_entry_t entry = {.key = link_bytes(key)};
+    amqp_table_entry_t entry = {.key = amqp_cstring_bytes(key)};
     entry.value.kind = AMQP_FIELD_KIND_I32;
     entry.value.value.i32 = number;
     return entry;
@@ -48,13 +40,13 @@ static bool hint(const struct link *l, int code, const char *what, struct fault 
 static bool declare(struct link *l, const char *name, struct fault *f)
 {
     char doing[TOPOLOGY_NAME_BYTES + 40];
-    amqp_table_entry_t arguments[] = {entry_text("x-queue-type", "classic"),
+    amqp_table_entry_t arguments[] = {link_entry_text("x-queue-type", "classic"),
                                       entry_number("x-max-length", TOPOLOGY_WINDOW_IDS),
-                                      entry_text("x-overflow", "drop-head"),
+                                      link_entry_text("x-overflow", "drop-head"),
                                       entry_number("x-message-ttl", TOPOLOGY_TTL_MS),
                                       entry_number("x-expires", TOPOLOGY_EXPIRES_MS)};
     (void)snprintf(doing, sizeof doing, "could not declare the queue %s", name);
-    (void)amqp_queue_declare(l->conn, LINK_CHANNEL, link_bytes(name), 0, 1, 0, 0,
+    (void)amqp_queue_declare(l->conn, LINK_CHANNEL, amqp_cstring_bytes(name), 0, 1, 0, 0,
                              (amqp_table_t){.num_entries = sizeof arguments / sizeof *arguments,
                                             .entries = arguments});
     return link_answer(l, doing, f) ||
@@ -69,8 +61,8 @@ bool topology_declare_queue(struct link *l, const char *exchange, const char *ke
         return false;
     }
     (void)snprintf(doing, sizeof doing, "could not bind the queue %s", name);
-    (void)amqp_queue_bind(l->conn, LINK_CHANNEL, link_bytes(name), link_bytes(exchange),
-                          link_bytes(key), amqp_empty_table);
+    (void)amqp_queue_bind(l->conn, LINK_CHANNEL, amqp_cstring_bytes(name),
+                          amqp_cstring_bytes(exchange), amqp_cstring_bytes(key), amqp_empty_table);
     return link_answer(l, doing, f) ||
            hint(l, CODE_MISSING, "tenon setup and the cleaner declare it", f);
 }

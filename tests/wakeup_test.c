@@ -79,6 +79,30 @@ static void test_workers_of_other_kinds_take_nothing(void **state)
     end_well(cleaner);
 }
 
+/* Eleven queues of a hundred kinds are more queues in RabbitMQ than one worker may have. */
+static void test_too_many_pairs(void **state)
+{
+    struct fixture *fx = *state;
+    char queues[100] = "q0", path[250];
+    (void)snprintf(path, sizeof path, "%s/handlers.conf", fx->dir);
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fputs("handler \"k0", file);
+    for (int i = 1; i < 100; i++) {
+        (void)fprintf(file, ",k%d", i);
+    }
+    (void)fputs("\" { command = {true} }\n", file);
+    assert_int_equal(fclose(file), 0);
+    for (int i = 1; i < 11; i++) {
+        size_t len = strlen(queues);
+        (void)snprintf(queues + len, sizeof queues - len, ",q%d", i);
+    }
+    struct process *p = TENON(fx, "worker", "--queues", queues, "--handlers", path);
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    assert_int_equal(process_lines(p, "serves 1100 pairs of a queue and a kind, and at most 1000"),
+                     1);
+}
+
 /* --- two databases, one virtual host ---------------------------------------------------------- */
 
 struct second {
@@ -239,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_workers_of_other_kinds_take_nothing),
+        WITH_SERVERS(test_too_many_pairs),
         WITH_SERVERS(test_two_databases_on_one_virtual_host),
         WITH_DATABASE(test_workers_are_notified_without_a_broker),
         WITH_DATABASE(test_workers_are_notified_while_the_broker_is_away),
