@@ -6,7 +6,7 @@
 #include "cleaner/state.h"
 
 /* The first session is there: start the publisher, unless the URL is "none". With --once its fault
- * is told at once and decides the exit code; the other chores are done all the same. */
+ * is logged at once and decides the exit code; the other chores are done all the same. */
 MUST_CHECK bool wake_open(struct cleaner *c, struct fault *f);
 
 /* A task is ready. Never waits; false: not now, the workers' own polls find it. */

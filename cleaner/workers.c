@@ -110,6 +110,6 @@ bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     rows_free(rows);
     turn->more = verdict_is_open(v);
-    turn->next_ms = turn->more ? turn->now_ms + VERDICT_LOOK_MS : turn->next_ms;
+    turn->next_ms = turn->more ? turn->now_ms + VERDICT_CHECK_MS : turn->next_ms;
     return ok;
 }

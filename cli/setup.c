@@ -34,7 +34,7 @@ static bool grant(struct setup *s, struct fault *f)
         return true;
     }
     if (!db_exec(s->db, &sql_setup_role, params, 1, &rows, f)) {
-        return fault_add(f, "could not look for the role");
+        return fault_add(f, "could not find out about the role");
     }
     bool exists = rows_bool(rows, 0, 0);
     rows_free(rows);

@@ -14,7 +14,7 @@
 #include <utlist.h>
 
 enum {
-    BURST = 64,     /* publishes between two looks at anything else */
+    BURST = 64,     /* publishes before anything else is done */
     PACE_US = 1000, /* bursts begin so far apart at least, but for full ones */
     CORK_FROM = 4,  /* so many are worth two system calls to share packets */
     DELIVERY_TRANSIENT = 1,

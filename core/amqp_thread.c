@@ -117,7 +117,7 @@ void amqp_thread_wait(struct amqp_thread *t, int fd, short events, int64_t due_m
     if (ppoll(fds, 2, &wait, NULL) > 0 && fds[0].revents) {
         ssize_t got = read(t->event, &count, sizeof count);
         (void)got;
-        /* the reader looks at what it was woken for after this, the waker put it there before */
+        /* the reader sees to what it was woken for after this, the waker put it there before */
         atomic_store(&t->signalled, false);
     }
 }

@@ -229,7 +229,7 @@ static void remember(tenon *t, PGconn *conn, bool in_transaction, const char *ex
     if (!in_transaction) {
         offer(t, exchange, key, id);
     } else {
-        /* without memory the id is not published; the workers look for such tasks each second */
+        /* without memory the id is not published; the polls of the workers find such tasks */
         (void)ledger_add(&t->ledger, conn, exchange, key, id);
     }
     leave(t);

@@ -266,7 +266,7 @@ static void test_a_broken_session_condemns_nobody(void **state)
     begin_ms = now_ms();
     test_sql(fx, "SELECT pg_advisory_unlock_all()");
     test_await(fx, LIMIT_MS, "SELECT state = 'dead' FROM tenon.worker WHERE id = '%s'", later);
-    assert_in_range(now_ms() - begin_ms, VERDICT_LOOK_MS - VERDICT_SLACK_MS, 4000);
+    assert_in_range(now_ms() - begin_ms, VERDICT_CHECK_MS - VERDICT_SLACK_MS, 4000);
     stop(p);
     free(dead);
     free(later);

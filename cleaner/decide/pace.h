@@ -1,9 +1,9 @@
-/* When the leader looks for fresh rows, and when it sleeps.
+/* When the leader reads fresh rows, and when it sleeps.
  *
- * Awake, it looks by itself: every PACE_BUSY_MS while rows keep coming that their producers do
- * not publish. When none came for PACE_QUIET_MS it tries to take the sleeper's lock and looks
- * once more. Refused, a producer is in flight: look again in PACE_REFUSED_MS. Granted, it
- * sleeps: producers now see that the lock is taken and NOTIFY; without one it looks when the
+ * Awake, it reads by itself: every PACE_BUSY_MS while rows keep coming that their producers do
+ * not publish. When none came for PACE_QUIET_MS it tries to take the sleeper's lock and reads
+ * once more. Refused, a producer is in flight: read again in PACE_REFUSED_MS. Granted, it
+ * sleeps: producers now see that the lock is taken and NOTIFY; without one it reads when the
  * watch has seen rows, every PACE_FOLLOW_MS while announced rows keep coming, so that few wait
  * above the watermark when it is called, and every PACE_TICK_MS. */
 #ifndef TENON_CLEANER_DECIDE_PACE_H
@@ -27,9 +27,9 @@ enum pace_news {
 };
 
 enum pace_act {
-    PACE_READ,   /* look */
-    PACE_LOCK,   /* try the lock, then look */
-    PACE_UNLOCK, /* give the lock back, then look */
+    PACE_READ,   /* read */
+    PACE_LOCK,   /* try the lock, then read */
+    PACE_UNLOCK, /* give the lock back, then read */
 };
 
 struct pace {
@@ -47,12 +47,12 @@ enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms);
 /* It was done.
  *   granted   PACE_LOCK: the lock is ours
  *   news      what rows were news
- *   full      as many as a look takes: there are more
- *   ret       when to look again */
+ *   full      as many as are read at a time: there are more
+ *   ret       when to read again */
 int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,
                   int64_t now_ms);
 
-/* It failed, and whether the lock is ours is not known: give it back with the next look. */
+/* It failed, and whether the lock is ours is not known: give it back with the next read. */
 void pace_failed(struct pace *p);
 
 #endif

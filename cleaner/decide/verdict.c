@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOKS_ENOUGH = 2 };
+enum { CHECKS_ENOUGH = 2 };
 
 void verdict_start(struct verdict *v, int64_t now_ms)
 {
@@ -35,7 +35,7 @@ static struct verdict_suspect *suspect_add(struct verdict *v, const char *id)
         return NULL;
     }
     struct verdict_suspect *s = &v->suspects[v->n++];
-    *s = (struct verdict_suspect){.looks = 0};
+    *s = (struct verdict_suspect){.free_checks = 0};
     (void)snprintf(s->id, sizeof s->id, "%s", id);
     return s;
 }
@@ -43,7 +43,7 @@ static struct verdict_suspect *suspect_add(struct verdict *v, const char *id)
 void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms)
 {
     if (!lock_is_free) {
-        return; /* a suspect that is not seen on this look is none any more */
+        return; /* a suspect that is not seen on this check is none any more */
     }
     struct verdict_suspect *s = suspect_find(v, id);
     s = s ? s : suspect_add(v, id);
@@ -51,9 +51,9 @@ void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_
         return;
     }
     s->seen = true;
-    if (s->looks == 0 || now_ms - s->look_ms >= VERDICT_LOOK_MS - VERDICT_SLACK_MS) {
-        s->looks++;
-        s->look_ms = now_ms;
+    if (s->free_checks == 0 || now_ms - s->checked_ms >= VERDICT_CHECK_MS - VERDICT_SLACK_MS) {
+        s->free_checks++;
+        s->checked_ms = now_ms;
     }
 }
 
@@ -76,7 +76,7 @@ size_t verdict_end(struct verdict *v, int64_t now_ms)
     }
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
-        v->suspects[i].condemned = v->suspects[i].looks >= LOOKS_ENOUGH;
+        v->suspects[i].condemned = v->suspects[i].free_checks >= CHECKS_ENOUGH;
         n += v->suspects[i].condemned;
     }
     return n;

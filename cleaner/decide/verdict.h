@@ -1,6 +1,6 @@
-/* Which workers are dead, judged by looks at their locks (docs/tour.md, "Who is dead").
+/* Which workers are dead, judged by checks of their locks (docs/tour.md, "Who is dead").
  *
- * A worker is dead when its lock was free on looks VERDICT_LOOK_MS apart in one unbroken session
+ * A worker is dead when its lock was free on checks VERDICT_CHECK_MS apart in one unbroken session
  * that is older than VERDICT_PATIENCE_MS: after a restart of the server all locks are free for a
  * while. */
 #ifndef TENON_CLEANER_DECIDE_VERDICT_H
@@ -11,18 +11,18 @@
 #include <stdint.h>
 
 enum {
-    VERDICT_LOOK_MS = 500,
-    VERDICT_SLACK_MS = 50, /* a look that comes so much too early still counts */
+    VERDICT_CHECK_MS = 500,
+    VERDICT_SLACK_MS = 50, /* a check that comes so much too early still counts */
     VERDICT_PATIENCE_MS = 15000,
-    VERDICT_SUSPECTS_MAX = 1024, /* more are looked at later */
+    VERDICT_SUSPECTS_MAX = 1024, /* more are checked later */
     VERDICT_ID_BYTES = 37,       /* a uuid as text */
 };
 
 struct verdict_suspect {
     char id[VERDICT_ID_BYTES];
-    int looks;       /* on which the lock was free, one after the other */
-    int64_t look_ms; /* the last that counted */
-    bool seen;       /* on the look that goes on */
+    int free_checks;    /* on which the lock was free, one after the other */
+    int64_t checked_ms; /* the last that counted */
+    bool seen;          /* on the check that goes on */
     bool condemned;
 };
 
@@ -35,13 +35,13 @@ struct verdict {
 /* A new session: nobody is a suspect. */
 void verdict_start(struct verdict *v, int64_t now_ms);
 
-/* A look: begin, each worker that is alive or draining by its row, end. */
+/* A check: begin, each worker that is alive or draining by its row, end. */
 void verdict_begin(struct verdict *v);
 void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms);
-/* Judge. ret: how many are condemned; they have `condemned` set until the next look. */
+/* Judge. ret: how many are condemned; they have `condemned` set until the next check. */
 size_t verdict_end(struct verdict *v, int64_t now_ms);
 
-/* Is anybody a suspect, so that the next looks matter? */
+/* Is anybody a suspect, so that the next checks matter? */
 bool verdict_is_open(const struct verdict *v);
 
 #endif

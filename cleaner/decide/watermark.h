@@ -28,7 +28,7 @@ struct watermark_gap {
 
 struct watermark {
     int64_t id;         /* the highest id seen */
-    int64_t xmin, next; /* of the last look; 0 = none yet */
+    int64_t xmin, next; /* of the last read; 0 = none yet */
     size_t n;
     struct watermark_gap gaps[WATERMARK_GAPS_MAX]; /* by id */
 };
@@ -36,17 +36,17 @@ struct watermark {
 /* Start over: rows up to `id` are old, and nothing is missing below it. */
 void watermark_start(struct watermark *w, int64_t id);
 
-/* The gaps to ask for in the look that is made now, ascending; forgets those that are too old.
+/* The gaps to ask for now, ascending; forgets those that are too old.
  *   all   every gap, not only those whose pause is over
  *   ids   room for WATERMARK_GAPS_MAX
  *   ret   how many */
 size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids);
 
-/* Of the look whose rows follow: all transactions below `xmin` are over, and `next` is the next
+/* Of the rows that follow: all transactions below `xmin` are over, and `next` is the next
  * transaction to begin to write. */
 void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t next);
 
-/* A look returned the row `id`. Ids above the watermark must come in ascending order.
+/* The row `id` was read. Ids above the watermark must come in ascending order.
  *   ret   true: it is news; false: it was seen before */
 bool watermark_see(struct watermark *w, int64_t id, int64_t now_ms);
 

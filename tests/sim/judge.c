@@ -54,5 +54,5 @@ int judge_end(struct judge *j, int64_t now_ms, int *workers)
 
 int64_t judge_next_ms(const struct judge *j, int64_t now_ms)
 {
-    return verdict_is_open(&j->verdict) ? now_ms + VERDICT_LOOK_MS : INT64_MAX;
+    return verdict_is_open(&j->verdict) ? now_ms + VERDICT_CHECK_MS : INT64_MAX;
 }
