@@ -265,20 +265,6 @@ CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
 
-CREATE FUNCTION tenon.lock_looks(what integer) RETURNS boolean
-    LANGUAGE plpgsql
-    SET lock_timeout TO '250ms'
-    AS $$
-BEGIN
-    PERFORM pg_advisory_lock(1952804463, what);
-    RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-    -- it may have come in the same moment
-    RETURN EXISTS (SELECT FROM pg_locks
-                   WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND classid = 1952804463
-                     AND objid = what::oid AND objsubid = 2 AND granted);
-END $$;
-
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -337,8 +323,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, t.kind, g.reason, g.delay_ms,
-               CASE WHEN length(g.error) > 8192 THEN left(g.error, 2048) || ' ... ' || right(g.error, 6139)
-                    ELSE coalesce(g.error, t.last_error) END AS error
+               coalesce(tenon.shorten(g.error, 8192), t.last_error) AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
@@ -396,135 +381,10 @@ CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL::text, OUT exc
       FROM tenon.setting s
 $_$;
 
-CREATE FUNCTION tenon.shared_bound(track bigint) RETURNS bigint
-    LANGUAGE plpgsql STRICT
-    AS $$
-DECLARE
-    value bigint := pg_sequence_last_value(('tenon.bound_' || (track & 15))::regclass);
-BEGIN
-    RETURN CASE WHEN (value & 2097151) = (track >> 4 & 2097151) THEN (value >> 21) * 1000 END;
-END $$;
-
-CREATE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void
-    LANGUAGE plpgsql STRICT
-    AS $$
-BEGIN
-    IF us >= coalesce(tenon.shared_bound(track), 0) + 1000 THEN
-        PERFORM setval(('tenon.bound_' || (track & 15))::regclass, us / 1000 << 21 | (track >> 4 & 2097151));
-    END IF;
-END $$;
-
-CREATE SEQUENCE tenon.bound_0
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_1
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_10
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_11
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_12
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_13
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_14
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_15
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_2
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_3
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_4
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_5
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_6
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_7
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_8
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE SEQUENCE tenon.bound_9
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
+CREATE FUNCTION tenon.shorten(text text, n integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN CASE WHEN (length(text) <= n) THEN text ELSE (("left"(text, (n / 4)) || ' ... '::text) || "right"(text, ((n - (n / 4)) - 5))) END;
 
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
@@ -803,7 +663,7 @@ CREATE INDEX finished_id ON ONLY tenon.finished USING btree (id);
 
 CREATE INDEX task_delayed ON tenon.task USING btree (run_at) WHERE delayed;
 
-CREATE INDEX task_order ON tenon.task USING btree (queue, priority DESC, run_at);
+CREATE INDEX task_order ON tenon.task USING btree (queue, priority DESC, run_at, ((id + 0)));
 
 CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key) WHERE (unique_key IS NOT NULL);
 
@@ -831,8 +691,6 @@ REVOKE ALL ON FUNCTION tenon.holder(unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.lock_looks(what integer) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FROM PUBLIC;
@@ -847,7 +705,5 @@ REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.route_of(kind text, queue text, OUT exchange text, OUT routing_key text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.shared_bound(track bigint) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.tell_bound(track bigint, us bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.shorten(text text, n integer) FROM PUBLIC;
 

@@ -38,7 +38,7 @@ static void test_claims_of_a_dead_worker_id_are_not_run(void **state)
     assert_null(action_find(d, ACTION_SPAWN));
     assert_int_equal(d->n_held, 0);
     c = claimed(8, "a"); /* under the new id */
-    d->next_poll_ms = 4;
+    d->polling.next_ms = 4;
     settle(d, 3);
     (void)decide(d, 4);
     commit(d, 4, &c, 1);

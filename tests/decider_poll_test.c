@@ -2,7 +2,7 @@
 /* When it looks for tasks by itself, how, and when it takes them for the last. */
 #include "tests/support/deciding.h"
 
-static void test_idle_looks_once_a_second(void **state)
+static void test_idle_polls_once_a_second(void **state)
 {
     (void)state;
     struct decider *d = decider_make(2, 1, exec_mode);
@@ -19,46 +19,277 @@ static void test_idle_looks_once_a_second(void **state)
         assert_true(due > now);
         now = due;
     }
-    assert_in_range(rounds, 45, 122); /* looks and ticks, each at most once a second */
+    assert_in_range(rounds, 45, 122); /* polls and ticks, each at most once a second */
     decider_free(d);
 }
 
-/* One that left something out says nothing about the rest. */
-static void test_after_a_partial_look_it_looks_again_at_once(void **state)
+/* The poll in flight ends like this. */
+static void polled(struct decider *d, int64_t now, enum poll_end end)
 {
-    (void)state;
-    struct decider *d = decider_make(2, 1, exec_mode);
+    assert_true(d->in_flight);
+    assert_true(d->round.n_poll > 0);
+    d->round.n_claimed = 0;
+    d->round.end = end;
+    feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
+}
+
+/* A worker that is present, and whose first sweep has ended. */
+static struct decider *swept(int slots)
+{
+    struct decider *d = decider_make(slots, 1, exec_mode);
     present(d, 0);
     (void)decide(d, 0);
-    d->round.partial = true; /* as the round_thread answers */
-    commit(d, 1, NULL, 0);
-    (void)decide(d, 1);
-    assert_non_null(action_find(d, ACTION_ROUND));
-    assert_false(d->round.partial);
-    commit(d, 2, NULL, 0);
-    assert_true(decide(d, 2) > 2);
-    assert_null(action_find(d, ACTION_ROUND));
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    polled(d, 0, POLL_ALL);
+    (void)decide(d, 0);
+    assert_false(d->in_flight);
+    return d;
+}
+
+/* When it polls next. */
+static int64_t next_poll(struct decider *d, int64_t now)
+{
+    for (int64_t due = decide(d, now); !d->in_flight; due = decide(d, now)) {
+        assert_true(due > now);
+        now = due;
+    }
+    return now;
+}
+
+/* When it sweeps next; other polls before it find nothing. */
+static int64_t next_sweep(struct decider *d, int64_t now)
+{
+    for (now = next_poll(d, now); d->round.way == POLL_ON; now = next_poll(d, now)) {
+        polled(d, now, POLL_ALL);
+    }
+    return now;
+}
+
+static void test_one_that_left_something_out_is_followed_at_once(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    feed(d, 10, (struct event){.type = EVENT_POLL});
+    (void)decide(d, 10);
+    polled(d, 11, POLL_PART);
+    assert_int_equal(next_poll(d, 11), 11);
+    polled(d, 12, POLL_ALL);
+    assert_in_range(next_poll(d, 12), 12 + POLL_PAUSE_MS, INT64_MAX);
     decider_free(d);
 }
 
-/* Every eighth look goes by age, so that nothing starves. */
-static void test_some_looks_go_by_age(void **state)
+static void test_told_that_tasks_may_be_ready_it_polls_at_once(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    feed(d, 10, (struct event){.type = EVENT_POLL});
+    (void)decide(d, 10);
+    assert_true(d->in_flight);
+    assert_int_equal(d->round.n_poll, 2);
+    assert_int_equal(d->round.way, POLL_ON);
+    decider_free(d);
+}
+
+/* The one in flight may have begun too early. */
+static void test_told_during_a_poll_it_polls_again(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    for (int64_t now = 10; now < 12; now++) {
+        feed(d, now, (struct event){.type = EVENT_POLL});
+        (void)decide(d, now);
+        assert_true(d->in_flight);
+    }
+    polled(d, 12, POLL_ALL);
+    assert_int_equal(next_poll(d, 12), 12);
+    polled(d, 13, POLL_ALL);
+    (void)decide(d, 13);
+    assert_false(d->in_flight);
+    decider_free(d);
+}
+
+static void test_after_the_bound_it_polls_after_a_pause(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    feed(d, 10, (struct event){.type = EVENT_POLL});
+    (void)decide(d, 10);
+    polled(d, 11, POLL_BOUNDED);
+    assert_int_equal(next_poll(d, 11), 11 + POLL_PAUSE_MS);
+    decider_free(d);
+}
+
+/* What is behind a million rows of a kind that nobody handles waits for no sweep over them. */
+static void test_between_the_parts_of_a_sweep_it_polls_as_ever(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    int64_t now = next_poll(d, 10);
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    polled(d, now, POLL_BOUNDED);
+    (void)decide(d, now);
+    feed(d, now + 10, (struct event){.type = EVENT_POLL});
+    (void)decide(d, now + 10);
+    assert_true(d->in_flight);
+    assert_int_equal(d->round.way, POLL_ON);
+    polled(d, now + 11, POLL_ALL);
+    assert_int_equal(next_poll(d, now + 11), now + POLL_PAUSE_MS);
+    assert_int_equal(d->round.way, POLL_SWEEP_ON);
+    decider_free(d);
+}
+
+/* What lies before the cursors of a lower priority is not swept by a full sweep. */
+static void test_a_sweep_goes_on_when_the_backlog_is_over(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    int64_t now = next_sweep(d, 10);
+    polled(d, now, POLL_FULL_BEFORE);
+    assert_int_equal(next_poll(d, now), now);
+    assert_int_equal(d->round.way, POLL_SWEEP_ON);
+    polled(d, now, POLL_FULL);
+    assert_int_equal(next_poll(d, now), now);
+    assert_int_equal(d->round.way, POLL_ON);
+    polled(d, now, POLL_ALL);
+    assert_int_equal(next_poll(d, now), now);
+    assert_int_equal(d->round.way, POLL_SWEEP_ON);
+    polled(d, now, POLL_ALL);
+    assert_in_range(next_poll(d, now), now + SWEEP_EVERY_MS, now + SWEEP_EVERY_MS + POLL_JITTER_MS);
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    decider_free(d);
+}
+
+static void test_sweeps_that_take_long_are_rare(void **state)
+{
+    (void)state;
+    static const int64_t took_ms[] = {1, 200, 3000}, rest_ms[] = {1000, 4000, 10000};
+    struct decider *d = swept(2);
+    int64_t now = 10;
+    for (size_t i = 0; i < 3; i++) {
+        now = next_sweep(d, now);
+        polled(d, now + took_ms[i] - 1, POLL_BOUNDED);
+        now = next_sweep(d, now + took_ms[i] - 1);
+        polled(d, now + 1, POLL_ALL);
+        assert_int_equal(d->polling.next_sweep_ms, now + 1 + rest_ms[i]);
+    }
+    decider_free(d);
+}
+
+static void test_a_full_poll_is_followed_by_the_next_when_there_is_room(void **state)
+{
+    (void)state;
+    struct decider *d = swept(1);
+    feed(d, 10, (struct event){.type = EVENT_POLL});
+    (void)decide(d, 10);
+    struct claim *c = claimed(1, "a");
+    commit(d, 11, &c, 1);
+    (void)decide(d, 11);
+    assert_false(d->in_flight);
+    reply(d, 20, 1, OUTCOME_DONE);
+    gone(d, 20, 0, "exit status 0");
+    (void)decide(d, 20);
+    assert_true(d->in_flight);
+    assert_int_equal(d->round.n_finish, 1);
+    assert_int_equal(d->round.n_poll, 1);
+    decider_free(d);
+}
+
+static void deliver(struct decider *d, int64_t now, const int64_t *ids, size_t n, uint64_t tag)
+{
+    feed(d, now,
+         (struct event){.type = EVENT_WAKEUPS, .epoch = 1, .ids = ids, .n = n, .last_tag = tag});
+}
+
+/* A backlog: one slot, and each poll is full. ret: the time */
+static int64_t make_backlog(struct decider *d, int64_t now, int64_t id)
+{
+    feed(d, now, (struct event){.type = EVENT_POLL});
+    (void)decide(d, now);
+    struct claim *c = claimed(id, "a");
+    commit(d, now + 1, &c, 1);
+    (void)decide(d, now + 1);
+    assert_int_equal(d->n_given, 1);
+    return now + 1;
+}
+
+static void test_in_a_backlog_wakeups_are_acked_and_not_asked_for(void **state)
+{
+    (void)state;
+    struct decider *d = swept(1);
+    feed(d, 5, (struct event){.type = EVENT_BROKER, .up = true, .epoch = 1});
+    int64_t now = make_backlog(d, 10, 1);
+    const int64_t ids[] = {7, 8};
+    deliver(d, now, ids, 2, 2);
+    (void)decide(d, now);
+    assert_null(action_find(d, ACTION_ACK)); /* while it is busy, others may want them back */
+    reply(d, 20, 1, OUTCOME_DONE);
+    gone(d, 20, 0, "exit status 0");
+    (void)decide(d, 20);
+    assert_int_equal(d->round.n_poll, 1);
+    assert_int_equal(d->round.n_ids, 0);
+    assert_int_equal(action_find(d, ACTION_ACK)->tag, 2);
+    commit(d, 21, NULL, 0); /* the backlog is over */
+    (void)decide(d, 21);
+    deliver(d, 22, ids, 1, 3);
+    (void)decide(d, 22);
+    assert_int_equal(d->round.n_poll, 0);
+    assert_int_equal(d->round.n_ids, 1);
+    decider_free(d);
+}
+
+static void test_once_a_second_a_poll_goes_first(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    feed(d, 5, (struct event){.type = EVENT_BROKER, .up = true, .epoch = 1});
+    int64_t now = 10, polled_ms = 0;
+    for (uint64_t tag = 1; now < 5000; tag++, now += 10) {
+        const int64_t id = (int64_t)tag;
+        deliver(d, now, &id, 1, tag);
+        for (; decide(d, now), d->in_flight; commit(d, now, NULL, 0)) {
+            assert_true(d->round.n_poll == 0 || d->round.n_ids == 0);
+            polled_ms = d->round.n_poll > 0 ? now : polled_ms;
+        }
+        assert_true(now - polled_ms < POLL_EVERY_MS + POLL_JITTER_MS + 20);
+    }
+    decider_free(d);
+}
+
+/* One task in five seconds, so that nothing starves, and what is urgent is not held up. */
+static void test_in_a_backlog_the_lowest_priority_gets_its_turn(void **state)
 {
     (void)state;
     struct decider *d = decider_make(2, 1, exec_mode);
+    int lowest = 0;
     present(d, 0);
-    int64_t now = 0;
-    for (int n = 1; n <= 32; now = decide(d, now)) {
+    for (int64_t now = 0, id = 1; now < 60000; now += 100) {
+        d->ewma_us = AHEAD_FAST_US; /* nothing is claimed ahead */
         (void)decide(d, now);
-        if (!action_find(d, ACTION_ROUND)) {
+        if (!d->in_flight) {
             continue;
         }
-        if (d->round.n_poll > 0) {
-            assert_int_equal(d->round.oldest, n % 8 == 0);
-            n++;
+        struct claim *c[2] = {NULL};
+        assert_true(d->round.n_poll <= 2);
+        for (int i = 0; i < d->round.n_poll; i++) {
+            c[i] = claimed(id++, "a");
         }
-        commit(d, now, NULL, 0);
+        lowest += d->round.way == POLL_LOWEST;
+        assert_true(d->round.way != POLL_LOWEST || d->round.n_poll == 1);
+        commit(d, now, c, (size_t)d->round.n_poll);
+        (void)decide(d, now);
+        for (int slot = 0; slot < 2; slot++) {
+            if (d->slots[slot].given) {
+                feed(d, now,
+                     (struct event){.type = EVENT_REPLY,
+                                    .slot = slot,
+                                    .id = d->slots[slot].given->id,
+                                    .outcome = OUTCOME_DONE,
+                                    .delay_ms = -1});
+                gone(d, now, slot, "exit status 0");
+            }
+        }
     }
+    assert_in_range(lowest, 10, 12);
     decider_free(d);
 }
 
@@ -87,7 +318,7 @@ static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **stat
         assert_true(due > now);
         now = due;
     }
-    assert_int_equal(d->stop_level, 0); /* nobody looked at the kind that rests */
+    assert_int_equal(d->stop_level, 0); /* nobody polled for the kind that backs off */
     (void)decide(d, 11300);
     assert_true(d->in_flight);
     commit(d, 11300, NULL, 0);
@@ -95,21 +326,20 @@ static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **stat
     decider_free(d);
 }
 
-/* Which stands in the way of others: not before an ordinary look has found nothing. */
-static void test_until_empty_looks_at_everything_last(void **state)
+/* Not before a whole sweep, of several polls maybe, has found nothing. */
+static void test_until_empty_ends_after_a_sweep_that_found_nothing(void **state)
 {
     (void)state;
     struct decider *d = decider_make(1, 1, pool_mode);
     d->until_empty = true;
     present(d, 0);
-    for (int i = 0; i < 3; i++) {
-        (void)decide(d, i);
-        assert_true(d->round.n_poll > 0);
-        assert_true(d->round.everything == (i == 2));
-        assert_int_equal(d->stop_level, 0);
-        d->round.partial = i == 0; /* which says nothing about the rest */
-        commit(d, i, NULL, 0);
-    }
+    (void)decide(d, 0);
+    polled(d, 0, POLL_BOUNDED);
+    assert_int_equal(d->stop_level, 0);
+    int64_t now = next_sweep(d, 0);
+    assert_int_equal(d->round.way, POLL_SWEEP_ON);
+    assert_int_equal(d->stop_level, 0);
+    polled(d, now, POLL_ALL);
     assert_int_equal(d->stop_level, 1);
     decider_free(d);
 }
@@ -117,11 +347,20 @@ static void test_until_empty_looks_at_everything_last(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_idle_looks_once_a_second),
-        cmocka_unit_test(test_after_a_partial_look_it_looks_again_at_once),
-        cmocka_unit_test(test_some_looks_go_by_age),
+        cmocka_unit_test(test_idle_polls_once_a_second),
+        cmocka_unit_test(test_one_that_left_something_out_is_followed_at_once),
+        cmocka_unit_test(test_told_that_tasks_may_be_ready_it_polls_at_once),
+        cmocka_unit_test(test_told_during_a_poll_it_polls_again),
+        cmocka_unit_test(test_after_the_bound_it_polls_after_a_pause),
+        cmocka_unit_test(test_between_the_parts_of_a_sweep_it_polls_as_ever),
+        cmocka_unit_test(test_a_sweep_goes_on_when_the_backlog_is_over),
+        cmocka_unit_test(test_sweeps_that_take_long_are_rare),
+        cmocka_unit_test(test_a_full_poll_is_followed_by_the_next_when_there_is_room),
+        cmocka_unit_test(test_in_a_backlog_wakeups_are_acked_and_not_asked_for),
+        cmocka_unit_test(test_once_a_second_a_poll_goes_first),
+        cmocka_unit_test(test_in_a_backlog_the_lowest_priority_gets_its_turn),
         cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_backs_off),
-        cmocka_unit_test(test_until_empty_looks_at_everything_last),
+        cmocka_unit_test(test_until_empty_ends_after_a_sweep_that_found_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

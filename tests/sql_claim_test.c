@@ -1,7 +1,7 @@
 /* label: sql */
 /* Who may claim what: claim.sql, poll.sql, and the statements that publish, held against the view
- * tenon.ready. The order by age: sql_poll_test. */
-#include "tests/support/held.h"
+ * tenon.ready. How far a poll reads: sql_poll_test. */
+#include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
 #include "core/buf.h"
@@ -13,21 +13,25 @@
 struct way {
     const char *name;
     const struct statement *st;
-    const char *by_age; /* a parameter of poll.sql; NULL: claim.sql */
+    int n_params;
 };
 
-static const struct way by_ids = {"claim", &sql_claim, NULL};
-static const struct way in_order = {"look", &sql_poll, "false"};
-static const struct way by_age = {"look by age", &sql_poll, "true"};
-static const struct way *const looks[] = {&in_order, &by_age};
-static const struct way *const all_ways[] = {&by_ids, &in_order, &by_age};
+static const struct way by_ids = {"claim", &sql_claim, 5};
+static const struct way by_poll = {"poll", &sql_poll, POLL_PARAMS};
+static const struct way *const all_ways[] = {&by_ids, &by_poll};
+enum { WAYS = sizeof all_ways / sizeof *all_ways };
+
+static int count_claimed(const PGresult *result)
+{
+    return PQnfields(result) > COLUMN_RANGE ? poll_claimed(result) : PQntuples(result);
+}
 
 /* One column of a result as "1,2,3", in the order in which the rows came; free(). */
 static char *column(PGresult *result, int n)
 {
     struct buf b;
     buf_init(&b, 1 << 20);
-    for (int i = 0; i < PQntuples(result); i++) {
+    for (int i = 0, rows = count_claimed(result); i < rows; i++) {
         buf_put_text(&b, i ? "," : "");
         buf_put_text(&b, PQgetvalue(result, i, n));
     }
@@ -37,27 +41,26 @@ static char *column(PGresult *result, int n)
     return text;
 }
 
-/* Claim in one of the three ways: all ids, or up to `n`. */
+/* Claim in one of the ways: all ids, or up to `n`. */
 static PGresult *claim(PGconn *conn, const struct way *way, const char *worker, const char *queues,
                        const char *kinds, const char *n)
 {
-    if (way->by_age) {
-        const char *const params[] = {worker, queues, kinds, n, "{}", way->by_age};
-        return statement_run(conn, way->st, params, 6);
+    if (way == &by_poll) {
+        return poll_run(conn, worker, queues, kinds, n);
     }
     char *ids = sql_text(conn,
                          "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id"
                          " FROM tenon.task ORDER BY id LIMIT %s) t",
                          n);
-    const char *const params[] = {worker, ids, queues, kinds};
-    PGresult *result = statement_run(conn, way->st, params, 4);
+    const char *const params[] = {worker, ids, queues, kinds, "16777216"};
+    PGresult *result = statement_run(conn, way->st, params, way->n_params);
     free(ids);
     return result;
 }
 
 static int claimed(PGresult *result)
 {
-    int n = PQntuples(result);
+    int n = count_claimed(result);
     PQclear(result);
     return n;
 }
@@ -106,7 +109,7 @@ static void test_claims_take_what_is_ready(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     make_all_sorts(fx, worker);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < WAYS; i++) {
         test_sql(fx, "BEGIN");
         same_ids(fx,
                  claim(fx->conn, all_ways[i], worker, "{default,open,stopped}", "{a,b}", "1000"),
@@ -151,10 +154,10 @@ static void test_running_is_taken(void **state)
     held_new(fx, &c);
     worker_make(fx, other);
     char *before = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
-    assert_int_equal(claimed(claim(fx->conn, &by_ids, other, "{default}", "{a}", "10")), 0);
-    for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(claimed(claim(fx->conn, looks[i], other, "{default}", "{a}", "10")), 0);
-        assert_int_equal(claimed(claim(fx->conn, looks[i], c.worker, "{default}", "{a}", "10")), 0);
+    for (size_t i = 0; i < WAYS; i++) {
+        assert_int_equal(claimed(claim(fx->conn, all_ways[i], other, "{default}", "{a}", "10")), 0);
+        assert_int_equal(claimed(claim(fx->conn, all_ways[i], c.worker, "{default}", "{a}", "10")),
+                         0);
     }
     char *after = test_sql_text(fx, "SELECT t::text FROM tenon.task t");
     assert_string_equal(before, after);
@@ -172,7 +175,7 @@ static void test_only_live_workers_claim(void **state)
     for (size_t i = 0; i < 3; i++) {
         worker_make(fx, worker);
         test_sql(fx, "UPDATE tenon.worker SET state = '%s' WHERE id = '%s'", states[i], worker);
-        for (size_t j = 0; j < 3; j++) {
+        for (size_t j = 0; j < WAYS; j++) {
             assert_int_equal(claimed(
                                  claim(fx->conn, all_ways[j], worker, "{default}", "{a}", "10")),
                              0);
@@ -217,8 +220,9 @@ static void test_what_a_claim_tells(void **state)
     PQclear(result);
 }
 
-/* Higher priority first, then older; what is left out by the limit is the lowest and youngest. */
-static void test_order_of_look(void **state)
+/* Higher priority first, then the queue that is named first, then older; what is left out by the
+ * limit is the lowest and youngest. */
+static void test_order_of_a_poll(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
@@ -230,7 +234,7 @@ static void test_order_of_look(void **state)
                  " (payload::text::integer %% 10) * 10, secs => priority)");
     static const char *const want[] = {"90,91,92,93,50", "51,52,53,40,41", "0,1,2,3,42,43"};
     for (size_t i = 0; i < 3; i++) {
-        PGresult *result = claim(fx->conn, &in_order, worker, "{default,second}", "{a}",
+        PGresult *result = claim(fx->conn, &by_poll, worker, "{default,second}", "{a}",
                                  i < 2 ? "5" : "10");
         char *payloads = column(result, 10);
         char *sorted = test_sql_text(
@@ -245,7 +249,7 @@ static void test_order_of_look(void **state)
     }
 }
 
-/* Two workers that look at the same time get different tasks, and neither waits. */
+/* Two workers that poll at the same time get different tasks, and neither waits. */
 static void test_two_workers_share(void **state)
 {
     struct fixture *fx = *state;
@@ -254,15 +258,12 @@ static void test_two_workers_share(void **state)
     worker_make(fx, two);
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "SET lock_timeout = 100");
-    for (size_t i = 0; i < 2; i++) {
-        test_sql(fx, "SELECT tenon.enqueue_many('a', '{1,2,3,4,5,6}')");
-        test_sql(fx, "BEGIN");
-        assert_int_equal(claimed(claim(fx->conn, looks[i], one, "{default}", "{a}", "4")), 4);
-        assert_int_equal(claimed(claim(other, looks[i], two, "{default}", "{a}", "4")), 2);
-        test_sql(fx, "COMMIT");
-        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE claims = 1"), 6);
-        test_sql(fx, "DELETE FROM tenon.task");
-    }
+    test_sql(fx, "SELECT tenon.enqueue_many('a', '{1,2,3,4,5,6}')");
+    test_sql(fx, "BEGIN");
+    assert_int_equal(claimed(claim(fx->conn, &by_poll, one, "{default}", "{a}", "4")), 4);
+    assert_int_equal(claimed(claim(other, &by_poll, two, "{default}", "{a}", "4")), 2);
+    test_sql(fx, "COMMIT");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE claims = 1"), 6);
     PQfinish(other);
 }
 
@@ -275,7 +276,7 @@ static int answer_of(PGconn *conn)
         if (PQresultStatus(result) != PGRES_TUPLES_OK) {
             fail_msg("%s", PQresultErrorMessage(result));
         }
-        n += PQntuples(result);
+        n += count_claimed(result);
     }
     return n;
 }
@@ -289,8 +290,8 @@ static void race(struct fixture *fx, PGconn **conn, const struct way *way,
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", RACE_TASKS);
     for (int empty = 0; n < RACE_TASKS && empty < 100; empty++) {
         for (int i = 0; i < RACERS; i++) {
-            assert_int_equal(PQsendQueryParams(conn[i], way->st->text, way->by_age ? 6 : 4, NULL,
-                                               params, NULL, NULL, 0),
+            assert_int_equal(PQsendQueryParams(conn[i], way->st->text, way->n_params, NULL, params,
+                                               NULL, NULL, 0),
                              1);
         }
         for (int i = 0; i < RACERS; i++) {
@@ -319,42 +320,13 @@ static void test_raced_claims(void **state)
                 " SET enable_mergejoin = off");
     }
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", RACE_TASKS);
-    for (size_t i = 0; i < 2; i++) {
-        const char *const params[] = {worker, "{default}", "{a}", "10", "{}", looks[i]->by_age};
-        race(fx, conn, looks[i], params);
-    }
-    const char *const params[] = {worker, ids, "{default}", "{a}"};
-    race(fx, conn, &by_ids, params);
+    const char *const poll[] = {worker, "{a}", "10", POLL_HEAD};
+    race(fx, conn, &by_poll, poll);
+    const char *const named[] = {worker, ids, "{default}", "{a}", "16777216"};
+    race(fx, conn, &by_ids, named);
     free(ids);
     for (int i = 0; i < RACERS; i++) {
         PQfinish(conn[i]);
-    }
-}
-
-static const char rows_read[] = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
-                                " WHERE relid = 'tenon.task'::regclass";
-
-/* A look reads what it takes, and not what lies in the future, nor what is in other queues. */
-static void test_looks_read_little(void **state)
-{
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    test_sql(
-        fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[20000]), delay => '1 h');"
-            "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[5000]), queue => 'other');"
-            "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[100]))");
-    test_sql(fx, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
-                 " SET enable_mergejoin = off");
-    for (size_t i = 0; i < 2; i++) {
-        test_sql(fx, "BEGIN");
-        int64_t before = test_sql_int(fx, "%s", rows_read);
-        assert_int_equal(claimed(claim(fx->conn, looks[i], worker, "{default}", "{a}", "50")), 50);
-        int64_t rows = test_sql_int(fx, "%s", rows_read) - before;
-        if (rows > 400) {
-            fail_msg("%s read %lld rows to claim 50", looks[i]->name, (long long)rows);
-        }
-        test_sql(fx, "COMMIT");
     }
 }
 
@@ -507,10 +479,9 @@ int main(void)
         WITH_DATABASE(test_running_is_taken),
         WITH_DATABASE(test_only_live_workers_claim),
         WITH_DATABASE(test_what_a_claim_tells),
-        WITH_DATABASE(test_order_of_look),
+        WITH_DATABASE(test_order_of_a_poll),
         WITH_DATABASE(test_two_workers_share),
         WITH_DATABASE(test_raced_claims),
-        WITH_DATABASE(test_looks_read_little),
         WITH_DATABASE(test_verify),
         WITH_DATABASE(test_own),
         WITH_DATABASE(test_due),

@@ -5,7 +5,7 @@
  * way to read it costs the same: one may be chosen that reads the whole table for every batch. Here
  * every statement that runs often is planned in that moment, 20,000 rows arrive, nothing is
  * analyzed, and the plan must not read more rows and pages than its ten tasks need. */
-#include "tests/support/held.h"
+#include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
 #include "core/buf.h"
@@ -21,7 +21,7 @@ enum {
         12, /* a row is found, locked, changed; one of its worker, its kind, its queue */
     PAGES_PER_TASK = 60,
     PLANNED_AFTER = 6, /* executions after which every plan is the generic one */
-    PARAMS_MAX = 7,
+    PARAMS_MAX = 10,
 };
 
 /* Where a statement runs: in a session as the round's (db_session_hot), or without settings. */
@@ -29,8 +29,6 @@ static const char plain[] = "SET search_path = pg_catalog";
 
 #define WORKER "00000000-0000-0000-0000-000000000001"
 #define START_US "1577836800000000"
-#define LOOK WORKER, "{default}", "{a}", "$n", "{}"
-#define LOOK_ON WORKER, "{default}", "{a}", "$n", "{1,1,1,1,1,-1,-1,-1,-1,-1}"
 #define FENCE WORKER, "$ids", "$claims", "$starts_us"
 
 static const struct statement finish_inside = {"test_finish",
@@ -50,11 +48,13 @@ static const struct planned {
     bool scans;  /* it reads the table once, by design; the worker of its tasks is dead */
     int answers; /* rows that it returns for ten tasks */
 } all[] = {
-    {&sql_claim, db_session_hot, {WORKER, "$ids", "{default}", "{a}"}, false, false, TASKS},
-    {&sql_poll, db_session_hot, {LOOK, "false"}, false, false, TASKS},
-    {&sql_poll, db_session_hot, {LOOK, "true"}, false, false, TASKS},
-    {&sql_poll, db_session_hot, {LOOK_ON, "false"}, false, false, TASKS},
-    {&sql_poll, db_session_hot, {LOOK_ON, "true"}, false, false, TASKS},
+    {&sql_claim,
+     db_session_hot,
+     {WORKER, "$ids", "{default}", "{a}", "16777216"},
+     false,
+     false,
+     TASKS},
+    {&sql_poll, db_session_hot, {WORKER, "{a}", "$n", POLL_HEAD}, false, false, TASKS + 1},
     {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},

@@ -1,138 +1,225 @@
 /* label: sql */
-/* poll.sql by age: what it takes first, and how little it reads for that. */
-#include "tests/support/held.h"
+/* poll.sql: where it begins, how far it reads, and what it tells of that. */
+#include "tests/support/polls.h"
 
+#include "core/buf.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ret: how many it claims */
-static int look(struct fixture *fx, const char *worker, const char *queues, int n, const char *from)
+/* A poll of the queue default and the priorities 9 and 4, in this order. */
+struct asked {
+    const char *kinds, *n, *from_us, *from_ids, *rows, *bytes;
+};
+
+#define FROM_HEAD .from_us = "{NULL,NULL}", .from_ids = "{0,0}"
+#define UNBOUNDED .rows = "10000", .bytes = "16777216"
+
+/* As "payloads of what was claimed / range:payload of each end"; F = full, B = bounded. free() */
+static char *poll_as(PGconn *conn, const char *worker, struct asked a)
 {
-    char text[12];
-    (void)snprintf(text, sizeof text, "%d", n);
-    const char *const params[] = {worker, queues, "{a}", text, from, "true"};
-    PGresult *result = statement_run(fx->conn, &sql_poll, params, 6);
-    int claimed = PQntuples(result);
+    const char *const params[] = {worker,  a.kinds,   a.n,        "{default,default}",
+                                  "{9,4}", a.from_us, a.from_ids, a.rows,
+                                  a.bytes, "true"};
+    PGresult *result = statement_run(conn, &sql_poll, params, POLL_PARAMS);
+    struct buf b;
+    buf_init(&b, 1 << 16);
+    int n = poll_claimed(result);
+    for (int i = 0; i < PQntuples(result); i++) {
+        if (i < n) {
+            buf_printf(&b, "%s ", PQgetvalue(result, i, COLUMN_PAYLOAD));
+            continue;
+        }
+        char *payload = sql_text(conn,
+                                 "SELECT payload FROM tenon.task WHERE id = %s AND run_at ="
+                                 " timestamptz 'epoch' + %s * interval '1 microsecond'",
+                                 PQgetvalue(result, i, COLUMN_ID),
+                                 PQgetvalue(result, i, COLUMN_RUN_AT));
+        buf_printf(&b, "/ %s:%s%s%s ", PQgetvalue(result, i, COLUMN_RANGE), payload,
+                   *PQgetvalue(result, i, COLUMN_FULL) == 't' ? "F" : "",
+                   *PQgetvalue(result, i, COLUMN_BOUNDED) == 't' ? "B" : "");
+        free(payload);
+    }
     PQclear(result);
-    return claimed;
+    char *text = strdup(buf_text(&b));
+    buf_clear(&b);
+    return text;
 }
 
-/* Tasks as many minutes old as their payloads say, in different queues and priorities; of the
- * oldest two, one runs and one is of a kind that is not served. */
-static void make_old_ones(struct fixture *fx, const char *worker)
+static void poll_is(PGconn *conn, const char *worker, struct asked a, const char *want)
 {
-    test_sql(fx, "SELECT tenon.enqueue(k, to_jsonb(age), priority => p, queue => q) FROM (VALUES"
-                 " ('a', 'default', 9, 50), ('a', 'default', 9, 20), ('a', 'default', 0, 60),"
-                 " ('a', 'default', 0, 10), ('a', 'second', 4, 40), ('a', 'second', 4, 30),"
-                 " ('a', 'second', 4, 80), ('b', 'second', 4, 70)) t (k, q, p, age)");
-    test_sql(fx, "UPDATE tenon.task SET run_at = now() - make_interval(mins => payload::int)");
-    test_sql(fx, "UPDATE tenon.task SET start_time = now(), worker_id = '%s' WHERE payload = '80'",
-             worker);
+    char *got = poll_as(conn, worker, a);
+    assert_string_equal(got, want);
+    free(got);
 }
 
-/* Look once more; the ages of all that was claimed so far. */
-static void look_again(struct fixture *fx, const char *worker, int n, const char *from,
-                       const char *want)
+/* Tasks 1 to 9, 1 the oldest, at priority 4: the odd ones of kind a, the even ones of kind b; those
+ * from 7 on have one run_at. */
+static void make(struct fixture *fx, char worker[UUID_BYTES])
 {
-    (void)look(fx, worker, "{default,second}", n, from);
-    char *ages = test_sql_text(fx, "SELECT string_agg(payload::text, ' ' ORDER BY payload DESC)"
-                                   " FROM tenon.task WHERE claims = 1");
-    assert_string_equal(ages, want);
-    free(ages);
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.enqueue(CASE n %% 2 WHEN 1 THEN 'a' ELSE 'b' END, to_jsonb(n),"
+                 " priority => 4) FROM generate_series(1, 9) n");
+    test_sql(fx, "UPDATE tenon.task SET run_at = date_trunc('second', now())"
+                 " - make_interval(secs => 20 - least(payload::int, 7))");
 }
 
-/* First from where the next task is the oldest, whatever its priority and queue, and on there
- * before anything is compared again. */
-static void test_where_the_oldest_waits_comes_first(void **state)
+/* From behind task `n`. */
+static struct asked behind(struct fixture *fx, int n, struct asked a, char text[2][64])
+{
+    char *us = test_sql_text(fx,
+                             "SELECT (extract(epoch FROM run_at) * 1000000)::bigint FROM"
+                             " tenon.task WHERE payload = '%d'",
+                             n);
+    (void)snprintf(text[0], sizeof text[0], "{NULL,%s}", us);
+    (void)snprintf(text[1], sizeof text[1], "{0,%d}", n);
+    free(us);
+    a.from_us = text[0];
+    a.from_ids = text[1];
+    return a;
+}
+
+static void test_it_reads_no_further_than_it_takes(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    make_old_ones(fx, worker);
-    look_again(fx, worker, 3, "{}", "60 50 10");
-    look_again(fx, worker, 2, "{}", "60 50 40 30 10");
-    look_again(fx, worker, 2, "{}", "60 50 40 30 20 10");
+    make(fx, worker);
+    poll_is(fx->conn, worker, (struct asked){"{a}", "2", FROM_HEAD, UNBOUNDED}, "1 3 / 2:3F ");
+    poll_is(fx->conn, worker, (struct asked){"{b}", "1", FROM_HEAD, UNBOUNDED}, "2 / 2:2F ");
 }
 
-static void test_it_begins_at_the_bounds(void **state)
+static void test_what_it_could_not_claim_is_read(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    make_old_ones(fx, worker);
-    char *from = test_sql_text(fx,
-                               "SELECT array_agg(CASE WHEN p = 0 THEN extract(epoch FROM now() -"
-                               " interval '45 min') * 1000000 ELSE 0 END::bigint ORDER BY p)"
-                               " FROM generate_series(0, 19) p");
-    look_again(fx, worker, 2, from, "50 20");
-    free(from);
+    make(fx, worker);
+    poll_is(fx->conn, worker, (struct asked){"{c}", "2", FROM_HEAD, UNBOUNDED}, "/ 2:9 ");
+    test_sql(fx, "SELECT tenon.enqueue('b', '10', priority => 9)");
+    poll_is(fx->conn, worker, (struct asked){"{a}", "2", FROM_HEAD, UNBOUNDED},
+            "1 3 / 1:10F / 2:3F ");
+    poll_is(fx->conn, worker, (struct asked){"{a}", "9", FROM_HEAD, UNBOUNDED},
+            "5 7 9 / 1:10 / 2:9 ");
 }
 
-static void test_it_does_not_look_where_the_bound_is_null(void **state)
+static void test_it_goes_on_behind_a_place(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES], text[2][64];
+    make(fx, worker);
+    struct asked both = {"{a,b}", "2", FROM_HEAD, UNBOUNDED};
+    poll_is(fx->conn, worker, behind(fx, 3, both, text), "4 5 / 2:5F ");
+    poll_is(fx->conn, worker, behind(fx, 7, both, text), "8 9 / 2:9F ");
+    poll_is(fx->conn, worker, behind(fx, 9, both, text), "");
+    poll_is(fx->conn, worker, both, "1 2 / 2:2F ");
+}
+
+static void test_it_reads_a_bounded_number_of_rows(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES], text[2][64];
+    make(fx, worker);
+    struct asked few = {"{b}", "3", FROM_HEAD, "3", "16777216"};
+    poll_is(fx->conn, worker, few, "2 / 2:3B ");
+    poll_is(fx->conn, worker, behind(fx, 3, few, text), "4 6 / 2:6B ");
+    poll_is(fx->conn, worker, behind(fx, 6, few, text), "8 / 2:9B ");
+}
+
+/* Of so many bytes, but for the last task: what is left is behind what it tells. */
+static void test_it_claims_a_bounded_number_of_bytes(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    make_old_ones(fx, worker);
-    look_again(fx, worker, 10,
-               "{0,0,0,0,0,0,0,0,0,NULL,NULL,NULL,NULL,NULL,0,NULL,NULL,NULL,NULL,NULL}",
-               "60 40 30 10");
-    look_again(fx, worker, 10, "{}", "60 50 40 30 20 10");
+    make(fx, worker);
+    poll_is(fx->conn, worker, (struct asked){"{a}", "9", FROM_HEAD, "10000", "1"}, "1 / 2:2F ");
+    poll_is(fx->conn, worker, (struct asked){"{b}", "9", FROM_HEAD, "10000", "1"}, "2 / 2:3F ");
 }
 
-/* Rows that one look at all queues reads, which claims so many. */
-static int64_t rows_read(struct fixture *fx, int n, int claims)
+/* What others hold is passed over, and only what is claimed is locked. */
+static void test_it_locks_only_what_it_claims(void **state)
 {
-    static const char read[] = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
-                               " WHERE relid = 'tenon.task'::regclass";
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    make(fx, worker);
+    PGconn *other = sql_connect(fx->database_url), *third = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN");
+    sql_run(other, "SELECT FROM tenon.task WHERE payload = '1' FOR UPDATE");
+    sql_run(third, "BEGIN");
+    poll_is(third, worker, (struct asked){"{a}", "2", FROM_HEAD, UNBOUNDED}, "3 5 / 2:5F ");
+    char *left = test_sql_text(fx, "WITH l AS (SELECT payload FROM tenon.task ORDER BY id"
+                                   " FOR UPDATE SKIP LOCKED)"
+                                   " SELECT string_agg(payload::text, ' ') FROM l");
+    assert_string_equal(left, "2 4 6 7 8 9");
+    free(left);
+    PQfinish(third);
+    PQfinish(other);
+}
+
+/* --- how much it reads --- */
+
+static const char rows_read[] = "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
+                                " WHERE relid = 'tenon.task'::regclass";
+
+/* Rows that a poll reads from the head, and how many it claims. */
+static int64_t read_by(struct fixture *fx, const char *kinds, const char *n, int claims)
+{
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    char *queues = test_sql_text(fx, "SELECT array_agg(DISTINCT queue) FROM tenon.task");
-    test_sql(fx, "SET enable_seqscan = off; BEGIN");
-    int64_t before = test_sql_int(fx, read);
-    assert_int_equal(look(fx, worker, queues, n, "{}"), claims);
-    int64_t rows = test_sql_int(fx, read) - before;
+    test_sql(fx, "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
+                 " SET enable_mergejoin = off; BEGIN");
+    int64_t before = test_sql_int(fx, "%s", rows_read);
+    PGresult *result = poll_run(fx->conn, worker, "{default}", kinds, n);
+    assert_int_equal(poll_claimed(result), claims);
+    PQclear(result);
+    int64_t rows = test_sql_int(fx, "%s", rows_read) - before;
     test_sql(fx, "COMMIT");
-    free(queues);
     return rows;
 }
 
-static void test_it_compares_one_task_per_queue(void **state)
+static void enqueue(struct fixture *fx, const char *kind, int n, const char *how)
 {
-    enum { QUEUES = 50, WAITING = 100, TAKEN = 60 };
-    struct fixture *fx = *state;
-    test_sql(fx,
-             "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]), queue => 'q' || n)"
-             " FROM generate_series(1, %d) n",
-             WAITING, QUEUES);
-    assert_in_range(rows_read(fx, TAKEN, TAKEN), TAKEN, QUEUES + 4 * TAKEN);
+    test_sql(fx, "SELECT tenon.enqueue_many('%s', array_fill('1'::jsonb, ARRAY[%d])%s)", kind, n,
+             how);
 }
 
-/* Each range is walked over once, also where nothing is found. Older tasks, of a kind that this
- * worker does not run, lie before those that it does, and fill a queue of their own. */
-static void test_it_walks_once(void **state)
+/* Not what lies in the future, nor what is in other queues. */
+static void test_it_reads_little(void **state)
 {
-    enum { QUEUES = 50, BEFORE = 20, ALONE = 1000, WALK = QUEUES * (BEFORE + 1) + ALONE };
     struct fixture *fx = *state;
-    test_sql(fx,
-             "SELECT tenon.enqueue_many('b', array_fill('1'::jsonb, ARRAY[CASE n WHEN 0 THEN %d"
-             " ELSE %d END]), queue => 'q' || n) FROM generate_series(0, %d) n",
-             ALONE, BEFORE, QUEUES);
-    test_sql(fx, "SELECT tenon.enqueue('a', queue => 'q' || n) FROM generate_series(1, %d) n",
-             QUEUES);
-    assert_in_range(rows_read(fx, QUEUES + 10, QUEUES), WALK, WALK + 4 * QUEUES);
+    enqueue(fx, "a", 20000, ", delay => '1 h'");
+    enqueue(fx, "a", 5000, ", queue => 'other'");
+    enqueue(fx, "a", 100, "");
+    assert_in_range(read_by(fx, "{a}", "50", 50), 50, 200);
+}
+
+static void test_of_a_kind_that_nobody_handles_it_reads_a_bounded_number(void **state)
+{
+    struct fixture *fx = *state;
+    enqueue(fx, "b", 25000, "");
+    enqueue(fx, "a", 10, "");
+    assert_in_range(read_by(fx, "{a}", "50", 0), 10000, 10001);
+}
+
+static void test_a_paused_queue_is_not_read(void **state)
+{
+    struct fixture *fx = *state;
+    enqueue(fx, "a", 1000, "");
+    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('default', true)");
+    assert_int_equal(read_by(fx, "{a}", "50", 0), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_DATABASE(test_where_the_oldest_waits_comes_first),
-        WITH_DATABASE(test_it_begins_at_the_bounds),
-        WITH_DATABASE(test_it_does_not_look_where_the_bound_is_null),
-        WITH_DATABASE(test_it_compares_one_task_per_queue),
-        WITH_DATABASE(test_it_walks_once),
+        WITH_DATABASE(test_it_reads_no_further_than_it_takes),
+        WITH_DATABASE(test_what_it_could_not_claim_is_read),
+        WITH_DATABASE(test_it_goes_on_behind_a_place),
+        WITH_DATABASE(test_it_reads_a_bounded_number_of_rows),
+        WITH_DATABASE(test_it_claims_a_bounded_number_of_bytes),
+        WITH_DATABASE(test_it_locks_only_what_it_claims),
+        WITH_DATABASE(test_it_reads_little),
+        WITH_DATABASE(test_of_a_kind_that_nobody_handles_it_reads_a_bounded_number),
+        WITH_DATABASE(test_a_paused_queue_is_not_read),
     };
     return RUN_GROUP(tests);
 }

@@ -1,7 +1,7 @@
 /* label: sql */
 /* The table of a task's life (core/task.c) against every statement that changes a task: each is run
  * from each state, and what happened must be what the table says, no more and no less. */
-#include "tests/support/held.h"
+#include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
 #include "core/task.h"
@@ -34,24 +34,12 @@ static void do_claim(struct fixture *fx, const struct held *c)
     (void)held_take(fx, worker, c->id, &mine);
 }
 
-static void look(struct fixture *fx, const char *by_age)
-{
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    const char *const params[] = {worker, "{default}", "{a,b,mail}", "1000", "{}", by_age};
-    PQclear(statement_run(fx->conn, &sql_poll, params, 6));
-}
-
 static void do_poll(struct fixture *fx, const struct held *c)
 {
+    char worker[UUID_BYTES];
     (void)c;
-    look(fx, "false");
-}
-
-static void do_look_by_age(struct fixture *fx, const struct held *c)
-{
-    (void)c;
-    look(fx, "true");
+    worker_make(fx, worker);
+    PQclear(poll_run(fx->conn, worker, "{default}", "{a,b,mail}", "1000"));
 }
 
 static void do_finish(struct fixture *fx, const struct held *c)
@@ -162,7 +150,6 @@ static void do_verify(struct fixture *fx, const struct held *c)
 static const struct doing doings[] = {
     {"claim.sql", "claim", NULL, TASK_RUNNING, .run = do_claim},
     {"poll.sql", "claim", NULL, TASK_RUNNING, .run = do_poll},
-    {"poll.sql by age", "claim", NULL, TASK_RUNNING, .run = do_look_by_age},
     {"finish.sql", "finish", NULL, TASK_DONE, .run = do_finish},
     {"finish_unlocked.sql", "finish", NULL, TASK_DONE, .run = do_finish_unlocked},
     {"tenon.finish", "finish", NULL, TASK_DONE, .run = do_finish_function},

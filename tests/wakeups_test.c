@@ -1,195 +1,121 @@
 /* label: unit */
-/* The ids RabbitMQ delivered: asked once, acked when a committed round has asked, asked again
- * later. */
+/* The ids RabbitMQ delivered: acked when all are taken, and asked for once more when missed. */
 #include "worker/decide/wakeups.h"
 
 #include "tests/support/test.h"
 
 #include <stdlib.h>
 
+static struct wakeups w;
+static int64_t ids[2 * WAKEUPS_MAX];
+static bool again[2 * WAKEUPS_MAX];
+
 static int setup(void **state)
 {
-    struct wakeups *w = malloc(sizeof *w);
-    *state = w;
-    return w && wakeups_init(w) ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    wakeups_clear(*state);
-    free(*state);
+    (void)state;
+    memset(&w, 0, sizeof w);
     return 0;
 }
 
-static void add(struct wakeups *w, int64_t epoch, int64_t first, size_t n, uint64_t last_tag)
+static void add(int64_t first, size_t n, uint64_t last_tag)
 {
-    int64_t ids[WAKEUPS_BATCH_MAX];
+    int64_t delivered[WAKEUPS_MAX + 1];
     for (size_t i = 0; i < n; i++) {
-        ids[i] = first + (int64_t)i;
+        delivered[i] = first + (int64_t)i;
     }
-    assert_true(wakeups_add(w, epoch, ids, n, last_tag));
+    wakeups_add(&w, delivered, n, last_tag);
 }
 
-static void assert_ack(struct wakeups *w, int64_t epoch, uint64_t tag)
+static size_t take(int64_t now_ms, size_t max)
 {
-    int64_t got_epoch = 0;
-    uint64_t got_tag = 0;
-    assert_true(wakeups_next_ack(w, &got_epoch, &got_tag));
-    assert_int_equal(got_epoch, epoch);
-    assert_int_equal(got_tag, tag);
+    return wakeups_take(&w, now_ms, ids, again, max);
 }
 
-static void assert_no_ack(struct wakeups *w)
+static void assert_ack(uint64_t tag)
 {
-    int64_t epoch;
+    uint64_t got = 0;
+    assert_true(wakeups_ack(&w, &got));
+    assert_int_equal(got, tag);
+}
+
+static void assert_no_ack(void)
+{
     uint64_t tag;
-    assert_false(wakeups_next_ack(w, &epoch, &tag));
+    assert_false(wakeups_ack(&w, &tag));
 }
 
-static void test_acked_only_when_settled_as_a_whole(void **state)
+static void test_acked_when_all_are_taken(void **state)
 {
-    struct wakeups *w = *state;
-    int64_t ids[8];
-    int tries[8];
-    add(w, 1, 10, 5, 5);
-    assert_int_equal(w->pending, 5);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 3), 3);
+    (void)state;
+    add(10, 3, 3);
+    add(20, 2, 5);
+    assert_int_equal(take(0, 4), 4);
     assert_int_equal(ids[0], 10);
-    wakeups_settle(w);
-    assert_no_ack(w);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 2);
-    assert_no_ack(w); /* asked, and not committed */
-    wakeups_settle(w);
-    assert_ack(w, 1, 5);
-    assert_no_ack(w);
-    assert_int_equal(w->pending, 0);
+    assert_int_equal(ids[3], 20);
+    assert_false(again[3]);
+    assert_no_ack();
+    assert_int_equal(take(0, 4), 1);
+    assert_ack(5);
+    assert_no_ack();
 }
 
-static void test_several_deliveries_are_acked_at_once(void **state)
+static void test_what_is_discarded_is_acked(void **state)
 {
-    struct wakeups *w = *state;
-    int64_t ids[8];
-    int tries[8];
-    add(w, 1, 10, 2, 2);
-    add(w, 1, 20, 2, 4);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 4);
-    wakeups_settle(w);
-    assert_ack(w, 1, 4);
-    assert_no_ack(w);
+    (void)state;
+    add(10, 3, 3);
+    wakeups_discard(&w);
+    assert_int_equal(take(0, 4), 0);
+    assert_ack(3);
 }
 
-static void test_what_was_not_committed_is_asked_again(void **state)
+static void test_a_new_channel_delivers_again(void **state)
 {
-    struct wakeups *w = *state;
-    int64_t ids[8];
-    int tries[8];
-    add(w, 1, 10, 3, 3);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 2), 2);
-    wakeups_unask(w);
-    assert_int_equal(w->pending, 3);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 3);
-    assert_int_equal(ids[0], 10);
+    (void)state;
+    add(10, 3, 3);
+    wakeups_forget(&w);
+    assert_int_equal(take(0, 4), 0);
+    assert_no_ack();
 }
 
-static void test_a_new_channel_forgets(void **state)
+static void test_a_missed_id_is_asked_for_once_more(void **state)
 {
-    struct wakeups *w = *state;
-    int64_t ids[8];
-    int tries[8];
-    add(w, 1, 10, 3, 3);
-    wakeups_forget(w);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 0);
-    wakeups_settle(w);
-    assert_no_ack(w);
+    (void)state;
+    wakeups_missed(&w, 7, 1000);
+    add(8, 1, 1);
+    assert_int_equal(wakeups_due(&w), 1000 + WAKEUPS_AGAIN_MS);
+    assert_int_equal(take(1000 + WAKEUPS_AGAIN_MS - 1, 1), 1);
+    assert_int_equal(ids[0], 8);
+    assert_int_equal(take(1000 + WAKEUPS_AGAIN_MS, 1), 1);
+    assert_int_equal(ids[0], 7);
+    assert_true(again[0]);
+    assert_int_equal(wakeups_due(&w), INT64_MAX);
 }
 
-static void test_a_missed_id_is_asked_three_times_more(void **state)
+/* Too many of either sort: those there is no room for are left to the polls, and acked. */
+static void test_what_there_is_no_room_for_is_dropped(void **state)
 {
-    struct wakeups *w = *state;
-    int64_t ids[2];
-    int tries[2];
-    const int64_t after[] = {50, 500, 3000};
-    int64_t now = 1000;
-    wakeups_missed(w, 7, 0, now);
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(wakeups_due(w), now + after[i]);
-        assert_int_equal(wakeups_take(w, now + after[i] - 1, ids, tries, 2), 0);
-        now += after[i];
-        assert_int_equal(wakeups_take(w, now, ids, tries, 2), 1);
-        assert_int_equal(ids[0], 7);
-        assert_int_equal(tries[0], i + 1);
-        wakeups_missed(w, 7, tries[0], now);
+    (void)state;
+    for (int64_t i = 1; i <= WAKEUPS_MAX + 10; i++) {
+        wakeups_missed(&w, i, 0);
     }
-    assert_int_equal(wakeups_due(w), INT64_MAX);
+    assert_int_equal(take(WAKEUPS_AGAIN_MS, 2 * WAKEUPS_MAX), WAKEUPS_MAX);
+    add(1, WAKEUPS_MAX, WAKEUPS_MAX);
+    add(5000, 1, 5000);
+    assert_int_equal(take(0, 2 * WAKEUPS_MAX), WAKEUPS_MAX);
+    assert_int_equal(ids[WAKEUPS_MAX - 1], WAKEUPS_MAX);
+    assert_ack(5000);
 }
 
-static void test_the_ring_is_bounded_and_says_what_it_drops(void **state)
-{
-    struct wakeups *w = *state;
-    for (int64_t i = 1; i <= WAKEUPS_RING_MAX + 10; i++) {
-        wakeups_missed(w, i, 0, 0);
-    }
-    assert_int_equal(w->dropped, 10);
-}
-
-static void test_an_id_claimed_here_is_not_asked_but_acked(void **state)
-{
-    struct wakeups *w = *state;
-    int64_t ids[8];
-    int tries[8];
-    wakeups_claimed(w, 11);
-    add(w, 1, 10, 3, 3);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 2);
-    assert_int_equal(ids[1], 12);
-    wakeups_settle(w);
-    assert_ack(w, 1, 3);
-    wakeups_unclaimed(w, 11); /* it was put back: its next wake-up counts again */
-    add(w, 1, 11, 1, 4);
-    assert_int_equal(wakeups_take(w, 0, ids, tries, 8), 1);
-}
-
-/* Prefetch bounds the ids, not the deliveries: many small ones must not stay unacked for ever. */
-static void test_many_small_deliveries_share_the_last_place(void **state)
-{
-    struct wakeups *w = *state;
-    uint64_t n = 2 * WAKEUPS_BATCHES_MAX, tag = 0;
-    int64_t epoch = 0, ids[2 * WAKEUPS_BATCHES_MAX];
-    int tries[2 * WAKEUPS_BATCHES_MAX];
-    for (uint64_t i = 1; i <= n; i++) {
-        int64_t id = (int64_t)i;
-        assert_true(wakeups_add(w, 1, &id, 1, i));
-    }
-    assert_int_equal(wakeups_take(w, 0, ids, tries, n), n);
-    assert_int_equal(ids[n - 1], n);
-    wakeups_settle(w);
-    assert_true(wakeups_next_ack(w, &epoch, &tag));
-    assert_int_equal(tag, n);
-}
-
-static void test_more_ids_than_there_is_room_for_are_refused(void **state)
-{
-    struct wakeups *w = *state;
-    int64_t ids[WAKEUPS_BATCH_MAX] = {0};
-    for (int i = 0; i < WAKEUPS_BATCHES_MAX; i++) {
-        assert_true(wakeups_add(w, 1, ids, WAKEUPS_BATCH_MAX, (uint64_t)i + 1));
-    }
-    assert_false(wakeups_add(w, 1, ids, 1, 99));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup(name, setup)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_acked_only_when_settled_as_a_whole),
-        TEST(test_several_deliveries_are_acked_at_once),
-        TEST(test_what_was_not_committed_is_asked_again),
-        TEST(test_a_new_channel_forgets),
-        TEST(test_a_missed_id_is_asked_three_times_more),
-        TEST(test_the_ring_is_bounded_and_says_what_it_drops),
-        TEST(test_an_id_claimed_here_is_not_asked_but_acked),
-        TEST(test_many_small_deliveries_share_the_last_place),
-        TEST(test_more_ids_than_there_is_room_for_are_refused),
+        TEST(test_acked_when_all_are_taken),
+        TEST(test_what_is_discarded_is_acked),
+        TEST(test_a_new_channel_delivers_again),
+        TEST(test_a_missed_id_is_asked_for_once_more),
+        TEST(test_what_there_is_no_room_for_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

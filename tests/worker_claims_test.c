@@ -24,7 +24,7 @@ static void test_a_message_starts_a_task_and_is_acked(void **state)
         test_await(fx, LIMIT_MS, "SELECT state = 'done' FROM tenon.tasks WHERE id = %lld",
                    (long long)id);
     }
-    /* far sooner than the ordered claim, which looks once a second, could do */
+    /* far sooner than polls, one a second, could do */
     assert_true(test_sql_bool(
         fx,
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY start_time - created_at) < '500 ms' "
@@ -48,9 +48,9 @@ static void test_without_a_broker_all_tasks_run(void **state)
     assert_each_ran_once(fx, 500);
 }
 
-/* Each step's task lies where a look that leaves something out does not go: that look says nothing
+/* Each step's task lies where a poll that leaves something out does not go: that poll says nothing
  * yet, and another one follows at once and not after a second. */
-static void test_where_a_look_did_not_go_tasks_start_at_once(void **state)
+static void test_where_a_poll_did_not_go_tasks_start_at_once(void **state)
 {
     enum { TASKS = 15 };
     struct fixture *fx = *state;
@@ -68,50 +68,6 @@ static void test_where_a_look_did_not_go_tasks_start_at_once(void **state)
         fx, "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY after) < '500 ms' FROM (SELECT"
             " start_time - lag(finished_at) OVER (ORDER BY id) AS after FROM tenon.finished) t"));
     end_well(p);
-}
-
-/* As others would see it that come to help. */
-static void test_in_a_backlog_it_tells_how_far_it_got(void **state)
-{
-    struct fixture *fx = *state;
-    char h[256];
-    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[20000]))");
-    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - make_interval(mins => 30, secs => id)");
-    struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "2", "--handler",
-                              handler(h, "a=pool:exec %s 8", "pool"));
-    await_done(fx, 20000);
-    assert_true(test_sql_bool(fx,
-                              "SELECT tenon.shared_bound(hashtextextended(concat_ws(' ', 'default',"
-                              " 4, '{a}'::text[]), 0)) BETWEEN extract(epoch FROM min(run_at)) *"
-                              " 1000000 AND extract(epoch FROM max(run_at)) * 1000000"
-                              " FROM tenon.finished"));
-    end_well(p);
-}
-
-/* Others would wait for its lock, for as long as its session lives. */
-static void test_a_look_that_fails_lets_the_others_look(void **state)
-{
-    enum { TASKS = 20000 };
-    struct fixture *fx = *state;
-    char h[256];
-    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", TASKS);
-    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - make_interval(mins => 30, secs => id)");
-    char *right = test_sql_text(fx, "SELECT pg_get_functiondef('tenon.tell_bound'::regproc)");
-    test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void"
-                 " LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$");
-    struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "2", "--handler",
-                              handler(h, "a=pool:exec %s 8", "pool"));
-    process_await_line(p, "event=round_failed", LIMIT_MS);
-    test_await(
-        fx, LIMIT_MS,
-        "SELECT NOT EXISTS (SELECT FROM pg_locks JOIN pg_database d ON d.oid = database"
-        " WHERE locktype = 'advisory' AND classid = 1952804463 AND objid::bigint > 2147483647"
-        " AND datname = current_database())");
-    test_sql(fx, "%s", right);
-    free(right);
-    await_done(fx, TASKS);
-    end_well(p);
-    assert_each_ran_once(fx, TASKS);
 }
 
 /* The message may come first; the task starts when its transaction commits, whenever that is. */
@@ -311,8 +267,8 @@ static void test_priority_goes_first(void **state)
     for (size_t i = 1; i < j.n; i++) {
         inversions += (j.runs[i].id - 1) / 3 > (j.runs[i - 1].id - 1) / 3;
     }
-    /* every eighth look goes by age, so that low priorities do not starve */
-    assert_in_range(inversions, 1, 8);
+    /* once in five seconds the lowest goes first, so that nothing starves */
+    assert_in_range(inversions, 0, 3);
     journal_clear(&j);
 }
 
@@ -397,9 +353,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_a_message_starts_a_task_and_is_acked),
         WITH_SERVERS(test_without_a_broker_all_tasks_run),
-        WITH_SERVERS(test_where_a_look_did_not_go_tasks_start_at_once),
-        WITH_SERVERS(test_in_a_backlog_it_tells_how_far_it_got),
-        WITH_SERVERS(test_a_look_that_fails_lets_the_others_look),
+        WITH_SERVERS(test_where_a_poll_did_not_go_tasks_start_at_once),
         WITH_SERVERS(test_a_message_may_overtake_its_commit),
         WITH_SERVERS(test_what_is_rolled_back_never_runs),
         WITH_SERVERS(test_stale_doubled_and_hostile_messages_change_nothing),

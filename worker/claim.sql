@@ -1,11 +1,11 @@
 -- Claim the tasks whose wake-ups arrived. Only ready ones, only queues and kinds this worker serves.
 --   $1 uuid      worker, must be alive     $3 text[]  queues
 --   $2 bigint[]  ids                       $4 text[]  kinds
+--   $5 bigint    bytes of payload to claim at most, but for the last task; they are measured without being read,
+--                but for compressed ones
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
 -- The rows are found by their ids one by one, and updated by where they lie: whatever statistics were taken of
 -- a queue that was empty then, no plan can read more of the table than that.
--- At most 16 MiB of payloads (CLAIM_BYTES_MAX) are claimed at once; they are measured without being read, but
--- for compressed ones.
 WITH c AS MATERIALIZED (
     SELECT t.ctid, t.bytes
     FROM unnest($2::bigint[]) AS i (id)
@@ -26,7 +26,7 @@ WITH c AS MATERIALIZED (
 ), fits AS MATERIALIZED (
     SELECT ctid
     FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
-    WHERE before < 16777216
+    WHERE before < $5::bigint
 )
 UPDATE tenon.task t
 SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = t.claims + 1

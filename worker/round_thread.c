@@ -5,7 +5,7 @@
 #include "core/now.h"
 #include "core/point.h"
 #include "core/statements.h"
-#include "worker/bounds.h"
+#include "worker/poll.h"
 #include "worker/statements.h"
 #include "worker/thread.h"
 
@@ -14,7 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS_MAX = 12, PARAMS_MAX = 7, TEXTS = 24 };
+enum {
+    POLL_COLUMN_ID = 0,
+    POLL_COLUMN_RUN_AT = 2,
+    POLL_COLUMN_RANGE = 12,
+    POLL_COLUMN_FULL = 13,
+    POLL_COLUMN_BOUNDED = 14,
+};
+
+enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 24 };
 
 struct round_thread {
     struct round_thread_settings settings;
@@ -26,9 +34,8 @@ struct round_thread {
     bool quit;
     struct db *db; /* written by the thread, under the mutex; the owner may cut it */
 
-    bool forgets_history;     /* done tasks are not kept */
-    bool rests[HANDLERS_MAX]; /* as in the last look */
-    struct bounds bounds;
+    bool forgets_history; /* done tasks are not kept */
+    struct poll poll;
     struct buf texts[TEXTS]; /* array literals; their memory is kept */
 };
 
@@ -39,7 +46,7 @@ struct run {
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    int settings, own, verify, finish, requeue, claim, look; /* index of the call, -1 = not asked */
+    int settings, own, verify, finish, requeue, claim, poll; /* index of the call, -1 = not asked */
     bool failed;                                             /* a text did not fit */
 };
 
@@ -137,13 +144,12 @@ static void add_verify(struct run *r, const char *worker)
     r->verify = add_call(r, &sql_verify, 3, params);
 }
 
-/* The queues, another one first each turn. */
 static const char *queues_array(struct run *r)
 {
     const struct round_thread_settings *s = &r->e->settings;
     struct buf *b = new_array(r);
     for (size_t i = 0; i < s->n_queues; i++) {
-        array_put_text(b, s->queues[(i + r->x->turn) % s->n_queues]);
+        array_put_text(b, s->queues[i]);
     }
     return end_array(r, b);
 }
@@ -160,32 +166,53 @@ static const char *kinds_array(struct run *r)
     return end_array(r, b);
 }
 
-static void add_claims(struct run *r, const char *worker)
+static const char *number(struct run *r, int64_t n)
 {
-    struct round *x = r->x;
-    const char *queues = queues_array(r), *kinds = kinds_array(r);
-    if (x->n_ids > 0) {
-        struct buf *ids = new_array(r);
-        for (size_t i = 0; i < x->n_ids; i++) {
-            array_put_int(ids, x->ids[i]);
-        }
-        const char *params[] = {worker, end_array(r, ids), queues, kinds};
-        r->claim = add_call(r, &sql_claim, 4, params);
+    struct buf *b = &r->e->texts[r->n_texts++];
+    buf_empty(b);
+    buf_put_int(b, n);
+    return buf_text(b);
+}
+
+static void add_claim(struct run *r, const char *worker)
+{
+    struct buf *ids = new_array(r);
+    for (size_t i = 0; i < r->x->n_ids; i++) {
+        array_put_int(ids, r->x->ids[i]);
     }
-    if (x->n_poll > 0) {
-        struct buf *n = &r->e->texts[r->n_texts++];
-        buf_empty(n);
-        buf_put_int(n, x->n_poll);
-        struct buf *from = new_array(r);
-        if (memcmp(r->e->rests, x->rests, sizeof x->rests) != 0) {
-            memcpy(r->e->rests, x->rests, sizeof x->rests);
-            bounds_other_kinds(&r->e->bounds);
+    const char *params[] = {worker, end_array(r, ids), queues_array(r), kinds_array(r),
+                            number(r, CLAIM_BYTES_MAX)};
+    r->claim = add_call(r, &sql_claim, 5, params);
+}
+
+static void add_poll(struct run *r, const char *worker)
+{
+    struct round_thread *e = r->e;
+    poll_begin(&e->poll, r->x->way, r->x->turn, now_ms());
+    struct buf *queues = new_array(r), *priorities = new_array(r);
+    struct buf *from_us = new_array(r), *from_ids = new_array(r);
+    for (size_t i = 0; i < e->poll.n_ranges; i++) {
+        const struct poll_range *range = &e->poll.ranges[i];
+        array_put_text(queues, e->settings.queues[range->queue]);
+        array_put_int(priorities, range->priority);
+        if (range->from.run_at_us == INT64_MIN) {
+            array_put_text(from_us, NULL);
+        } else {
+            array_put_int(from_us, range->from.run_at_us);
         }
-        bounds_start(&r->e->bounds, x->turn, x->oldest, x->everything, now_ms(), from);
-        const char *by_age = r->e->bounds.by_age ? "true" : "false";
-        const char *params[] = {worker, queues, kinds, buf_text(n), end_array(r, from), by_age};
-        r->look = add_call(r, &sql_poll, 6, params);
+        array_put_int(from_ids, range->from.id);
     }
+    const char *params[] = {worker,
+                            kinds_array(r),
+                            number(r, r->x->n_poll),
+                            end_array(r, queues),
+                            end_array(r, priorities),
+                            end_array(r, from_us),
+                            end_array(r, from_ids),
+                            number(r, POLL_ROWS_MAX),
+                            number(r, CLAIM_BYTES_MAX),
+                            r->x->way == POLL_ON ? "false" : "true"};
+    r->poll = add_call(r, &sql_poll, 10, params);
 }
 
 static void add_calls(struct run *r, const char *worker)
@@ -207,8 +234,11 @@ static void add_calls(struct run *r, const char *worker)
     if (x->n_requeue > 0) {
         add_requeue(r, worker);
     }
-    if (x->n_ids > 0 || x->n_poll > 0) {
-        add_claims(r, worker);
+    if (x->n_ids > 0) {
+        add_claim(r, worker);
+    }
+    if (x->n_poll > 0) {
+        add_poll(r, worker);
     }
 }
 
@@ -300,17 +330,36 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
     return c;
 }
 
-static bool read_claims(struct round *x, const struct rows *rows, size_t *n)
+static bool read_claims(struct round *x, const struct rows *rows, size_t n)
 {
-    for (size_t i = 0; rows && i < rows_count(rows); i++) {
+    for (size_t i = 0; i < n; i++) {
         struct claim *c = read_claim(rows, i);
         if (!c) {
             return false;
         }
-        x->claimed[x->n_by_id + x->n_by_poll] = c;
-        (*n)++;
+        x->claimed[x->n_claimed++] = c;
     }
     return true;
+}
+
+/* The claimed tasks, and how far was read for them. */
+static bool read_poll(struct run *r, const struct rows *rows)
+{
+    struct round *x = r->x;
+    size_t n = rows_count(rows);
+    enum poll_end end = POLL_ALL;
+    for (; n > 0 && !rows_is_null(rows, n - 1, POLL_COLUMN_RANGE); n--) {
+        poll_read_to(&r->e->poll, (size_t)rows_int(rows, n - 1, POLL_COLUMN_RANGE) - 1,
+                     (struct poll_place){.run_at_us = rows_int(rows, n - 1, POLL_COLUMN_RUN_AT),
+                                         .id = rows_int(rows, n - 1, POLL_COLUMN_ID)});
+        if (rows_bool(rows, n - 1, POLL_COLUMN_FULL)) {
+            end = POLL_FULL;
+        } else if (rows_bool(rows, n - 1, POLL_COLUMN_BOUNDED)) {
+            end = POLL_BOUNDED;
+        }
+    }
+    x->end = poll_end(&r->e->poll, end, now_ms());
+    return read_claims(x, rows, n);
 }
 
 static bool read_owned(struct round *x, const struct rows *rows)
@@ -327,35 +376,6 @@ static bool read_owned(struct round *x, const struct rows *rows)
         x->owned[x->n_owned++] = c;
     }
     return x->owned != NULL;
-}
-
-/* The number of a queue, looked for from `*at` on, because many rows of one come together. */
-static size_t queue_number(const struct round_thread_settings *s, const char *queue, size_t *at)
-{
-    for (size_t i = 0; i < s->n_queues; i++) {
-        size_t j = (*at + i) % s->n_queues;
-        if (strcmp(s->queues[j], queue) == 0) {
-            *at = j;
-            return j;
-        }
-    }
-    return s->n_queues;
-}
-
-/* Where the next look may begin. */
-static void read_bounds(struct run *r, const struct rows *rows)
-{
-    struct round_thread *e = r->e;
-    size_t at = 0;
-    for (size_t i = 0; i < rows_count(rows); i++) {
-        size_t queue = queue_number(&e->settings, rows_text(rows, i, 7), &at);
-        if (queue < e->settings.n_queues) {
-            bounds_saw(&e->bounds, queue, (int32_t)rows_int(rows, i, 6), rows_int(rows, i, 12),
-                       rows_int(rows, i, 13));
-        }
-    }
-    bounds_end(&e->bounds, rows_count(rows) == (size_t)r->x->n_poll, now_ms());
-    r->x->partial = e->bounds.partial;
 }
 
 static bool read_answers(struct run *r)
@@ -376,11 +396,11 @@ static bool read_answers(struct run *r)
     if (r->requeue >= 0) {
         read_requeue(x, r->calls[r->requeue].rows);
     }
-    if (r->look >= 0) {
-        read_bounds(r, r->calls[r->look].rows);
+    if (r->claim >= 0) {
+        const struct rows *rows = r->calls[r->claim].rows;
+        return read_claims(x, rows, rows_count(rows));
     }
-    return read_claims(x, r->claim >= 0 ? r->calls[r->claim].rows : NULL, &x->n_by_id) &&
-           read_claims(x, r->look >= 0 ? r->calls[r->look].rows : NULL, &x->n_by_poll);
+    return r->poll < 0 || read_poll(r, r->calls[r->poll].rows);
 }
 
 /* --- the thread --- */
@@ -424,31 +444,12 @@ static void report_fault(struct round_thread *e, struct fault *f)
     report(e, EVENT_ROUND_FAILED, failure, f->text);
 }
 
-static size_t count_of(const struct run *r, int call)
-{
-    return call >= 0 ? rows_count(r->calls[call].rows) : 0;
-}
-
 /* Committed, and yet the answer is as good as lost? Only when a test wants it so. */
 static bool answer_fails(const struct run *r, struct fault *f)
 {
     return (r->x->n_finish > 0 && POINT_FAILS(finish_committed, f)) ||
            (r->x->n_requeue > 0 && POINT_FAILS(requeue_committed, f)) ||
-           (count_of(r, r->claim) + count_of(r, r->look) > 0 && POINT_FAILS(claims_committed, f));
-}
-
-/* A call has failed, or its session. If the look was run, it may have told others what it took, and
- * may hold the lock for which they wait. */
-static void poll_fails(const struct run *r, size_t failed)
-{
-    if (r->look < 0 || (failed < (size_t)r->look && db_is_open(r->e->db))) {
-        return;
-    }
-    bounds_fail(&r->e->bounds);
-    struct fault second = {0};
-    if (db_is_open(r->e->db) && !db_exec(r->e->db, &sql_unlock_looks, NULL, 0, NULL, &second)) {
-        db_cut(r->e->db); /* the lock goes with the session */
-    }
+           (r->x->n_claimed > 0 && POINT_FAILS(claims_committed, f));
 }
 
 static void run_round(struct round_thread *e, struct round *x, const char *worker)
@@ -462,7 +463,7 @@ static void run_round(struct round_thread *e, struct round *x, const char *worke
                     .finish = -1,
                     .requeue = -1,
                     .claim = -1,
-                    .look = -1};
+                    .poll = -1};
     if (!connect_session(e, &f)) {
         report(e, EVENT_ROUND_FAILED, FAILURE_AGAIN, f.text); /* nothing was sent */
         return;
@@ -479,18 +480,16 @@ static void run_round(struct round_thread *e, struct round *x, const char *worke
     size_t failed = 0;
     if (POINT_FAILS(round_planned, &f) ||
         !db_batch(e->db, r.calls, r.n, ROUND_LIMIT_MS, &failed, &f)) {
-        poll_fails(&r, failed);
         report_fault(e, &f);
         return;
     }
-    bool ok = !answer_fails(&r, &f) && read_answers(&r);
+    bool ok = read_answers(&r) && !answer_fails(&r, &f);
     for (size_t i = 0; i < r.n; i++) {
         rows_free(r.calls[i].rows);
     }
     if (!ok) {
-        poll_fails(&r, r.n);
         /* it has committed, and what it claimed is not known here: the same as a lost answer */
-        for (size_t i = 0; i < x->n_by_id + x->n_by_poll; i++) {
+        for (size_t i = 0; i < x->n_claimed; i++) {
             claim_free(x->claimed[i]);
         }
         for (size_t i = 0; i < x->n_owned; i++) {
@@ -534,8 +533,8 @@ bool round_thread_open(const struct round_thread_settings *settings, struct roun
         return fault_memory(f);
     }
     e->settings = *settings;
-    if (!bounds_init(&e->bounds, settings->n_queues, f)) {
-        bounds_clear(&e->bounds);
+    if (!poll_init(&e->poll, settings->n_queues, f)) {
+        poll_clear(&e->poll);
         free(e);
         return false;
     }
@@ -545,7 +544,7 @@ bool round_thread_open(const struct round_thread_settings *settings, struct roun
         buf_init(&e->texts[i], ROUND_TEXT_BYTES_MAX);
     }
     if (pthread_create(&e->thread, NULL, round_thread_thread, e) != 0) {
-        bounds_clear(&e->bounds);
+        poll_clear(&e->poll);
         free(e);
         return fault_set(f, FAULT_RETRY, "could not start the round thread");
     }
@@ -581,7 +580,7 @@ bool round_thread_close(struct round_thread *e)
     for (size_t i = 0; i < TEXTS; i++) {
         buf_clear(&e->texts[i]);
     }
-    bounds_clear(&e->bounds);
+    poll_clear(&e->poll);
     (void)pthread_cond_destroy(&e->wake);
     (void)pthread_mutex_destroy(&e->mutex);
     free(e);

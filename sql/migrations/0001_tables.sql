@@ -130,56 +130,10 @@ COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks have the sam
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'Not used yet.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
-CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at);
+-- id + 0 and not id, so that no plan looks a task up here by its id.
+CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key IS NOT NULL;
-
--- How far the workers have got in a backlog, for all of them to see: for each track, which is a hash of a queue, a
--- priority and the kinds that are looked for, the run_at up to which one of them has just claimed what it could. It
--- lies in one of 16 sequences, as what is put into one is seen at once, and leaves no versions for a held snapshot to
--- keep. Only a hint: tracks take each other's place, and tasks that are committed late lie before it
--- (docs/decisions/0023). A value is run_at in milliseconds since 1970, then 21 bits of the track.
--- Only poll.sql calls these functions; so they need no search_path of their own.
-DO $$ BEGIN
-    FOR i IN 0..15 LOOP
-        EXECUTE format('CREATE SEQUENCE tenon.bound_%s', i);
-    END LOOP;
-END $$;
-
--- In microseconds since 1970, rounded down to a millisecond; NULL = not known.
-CREATE FUNCTION tenon.shared_bound(track bigint) RETURNS bigint
-LANGUAGE plpgsql STRICT AS $$
-DECLARE
-    value bigint := pg_sequence_last_value(('tenon.bound_' || (track & 15))::regclass);
-BEGIN
-    RETURN CASE WHEN (value & 2097151) = (track >> 4 & 2097151) THEN (value >> 21) * 1000 END;
-END $$;
-
-CREATE FUNCTION tenon.tell_bound(track bigint, us bigint) RETURNS void
-LANGUAGE plpgsql STRICT AS $$
-BEGIN
-    IF us >= coalesce(tenon.shared_bound(track), 0) + 1000 THEN
-        PERFORM setval(('tenon.bound_' || (track & 15))::regclass, us / 1000 << 21 | (track >> 4 & 2097151));
-    END IF;
-END $$;
-
--- One shared look at a time among those who look for the same, from when it reads where the others are until it has told
--- how far it got. A session's lock and not a transaction's, as nobody shall wait for the commit; a session in which a look
--- failed lets go of it. It only saves work: who does not get it in time looks all the same.
---   what    a negative number for queues and kinds; the others are taken
---   result  whether the lock is held
-CREATE FUNCTION tenon.lock_looks(what integer) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '250ms' AS $$
-BEGIN
-    PERFORM pg_advisory_lock(1952804463, what);
-    RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-    -- it may have come in the same moment
-    RETURN EXISTS (SELECT FROM pg_locks
-                   WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND classid = 1952804463
-                     AND objid = what::oid AND objsubid = 2 AND granted);
-END $$;
-REVOKE ALL ON FUNCTION tenon.shared_bound, tenon.tell_bound, tenon.lock_looks FROM PUBLIC;
 
 -- Append-only.
 CREATE TABLE tenon.finished (

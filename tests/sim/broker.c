@@ -28,7 +28,7 @@ static void deliver(struct sim *s, int node, struct message m)
     struct channel *c = &s->broker.channels[node];
     m.tag = ++c->last_tag;
     m.consumer = c->consumer;
-    m.arrived = m.asked = false;
+    m.arrived = false;
     int64_t before_us = c->n_unacked > 0 ? c->unacked[c->n_unacked - 1].at_us : 0;
     int64_t at_us = s->now_us + sim_hop(s);
     m.at_us = at_us > before_us ? at_us : before_us; /* a channel keeps the order */

@@ -17,7 +17,7 @@ struct message {
     int64_t at_us; /* when it reaches the worker, or did */
     int consumer;  /* which start of consuming it came to: budgets are a consumer's */
     int queue;
-    bool arrived, asked; /* for the checks */
+    bool arrived;
 };
 
 struct channel {

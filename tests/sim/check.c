@@ -185,7 +185,7 @@ void check_round(struct sim *s, struct node *n)
     }
     n->n_promises = kept;
     n->rounds++;
-    n->progress += (int)x->n_ids; /* nobody asks for an id more than four times */
+    n->progress += (int)x->n_ids; /* nobody asks for an id more than twice */
     check_that(s, n->rounds - n->progress < ROUNDS_MAX,
                "worker %d made %d rounds within a second, and had nothing to do", n->index,
                n->rounds);
@@ -193,7 +193,7 @@ void check_round(struct sim *s, struct node *n)
 
 static bool was_claimed(const struct request *r, int64_t id)
 {
-    for (size_t i = 0; i < r->n_by_id; i++) {
+    for (size_t i = 0; i < r->n_claimed; i++) {
         if (r->claimed_ids[i] == id) {
             return true;
         }
@@ -201,23 +201,16 @@ static bool was_claimed(const struct request *r, int64_t id)
     return false;
 }
 
-/* Its wake-ups were asked for in a commit: they may be acked, and must be asked again if missed. */
+/* What was asked for and missed must be asked for once more. */
 void check_answer(struct sim *s, struct node *n, const struct request *r)
 {
-    static const int64_t again_us[] = {50000, 500000, 3000000};
-    struct channel *c = &s->broker.channels[n->index];
     const struct round *x = &n->decider->round;
-    n->progress += (int)(r->n_by_id + r->n_by_poll);
+    n->progress += (int)r->n_claimed;
     for (size_t i = 0; i < r->n_ids; i++) {
-        for (int j = 0; j < c->n_unacked; j++) {
-            struct message *m = &c->unacked[j];
-            m->asked = m->asked || (m->id == r->ids[i] && m->arrived && m->at_us <= r->sent_us);
-        }
-        int tries = x->tries[i];
-        if (!was_claimed(r, r->ids[i]) && tries < 3 && n->n_promises < PROMISES_MAX) {
-            n->promises[n->n_promises++] = (struct promise){r->ids[i], s->now_us + again_us[tries] +
-                                                                           PROMISE_SLACK_US +
-                                                                           10 * s->plan.hop_us};
+        if (!was_claimed(r, r->ids[i]) && !x->again[i] && n->n_promises < PROMISES_MAX) {
+            n->promises[n->n_promises++] =
+                (struct promise){r->ids[i], s->now_us + WAKEUPS_AGAIN_MS * 1000 + PROMISE_SLACK_US +
+                                                10 * s->plan.hop_us};
         }
     }
     for (size_t i = 0; i < r->n_finish; i++) {
@@ -232,7 +225,8 @@ static void check_promises(struct sim *s, struct node *n)
 {
     int64_t now_ms = node_ms(s, n);
     const struct decider *d = n->decider;
-    bool may_wait = d->in_flight || !node_is_well(s, n, 4000000) || plan_capacity(d) == 0;
+    bool may_wait = d->in_flight || d->polling.backlog || !node_is_well(s, n, 4000000) ||
+                    plan_capacity(d) == 0;
     for (int i = 0; i < n->n_promises; i++) {
         struct promise *p = &n->promises[i];
         if (may_wait) {
@@ -256,15 +250,8 @@ void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
     const struct channel *c = &s->broker.channels[n->index];
     for (int i = 0; epoch == n->consumer.epoch && i < c->n_unacked; i++) {
         const struct message *m = &c->unacked[i];
-        if (m->tag > tag || m->asked) {
-            continue;
-        }
-        const struct row *r = row_find(s, m->id);
-        /* a task that is claimed here already need not be asked for */
-        bool known = r && r->now.state != ROW_NONE &&
-                     (!row_is_ready(s, r) || r->taken > 0 || r->changed_us >= m->at_us);
-        check_that(s, m->arrived && known,
-                   "worker %d acks the wake-up of task %lld, and has not asked for it", n->index,
+        check_that(s, m->arrived || m->tag > tag,
+                   "worker %d acks the wake-up of task %lld, which it has not got", n->index,
                    (long long)m->id);
     }
 }
@@ -416,11 +403,21 @@ static void check_known(struct sim *s, const struct row *r)
     }
 }
 
-static bool is_free_for(const struct sim *s, const struct node *n, const struct row *r)
+/* After a sweep that was slow, the next may be some seconds away. */
+static bool sweeps(struct sim *s, const struct node *n)
+{
+    int64_t rest_ms = n->up ? n->decider->polling.next_sweep_ms - node_ms(s, n) : 0;
+    check_that(s, rest_ms <= SWEEP_REST_MAX_MS, "worker %d will not sweep for %lld ms", n->index,
+               (long long)rest_ms);
+    return rest_ms <= SWEEP_EVERY_MS;
+}
+
+static bool is_free_for(struct sim *s, const struct node *n, const struct row *r)
 {
     bool starts = s->now_us - n->child_fault_us >= STARVING_US; /* its handlers need not rest */
-    return starts && node_is_well(s, n, STARVING_US) && serves(n, r->now.kind, node_ms(s, n)) &&
-           plan_capacity(n->decider) > 0 && worker_is(s, n->worker, WORKER_ALIVE, 0);
+    return starts && sweeps(s, n) && node_is_well(s, n, STARVING_US) &&
+           serves(n, r->now.kind, node_ms(s, n)) && plan_capacity(n->decider) > 0 &&
+           worker_is(s, n->worker, WORKER_ALIVE, 0);
 }
 
 /* A task does not wait while a worker that could run it has nothing to do. */

@@ -313,6 +313,7 @@ void node_start(struct sim *s, struct node *n)
     TRACE(s, "worker %d: started with %d slots", index, n->n_slots);
     presence_start(s, n);
     consumer_start(s, n);
+    round_start(n);
     sim_after(s, PING_US, ping, index, n->incarnation);
     plan_turn(s, n);
 }
@@ -347,7 +348,7 @@ static void free_answer(struct node *n)
         if (n->inbox[i].event.type != EVENT_ROUND_DONE) {
             continue;
         }
-        for (size_t j = 0; j < x->n_by_id + x->n_by_poll; j++) {
+        for (size_t j = 0; j < x->n_claimed; j++) {
             claim_free(x->claimed[j]);
         }
         for (size_t j = 0; x->owned && j < x->n_owned; j++) {

@@ -6,7 +6,12 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { ROUND_LIMIT_US = 20000000, LOCK_LIMIT_US = 100000, CONNECT_LIMIT_US = 5000000 };
+enum {
+    ROUND_LIMIT_US = 20000000,
+    LOCK_LIMIT_US = 100000,
+    CONNECT_LIMIT_US = 5000000,
+    ROWS_READ_MAX = 12, /* by one poll: so few that sweeps take several */
+};
 
 static void round_step(struct sim *s, int node, int64_t id);
 
@@ -56,7 +61,7 @@ void round_free_all(struct sim *s)
 bool round_carries(const struct sim *s, int node, int64_t id, int claims)
 {
     const struct request *r = request_of(s, s->nodes[node].round_thread.waiting);
-    for (size_t i = 0; r && i < r->n_by_id + r->n_by_poll; i++) {
+    for (size_t i = 0; r && i < r->n_claimed; i++) {
         if (r->claimed_ids[i] == id && r->claimed[i].claims == claims) {
             return true;
         }
@@ -86,7 +91,7 @@ static void told_broken(struct sim *s, int node, int64_t id)
     if (r->served) {
         session_end(s, r->session);
     }
-    n->round_thread = (struct round_thread){0};
+    n->round_thread.session = n->round_thread.waiting = 0;
     node_faulted(s, n, 0);
     n->unknown_us = s->now_us;
     tell_failure(s, n, FAILURE_UNKNOWN, "the session broke");
@@ -146,9 +151,7 @@ static struct request *request_new(struct sim *s, struct node *n)
     r->sent_us = s->now_us;
     r->own = x->own;
     r->unlocked = x->unlocked;
-    r->oldest = x->oldest;
     r->n_poll = x->n_poll;
-    r->turn = x->turn;
     r->kinds = kinds_of(n, x);
     r->n_finish = x->n_finish;
     r->n_requeue = x->n_requeue;
@@ -160,6 +163,12 @@ static struct request *request_new(struct sim *s, struct node *n)
         r->verify[i] = (struct fence){.id = x->verify[i].id, .claims = x->verify[i].claims};
     }
     memcpy(r->ids, x->ids, x->n_ids * sizeof *x->ids);
+    if (x->n_poll > 0) {
+        struct poll *p = &n->round_thread.poll;
+        poll_begin(p, x->way, x->turn, node_ms(s, n));
+        r->n_ranges = p->n_ranges;
+        memcpy(r->ranges, p->ranges, p->n_ranges * sizeof *p->ranges);
+    }
     DL_APPEND(s->requests, r);
     return r;
 }
@@ -171,6 +180,14 @@ static void draw_fate(struct sim *s, struct request *r)
         r->fate = (enum fate)random_between(&s->random, FATE_LOST, FATE_UNHEARD);
     } else if (random_chance(&s->random, s->plan.rate_again) && !s->healed) {
         r->fate = FATE_REFUSED;
+    }
+}
+
+void round_start(struct node *n)
+{
+    struct fault f = {0};
+    if (!poll_init(&n->round_thread.poll, NODE_QUEUES, &f)) {
+        abort();
     }
 }
 
@@ -212,6 +229,7 @@ void round_abandon(struct sim *s, struct node *n)
 {
     struct request *r = request_of(s, n->round_thread.waiting);
     int64_t session = n->round_thread.session;
+    poll_clear(&n->round_thread.poll);
     n->round_thread = (struct round_thread){0};
     if (r) {
         r->alone = true; /* the backend goes on with what it got */
@@ -246,6 +264,15 @@ static struct claim *make_owned(const struct fence *f)
     return c;
 }
 
+static void read_poll(struct sim *s, struct node *n, const struct request *r)
+{
+    struct poll *p = &n->round_thread.poll;
+    for (size_t i = 0; i < r->n_ranges; i++) {
+        poll_read_to(p, i, r->ranges[i].to);
+    }
+    n->decider->round.end = poll_end(p, r->end, node_ms(s, n));
+}
+
 static void fill_answer(struct sim *s, struct round *x, const struct request *r)
 {
     for (size_t i = 0; i < r->n_finish; i++) {
@@ -255,9 +282,8 @@ static void fill_answer(struct sim *s, struct round *x, const struct request *r)
         x->requeue_state[i] = r->requeue[i].state;
     }
     memcpy(x->verdicts, r->verdicts, r->n_verify * sizeof *r->verdicts);
-    x->n_by_id = r->n_by_id;
-    x->n_by_poll = r->n_by_poll;
-    for (size_t i = 0; i < r->n_by_id + r->n_by_poll; i++) {
+    x->n_claimed = r->n_claimed;
+    for (size_t i = 0; i < r->n_claimed; i++) {
         x->claimed[i] = make_claim(s, r->claimed_ids[i], &r->claimed[i]);
     }
     if (r->own) {
@@ -286,6 +312,9 @@ static void answered(struct sim *s, int node, int64_t id)
     }
     n->round_thread.waiting = 0;
     fill_answer(s, &n->decider->round, r);
+    if (r->n_poll > 0) {
+        read_poll(s, n, r);
+    }
     node_round_done(s, n, r);
     let_go(s, r);
 }
@@ -362,11 +391,10 @@ static bool any_bad(const struct request *r)
     return false;
 }
 
-static void keep_claimed(struct request *r, const struct row *row, size_t *n)
+static void keep_claimed(struct request *r, const struct row *row)
 {
-    r->claimed_ids[r->n_by_id + r->n_by_poll] = row->id;
-    r->claimed[r->n_by_id + r->n_by_poll] = row->next;
-    (*n)++;
+    r->claimed_ids[r->n_claimed] = row->id;
+    r->claimed[r->n_claimed++] = row->next;
 }
 
 static void do_claim(struct sim *s, struct request *r)
@@ -374,19 +402,37 @@ static void do_claim(struct sim *s, struct request *r)
     for (size_t i = 0; i < r->n_ids; i++) {
         const struct row *row = task_claim(s, r->session, r->worker, r->ids[i], r->kinds);
         if (row) {
-            keep_claimed(r, row, &r->n_by_id);
+            keep_claimed(r, row);
         }
     }
 }
 
+/* One range. ret: the poll is full, or has read all that it may */
+static bool do_range(struct sim *s, struct request *r, struct poll_range *range, int *rows)
+{
+    struct row *row;
+    while ((row = task_read(s, r->session, range->queue, range->priority, &range->to))) {
+        row = task_claim(s, r->session, r->worker, row->id, r->kinds);
+        if (row) {
+            keep_claimed(r, row);
+        }
+        r->end = r->n_claimed == (size_t)r->n_poll ? POLL_FULL
+                 : ++*rows == ROWS_READ_MAX        ? POLL_BOUNDED
+                                                   : POLL_ALL;
+        if (r->end != POLL_ALL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void do_poll(struct sim *s, struct request *r)
 {
-    for (int i = 0; i < r->n_poll; i++) {
-        const struct row *row = task_look(s, r->session, r->worker, r->kinds, r->turn, r->oldest);
-        if (!row) {
+    int rows = 0;
+    for (size_t i = 0; worker_is(s, r->worker, WORKER_ALIVE, r->session) && i < r->n_ranges; i++) {
+        if (do_range(s, r, &r->ranges[i], &rows)) {
             return;
         }
-        keep_claimed(r, row, &r->n_by_poll);
     }
 }
 
@@ -450,7 +496,7 @@ static bool do_step(struct sim *s, struct request *r)
     case STEP_CLAIM:
         do_claim(s, r);
         break;
-    case STEP_LOOK:
+    case STEP_POLL:
         do_poll(s, r);
         break;
     case STEP_BEGIN:

@@ -4,10 +4,11 @@
 #define TENON_TESTS_SIM_ROUND_H
 
 #include "tests/sim/statements.h"
+#include "worker/poll.h"
 
 struct node;
 
-enum { FENCES_MAX = 256, IDS_MAX = 2048 };
+enum { NODE_QUEUES = 2, FENCES_MAX = 256, IDS_MAX = 2048 };
 
 enum step {
     STEP_BEGIN,
@@ -16,7 +17,7 @@ enum step {
     STEP_FINISH,
     STEP_BACK,
     STEP_CLAIM,
-    STEP_LOOK,
+    STEP_POLL,
     STEP_COMMIT
 };
 
@@ -51,24 +52,29 @@ struct request {
     bool held;    /* the network kept it for a while */
     enum fate fate;
     enum step step, fatal_step;
-    bool own, unlocked, oldest;
+    bool own, unlocked;
     int n_poll;
-    unsigned turn, kinds;
-    size_t n_finish, n_requeue, n_verify, n_ids, n_by_id, n_by_poll, n_owned;
+    unsigned kinds;
+    size_t n_ranges;
+    enum poll_end end;
+    size_t n_finish, n_requeue, n_verify, n_ids, n_claimed, n_owned;
     struct outcome finish[FENCES_MAX], requeue[FENCES_MAX];
     struct fence verify[FENCES_MAX];
     enum verdict verdicts[FENCES_MAX];
     int64_t ids[IDS_MAX];
+    struct poll_range ranges[NODE_QUEUES * POLL_PRIORITIES];
     struct version claimed[ROWS_MAX + 1];
     int64_t claimed_ids[ROWS_MAX + 1];
     struct fence owned[ROWS_MAX];
 };
 
 struct round_thread {
+    struct poll poll;
     int64_t session;
     int64_t waiting; /* the request whose answer is awaited */
 };
 
+void round_start(struct node *n);                               /* its process begins */
 void round_begin(struct sim *s, struct node *n);                /* ACTION_ROUND */
 void round_cut(struct sim *s, struct node *n, int64_t told_us); /* its session broke */
 void round_abandon(struct sim *s, struct node *n);              /* the worker is dead */

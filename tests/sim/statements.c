@@ -67,31 +67,29 @@ struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, u
     return ok ? claim(s, r, session, worker) : NULL;
 }
 
-static bool comes_first(const struct version *a, const struct version *b, unsigned turn,
-                        bool oldest)
+static bool is_before(struct poll_place a, struct poll_place b)
 {
-    if (!oldest && a->priority != b->priority) {
-        return a->priority > b->priority;
-    }
-    if (!oldest && a->queue != b->queue) {
-        return (unsigned)a->queue == turn % 2;
-    }
-    return a->run_at < b->run_at;
+    return a.run_at_us != b.run_at_us ? a.run_at_us < b.run_at_us : a.id < b.id;
 }
 
-/* poll.sql, one task: by age the oldest of all; what is checked holds in any order */
-struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
-                      bool oldest)
+/* poll.sql, one row that it reads: a task that is due, started or not */
+struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority,
+                      struct poll_place *place)
 {
     struct row *best = NULL;
-    for (int i = 0; worker_is(s, worker, WORKER_ALIVE, session) && i < s->server.n_rows; i++) {
+    struct poll_place at = {.run_at_us = INT64_MAX};
+    for (int i = 0; !s->server.paused[queue] && i < s->server.n_rows; i++) {
         struct row *r = &s->server.rows[i];
-        if (may_claim(s, r, session, kinds) &&
-            (!best || comes_first(row_see(r, session), row_see(best, session), turn, oldest))) {
+        const struct version *v = row_see(r, session);
+        struct poll_place here = {v->run_at, r->id};
+        if (v->state == ROW_TASK && (size_t)v->queue == queue && v->priority == priority &&
+            v->run_at <= server_now(s) && is_before(*place, here) && is_before(here, at)) {
             best = r;
+            at = here;
         }
     }
-    return best ? claim(s, best, session, worker) : NULL;
+    *place = best ? at : *place;
+    return best;
 }
 
 /* --- what is fenced --- */

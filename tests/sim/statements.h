@@ -5,6 +5,7 @@
 
 #include "tests/sim/server.h"
 #include "worker/decide/decider.h"
+#include "worker/poll.h"
 
 struct fence {
     int64_t id, start_us;
@@ -18,9 +19,9 @@ int worker_register(struct sim *s, int node);
 bool worker_is(const struct sim *s, int worker, enum worker_state state, int64_t session);
 /* `kinds`: a bit for each kind; ret: the row, claimed, or NULL */
 struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, unsigned kinds);
-/* `turn` says which queue comes first. ret: the next row in order, claimed, or NULL: no more */
-struct row *task_look(struct sim *s, int64_t session, int worker, unsigned kinds, unsigned turn,
-                      bool oldest);
+/* The next row of a range behind `place`, which moves there. NULL: no more */
+struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority,
+                      struct poll_place *place);
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
 enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
                                 const char *reason, int64_t delay_ms);

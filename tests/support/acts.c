@@ -1,6 +1,7 @@
 #include "tests/support/acts.h"
 
 #include "cleaner/statements.h"
+#include "tests/support/polls.h"
 #include "worker/statements.h"
 
 #include <stdio.h>
@@ -57,13 +58,16 @@ static const struct statement enqueue = {"test_enqueue",
                                          "SELECT tenon.enqueue('a', unique_key => 'k')"};
 static const struct statement partitions = {"test_partitions", "SELECT tenon.make_partitions()"};
 
-#define LOOK "$claimer", "{default}", "{a}", "10", "{}"
 #define FENCE "$holder", "$ids", "$claims", "$starts_us"
 
 const struct act acts[ACTS] = {
-    {"claim", &sql_claim, CLAIMS, false, true, {"$claimer", "$ids", "{default}", "{a}"}},
-    {"look", &sql_poll, CLAIMS, false, true, {LOOK, "false"}},
-    {"look by age", &sql_poll, CLAIMS, false, true, {LOOK, "true"}},
+    {"claim",
+     &sql_claim,
+     CLAIMS,
+     false,
+     true,
+     {"$claimer", "$ids", "{default}", "{a}", "16777216"}},
+    {"poll", &sql_poll, CLAIMS, false, true, {"$claimer", "{a}", "10", POLL_HEAD}},
     {"finish", &sql_finish, FINISHES, false, false, {FENCE, "{NULL}"}},
     {"finish_unlocked", &sql_finish_unlocked, FINISHES, false, true, {FENCE, "{NULL}"}},
     {"tenon.finish", &inside, FINISHES, false, false, {"$claim"}},

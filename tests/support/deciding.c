@@ -105,7 +105,8 @@ void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n
     for (size_t i = 0; i < n; i++) {
         x->claimed[i] = found[i];
     }
-    x->n_by_poll = n;
+    x->n_claimed = n;
+    x->end = x->n_poll > 0 && n == (size_t)x->n_poll ? POLL_FULL : POLL_ALL;
     feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
 }
 

@@ -28,7 +28,7 @@ const struct action *note_find(const struct decider *d, enum note note);
 
 void present(struct decider *d, int64_t now);
 
-/* The round in flight commits: all outcomes are taken, and the look finds these tasks. */
+/* The round in flight commits: all outcomes are taken, and these tasks are claimed. */
 void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n);
 
 /* A worker that holds one running task. */

@@ -27,8 +27,8 @@ bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *
 {
     char ids[32];
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)id);
-    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}"};
-    PGresult *result = statement_run(fx->conn, &sql_claim, params, 4);
+    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}", "16777216"};
+    PGresult *result = statement_run(fx->conn, &sql_claim, params, 5);
     bool taken = PQntuples(result) == 1;
     struct held c = {.id = id};
     (void)snprintf(c.worker, sizeof c.worker, "%s", worker); /* `worker` may be that of `ret` */

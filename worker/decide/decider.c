@@ -13,8 +13,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
                             int64_t drain_limit_ms, bool until_empty, uint64_t seed, int64_t now_ms)
 {
     struct decider *d = calloc(1, sizeof *d);
-    if (!d || !wakeups_init(&d->wakeups)) {
-        free(d);
+    if (!d) {
         return NULL;
     }
     d->n_slots = n_slots;
@@ -52,7 +51,6 @@ void decider_free(struct decider *d)
         HASH_DEL(d->held, c);
         claim_free(c);
     }
-    wakeups_clear(&d->wakeups);
     free(d->actions);
     free(d);
 }
@@ -220,13 +218,11 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
     d->stale = d->in_flight;
 }
 
-static void broker(struct decider *d, const struct event *e, int64_t now_ms)
+static void broker(struct decider *d, const struct event *e)
 {
     wakeups_forget(&d->wakeups);
     d->epoch = e->epoch;
-    if (!e->up) {
-        d->next_poll_ms = now_ms;
-    }
+    d->polling.at_once = d->polling.at_once || !e->up;
 }
 
 void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
@@ -238,11 +234,11 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
             d->epoch = e->epoch;
         }
         if (e->epoch == d->epoch && d->stop_level == 0) {
-            (void)wakeups_add(&d->wakeups, e->epoch, e->ids, e->n, e->last_tag);
+            wakeups_add(&d->wakeups, e->ids, e->n, e->last_tag);
         }
         break;
     case EVENT_BROKER:
-        broker(d, e, now_ms);
+        broker(d, e);
         break;
     case EVENT_PRESENCE:
         presence(d, e, now_ms);
@@ -269,7 +265,7 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         slots_child_gone(d, e, now_ms);
         break;
     case EVENT_POLL:
-        d->next_poll_ms = now_ms;
+        d->polling.at_once = true;
         break;
     case EVENT_STOP:
         stop(d, now_ms);
@@ -297,13 +293,12 @@ static int wanted_prefetch(struct decider *d, int64_t now_ms)
                                         : PREFETCH_FAST;
 }
 
-static void decide_acks(struct decider *d)
+static void decide_ack(struct decider *d)
 {
-    int64_t epoch;
     uint64_t tag;
-    while (wakeups_next_ack(&d->wakeups, &epoch, &tag)) {
+    if (wakeups_ack(&d->wakeups, &tag)) {
         struct action *a = decider_act(d, ACTION_ACK);
-        a->epoch = epoch;
+        a->epoch = d->epoch;
         a->tag = tag;
     }
 }
@@ -367,7 +362,7 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
     decide_absence(d, now_ms);
     slots_decide(d, now_ms);
     round_plan(d, now_ms);
-    decide_acks(d);
+    decide_ack(d);
     decide_prefetch(d, now_ms);
     decide_stop(d, now_ms);
 

@@ -12,6 +12,7 @@
 #define TENON_WORKER_DECIDE_DECIDER_H
 
 #include "worker/decide/claim.h"
+#include "worker/decide/polling.h"
 #include "worker/decide/slots.h"
 #include "worker/decide/wakeups.h"
 
@@ -21,18 +22,15 @@ enum {
     ROUND_CLAIMS_MAX = 2048,
     ROUND_VERIFY_MAX = 1024,
     HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
-    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim; claim.sql and the looks say the same */
-    AHEAD_MS = 50,              /* claim what will start within so long */
+    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim */
+    AHEAD_MS = 50,              /* claim what will start within so long, where tasks are fast */
+    AHEAD_FAST_US = 20000,      /* which is, when one takes less than this */
     AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
-    POLL_EVERY_MS = 1000,       /* the ordered claim, when nothing else calls for it */
-    POLL_JITTER_MS = 250,
     CHORES_EVERY_MS = 60000,
     CHORES_RETRY_MS = 1000,
     UNLOCKED_FOR_MS = 10000,   /* after a lock was met: wait for none of the next */
-    GATHER_PER_MS = 10,        /* tasks ended per ms from which on a round waits for a few */
     PACE_PER_MS = 1,           /* tasks ended per ms from which on rounds keep a pace */
-    PACE_MS = 2,               /* then they begin so far apart at least */
-    OLDEST_EVERY = 8,          /* every so many looks go by age over all priorities */
+    PACE_MS = 2,               /* then one begins no sooner after the last one ended */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
     PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
     PREFETCH_FAST = 256,       /* ids held unacked when tasks take less than FAST_US */
@@ -49,14 +47,12 @@ enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_DEAD 
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
 
 struct round {
-    bool own;        /* first ask what is ours: the outcome of the last round is not known */
-    bool unlocked;   /* use the form of finish that leaves locked rows out */
-    bool oldest;     /* look by age instead of priority */
-    bool everything; /* look at what earlier looks have passed, and at what seems held */
-    bool partial;    /* the answer: the look did not ask everywhere, so what it found is not all */
-    bool chores;     /* make partitions, read the settings */
+    bool own;      /* first ask what is ours: the outcome of the last round is not known */
+    bool unlocked; /* use the form of finish that leaves locked rows out */
+    bool chores;   /* make partitions, read the settings */
     size_t n_finish, n_requeue, n_verify, n_ids;
-    int n_poll;
+    int n_poll; /* 0 = no poll; where there is one, there are no ids */
+    enum poll_way way;
     unsigned turn; /* rotates the queues, so that each comes first in its turn */
     struct claim *finish[ROUND_OUTCOMES_MAX];
     struct claim *requeue[ROUND_OUTCOMES_MAX];
@@ -65,16 +61,17 @@ struct round {
         int32_t claims;
     } verify[ROUND_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
     int64_t ids[ROUND_CLAIMS_MAX];
-    int tries[ROUND_CLAIMS_MAX];
-    bool rests[HANDLERS_MAX]; /* handlers whose kinds must not be claimed */
+    bool again[ROUND_CLAIMS_MAX]; /* of an id: it was asked for before */
+    bool rests[HANDLERS_MAX];     /* handlers whose kinds must not be claimed */
 
     /* the answer */
     bool finished[ROUND_OUTCOMES_MAX];
     enum requeue_state requeue_state[ROUND_OUTCOMES_MAX];
     enum verdict verdicts[ROUND_VERIFY_MAX];
-    size_t n_by_id, n_by_poll, n_owned;
-    struct claim *claimed[2 * ROUND_CLAIMS_MAX]; /* by id, then by look; the decider takes them */
-    struct claim **owned; /* after `own`; the decider takes them and the array */
+    enum poll_end end;
+    size_t n_claimed, n_owned;
+    struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
+    struct claim **owned;                    /* after `own`; the decider takes them and the array */
 };
 
 enum event_type {
@@ -171,7 +168,6 @@ struct decider {
     int n_slots, n_handlers;
     int64_t drain_limit_ms;
     bool until_empty;
-    bool found_nothing; /* the latest look did */
 
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
@@ -189,8 +185,8 @@ struct decider {
     size_t outcomes_max;       /* halved while one value is bad */
     int64_t retry_ms, retry_pause_ms;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
-    int64_t next_poll_ms, next_chores_ms;
-    unsigned polls;
+    int64_t next_chores_ms;
+    struct polling polling;
 
     bool present;
     int64_t absent_since_ms;
@@ -203,10 +199,9 @@ struct decider {
     int64_t stop_ms; /* when what still runs is given back */
     bool told_exit;
 
-    int64_t gather_ms; /* until then ended tasks gather; 0 = they do not */
-    int64_t begun_ms;  /* when the last round began */
-    bool warm;         /* the pool children were started */
-    int64_t ewma_us;   /* how long a task takes */
+    int64_t begun_ms, ended_ms; /* the last round */
+    bool warm;                  /* the pool children were started */
+    int64_t ewma_us;            /* how long a task takes */
     int64_t rate_from_ms, rate_count;
     double rate_per_ms; /* tasks ended */
     uint64_t random;

@@ -12,10 +12,11 @@ bool plan_may_claim(const struct decider *d)
     return d->stop_level == 0 && d->present && !d->need_own;
 }
 
-/* The free slots, and what will start within AHEAD_MS at the rate of the last moments. */
+/* The free slots, and what will start within AHEAD_MS at the rate of the last moments. Not where
+ * tasks are slow: what is claimed ahead is not overtaken by what is more urgent. */
 int plan_capacity(const struct decider *d)
 {
-    double ahead = d->rate_per_ms * AHEAD_MS;
+    double ahead = d->ewma_us < AHEAD_FAST_US ? d->rate_per_ms * AHEAD_MS : 0;
     int room = slots_room(d) - d->n_waiting + (ahead < AHEAD_MAX ? (int)ahead : AHEAD_MAX);
     return room < 0 ? 0 : room < ROUND_CLAIMS_MAX ? room : ROUND_CLAIMS_MAX;
 }
@@ -78,32 +79,41 @@ static bool any_backs_off(const struct decider *d, int64_t now_ms)
     return false;
 }
 
-/* --until-empty: nothing is left here, so look whether anything is left at all. A look that must
- * leave out a backing_off handler's kinds could not tell. */
-static bool wants_last_poll(const struct decider *d, int64_t now_ms)
+/* --until-empty: nothing is left here, so sweep to see whether anything is left at all. One that
+ * must leave out the kinds of a handler that backs off could not tell. */
+static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
 {
-    return d->until_empty && d->n_held == 0 && !any_backs_off(d, now_ms);
+    return d->until_empty && d->n_held == 0 && d->polling.sweep == SWEEP_OVER &&
+           !any_backs_off(d, now_ms);
 }
 
-/* Which tasks to claim: those whose wake-ups came, and by the ordered claim where slots stay free.
- * Once a second, and at once after a look that was full, the ordered claim gets one slot in eight,
- * and one at least, even when messages would fill them all. */
+static void plan_poll(struct decider *d, struct round *x, enum poll_way way, int room,
+                      int64_t now_ms)
+{
+    polling_begin(&d->polling, way, now_ms);
+    x->n_poll = way == POLL_LOWEST ? 1 : room;
+    x->way = way;
+    x->turn = d->polling.turn;
+    if (d->polling.backlog) {
+        wakeups_discard(&d->wakeups); /* polls find their tasks */
+    }
+}
+
+/* Which tasks to claim: what a poll finds, when one is due, or those whose wake-ups came. */
 static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
+    enum poll_way way;
     int room = plan_capacity(d);
-    bool last = wants_last_poll(d, now_ms);
-    bool look = last || now_ms >= d->next_poll_ms;
-    int kept = look ? (room + 7) / 8 : 0;
     if (room == 0) {
         return;
     }
-    x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->tries, (size_t)(room - kept));
-    if (look) {
-        x->n_poll = room - (int)x->n_ids;
-        x->oldest = ++d->polls % OLDEST_EVERY == 0;
-        x->everything = last && d->found_nothing;
-        x->turn = d->polls;
-        d->next_poll_ms = now_ms + POLL_EVERY_MS + decider_jitter(d, POLL_JITTER_MS);
+    if (wants_last_sweep(d, now_ms)) {
+        polling_sweep(&d->polling, now_ms);
+    }
+    if (polling_is_due(&d->polling, &way, now_ms)) {
+        plan_poll(d, x, way, room, now_ms);
+    } else {
+        x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->again, (size_t)room);
     }
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
@@ -125,43 +135,31 @@ static bool is_worth_it(const struct round *x)
     return busy || x->own || x->chores;
 }
 
-/* While tasks come one after the other, a round for each would cost as much as they do, and its
- * commit keeps the producers' waiting. At a high rate the first answers come a moment before
- * hundreds more: they gather for a millisecond, so that a round is worth its commit. */
-static bool should_gather(struct decider *d, int64_t now_ms)
+/* While tasks end fast, a round for each would cost as much as they do, and its commit keeps the
+ * producers' waiting: the next one waits for what ends in a moment, or for as much as that should
+ * be. ret: until when */
+static int64_t paced_until(const struct decider *d)
 {
     int n_ended = d->n_held - d->n_waiting - d->n_given;
-    bool high = d->rate_per_ms >= GATHER_PER_MS;
-    bool enough = high && n_ended >= (int)d->rate_per_ms;
-    if (d->rate_per_ms >= PACE_PER_MS && !enough && now_ms < d->begun_ms + PACE_MS) {
-        d->gather_ms = d->begun_ms + PACE_MS;
-        return true;
-    }
-    if (!high || enough || d->n_given == 0) {
-        d->gather_ms = 0;
-        return false;
-    }
-    if (d->gather_ms == 0) {
-        d->gather_ms = now_ms + 1;
-    }
-    return now_ms < d->gather_ms;
+    bool enough = n_ended >= (int)(d->rate_per_ms * PACE_MS);
+    return d->rate_per_ms >= PACE_PER_MS && !enough ? d->ended_ms + PACE_MS : 0;
 }
 
 void round_plan(struct decider *d, int64_t now_ms)
 {
-    if (d->in_flight || !d->present || now_ms < d->retry_ms || should_gather(d, now_ms)) {
+    if (d->in_flight || !d->present || now_ms < d->retry_ms || now_ms < paced_until(d)) {
         return;
     }
-    d->gather_ms = 0;
     d->begun_ms = now_ms;
     struct round *x = &d->round;
     x->own = d->need_own || now_ms >= d->own_again_ms;
     d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
     d->stale = false;
     x->unlocked = now_ms < d->unlocked_until_ms;
-    x->oldest = x->everything = x->partial = x->chores = false;
+    x->chores = false;
     x->n_finish = x->n_requeue = x->n_verify = x->n_ids = 0;
-    x->n_by_id = x->n_by_poll = x->n_owned = 0;
+    x->n_claimed = x->n_owned = 0;
+    x->end = POLL_ALL;
     x->n_poll = 0;
     x->owned = NULL;
     plan_verify(d, x, now_ms);
@@ -175,8 +173,6 @@ void round_plan(struct decider *d, int64_t now_ms)
     if (is_worth_it(x)) {
         d->in_flight = true;
         (void)decider_act(d, ACTION_ROUND);
-    } else {
-        wakeups_settle(&d->wakeups); /* ids that were claimed here before need no asking */
     }
 }
 
@@ -190,7 +186,6 @@ static void doubt(struct decider *d, struct claim *c)
         return;
     }
     c->state = CLAIM_DOUBTFUL;
-    wakeups_unclaimed(&d->wakeups, c->id); /* it may be ready again: its next wake-up counts */
     DL_APPEND(d->doubtful, c);
 }
 
@@ -229,7 +224,6 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
             doubt(d, c);
             continue;
         }
-        wakeups_unclaimed(&d->wakeups, c->id);
         note_requeue(d, c, x->requeue_state[i]);
         decider_drop_claim(d, c);
     }
@@ -251,7 +245,6 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         return;
     }
     if (verdict == VERDICT_LOST) {
-        wakeups_unclaimed(&d->wakeups, c->id);
         decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind,
                      c->attempt);
         d->count_lost++;
@@ -307,7 +300,6 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
         HASH_ADD(hh, d->held, id, sizeof c->id, c);
         c->hashed = c->hh.tbl != NULL;
         d->no_memory = d->no_memory || !c->hashed; /* ends the worker; the cleaner takes over */
-        wakeups_claimed(&d->wakeups, c->id);
     }
     d->n_held++;
     c->handler = c->outcome == OUTCOME_NONE ? handler_of_kind(d, c->kind) : -1;
@@ -332,17 +324,17 @@ static int compare_ids(const void *a, const void *b)
 /* The ids that were asked for and not claimed are asked again later. */
 static void take_missed(struct decider *d, struct round *x, int64_t now_ms)
 {
-    if (x->n_by_id == x->n_ids) {
+    if (x->n_poll > 0 || x->n_claimed == x->n_ids) {
         return;
     }
     int64_t got[ROUND_CLAIMS_MAX];
-    for (size_t i = 0; i < x->n_by_id; i++) {
+    for (size_t i = 0; i < x->n_claimed; i++) {
         got[i] = x->claimed[i]->id;
     }
-    qsort(got, x->n_by_id, sizeof *got, compare_ids);
+    qsort(got, x->n_claimed, sizeof *got, compare_ids);
     for (size_t i = 0; i < x->n_ids; i++) {
-        if (!bsearch(&x->ids[i], got, x->n_by_id, sizeof *got, compare_ids)) {
-            wakeups_missed(&d->wakeups, x->ids[i], x->tries[i], now_ms);
+        if (!x->again[i] && !bsearch(&x->ids[i], got, x->n_claimed, sizeof *got, compare_ids)) {
+            wakeups_missed(&d->wakeups, x->ids[i], now_ms);
         }
     }
 }
@@ -357,30 +349,32 @@ static bool left_kinds_out(const struct round *x, int n_handlers)
     return false;
 }
 
-static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
+static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
 {
-    take_missed(d, x, now_ms);
-    for (size_t i = 0; d->stale && i < x->n_by_id + x->n_by_poll; i++) {
-        claim_free(x->claimed[i]); /* claimed by a worker that is declared dead */
-    }
-    if (d->stale) {
-        return;
-    }
-    size_t bytes = 0;
-    for (size_t i = 0; i < x->n_by_id + x->n_by_poll; i++) {
-        bytes += x->claimed[i]->payload_bytes;
-        take_claim(d, x->claimed[i], now_ms);
-    }
-    d->found_nothing = x->n_poll > 0 ? x->n_by_poll == 0 && !x->partial : d->found_nothing;
-    bool more = x->n_by_poll == (size_t)x->n_poll || bytes >= CLAIM_BYTES_MAX / 2;
-    if (x->n_poll > 0 && (more || x->partial)) {
-        d->next_poll_ms = now_ms; /* where these came from, or where it did not ask */
-    }
-    bool empty = x->everything && x->n_by_poll == 0 && d->n_held == 0 &&
+    struct polling *p = &d->polling;
+    polling_end(p, x->way, x->end, x->n_claimed > 0, now_ms - d->begun_ms,
+                decider_jitter(d, POLL_JITTER_MS), now_ms);
+    bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
+    bool empty = swept && p->sweep == SWEEP_OVER && !p->sweep_claimed && d->n_held == 0 &&
                  !left_kinds_out(x, d->n_handlers);
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
         d->stop_ms = now_ms + d->drain_limit_ms;
+    }
+}
+
+static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
+{
+    take_missed(d, x, now_ms);
+    for (size_t i = 0; i < x->n_claimed; i++) {
+        if (d->stale) { /* claimed by a worker that is declared dead */
+            claim_free(x->claimed[i]);
+        } else {
+            take_claim(d, x->claimed[i], now_ms);
+        }
+    }
+    if (x->n_poll > 0) {
+        take_poll(d, x, now_ms);
     }
 }
 
@@ -407,6 +401,7 @@ void round_done(struct decider *d, int64_t now_ms)
 {
     struct round *x = &d->round;
     d->in_flight = false;
+    d->ended_ms = now_ms;
     d->retry_pause_ms = RETRY_MIN_MS;
     if (d->failing) {
         d->failing = false;
@@ -420,7 +415,6 @@ void round_done(struct decider *d, int64_t now_ms)
     }
     take_verdicts(d, x, now_ms);
     take_outcomes(d, x, now_ms);
-    wakeups_settle(&d->wakeups);
     take_claims(d, x, now_ms);
 }
 
@@ -493,6 +487,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
         /* the old session may be at work yet, and commit claims after the first answer */
         d->own_again_ms = now_ms + OWN_AGAIN_MS;
     }
+    d->doubtful_ms = now_ms;
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {
@@ -501,13 +496,10 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
             doubt(d, c);
         }
     }
-    wakeups_unask(&d->wakeups);
-    for (size_t i = 0; i < x->n_ids; i++) {
-        if (x->tries[i] > 0) {
-            wakeups_missed(&d->wakeups, x->ids[i], x->tries[i] - 1, now_ms);
-        }
+    /* what it asked for, and what it claimed and was rolled back, a sweep finds */
+    if (x->n_ids > 0 || x->n_poll > 0) {
+        polling_fail(&d->polling, now_ms);
     }
-    d->next_poll_ms = x->n_poll > 0 ? now_ms : d->next_poll_ms;
     d->next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->next_chores_ms;
 }
 
@@ -521,14 +513,15 @@ int64_t plan_due(const struct decider *d, int64_t now_ms)
         due = 0;
     } else if (plan_may_claim(d)) {
         int64_t again = wakeups_due(&d->wakeups);
-        due = again < d->next_poll_ms ? again : d->next_poll_ms;
-        due = wants_last_poll(d, now_ms) ? 0 : due;
+        int64_t poll = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
+        due = again < poll ? again : poll;
         due = plan_capacity(d) == 0 ? d->next_chores_ms : due;
     }
     if (d->doubtful && d->doubtful_ms < due) {
         due = d->doubtful_ms;
     }
     due = d->own_again_ms < due ? d->own_again_ms : due;
-    due = d->gather_ms > due ? d->gather_ms : due;
+    int64_t paced_ms = paced_until(d);
+    due = paced_ms > due ? paced_ms : due;
     return due > d->retry_ms ? due : d->retry_ms;
 }

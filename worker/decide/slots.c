@@ -239,7 +239,6 @@ static void end_spent(struct decider *d, struct claim *c, const char *text)
         decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind,
                      c->attempt);
         d->count_lost++;
-        wakeups_unclaimed(&d->wakeups, c->id);
         decider_drop_claim(d, c);
         return;
     }

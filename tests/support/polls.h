@@ -1,0 +1,31 @@
+/* worker/poll.sql as tests run it. */
+#ifndef TENON_TESTS_SUPPORT_POLLS_H
+#define TENON_TESTS_SUPPORT_POLLS_H
+
+#include "tests/support/held.h"
+
+/* Its parameters but the first three, for the queue default, from the highest priority down and
+ * from the head of the index. */
+#define POLL_HEAD                                                                                  \
+    "{default,default,default,default,default,default,default,default,default,default}",           \
+        "{9,8,7,6,5,4,3,2,1,0}", "{NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL}",            \
+        "{0,0,0,0,0,0,0,0,0,0}", "10000", "16777216", "true"
+
+enum {
+    POLL_PARAMS = 10,
+    COLUMN_ID = 0,
+    COLUMN_RUN_AT = 2, /* of an end */
+    COLUMN_PAYLOAD = 10,
+    COLUMN_RANGE = 12, /* NULL = a claimed task */
+    COLUMN_FULL = 13,
+    COLUMN_BOUNDED = 14,
+};
+
+/* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */
+PGresult *poll_run(PGconn *conn, const char *worker, const char *queues, const char *kinds,
+                   const char *n);
+
+/* How many tasks were claimed: their rows come first. */
+int poll_claimed(const PGresult *result);
+
+#endif

@@ -1,0 +1,93 @@
+#include "worker/decide/polling.h"
+
+bool polling_is_due(const struct polling *p, enum poll_way *ret, int64_t now_ms)
+{
+    if (p->backlog && now_ms >= p->next_lowest_ms) {
+        *ret = POLL_LOWEST;
+        return true;
+    }
+    if (now_ms >= p->next_sweep_ms) {
+        *ret = p->sweep == SWEEP_GOES_ON ? POLL_SWEEP_ON : POLL_SWEEP;
+        return true;
+    }
+    *ret = POLL_ON;
+    return p->at_once || now_ms >= p->next_ms;
+}
+
+void polling_sweep(struct polling *p, int64_t now_ms)
+{
+    p->next_sweep_ms = p->sweep == SWEEP_GOES_ON ? p->next_sweep_ms : now_ms;
+}
+
+void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms)
+{
+    p->turn++;
+    if (way == POLL_ON) {
+        p->at_once = false;
+    } else if (way == POLL_LOWEST) {
+        p->next_lowest_ms = now_ms + POLL_LOWEST_EVERY_MS;
+    } else if (way == POLL_SWEEP) {
+        p->sweep_claimed = false;
+        p->sweep_took_ms = 0;
+    }
+}
+
+/* It takes no more than a twentieth of the time, so that dead entries, which a held snapshot keeps
+ * in the index, do not take it all. */
+static int64_t sweep_rest_ms(const struct polling *p)
+{
+    int64_t rest_ms = SWEEP_SHARE * p->sweep_took_ms;
+    rest_ms = rest_ms > SWEEP_EVERY_MS ? rest_ms : SWEEP_EVERY_MS;
+    return rest_ms < SWEEP_REST_MAX_MS ? rest_ms : SWEEP_REST_MAX_MS;
+}
+
+static void sweep_end(struct polling *p, enum poll_end end, int64_t now_ms)
+{
+    bool goes_on = end == POLL_BOUNDED || end == POLL_FULL_BEFORE;
+    p->sweep = goes_on ? SWEEP_GOES_ON : end == POLL_FULL ? SWEEP_HELD_UP : SWEEP_OVER;
+    p->next_sweep_ms = now_ms + (!goes_on              ? sweep_rest_ms(p)
+                                 : end == POLL_BOUNDED ? POLL_PAUSE_MS
+                                                       : 0);
+}
+
+static void note_backlog(struct polling *p, bool full, int64_t now_ms)
+{
+    if (full && !p->backlog) {
+        p->next_lowest_ms = now_ms + POLL_LOWEST_EVERY_MS;
+    } else if (!full && p->sweep == SWEEP_HELD_UP) {
+        p->sweep = SWEEP_GOES_ON;
+        p->next_sweep_ms = now_ms;
+    }
+    p->backlog = full;
+}
+
+void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool claimed,
+                 int64_t took_ms, int64_t jitter_ms, int64_t now_ms)
+{
+    bool full = end == POLL_FULL || end == POLL_FULL_BEFORE;
+    if (way == POLL_LOWEST) {
+        return;
+    }
+    if (way != POLL_ON) {
+        p->sweep_claimed = p->sweep_claimed || claimed;
+        p->sweep_took_ms += took_ms;
+        sweep_end(p, end, now_ms);
+    }
+    if (way == POLL_ON || end != POLL_BOUNDED) { /* or there may be more behind those rows */
+        note_backlog(p, full, now_ms);
+        p->next_ms = full || end == POLL_PART ? now_ms
+                     : end == POLL_BOUNDED    ? now_ms + POLL_PAUSE_MS
+                                              : now_ms + POLL_EVERY_MS + jitter_ms;
+    }
+}
+
+void polling_fail(struct polling *p, int64_t now_ms)
+{
+    p->next_sweep_ms = now_ms;
+}
+
+int64_t polling_due(const struct polling *p)
+{
+    int64_t due = p->next_ms < p->next_sweep_ms ? p->next_ms : p->next_sweep_ms;
+    return p->at_once ? 0 : due;
+}

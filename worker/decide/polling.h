@@ -1,0 +1,61 @@
+/* When to poll, and how: from where the last poll ended, or from the head of the index, which is a
+ * sweep (worker/poll.h has the cursors, docs/decisions/0025-the-poll.md the reasons). */
+#ifndef TENON_WORKER_DECIDE_POLLING_H
+#define TENON_WORKER_DECIDE_POLLING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    POLL_ROWS_MAX = 10000, /* that one poll reads */
+    POLL_EVERY_MS = 1000,  /* when nothing else calls for a poll */
+    POLL_JITTER_MS = 250,
+    POLL_PAUSE_MS = 50, /* after a poll that read so many rows and did not fill up */
+    SWEEP_EVERY_MS = 1000,
+    SWEEP_SHARE = 20, /* after a sweep, none begins for so many times as long as it took, */
+    SWEEP_REST_MAX_MS = 10000,   /* but for no longer than this */
+    POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task from the lowest priority up */
+};
+
+/* On from where the last poll ended; anew from the head of the index; on from where that has got to,
+ * from the highest priority down, or from the lowest up. */
+enum poll_way { POLL_ON, POLL_SWEEP, POLL_SWEEP_ON, POLL_LOWEST };
+
+/* It has read all that is ready now, or of some ranges only; or it has claimed as much as it may,
+ * before or behind where polls go on; or read POLL_ROWS_MAX rows. */
+enum poll_end { POLL_ALL, POLL_PART, POLL_FULL_BEFORE, POLL_FULL, POLL_BOUNDED };
+
+enum sweep {
+    SWEEP_OVER,
+    SWEEP_GOES_ON,
+    SWEEP_HELD_UP, /* by a backlog of higher priority; goes on when that is over */
+};
+
+struct polling {
+    int64_t next_ms, next_sweep_ms, next_lowest_ms;
+    bool at_once; /* told to, also while a poll is in flight: that may have begun too early */
+    bool backlog; /* the last poll came back full */
+    enum sweep sweep;
+    int64_t sweep_took_ms; /* its polls, together */
+    bool sweep_claimed;    /* it has found something */
+    unsigned turn;         /* rotates the queues */
+};
+
+/* Which poll is due? In a backlog the polls decide what comes next, not the order of messages. */
+bool polling_is_due(const struct polling *p, enum poll_way *ret, int64_t now_ms);
+
+/* Begin a sweep now, unless one is under way. */
+void polling_sweep(struct polling *p, int64_t now_ms);
+
+/* It goes into the next round; a poll of POLL_LOWEST is for one task. */
+void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms);
+
+/* Its round has ended, or failed: then what it claimed was rolled back, and is free again. */
+void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool claimed,
+                 int64_t took_ms, int64_t jitter_ms, int64_t now_ms);
+void polling_fail(struct polling *p, int64_t now_ms);
+
+/* When the next one is due, when there is room. */
+int64_t polling_due(const struct polling *p);
+
+#endif

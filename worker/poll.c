@@ -1,0 +1,124 @@
+#include "worker/poll.h"
+
+#include <stdlib.h>
+
+static const struct poll_place head = {.run_at_us = INT64_MIN};
+
+bool poll_init(struct poll *p, size_t n_queues, struct fault *f)
+{
+    size_t n = n_queues * POLL_PRIORITIES;
+    *p = (struct poll){.n_queues = n_queues};
+    p->cursors = calloc(n, sizeof *p->cursors);
+    p->ranges = calloc(n, sizeof *p->ranges);
+    for (size_t i = 0; p->cursors && i < n; i++) {
+        p->cursors[i] = (struct poll_cursor){.next = head, .sweep = head};
+    }
+    return (p->cursors && p->ranges) || fault_memory(f);
+}
+
+void poll_clear(struct poll *p)
+{
+    free(p->cursors);
+    free(p->ranges);
+    *p = (struct poll){0};
+}
+
+static bool is_before(struct poll_place a, struct poll_place b)
+{
+    return a.run_at_us != b.run_at_us ? a.run_at_us < b.run_at_us : a.id < b.id;
+}
+
+static struct poll_place later(struct poll_place a, struct poll_place b)
+{
+    return is_before(a, b) ? b : a;
+}
+
+/* Sweeps that came to where polls go on begin anew, each for itself: one that is held up by a
+ * backlog of higher priority goes on where it is. */
+static void begin_sweep(struct poll *p)
+{
+    for (size_t i = 0; i < p->n_queues * POLL_PRIORITIES; i++) {
+        struct poll_cursor *c = &p->cursors[i];
+        if (!is_before(c->sweep, c->next)) {
+            c->sweep = head;
+        }
+    }
+}
+
+static struct poll_cursor *cursor_of(struct poll *p, const struct poll_range *r)
+{
+    return &p->cursors[r->queue * POLL_PRIORITIES + (size_t)r->priority];
+}
+
+static void add_range(struct poll *p, size_t queue, int priority, int64_t now_ms)
+{
+    struct poll_range *r = &p->ranges[p->n_ranges];
+    *r = (struct poll_range){.queue = queue, .priority = priority};
+    const struct poll_cursor *c = cursor_of(p, r);
+    if (p->way == POLL_ON && now_ms < c->empty_until_ms && !p->ask_all) {
+        return;
+    }
+    r->from = r->to = p->way == POLL_ON ? c->next : c->sweep;
+    p->n_ranges++;
+}
+
+void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms)
+{
+    p->way = way;
+    p->n_ranges = 0;
+    if (way == POLL_SWEEP) {
+        begin_sweep(p);
+    }
+    for (int i = 0; i < POLL_PRIORITIES; i++) {
+        for (size_t j = 0; j < p->n_queues; j++) {
+            add_range(p, (j + turn) % p->n_queues, way == POLL_LOWEST ? i : POLL_PRIORITIES - 1 - i,
+                      now_ms);
+        }
+    }
+}
+
+void poll_read_to(struct poll *p, size_t i, struct poll_place place)
+{
+    p->ranges[i].to = place;
+}
+
+static bool was_read(const struct poll_range *r)
+{
+    return is_before(r->from, r->to);
+}
+
+/* How many ranges did it come to? They are read one after the other. */
+static size_t count_reached(const struct poll *p, enum poll_end end)
+{
+    size_t n = p->n_ranges;
+    while (end != POLL_ALL && n > 0 && !was_read(&p->ranges[n - 1])) {
+        n--;
+    }
+    return n;
+}
+
+static void move_cursor(struct poll_cursor *c, const struct poll_range *r, enum poll_way way,
+                        bool through)
+{
+    c->next = later(c->next, r->to);
+    if (way != POLL_ON) {
+        c->sweep = through ? c->next : r->to;
+    }
+}
+
+enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms)
+{
+    size_t reached = count_reached(p, end);
+    bool behind = false;
+    for (size_t i = 0; i < reached; i++) {
+        struct poll_cursor *c = cursor_of(p, &p->ranges[i]);
+        move_cursor(c, &p->ranges[i], p->way, end == POLL_ALL || i + 1 < reached);
+        behind = is_before(c->sweep, c->next);
+        c->empty_until_ms = was_read(&p->ranges[i]) ? 0
+                                                    : now_ms + (int64_t)p->n_queues * POLL_EMPTY_MS;
+    }
+    p->ask_all = end == POLL_ALL && p->n_ranges < p->n_queues * POLL_PRIORITIES;
+    return p->ask_all                                        ? POLL_PART
+           : end == POLL_FULL && behind && p->way != POLL_ON ? POLL_FULL_BEFORE
+                                                             : end;
+}

@@ -1,0 +1,62 @@
+/* How far the polls have read: a cursor for each queue and priority, each worker its own.
+ *
+ * A poll goes on behind its cursors. Tasks that are committed late, or given back, lie before them;
+ * so a sweep comes from the head of the index, with cursors of its own, in as many polls as it
+ * takes: each reads a bounded number of rows. Both read on past what they could not claim, so that
+ * a million rows of a kind that nobody handles are read once by polls, and now and then by sweeps.
+ *
+ * A range costs a descent into the index, found or not, and a worker of 100 queues has 1,000. So
+ * what was just found empty is left out for a moment, unless the poll then does not fill up.
+ * When which of them is due: worker/decide/polling.h; why: docs/decisions/0025-the-poll.md */
+#ifndef TENON_WORKER_POLL_H
+#define TENON_WORKER_POLL_H
+
+#include "core/fault.h"
+#include "worker/decide/decider.h"
+
+enum {
+    POLL_PRIORITIES = 10,
+    POLL_EMPTY_MS = 5, /* for so long, times the number of queues, an empty range is left out */
+};
+
+/* A place in the index (queue, priority, run_at, id). */
+struct poll_place {
+    int64_t run_at_us, id; /* microseconds since 1970; INT64_MIN = the head of the index */
+};
+
+struct poll_cursor {
+    struct poll_place next, sweep;
+    int64_t empty_until_ms;
+};
+
+/* What the poll in flight reads, in this order. */
+struct poll_range {
+    size_t queue;
+    int priority;
+    struct poll_place from, to; /* `to` is as early as `from` until the poll has read there */
+};
+
+struct poll {
+    size_t n_queues;
+    struct poll_cursor *cursors; /* [queue][priority] */
+    struct poll_range *ranges;   /* as many, of which the poll in flight reads `n_ranges` */
+    size_t n_ranges;
+    enum poll_way way;
+    bool ask_all; /* the next one leaves nothing out */
+};
+
+MUST_CHECK bool poll_init(struct poll *p, size_t n_queues, struct fault *f);
+void poll_clear(struct poll *p);
+
+/* Which ranges to read: by priority, the highest first, and in each from the queue number `turn`
+ * on. One that fails needs no word: the cursors stay where they were. */
+void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms);
+
+/* The last row that was read of the range number `i`. */
+void poll_read_to(struct poll *p, size_t i, struct poll_place place);
+
+/* It has ended: it has read all, or is full, or bounded. ret: how, all in all: one that left
+ * something out has not read all, and a full one may not have come to where polls go on */
+enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms);
+
+#endif
