@@ -323,7 +323,8 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
                t.max_attempts, t.kind, g.reason, g.delay_ms,
-               coalesce(tenon.shorten(g.error, 8192), t.last_error) AS error
+               CASE WHEN length(g.error) > 8192 THEN left(g.error, 2048) || ' ... ' || right(g.error, 6139)
+                    ELSE coalesce(g.error, t.last_error) END AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
@@ -380,11 +381,6 @@ CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL::text, OUT exc
     SELECT s.exchange, coalesce($2, (SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default') || '/' || $1
       FROM tenon.setting s
 $_$;
-
-CREATE FUNCTION tenon.shorten(text text, n integer) RETURNS text
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    RETURN CASE WHEN (length(text) <= n) THEN text ELSE (("left"(text, (n / 4)) || ' ... '::text) || "right"(text, ((n - (n / 4)) - 5))) END;
 
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
@@ -704,6 +700,4 @@ REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us b
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.route_of(kind text, queue text, OUT exchange text, OUT routing_key text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.shorten(text text, n integer) FROM PUBLIC;
 
