@@ -209,14 +209,14 @@ static void test_payloads_held_are_bounded_for_each_handler(void **state)
                              claimed(3, "a")};
     present(d, 0);
     (void)decide(d, 0);
-    assert_false(d->round.rests[1]);
+    assert_false(d->round.left_out[1]);
     commit(d, 1, found, 3);
     (void)decide(d, 1);
     settle(d, 1500);
     (void)decide(d, 3000);
-    assert_true(d->in_flight);
-    assert_false(d->round.rests[0]);
-    assert_true(d->round.rests[1]);
+    assert_true(d->rounds.in_flight);
+    assert_false(d->round.left_out[0]);
+    assert_true(d->round.left_out[1]);
     commit(d, 3000, NULL, 0);
     /* they are released: there is room again */
     feed(d, 3001, (struct event){.type = EVENT_PRESENCE, .up = true, .renewed = true});

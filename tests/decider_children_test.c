@@ -38,12 +38,12 @@ static void test_nothing_is_claimed_ahead_of_long_tasks(void **state)
     d->ewma_us = 1000;
     d->rate_from_ms = 2000;
     (void)decide(d, 2000 + RATE_STALE_MS - 1);
-    assert_int_equal(plan_capacity(d), AHEAD_MS);
+    assert_int_equal(round_capacity(d), AHEAD_MS);
     (void)decide(d, 2000 + RATE_STALE_MS);
-    assert_int_equal(plan_capacity(d), 0);
+    assert_int_equal(round_capacity(d), 0);
     d->rate_per_ms = 1;
     d->ewma_us = AHEAD_FAST_US;
-    assert_int_equal(plan_capacity(d), 0);
+    assert_int_equal(round_capacity(d), 0);
     decider_free(d);
 }
 
@@ -92,8 +92,8 @@ static void test_a_handler_that_cannot_start_backs_off(void **state)
     commit(d, 4, NULL, 0);
     d->polling.next_ms = 5;
     (void)decide(d, 5);
-    assert_true(d->round.rests[0]);
-    assert_false(d->round.rests[1]);
+    assert_true(d->round.left_out[0]);
+    assert_false(d->round.left_out[1]);
     decider_free(d);
 }
 
@@ -112,7 +112,7 @@ static void test_drain_lets_run_and_releases_the_rest(void **state)
         (void)decide(d, now);
         assert_null(action_find(d, ACTION_SIGNAL));
         assert_null(action_find(d, ACTION_EXIT));
-        if (d->in_flight) {
+        if (d->rounds.in_flight) {
             assert_int_equal(d->round.n_poll, 0);
             commit(d, now, NULL, 0);
         }
@@ -228,7 +228,7 @@ static void test_without_postgresql_it_says_so_once(void **state)
     (void)decide(d, now);
     assert_non_null(note_find(d, NOTE_STOPPING_CHILDREN));
     int64_t due = decide(d, now);
-    assert_int_equal(d->n_actions, 0);
+    assert_int_equal(d->actions.n, 0);
     assert_true(due > now);
     decider_free(d);
 }
@@ -420,12 +420,12 @@ static void starve(const bool *mode, int room)
     int64_t id = 1;
     bool turn = false, asked = false;
     for (int64_t now = 1; now < 5000 && !turn; now += 20) {
-        for (; d->in_flight; id += 2) { /* two tasks more whenever it asks */
+        for (; d->rounds.in_flight; id += 2) { /* two tasks more whenever it asks */
             struct claim *found[] = {claimed(id, "a"), claimed(id + 1, asked ? "a" : "b")};
             asked = true;
             commit(d, now, found, 2);
             (void)decide(d, now);
-            if (d->in_flight && d->handlers[0].n_waiting > 8) {
+            if (d->rounds.in_flight && d->handlers[0].n_waiting > 8) {
                 commit(d, now, NULL, 0);
                 break;
             }
@@ -521,7 +521,7 @@ static void test_at_a_high_rate_outcomes_gather(void **state)
     settle(d, 2);
     settle(d, 2);
     d->rate_per_ms = 20;
-    d->ended_ms = 2;
+    d->rounds.ended_ms = 2;
     d->polling.next_ms = 1000;
     reply(d, 3, 1, OUTCOME_DONE);
     int64_t due = decide(d, 3);

@@ -65,7 +65,7 @@ static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
     commit(d, 4, NULL, 0);
     settle(d, 4);
     (void)decide(d, 4 + 50);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     assert_int_equal(d->round.n_ids, 1);
     assert_int_equal(d->round.ids[0], id);
     decider_free(d);
@@ -110,7 +110,7 @@ static void test_what_waited_long_is_verified_at_once(void **state)
         feed(d, 1 + waited_ms, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
         (void)decide(d, 1 + waited_ms);
         assert_non_null(action_find(d, ACTION_GIVE));
-        assert_int_equal(d->in_flight ? d->round.n_verify : 0, waited_ms > VERIFY_EVERY_MS);
+        assert_int_equal(d->rounds.in_flight ? d->round.n_verify : 0, waited_ms > VERIFY_EVERY_MS);
         decider_free(d);
     }
 }

@@ -41,11 +41,11 @@ static void test_the_first_lock_costs_no_pause(void **state)
     assert_false(d->round.unlocked);
     fails(d, 110);
     (void)decide(d, 110);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     assert_true(d->round.unlocked);
     fails(d, 210); /* that was something else */
     assert_in_range(decide(d, 210), 211, 210 + 2 * RETRY_MIN_MS);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     decider_free(d);
 }
 
@@ -59,7 +59,7 @@ static void test_a_lock_that_stays_is_waited_for_once(void **state)
     int64_t now = 110;
     while (now < 70000) {
         int64_t due = decide(d, now);
-        if (d->in_flight) {
+        if (d->rounds.in_flight) {
             assert_true(d->round.unlocked || d->round.n_finish == 0);
             finishes += d->round.n_finish > 0;
             misses(d, now + 1);
@@ -80,7 +80,7 @@ static void test_later_the_plain_form_is_used_again(void **state)
     commit(d, 111, NULL, 0);
     for (int64_t now = 112; now < 111 + UNLOCKED_FOR_MS + 2000; now += 100) {
         (void)decide(d, now);
-        if (d->in_flight) {
+        if (d->rounds.in_flight) {
             settle(d, now);
         }
     }
@@ -99,14 +99,14 @@ static void test_chores_that_failed_are_left_out_of_the_next(void **state)
     fails(d, 100);
     for (int64_t now = 101; now < 1000; now++) {
         (void)decide(d, now);
-        if (d->in_flight) {
+        if (d->rounds.in_flight) {
             assert_false(d->round.chores);
             settle(d, now);
         }
     }
     for (int64_t now = 1000; now < 3000 && !d->round.chores; now++) {
         (void)decide(d, now);
-        if (d->in_flight && !d->round.chores) {
+        if (d->rounds.in_flight && !d->round.chores) {
             settle(d, now);
         }
     }

@@ -26,7 +26,7 @@ static void test_idle_polls_once_a_second(void **state)
 /* The poll in flight ends like this. */
 static void polled(struct decider *d, int64_t now, enum poll_end end)
 {
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     assert_true(d->round.n_poll > 0);
     d->round.n_claimed = 0;
     d->round.end = end;
@@ -42,14 +42,14 @@ static struct decider *swept(int slots)
     assert_int_equal(d->round.way, POLL_SWEEP);
     polled(d, 0, POLL_ALL);
     (void)decide(d, 0);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     return d;
 }
 
 /* When it polls next. */
 static int64_t next_poll(struct decider *d, int64_t now)
 {
-    for (int64_t due = decide(d, now); !d->in_flight; due = decide(d, now)) {
+    for (int64_t due = decide(d, now); !d->rounds.in_flight; due = decide(d, now)) {
         assert_true(due > now);
         now = due;
     }
@@ -84,7 +84,7 @@ static void test_told_that_tasks_may_be_ready_it_polls_at_once(void **state)
     struct decider *d = swept(2);
     feed(d, 10, (struct event){.type = EVENT_POLL});
     (void)decide(d, 10);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     assert_int_equal(d->round.n_poll, 2);
     assert_int_equal(d->round.way, POLL_ON);
     decider_free(d);
@@ -98,13 +98,13 @@ static void test_told_during_a_poll_it_polls_again(void **state)
     for (int64_t now = 10; now < 12; now++) {
         feed(d, now, (struct event){.type = EVENT_POLL});
         (void)decide(d, now);
-        assert_true(d->in_flight);
+        assert_true(d->rounds.in_flight);
     }
     polled(d, 12, POLL_ALL);
     assert_int_equal(next_poll(d, 12), 12);
     polled(d, 13, POLL_ALL);
     (void)decide(d, 13);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     decider_free(d);
 }
 
@@ -130,7 +130,7 @@ static void test_between_the_parts_of_a_sweep_it_polls_as_ever(void **state)
     (void)decide(d, now);
     feed(d, now + 10, (struct event){.type = EVENT_POLL});
     (void)decide(d, now + 10);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     assert_int_equal(d->round.way, POLL_ON);
     polled(d, now + 11, POLL_ALL);
     assert_int_equal(next_poll(d, now + 11), now + POLL_PAUSE_MS);
@@ -184,11 +184,11 @@ static void test_a_full_poll_is_followed_by_the_next_when_there_is_room(void **s
     struct claim *c = claimed(1, "a");
     commit(d, 11, &c, 1);
     (void)decide(d, 11);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     reply(d, 20, 1, OUTCOME_DONE);
     gone(d, 20, 0, "exit status 0");
     (void)decide(d, 20);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     assert_int_equal(d->round.n_finish, 1);
     assert_int_equal(d->round.n_poll, 1);
     decider_free(d);
@@ -246,7 +246,7 @@ static void test_once_a_second_a_poll_goes_first(void **state)
     for (uint64_t tag = 1; now < 5000; tag++, now += 10) {
         const int64_t id = (int64_t)tag;
         deliver(d, now, &id, 1, tag);
-        for (; decide(d, now), d->in_flight; commit(d, now, NULL, 0)) {
+        for (; decide(d, now), d->rounds.in_flight; commit(d, now, NULL, 0)) {
             assert_true(d->round.n_poll == 0 || d->round.n_ids == 0);
             polled_ms = d->round.n_poll > 0 ? now : polled_ms;
         }
@@ -265,7 +265,7 @@ static void test_in_a_backlog_the_lowest_priority_gets_its_turn(void **state)
     for (int64_t now = 0, id = 1; now < 60000; now += 100) {
         d->ewma_us = AHEAD_FAST_US; /* nothing is claimed ahead */
         (void)decide(d, now);
-        if (!d->in_flight) {
+        if (!d->rounds.in_flight) {
             continue;
         }
         struct claim *c[2] = {NULL};
@@ -310,7 +310,7 @@ static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **stat
     int rounds = 0;
     for (int64_t now = 2; now < 10000 && d->stop_level == 0;) {
         int64_t due = decide(d, now);
-        for (; d->in_flight; due = decide(d, now)) {
+        for (; d->rounds.in_flight; due = decide(d, now)) {
             rounds++;
             assert_true(rounds < 20);
             commit(d, now, NULL, 0);
@@ -320,7 +320,7 @@ static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **stat
     }
     assert_int_equal(d->stop_level, 0); /* nobody polled for the kind that backs off */
     (void)decide(d, 11300);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     commit(d, 11300, NULL, 0);
     assert_int_equal(d->stop_level, 1);
     decider_free(d);

@@ -49,7 +49,7 @@ static void test_one_round_at_a_time_and_more_gathers(void **state)
     assert_int_equal(d->round.n_ids, 2);
     commit(d, 54, NULL, 0);
     (void)decide(d, 200);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     decider_free(d);
 }
 
@@ -141,7 +141,7 @@ static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
     feed(d, 5,
          (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_UNKNOWN, .text = "gone"});
     (void)decide(d, 5 + 2 * RETRY_MIN_MS);
-    assert_true(d->in_flight && d->round.own);
+    assert_true(d->rounds.in_flight && d->round.own);
     d->round.owned = calloc(1, sizeof *d->round.owned);
     d->round.owned[0] = claimed(5, "");
     d->round.owned[0]->start_us++;
@@ -163,7 +163,7 @@ static void test_what_is_requeue_is_not_taken_for_unknown(void **state)
     settle(d, 3);
     reply(d, 4, 5, OUTCOME_LATER);
     gone(d, 4, 0, "");
-    d->own_again_ms = 5;
+    d->rounds.own_again_ms = 5;
     (void)decide(d, 5);
     assert_true(d->round.own);
     assert_int_equal(d->round.n_requeue, 1);
@@ -238,7 +238,7 @@ static void test_claimed_tasks_without_a_child_go_back_after_a_second(void **sta
     settle(d, 3);
     (void)decide(d, 2000); /* a look is due, but no slot is free: force one more claim through */
     settle(d, 2000);
-    d->in_flight = true;
+    d->rounds.in_flight = true;
     d->round.n_ids = d->round.n_claimed = d->round.n_finish = d->round.n_requeue =
         d->round.n_verify = 0;
     commit(d, 2001, &c, 1);
@@ -310,7 +310,7 @@ static void test_a_locked_row_does_not_make_it_spin(void **state)
     int rounds = 0;
     for (int64_t now = 4; now < 1004;) {
         int64_t due = decide(d, now);
-        for (; d->in_flight; due = decide(d, now)) {
+        for (; d->rounds.in_flight; due = decide(d, now)) {
             rounds++;
             d->round.requeue_state[0] = REQUEUE_MISSED;
             d->round.verdicts[0] = VERDICT_MINE;
@@ -332,10 +332,10 @@ static void test_a_row_fault_without_an_outcome_pauses(void **state)
     struct decider *d = decider_make(1, 1, exec_mode);
     present(d, 0);
     (void)decide(d, 0);
-    assert_true(d->in_flight);
+    assert_true(d->rounds.in_flight);
     feed(d, 1, (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_ROW, .text = "bad"});
     int64_t due = decide(d, 1);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     assert_true(due > 1);
     assert_non_null(note_find(d, NOTE_ROUND_FAILED));
     decider_free(d);
@@ -350,11 +350,11 @@ static void test_an_outcome_refused_twice_pauses(void **state)
     const struct event failed = {.type = EVENT_ROUND_FAILED, .failure = FAILURE_ROW, .text = "bad"};
     for (int i = 0; i < 2; i++) {
         (void)decide(d, 4);
-        assert_true(d->in_flight);
+        assert_true(d->rounds.in_flight);
         feed(d, 4, failed);
     }
     assert_true(decide(d, 4) > 4);
-    assert_false(d->in_flight);
+    assert_false(d->rounds.in_flight);
     decider_free(d);
 }
 
@@ -371,7 +371,7 @@ static void test_what_is_ours_is_asked_again_later(void **state)
     int64_t last = 0;
     for (int64_t now = 1; now < 120000;) {
         int64_t due = decide(d, now);
-        for (; d->in_flight; due = decide(d, now)) {
+        for (; d->rounds.in_flight; due = decide(d, now)) {
             asked += d->round.own;
             last = d->round.own ? now : last;
             commit(d, now, NULL, 0);
@@ -440,7 +440,7 @@ static void test_a_drain_asks_for_what_it_may_own(void **state)
     (void)decide(d, 2);
     assert_null(action_find(d, ACTION_EXIT));
     (void)decide(d, 200);
-    assert_true(d->in_flight && d->round.own);
+    assert_true(d->rounds.in_flight && d->round.own);
     struct claim **owned = calloc(1, sizeof *owned);
     assert_non_null(owned);
     owned[0] = claimed(7, "a");

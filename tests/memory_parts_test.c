@@ -218,7 +218,7 @@ static void commit_found(struct decider *d, int64_t now, int64_t first, size_t n
 {
     struct claim *found_now[8];
     size_t got = 0;
-    if (!d->in_flight) {
+    if (!d->rounds.in_flight) {
         return;
     }
     for (size_t i = 0; i < n; i++) {

@@ -118,16 +118,16 @@ static int64_t decide_and_act(struct loop *l, struct turn *t)
     int64_t due;
     do {
         due = decider_decide(d, now_ms());
-        for (size_t i = 0; i < d->n_actions; i++) {
-            struct action a = d->actions[i];
+        for (size_t i = 0; i < d->actions.n; i++) {
+            struct action a = d->actions.items[i];
             act(l, t, &a);
         }
-        bool any = d->n_actions > 0;
-        d->n_actions = 0;
+        bool any = d->actions.n > 0;
+        d->actions.n = 0;
         if (!any) {
             break;
         }
-    } while (!t->exit && !d->no_memory);
+    } while (!t->exit && !d->actions.no_memory);
     children_flush(l->children);
     return due;
 }
@@ -243,7 +243,7 @@ bool loop_run(struct loop *l)
     bool ok = t.fds && t.slot_of;
     while (ok && !t.exit) {
         int64_t due = decide_and_act(l, &t);
-        ok = !l->decider->no_memory && !l->mailbox->lost;
+        ok = !l->decider->actions.no_memory && !l->mailbox->lost;
         if (ok && !t.exit) {
             keep_up(l, &t, now_ms());
             wait_for_events(l, &t, due);

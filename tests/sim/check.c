@@ -225,8 +225,8 @@ static void check_promises(struct sim *s, struct node *n)
 {
     int64_t now_ms = node_ms(s, n);
     const struct decider *d = n->decider;
-    bool may_wait = d->in_flight || d->polling.backlog || !node_is_well(s, n, 4000000) ||
-                    plan_capacity(d) == 0;
+    bool may_wait = d->rounds.in_flight || d->polling.backlog || !node_is_well(s, n, 4000000) ||
+                    round_capacity(d) == 0;
     for (int i = 0; i < n->n_promises; i++) {
         struct promise *p = &n->promises[i];
         if (may_wait) {
@@ -300,10 +300,10 @@ static int count_sent(const struct decider *d)
     {
         n += c->state == CLAIM_SENT;
     }
-    for (size_t i = 0; d->in_flight && i < x->n_finish; i++) {
+    for (size_t i = 0; d->rounds.in_flight && i < x->n_finish; i++) {
         n += !x->finish[i]->hashed;
     }
-    for (size_t i = 0; d->in_flight && i < x->n_requeue; i++) {
+    for (size_t i = 0; d->rounds.in_flight && i < x->n_requeue; i++) {
         n += !x->requeue[i]->hashed;
     }
     return n;
@@ -334,7 +334,7 @@ void check_decider(struct sim *s, const struct node *n)
                "the books of worker %d: held %d is not waiting %d, given %d, ended %d, doubtful %d "
                "and sent %d",
                n->index, d->n_held, waiting, given, ended, doubtful, sent);
-    check_that(s, d->in_flight || sent == 0, "worker %d: %d claims are sent, and nothing is",
+    check_that(s, d->rounds.in_flight || sent == 0, "worker %d: %d claims are sent, and nothing is",
                n->index, sent);
 }
 
@@ -416,7 +416,7 @@ static bool is_free_for(struct sim *s, const struct node *n, const struct row *r
 {
     bool starts = s->now_us - n->child_fault_us >= STARVING_US; /* its handlers need not rest */
     return starts && sweeps(s, n) && node_is_well(s, n, STARVING_US) &&
-           serves(n, r->now.kind, node_ms(s, n)) && plan_capacity(n->decider) > 0 &&
+           serves(n, r->now.kind, node_ms(s, n)) && round_capacity(n->decider) > 0 &&
            worker_is(s, n->worker, WORKER_ALIVE, 0);
 }
 

@@ -210,15 +210,15 @@ static int64_t decide_and_act(struct sim *s, struct node *n)
     do {
         due_ms = decider_decide(d, node_ms(s, n));
         check_decider(s, n);
-        bool any = d->n_actions > 0;
-        for (size_t i = 0; n->up && i < d->n_actions; i++) { /* an action may make more */
-            struct action a = d->actions[i];
+        bool any = d->actions.n > 0;
+        for (size_t i = 0; n->up && i < d->actions.n; i++) { /* an action may make more */
+            struct action a = d->actions.items[i];
             act(s, n, &a);
         }
         if (!n->up) {
             return INT64_MAX;
         }
-        d->n_actions = 0;
+        d->actions.n = 0;
         check_that(s, ++rounds < 100, "worker %d decides for ever", n->index);
         if (!any) {
             break;
@@ -362,12 +362,12 @@ static void free_sent(struct node *n)
 {
     struct decider *d = n->decider;
     struct round *x = &d->round;
-    for (size_t i = 0; d->in_flight && i < x->n_finish; i++) {
+    for (size_t i = 0; d->rounds.in_flight && i < x->n_finish; i++) {
         if (!x->finish[i]->hashed) {
             claim_free(x->finish[i]);
         }
     }
-    for (size_t i = 0; d->in_flight && i < x->n_requeue; i++) {
+    for (size_t i = 0; d->rounds.in_flight && i < x->n_requeue; i++) {
         if (!x->requeue[i]->hashed) {
             claim_free(x->requeue[i]);
         }

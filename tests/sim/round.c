@@ -131,7 +131,7 @@ static unsigned kinds_of(const struct node *n, const struct round *x)
 {
     unsigned kinds = 0;
     for (int i = 0; i < n->n_handlers; i++) {
-        kinds |= x->rests[i] ? 0 : n->handler_kinds[i];
+        kinds |= x->left_out[i] ? 0 : n->handler_kinds[i];
     }
     return kinds;
 }

@@ -46,21 +46,21 @@ void feed(struct decider *d, int64_t now, struct event e)
 
 int64_t decide(struct decider *d, int64_t now)
 {
-    seen = seen < d->n_actions ? seen : d->n_actions;
-    for (size_t i = seen; i < d->n_actions; i++) {
-        d->actions[i - seen] = d->actions[i];
+    seen = seen < d->actions.n ? seen : d->actions.n;
+    for (size_t i = seen; i < d->actions.n; i++) {
+        d->actions.items[i - seen] = d->actions.items[i];
     }
-    d->n_actions -= seen;
+    d->actions.n -= seen;
     int64_t due = decider_decide(d, now);
-    seen = d->n_actions;
+    seen = d->actions.n;
     return due;
 }
 
 const struct action *action_find(const struct decider *d, enum action_type type)
 {
-    for (size_t i = 0; i < d->n_actions; i++) {
-        if (d->actions[i].type == type) {
-            return &d->actions[i];
+    for (size_t i = 0; i < d->actions.n; i++) {
+        if (d->actions.items[i].type == type) {
+            return &d->actions.items[i];
         }
     }
     return NULL;
@@ -69,17 +69,17 @@ const struct action *action_find(const struct decider *d, enum action_type type)
 size_t action_count(const struct decider *d, enum action_type type)
 {
     size_t n = 0;
-    for (size_t i = 0; i < d->n_actions; i++) {
-        n += d->actions[i].type == type;
+    for (size_t i = 0; i < d->actions.n; i++) {
+        n += d->actions.items[i].type == type;
     }
     return n;
 }
 
 const struct action *note_find(const struct decider *d, enum note note)
 {
-    for (size_t i = 0; i < d->n_actions; i++) {
-        if (d->actions[i].type == ACTION_NOTE && d->actions[i].note == note) {
-            return &d->actions[i];
+    for (size_t i = 0; i < d->actions.n; i++) {
+        if (d->actions.items[i].type == ACTION_NOTE && d->actions.items[i].note == note) {
+            return &d->actions.items[i];
         }
     }
     return NULL;
@@ -142,7 +142,7 @@ void gone(struct decider *d, int64_t now, int slot, const char *text)
 
 void settle(struct decider *d, int64_t now)
 {
-    if (d->in_flight) {
+    if (d->rounds.in_flight) {
         commit(d, now, NULL, 0);
         (void)decide(d, now);
     }

@@ -3,7 +3,6 @@
 #include "core/text.h"
 
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +23,9 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->drain_limit_ms = drain_limit_ms;
     d->until_empty = until_empty;
     d->random = seed | 1;
-    d->outcomes_max = ROUND_OUTCOMES_MAX;
-    d->retry_pause_ms = RETRY_MIN_MS;
-    d->attention_ms = d->stop_ms = d->own_again_ms = INT64_MAX;
+    d->rounds.outcomes_max = ROUND_OUTCOMES_MAX;
+    d->rounds.retry_pause_ms = RETRY_MIN_MS;
+    d->attention_ms = d->stop_ms = d->rounds.own_again_ms = INT64_MAX;
     d->full_since_ms = -1;
     d->absent_since_ms = now_ms;
     d->rate_from_ms = now_ms;
@@ -51,47 +50,8 @@ void decider_free(struct decider *d)
         HASH_DEL(d->held, c);
         claim_free(c);
     }
-    free(d->actions);
+    free(d->actions.items);
     free(d);
-}
-
-/* A spare action to write to when there is no memory for one more; decider_decide() then ends the
- * worker, because an action that is lost would leave it waiting for ever. */
-static struct action spare;
-
-struct action *decider_act(struct decider *d, enum action_type type)
-{
-    if (d->n_actions == d->cap_actions) {
-        size_t cap = d->cap_actions ? 2 * d->cap_actions : 64;
-        struct action *actions = realloc(d->actions, cap * sizeof *actions);
-        if (!actions) {
-            d->no_memory = true;
-            return &spare;
-        }
-        d->actions = actions;
-        d->cap_actions = cap;
-    }
-    struct action *a = &d->actions[d->n_actions++];
-    a->type = type;
-    a->slot = a->handler = -1;
-    a->n = 0;
-    a->claim = NULL;
-    a->task = 0;
-    a->text[0] = '\0';
-    return a;
-}
-
-void decider_note(struct decider *d, enum note note, int64_t task, const char *fmt, ...)
-{
-    struct action *a = decider_act(d, ACTION_NOTE);
-    char text[ERROR_BYTES_MAX + sizeof a->text];
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    text_shorten(a->text, sizeof a->text, text);
-    a->note = note;
-    a->task = task;
 }
 
 int64_t decider_jitter(struct decider *d, int64_t n)
@@ -128,7 +88,7 @@ static void unlist(struct decider *d, struct claim *c)
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
     c->state = CLAIM_WAITING;
-    c->begun_ms = d->begun_ms;
+    c->begun_ms = d->rounds.begun_ms;
     c->since_ms = now_ms;
     DL_APPEND(d->handlers[c->handler].waiting, c);
     d->handlers[c->handler].n_waiting++;
@@ -183,8 +143,8 @@ static void stop(struct decider *d, int64_t now_ms)
     release_waiting(d);
     if (d->stop_level == 1) {
         d->stop_ms = now_ms + d->drain_limit_ms;
-        decider_note(d, NOTE_DRAINING, 0, "%d tasks run, up to %lld ms to finish", d->n_given,
-                     (long long)d->drain_limit_ms);
+        actions_note(&d->actions, NOTE_DRAINING, 0, "%d tasks run, up to %lld ms to finish",
+                     d->n_given, (long long)d->drain_limit_ms);
     } else {
         d->stop_ms = now_ms;
     }
@@ -210,12 +170,13 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
         }
     }
     while (d->ended) {
-        decider_note(d, NOTE_CLAIM_LOST, d->ended->id, "the worker had been declared dead");
+        actions_note(&d->actions, NOTE_CLAIM_LOST, d->ended->id,
+                     "the worker had been declared dead");
         d->count_lost++;
         decider_drop_claim(d, d->ended);
     }
-    d->need_own = false;
-    d->stale = d->in_flight;
+    d->rounds.need_own = false;
+    d->rounds.stale = d->rounds.in_flight;
 }
 
 static void broker(struct decider *d, const struct event *e)
@@ -276,10 +237,10 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
 /* How many ids RabbitMQ may have on the way to us. */
 static int wanted_prefetch(struct decider *d, int64_t now_ms)
 {
-    if (!plan_may_claim(d)) {
+    if (!round_may_claim(d)) {
         return 0;
     }
-    if (plan_capacity(d) > 0) {
+    if (round_capacity(d) > 0) {
         d->full_since_ms = -1;
     } else if (d->full_since_ms < 0) {
         d->full_since_ms = now_ms;
@@ -297,7 +258,7 @@ static void decide_ack(struct decider *d)
 {
     uint64_t tag;
     if (wakeups_ack(&d->wakeups, &tag)) {
-        struct action *a = decider_act(d, ACTION_ACK);
+        struct action *a = actions_add(&d->actions, ACTION_ACK);
         a->epoch = d->epoch;
         a->tag = tag;
     }
@@ -312,7 +273,7 @@ static void decide_prefetch(struct decider *d, int64_t now_ms)
     /* what was delivered stays until a new epoch says that it comes again: the consumer may see
      * only the last of several words, and then its channel lives on */
     d->prefetch = wanted;
-    decider_act(d, ACTION_PREFETCH)->n = wanted;
+    actions_add(&d->actions, ACTION_PREFETCH)->n = wanted;
 }
 
 static void decide_stop(struct decider *d, int64_t now_ms)
@@ -323,23 +284,23 @@ static void decide_stop(struct decider *d, int64_t now_ms)
     if (now_ms >= d->stop_ms) {
         slots_stop_all(d, STOP_RELEASE, d->stop_level > 1 ? SIGKILL : SIGTERM, now_ms);
     }
-    bool told_all = d->n_held == 0 && !d->in_flight && !d->need_own;
+    bool told_all = d->n_held == 0 && !d->rounds.in_flight && !d->rounds.need_own;
     bool must_not_tell = d->stop_level > 1 && !d->present;
     /* without the database nobody can be told; the cleaner recovers what we leave */
     bool given_up = now_ms >= d->stop_ms && now_ms - d->stop_ms >= 2 * TERM_GRACE_MS;
     if (!d->told_exit && (((told_all || must_not_tell) && slots_all_empty(d)) || given_up)) {
         d->told_exit = true;
-        (void)decider_act(d, ACTION_EXIT);
+        (void)actions_add(&d->actions, ACTION_EXIT);
     }
 }
 
 static void decide_absence(struct decider *d, int64_t now_ms)
 {
     if (!d->present && d->n_given > 0 && now_ms - d->absent_since_ms >= PRESENCE_GRACE_MS) {
-        size_t before = d->n_actions;
+        size_t before = d->actions.n;
         slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
-        if (d->n_actions > before) { /* told once: while there are actions, we are asked again */
-            decider_note(d, NOTE_STOPPING_CHILDREN, 0,
+        if (d->actions.n > before) { /* told once: while there are actions, we are asked again */
+            actions_note(&d->actions, NOTE_STOPPING_CHILDREN, 0,
                          "without PostgreSQL for %d ms, others may start our tasks",
                          PRESENCE_GRACE_MS);
         }
@@ -366,7 +327,7 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
     decide_prefetch(d, now_ms);
     decide_stop(d, now_ms);
 
-    int64_t due = sooner(plan_due(d, now_ms), slots_due(d, now_ms));
+    int64_t due = sooner(round_due(d, now_ms), slots_due(d, now_ms));
     if (d->stop_level > 0) {
         due = sooner(due, then_or_soon(d->stop_ms, now_ms));
     }

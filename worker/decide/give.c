@@ -104,7 +104,7 @@ static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
     struct decider_handler *h = &d->handlers[handler];
-    struct action *a = decider_act(d, ACTION_SPAWN);
+    struct action *a = actions_add(&d->actions, ACTION_SPAWN);
     a->slot = slot;
     a->handler = handler;
     *s = (struct slot){.handler = handler, .limit_ms = INT64_MAX};
@@ -126,7 +126,7 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
     while (h->waiting && h->pool && (slot = ready_slot(d, handler)) >= 0) {
         struct claim *c = h->waiting;
         give(d, slot, c, now_ms);
-        struct action *a = decider_act(d, ACTION_GIVE);
+        struct action *a = actions_add(&d->actions, ACTION_GIVE);
         a->slot = slot;
         a->claim = c;
     }

@@ -17,8 +17,8 @@ enum {
     POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task from the lowest priority up */
 };
 
-/* On from where the last poll ended; anew from the head of the index; on from where that has got to,
- * from the highest priority down, or from the lowest up. */
+/* On from where the last poll ended; anew from the head of the index; on from where that has got
+ * to, from the highest priority down, or from the lowest up. */
 enum poll_way { POLL_ON, POLL_SWEEP, POLL_SWEEP_ON, POLL_LOWEST };
 
 /* It has read all that is ready now, or of some ranges only; or it has claimed as much as it may,

@@ -1,4 +1,5 @@
-/* The round with the database: what goes into the next one, and what its answer means. */
+#include "worker/decide/round.h"
+
 #include "worker/decide/decider.h"
 
 #include <signal.h>
@@ -7,14 +8,14 @@
 #include <string.h>
 #include <utlist.h>
 
-bool plan_may_claim(const struct decider *d)
+bool round_may_claim(const struct decider *d)
 {
-    return d->stop_level == 0 && d->present && !d->need_own;
+    return d->stop_level == 0 && d->present && !d->rounds.need_own;
 }
 
 /* The free slots, and what will start within AHEAD_MS at the rate of the last moments. Not where
  * tasks are slow: what is claimed ahead is not overtaken by what is more urgent. */
-int plan_capacity(const struct decider *d)
+int round_capacity(const struct decider *d)
 {
     double ahead = d->ewma_us < AHEAD_FAST_US ? d->rate_per_ms * AHEAD_MS : 0;
     int room = slots_room(d) - d->n_waiting + (ahead < AHEAD_MAX ? (int)ahead : AHEAD_MAX);
@@ -39,7 +40,7 @@ static void add_verify(struct round *x, const struct claim *c)
 
 static void plan_outcomes(struct decider *d, struct round *x)
 {
-    while (d->ended && x->n_finish + x->n_requeue < d->outcomes_max) {
+    while (d->ended && x->n_finish + x->n_requeue < d->rounds.outcomes_max) {
         struct claim *c = send_first(&d->ended);
         if (c->outcome == OUTCOME_DONE) {
             x->finish[x->n_finish++] = c;
@@ -51,7 +52,7 @@ static void plan_outcomes(struct decider *d, struct round *x)
 
 static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
 {
-    while (d->doubtful && now_ms >= d->doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
+    while (d->doubtful && now_ms >= d->rounds.doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
         add_verify(x, send_first(&d->doubtful));
     }
     if (now_ms < d->attention_ms) {
@@ -103,7 +104,7 @@ static void plan_poll(struct decider *d, struct round *x, enum poll_way way, int
 static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     enum poll_way way;
-    int room = plan_capacity(d);
+    int room = round_capacity(d);
     if (room == 0) {
         return;
     }
@@ -117,15 +118,15 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
     }
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
-        x->rests[i] = now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
+        x->left_out[i] = now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
     }
 }
 
 static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
 {
-    if (now_ms >= d->next_chores_ms) {
+    if (now_ms >= d->rounds.next_chores_ms) {
         x->chores = true;
-        d->next_chores_ms = now_ms + CHORES_EVERY_MS;
+        d->rounds.next_chores_ms = now_ms + CHORES_EVERY_MS;
     }
 }
 
@@ -142,20 +143,21 @@ static int64_t paced_until(const struct decider *d)
 {
     int n_ended = d->n_held - d->n_waiting - d->n_given;
     bool enough = n_ended >= (int)(d->rate_per_ms * PACE_MS);
-    return d->rate_per_ms >= PACE_PER_MS && !enough ? d->ended_ms + PACE_MS : 0;
+    return d->rate_per_ms >= PACE_PER_MS && !enough ? d->rounds.ended_ms + PACE_MS : 0;
 }
 
 void round_plan(struct decider *d, int64_t now_ms)
 {
-    if (d->in_flight || !d->present || now_ms < d->retry_ms || now_ms < paced_until(d)) {
+    if (d->rounds.in_flight || !d->present || now_ms < d->rounds.retry_ms ||
+        now_ms < paced_until(d)) {
         return;
     }
-    d->begun_ms = now_ms;
+    d->rounds.begun_ms = now_ms;
     struct round *x = &d->round;
-    x->own = d->need_own || now_ms >= d->own_again_ms;
-    d->own_again_ms = x->own && !d->need_own ? INT64_MAX : d->own_again_ms;
-    d->stale = false;
-    x->unlocked = now_ms < d->unlocked_until_ms;
+    x->own = d->rounds.need_own || now_ms >= d->rounds.own_again_ms;
+    d->rounds.own_again_ms = x->own && !d->rounds.need_own ? INT64_MAX : d->rounds.own_again_ms;
+    d->rounds.stale = false;
+    x->unlocked = now_ms < d->rounds.unlocked_until_ms;
     x->chores = false;
     x->n_finish = x->n_requeue = x->n_verify = x->n_ids = 0;
     x->n_claimed = x->n_owned = 0;
@@ -163,16 +165,16 @@ void round_plan(struct decider *d, int64_t now_ms)
     x->n_poll = 0;
     x->owned = NULL;
     plan_verify(d, x, now_ms);
-    if (!d->need_own) {
+    if (!d->rounds.need_own) {
         plan_outcomes(d, x);
     }
-    if (plan_may_claim(d)) {
+    if (round_may_claim(d)) {
         plan_claims(d, x, now_ms);
         plan_chores(d, x, now_ms);
     }
     if (is_worth_it(x)) {
-        d->in_flight = true;
-        (void)decider_act(d, ACTION_ROUND);
+        d->rounds.in_flight = true;
+        (void)actions_add(&d->actions, ACTION_ROUND);
     }
 }
 
@@ -181,7 +183,7 @@ void round_plan(struct decider *d, int64_t now_ms)
 static void doubt(struct decider *d, struct claim *c)
 {
     if (!c->hashed) { /* verdicts find claims by the hash; asking for all of ours finds it */
-        d->need_own = true;
+        d->rounds.need_own = true;
         decider_drop_claim(d, c);
         return;
     }
@@ -198,8 +200,8 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
     d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
     d->count_dead += state == REQUEUE_DEAD;
     d->count_released += c->outcome == OUTCOME_RELEASED;
-    decider_note(d, note, c->id, "%s attempt %d%s%s", c->kind, c->attempt, c->error ? ": " : "",
-                 c->error ? c->error : "");
+    actions_note(&d->actions, note, c->id, "%s attempt %d%s%s", c->kind, c->attempt,
+                 c->error ? ": " : "", c->error ? c->error : "");
 }
 
 /* What was missed is another's, or locked by somebody who may take his time: it is asked for after
@@ -207,7 +209,7 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
 static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
 {
     if (!d->doubtful) {
-        d->doubtful_ms = now_ms + RETRY_MIN_MS;
+        d->rounds.doubtful_ms = now_ms + RETRY_MIN_MS;
     }
     for (size_t i = 0; i < x->n_finish; i++) {
         struct claim *c = x->finish[i];
@@ -239,14 +241,14 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
     }
     if (verdict == VERDICT_MINE) {
         /* its row was locked, or the round did not commit: tell the outcome again */
-        d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
         c->state = CLAIM_ENDED;
         DL_APPEND(d->ended, c);
         return;
     }
     if (verdict == VERDICT_LOST) {
-        decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind,
-                     c->attempt);
+        actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded",
+                     c->kind, c->attempt);
         d->count_lost++;
     } else {
         d->count_done++; /* by the handler itself, or our answer was lost */
@@ -299,7 +301,8 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
     } else {
         HASH_ADD(hh, d->held, id, sizeof c->id, c);
         c->hashed = c->hh.tbl != NULL;
-        d->no_memory = d->no_memory || !c->hashed; /* ends the worker; the cleaner takes over */
+        d->actions.no_memory = d->actions.no_memory ||
+                               !c->hashed; /* ends the worker; the cleaner takes over */
     }
     d->n_held++;
     c->handler = c->outcome == OUTCOME_NONE ? handler_of_kind(d, c->kind) : -1;
@@ -342,7 +345,7 @@ static void take_missed(struct decider *d, struct round *x, int64_t now_ms)
 static bool left_kinds_out(const struct round *x, int n_handlers)
 {
     for (int i = 0; i < n_handlers; i++) {
-        if (x->rests[i]) {
+        if (x->left_out[i]) {
             return true;
         }
     }
@@ -352,7 +355,7 @@ static bool left_kinds_out(const struct round *x, int n_handlers)
 static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
 {
     struct polling *p = &d->polling;
-    polling_end(p, x->way, x->end, x->n_claimed > 0, now_ms - d->begun_ms,
+    polling_end(p, x->way, x->end, x->n_claimed > 0, now_ms - d->rounds.begun_ms,
                 decider_jitter(d, POLL_JITTER_MS), now_ms);
     bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
     bool empty = swept && p->sweep == SWEEP_OVER && !p->sweep_claimed && d->n_held == 0 &&
@@ -367,7 +370,7 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     take_missed(d, x, now_ms);
     for (size_t i = 0; i < x->n_claimed; i++) {
-        if (d->stale) { /* claimed by a worker that is declared dead */
+        if (d->rounds.stale) { /* claimed by a worker that is declared dead */
             claim_free(x->claimed[i]);
         } else {
             take_claim(d, x->claimed[i], now_ms);
@@ -385,7 +388,7 @@ static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
     for (size_t i = 0; i < x->n_owned; i++) {
         struct claim *c = x->owned[i], *held = find_held(d, c->id);
         bool known = held && held->claims == c->claims && held->start_us == c->start_us;
-        if (d->stale || known) {
+        if (d->rounds.stale || known) {
             claim_free(c);
         } else {
             c->outcome = OUTCOME_RELEASED;
@@ -394,21 +397,21 @@ static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
     }
     free(x->owned);
     x->owned = NULL;
-    d->need_own = false;
+    d->rounds.need_own = false;
 }
 
 void round_done(struct decider *d, int64_t now_ms)
 {
     struct round *x = &d->round;
-    d->in_flight = false;
-    d->ended_ms = now_ms;
-    d->retry_pause_ms = RETRY_MIN_MS;
-    if (d->failing) {
-        d->failing = false;
-        decider_note(d, NOTE_ROUND_WORKS, 0, "%s", "");
+    d->rounds.in_flight = false;
+    d->rounds.ended_ms = now_ms;
+    d->rounds.retry_pause_ms = RETRY_MIN_MS;
+    if (d->rounds.failing) {
+        d->rounds.failing = false;
+        actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
     }
-    if (d->outcomes_max < ROUND_OUTCOMES_MAX) {
-        d->outcomes_max *= 2;
+    if (d->rounds.outcomes_max < ROUND_OUTCOMES_MAX) {
+        d->rounds.outcomes_max *= 2;
     }
     if (x->own) { /* first, as it was asked: what was put back then was ours before, and is known */
         take_owned(d, x, now_ms);
@@ -452,7 +455,7 @@ static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
     if (n > 1) {
-        d->outcomes_max = n / 2;
+        d->rounds.outcomes_max = n / 2;
         return true;
     }
     struct claim *c = n == 0 ? NULL : x->n_finish == 1 ? x->finish[0] : x->requeue[0];
@@ -467,27 +470,29 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
 {
     struct round *x = &d->round;
     bool unknown = failure == FAILURE_UNKNOWN;
-    d->in_flight = false;
+    d->rounds.in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
     if (failure == FAILURE_AGAIN && x->n_finish > 0 && !x->unlocked) {
-        d->retry_ms = now_ms; /* a lock, most likely: the other form does not wait for it */
-        d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+        d->rounds.retry_ms = now_ms; /* a lock, most likely: the other form does not wait for it */
+        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
     } else if (!halved) {
-        d->retry_ms = now_ms + d->retry_pause_ms / 2 + decider_jitter(d, d->retry_pause_ms);
-        d->retry_pause_ms = 2 * d->retry_pause_ms < RETRY_MAX_MS ? 2 * d->retry_pause_ms
-                                                                 : RETRY_MAX_MS;
-        d->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+        d->rounds.retry_ms = now_ms + d->rounds.retry_pause_ms / 2 +
+                             decider_jitter(d, d->rounds.retry_pause_ms);
+        d->rounds.retry_pause_ms = 2 * d->rounds.retry_pause_ms < RETRY_MAX_MS
+                                       ? 2 * d->rounds.retry_pause_ms
+                                       : RETRY_MAX_MS;
+        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
     }
-    if (!d->failing && !halved) {
-        d->failing = true;
-        decider_note(d, NOTE_ROUND_FAILED, 0, "%s", text);
+    if (!d->rounds.failing && !halved) {
+        d->rounds.failing = true;
+        actions_note(&d->actions, NOTE_ROUND_FAILED, 0, "%s", text);
     }
-    d->need_own = !d->stale && (d->need_own || unknown || x->own);
-    if (d->need_own) {
+    d->rounds.need_own = !d->rounds.stale && (d->rounds.need_own || unknown || x->own);
+    if (d->rounds.need_own) {
         /* the old session may be at work yet, and commit claims after the first answer */
-        d->own_again_ms = now_ms + OWN_AGAIN_MS;
+        d->rounds.own_again_ms = now_ms + OWN_AGAIN_MS;
     }
-    d->doubtful_ms = now_ms;
+    d->rounds.doubtful_ms = now_ms;
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {
@@ -500,28 +505,28 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     if (x->n_ids > 0 || x->n_poll > 0) {
         polling_fail(&d->polling, now_ms);
     }
-    d->next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->next_chores_ms;
+    d->rounds.next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->rounds.next_chores_ms;
 }
 
-int64_t plan_due(const struct decider *d, int64_t now_ms)
+int64_t round_due(const struct decider *d, int64_t now_ms)
 {
-    if (d->in_flight || !d->present) {
+    if (d->rounds.in_flight || !d->present) {
         return INT64_MAX;
     }
     int64_t due = INT64_MAX;
-    if (d->need_own || d->ended) {
+    if (d->rounds.need_own || d->ended) {
         due = 0;
-    } else if (plan_may_claim(d)) {
+    } else if (round_may_claim(d)) {
         int64_t again = wakeups_due(&d->wakeups);
         int64_t poll = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
         due = again < poll ? again : poll;
-        due = plan_capacity(d) == 0 ? d->next_chores_ms : due;
+        due = round_capacity(d) == 0 ? d->rounds.next_chores_ms : due;
     }
-    if (d->doubtful && d->doubtful_ms < due) {
-        due = d->doubtful_ms;
+    if (d->doubtful && d->rounds.doubtful_ms < due) {
+        due = d->rounds.doubtful_ms;
     }
-    due = d->own_again_ms < due ? d->own_again_ms : due;
+    due = d->rounds.own_again_ms < due ? d->rounds.own_again_ms : due;
     int64_t paced_ms = paced_until(d);
     due = paced_ms > due ? paced_ms : due;
-    return due > d->retry_ms ? due : d->retry_ms;
+    return due > d->rounds.retry_ms ? due : d->rounds.retry_ms;
 }

@@ -148,7 +148,7 @@ void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal
         return; /* it has been asked to end already */
     }
     s->limit_ms = signal == SIGKILL ? INT64_MAX : now_ms + TERM_GRACE_MS;
-    struct action *a = decider_act(d, ACTION_SIGNAL);
+    struct action *a = actions_add(&d->actions, ACTION_SIGNAL);
     a->slot = slot;
     a->n = signal;
 }
@@ -170,7 +170,7 @@ void slots_close(struct decider *d, int slot, int64_t now_ms)
     s->closing = true;
     if (s->n_given == 0) {
         s->limit_ms = now_ms + TERM_GRACE_MS;
-        decider_act(d, ACTION_CLOSE)->slot = slot;
+        actions_add(&d->actions, ACTION_CLOSE)->slot = slot;
     }
 }
 
@@ -236,15 +236,15 @@ static char *error_text(const char *what, const char *text)
 static void end_spent(struct decider *d, struct claim *c, const char *text)
 {
     if (c->lost) {
-        decider_note(d, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded", c->kind,
-                     c->attempt);
+        actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded",
+                     c->kind, c->attempt);
         d->count_lost++;
         decider_drop_claim(d, c);
         return;
     }
     char what[64];
     (void)snprintf(what, sizeof what, "timed out after %lld ms", (long long)c->timeout_ms);
-    decider_note(d, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
+    actions_note(&d->actions, NOTE_TASK_TIMED_OUT, c->id, "%s after %lld ms", c->kind,
                  (long long)c->timeout_ms);
     decider_end_claim(d, c, OUTCOME_TIMED_OUT, error_text(what, text));
 }
@@ -332,7 +332,7 @@ static void back_off(struct decider *d, int handler, const char *text, int64_t n
     for (char *c = h->why; *c; c++) {
         *c = *c == '\n' ? ' ' : *c;
     }
-    decider_note(d, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->kinds,
+    actions_note(&d->actions, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->kinds,
                  (long long)pause_ms, text);
 }
 
@@ -396,7 +396,7 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {
         s->limit_ms = INT64_MAX;
-        struct action *a = decider_act(d, ACTION_SIGNAL);
+        struct action *a = actions_add(&d->actions, ACTION_SIGNAL);
         a->slot = slot;
         a->n = SIGKILL;
     }

@@ -1,0 +1,57 @@
+/* What is to be done: the decider's output. */
+#ifndef TENON_WORKER_DECIDE_ACTION_H
+#define TENON_WORKER_DECIDE_ACTION_H
+
+#include "worker/decide/claim.h"
+
+enum action_type {
+    ACTION_ROUND,    /* run d->round; answer with ROUND_DONE or ROUND_FAILED */
+    ACTION_ACK,      /* epoch, tag */
+    ACTION_PREFETCH, /* n; 0 = stop consuming */
+    ACTION_SPAWN,  /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
+    ACTION_GIVE,   /* slot, claim */
+    ACTION_CLOSE,  /* slot: close the pool child's input, so that it ends */
+    ACTION_SIGNAL, /* slot, n = signal, to the whole process group */
+    ACTION_NOTE,   /* something worth a log line */
+    ACTION_EXIT,
+};
+
+enum note {
+    NOTE_TASK_FAILED,
+    NOTE_TASK_LATER,
+    NOTE_TASK_RELEASED,
+    NOTE_TASK_DEAD,
+    NOTE_TASK_TIMED_OUT,
+    NOTE_CLAIM_LOST,
+    NOTE_HANDLER_BACKS_OFF,
+    NOTE_ROUND_FAILED,
+    NOTE_ROUND_WORKS,
+    NOTE_DRAINING,
+    NOTE_STOPPING_CHILDREN,
+};
+
+struct action {
+    enum action_type type;
+    int slot, handler, n;
+    struct claim *claim;
+    int64_t epoch;
+    uint64_t tag;
+    enum note note;
+    int64_t task; /* NOTE: 0 = none */
+    char text[256];
+};
+
+struct actions {
+    struct action *items;
+    size_t n, cap;
+    struct action spare; /* to write to when there is no memory for one more: */
+    bool no_memory;      /* the worker must end, or it would wait for ever for what was lost */
+};
+
+/* One more, its fields empty; never NULL. */
+struct action *actions_add(struct actions *l, enum action_type type);
+
+void actions_note(struct actions *l, enum note note, int64_t task, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+#endif

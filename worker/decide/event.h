@@ -1,0 +1,47 @@
+/* What has happened: the decider's input. */
+#ifndef TENON_WORKER_DECIDE_EVENT_H
+#define TENON_WORKER_DECIDE_EVENT_H
+
+#include "worker/decide/claim.h"
+
+enum event_type {
+    EVENT_WAKEUPS,           /* epoch, ids, n, last_tag */
+    EVENT_BROKER,            /* up, epoch */
+    EVENT_PRESENCE,          /* up, renewed: under a new worker id, so that all claims are lost;
+                              down: since_ms */
+    EVENT_ROUND_DONE,        /* the round in flight has committed */
+    EVENT_ROUND_FAILED,      /* failure, text */
+    EVENT_CHILD_READY,       /* slot, room */
+    EVENT_REPLY,             /* slot, id, outcome, reply, error (taken over), delay_ms */
+    EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
+    EVENT_CHILD_RETIRES,     /* slot: it said bye */
+    EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
+                                exited_well */
+    EVENT_POLL,              /* a task of ours may be ready, and no wake-up says so: poll */
+    EVENT_STOP,              /* SIGTERM; the second stops at once */
+};
+
+enum round_failure {
+    FAILURE_UNKNOWN, /* the session broke: it may have committed or not */
+    FAILURE_AGAIN,   /* rolled back: a lock, a deadlock, a time limit */
+    FAILURE_ROW,     /* rolled back: one value is bad */
+};
+
+struct event {
+    enum event_type type;
+    bool up, renewed, failed_start, exited_well;
+    enum round_failure failure;
+    int64_t epoch;
+    uint64_t last_tag;
+    size_t n;
+    const int64_t *ids; /* borrowed for the call */
+    int slot, room;
+    int64_t id;
+    enum claim_outcome outcome;
+    char *reply, *error; /* owned: taken over by the decider */
+    int64_t delay_ms;
+    int64_t since_ms; /* when presence was last known to be held */
+    const char *text; /* borrowed for the call */
+};
+
+#endif

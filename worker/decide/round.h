@@ -1,0 +1,84 @@
+/* The round with the database: what goes into the next one, and what its answer means. */
+#ifndef TENON_WORKER_DECIDE_ROUND_H
+#define TENON_WORKER_DECIDE_ROUND_H
+
+#include "worker/decide/event.h"
+#include "worker/decide/polling.h"
+
+struct decider;
+
+enum {
+    HANDLERS_MAX = 256,
+    ROUND_OUTCOMES_MAX = 2048,
+    ROUND_CLAIMS_MAX = 2048,
+    ROUND_VERIFY_MAX = 1024,
+    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim */
+    AHEAD_MS = 50,              /* claim what will start within so long, where tasks are fast */
+    AHEAD_FAST_US = 20000,      /* which is, when one takes less than this */
+    AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
+    CHORES_EVERY_MS = 60000,
+    CHORES_RETRY_MS = 1000,
+    UNLOCKED_FOR_MS = 10000, /* after a lock was met: wait for none of the next */
+    PACE_PER_MS = 1,         /* tasks ended per ms from which on rounds keep a pace */
+    PACE_MS = 2,             /* then one begins no sooner after the last one ended */
+    OWN_AGAIN_MS = 30000,    /* a session we lost may still commit: its statement_timeout is 15 s */
+    RETRY_MIN_MS = 50,       /* after a round that failed, twice as long each time, with jitter */
+    RETRY_MAX_MS = 5000,
+};
+
+/* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
+ * while it is in flight. */
+enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_DEAD };
+enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
+
+struct round {
+    bool own;      /* first ask what is ours: the outcome of the last round is not known */
+    bool unlocked; /* use the form of finish that leaves locked rows out */
+    bool chores;   /* make partitions, read the settings */
+    size_t n_finish, n_requeue, n_verify, n_ids;
+    int n_poll; /* 0 = no poll; where there is one, there are no ids */
+    enum poll_way way;
+    unsigned turn; /* rotates the queues, so that each comes first in its turn */
+    struct claim *finish[ROUND_OUTCOMES_MAX];
+    struct claim *requeue[ROUND_OUTCOMES_MAX];
+    struct {
+        int64_t id;
+        int32_t claims;
+    } verify[ROUND_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
+    int64_t ids[ROUND_CLAIMS_MAX];
+    bool again[ROUND_CLAIMS_MAX]; /* of an id: it was asked for before */
+    bool left_out[HANDLERS_MAX];  /* handlers whose kinds must not be claimed */
+
+    /* the answer */
+    bool finished[ROUND_OUTCOMES_MAX];
+    enum requeue_state requeue_state[ROUND_OUTCOMES_MAX];
+    enum verdict verdicts[ROUND_VERIFY_MAX];
+    enum poll_end end;
+    size_t n_claimed, n_owned;
+    struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
+    struct claim **owned;                    /* after `own`; the decider takes them and the array */
+};
+
+/* The rounds of a worker: what is in flight, and when the next one may begin. */
+struct rounds {
+    bool in_flight, failing;
+    bool need_own;              /* the outcome of the last one is not known */
+    bool stale;                 /* the one in flight runs under a worker id that is given up */
+    int64_t begun_ms, ended_ms; /* the last one */
+    int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
+    int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
+    size_t outcomes_max;        /* halved while one value is bad */
+    int64_t retry_ms, retry_pause_ms;
+    int64_t doubtful_ms; /* not before then are the doubtful asked for */
+    int64_t next_chores_ms;
+};
+
+void round_plan(struct decider *d, int64_t now_ms);
+void round_done(struct decider *d, int64_t now_ms);
+void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
+int64_t round_due(const struct decider *d, int64_t now_ms);
+
+bool round_may_claim(const struct decider *d);
+int round_capacity(const struct decider *d); /* tasks that may be claimed now */
+
+#endif

@@ -1,0 +1,208 @@
+#include "worker/round_build.h"
+
+#include "core/array.h"
+#include "core/now.h"
+#include "core/statements.h"
+#include "worker/statements.h"
+
+#include <string.h>
+
+static const char *end_array(struct round_calls *r, struct buf *b)
+{
+    const char *text = array_end(b);
+    r->failed = r->failed || !text;
+    return text;
+}
+
+static struct buf *new_array(struct round_calls *r)
+{
+    struct buf *b = &r->context->texts[r->n_texts++];
+    array_begin(b);
+    return b;
+}
+
+static int add_call(struct round_calls *r, const struct statement *statement, int n_params,
+                    const char *const *params)
+{
+    struct db_call *call = &r->calls[r->n];
+    memcpy(r->params[r->n], params, (size_t)n_params * sizeof *params);
+    *call =
+        (struct db_call){.statement = statement, .params = r->params[r->n], .n_params = n_params};
+    return (int)r->n++;
+}
+
+enum field { FIELD_ID, FIELD_CLAIMS, FIELD_START };
+
+static const char *fence_array(struct round_calls *r, struct claim *const *claims, size_t n,
+                               enum field field)
+{
+    struct buf *b = new_array(r);
+    for (size_t i = 0; i < n; i++) {
+        const struct claim *c = claims[i];
+        array_put_int(b, field == FIELD_ID       ? c->id
+                         : field == FIELD_CLAIMS ? c->claims
+                                                 : c->start_us);
+    }
+    return end_array(r, b);
+}
+
+static void add_finish(struct round_calls *r, const char *worker)
+{
+    struct round *x = r->round;
+    struct buf *replies = new_array(r);
+    for (size_t i = 0; i < x->n_finish; i++) {
+        array_put_text(replies, x->finish[i]->reply);
+    }
+    const char *params[] = {worker, fence_array(r, x->finish, x->n_finish, FIELD_ID),
+                            fence_array(r, x->finish, x->n_finish, FIELD_CLAIMS),
+                            fence_array(r, x->finish, x->n_finish, FIELD_START),
+                            end_array(r, replies)};
+    r->finish = add_call(r,
+                         x->unlocked                   ? &sql_finish_unlocked
+                         : r->context->forgets_history ? &sql_finish_forget
+                                                       : &sql_finish,
+                         5, params);
+}
+
+static void add_requeue(struct round_calls *r, const char *worker)
+{
+    struct round *x = r->round;
+    struct buf *reasons = new_array(r), *errors = new_array(r), *delays = new_array(r);
+    for (size_t i = 0; i < x->n_requeue; i++) {
+        const struct claim *c = x->requeue[i];
+        array_put_text(reasons, claim_reason(c->outcome));
+        array_put_text(errors, c->error);
+        if (c->delay_ms >= 0) {
+            array_put_int(delays, c->delay_ms);
+        } else {
+            array_put_text(delays, NULL);
+        }
+    }
+    const char *params[] = {worker,
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_ID),
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_CLAIMS),
+                            fence_array(r, x->requeue, x->n_requeue, FIELD_START),
+                            end_array(r, reasons),
+                            end_array(r, errors),
+                            end_array(r, delays)};
+    r->requeue = add_call(r, &sql_requeue, 7, params);
+}
+
+static void add_verify(struct round_calls *r, const char *worker)
+{
+    struct buf *ids = new_array(r), *claims = new_array(r);
+    for (size_t i = 0; i < r->round->n_verify; i++) {
+        array_put_int(ids, r->round->verify[i].id);
+        array_put_int(claims, r->round->verify[i].claims);
+    }
+    const char *params[] = {worker, end_array(r, ids), end_array(r, claims)};
+    r->verify = add_call(r, &sql_verify, 3, params);
+}
+
+static const char *queues_array(struct round_calls *r)
+{
+    const struct round_context *s = r->context;
+    struct buf *b = new_array(r);
+    for (size_t i = 0; i < s->n_queues; i++) {
+        array_put_text(b, s->queues[i]);
+    }
+    return end_array(r, b);
+}
+
+static const char *kinds_array(struct round_calls *r)
+{
+    const struct round_context *s = r->context;
+    struct buf *b = new_array(r);
+    for (int i = 0; i < s->n_handlers; i++) {
+        for (size_t j = 0; !r->round->left_out[i] && j < s->handlers[i].n_kinds; j++) {
+            array_put_text(b, s->handlers[i].kind_names[j]);
+        }
+    }
+    return end_array(r, b);
+}
+
+static const char *number(struct round_calls *r, int64_t n)
+{
+    struct buf *b = &r->context->texts[r->n_texts++];
+    buf_empty(b);
+    buf_put_int(b, n);
+    return buf_text(b);
+}
+
+static void add_claim(struct round_calls *r, const char *worker)
+{
+    struct buf *ids = new_array(r);
+    for (size_t i = 0; i < r->round->n_ids; i++) {
+        array_put_int(ids, r->round->ids[i]);
+    }
+    const char *params[] = {worker, end_array(r, ids), queues_array(r), kinds_array(r),
+                            number(r, CLAIM_BYTES_MAX)};
+    r->claim = add_call(r, &sql_claim, 5, params);
+}
+
+static void add_poll(struct round_calls *r, const char *worker)
+{
+    struct poll *poll = &r->context->poll;
+    poll_begin(poll, r->round->way, r->round->turn, now_ms());
+    struct buf *queues = new_array(r), *priorities = new_array(r);
+    struct buf *from_us = new_array(r), *from_ids = new_array(r);
+    for (size_t i = 0; i < poll->n_ranges; i++) {
+        const struct poll_range *range = &poll->ranges[i];
+        array_put_text(queues, r->context->queues[range->queue]);
+        array_put_int(priorities, range->priority);
+        if (range->from.run_at_us == INT64_MIN) {
+            array_put_text(from_us, NULL);
+        } else {
+            array_put_int(from_us, range->from.run_at_us);
+        }
+        array_put_int(from_ids, range->from.id);
+    }
+    const char *params[] = {worker,
+                            kinds_array(r),
+                            number(r, r->round->n_poll),
+                            end_array(r, queues),
+                            end_array(r, priorities),
+                            end_array(r, from_us),
+                            end_array(r, from_ids),
+                            number(r, POLL_ROWS_MAX),
+                            number(r, CLAIM_BYTES_MAX),
+                            r->round->way == POLL_ON ? "false" : "true"};
+    r->poll = add_call(r, &sql_poll, 10, params);
+}
+
+bool round_build(struct round_calls *r, struct round_context *context, struct round *round,
+                 const char *worker)
+{
+    *r = (struct round_calls){.context = context,
+                              .round = round,
+                              .settings = -1,
+                              .own = -1,
+                              .verify = -1,
+                              .finish = -1,
+                              .requeue = -1,
+                              .claim = -1,
+                              .poll = -1};
+    if (round->chores) {
+        (void)add_call(r, &sql_partitions, 0, &worker);
+        r->settings = add_call(r, &sql_keeps_history, 0, &worker);
+    }
+    if (round->own) {
+        r->own = add_call(r, &sql_own, 1, &worker);
+    }
+    if (round->n_verify > 0) {
+        add_verify(r, worker);
+    }
+    if (round->n_finish > 0) {
+        add_finish(r, worker);
+    }
+    if (round->n_requeue > 0) {
+        add_requeue(r, worker);
+    }
+    if (round->n_ids > 0) {
+        add_claim(r, worker);
+    }
+    if (round->n_poll > 0) {
+        add_poll(r, worker);
+    }
+    return !r->failed;
+}

@@ -1,0 +1,37 @@
+/* The statements of one round, and which is which. */
+#ifndef TENON_WORKER_ROUND_BUILD_H
+#define TENON_WORKER_ROUND_BUILD_H
+
+#include "core/buf.h"
+#include "core/db.h"
+#include "worker/handler.h"
+#include "worker/poll.h"
+
+enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 24 };
+
+/* What stays from round to round. */
+struct round_context {
+    const struct handler *handlers;
+    int n_handlers;
+    const char *const *queues;
+    size_t n_queues;
+    bool forgets_history; /* done tasks are not kept */
+    struct poll poll;
+    struct buf texts[TEXTS]; /* array literals; their memory is kept */
+};
+
+struct round_calls {
+    struct round_context *context;
+    struct round *round;
+    struct db_call calls[CALLS_MAX];
+    const char *params[CALLS_MAX][PARAMS_MAX];
+    size_t n, n_texts;
+    int settings, own, verify, finish, requeue, claim, poll; /* index of the call, -1 = not asked */
+    bool failed;                                             /* a text did not fit */
+};
+
+/* False: what it sends is too large, or there is no memory. The texts are the context's. */
+MUST_CHECK bool round_build(struct round_calls *r, struct round_context *context,
+                            struct round *round, const char *worker);
+
+#endif

@@ -1,0 +1,177 @@
+#include "worker/round_read.h"
+
+#include "core/now.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    POLL_COLUMN_ID = 0,
+    POLL_COLUMN_RUN_AT = 2,
+    POLL_COLUMN_RANGE = 12,
+    POLL_COLUMN_FULL = 13,
+    POLL_COLUMN_BOUNDED = 14,
+};
+
+/* Where a claim stands among those that were asked for: the rows come in any order. */
+struct key {
+    int64_t id, claims; /* 0 where the id alone says which */
+    size_t at;
+};
+
+static int compare_keys(const void *one, const void *two)
+{
+    const struct key *a = one, *b = two;
+    int by_id = (a->id > b->id) - (a->id < b->id);
+    return by_id ? by_id : (a->claims > b->claims) - (a->claims < b->claims);
+}
+
+static const struct key *find_key(const struct key *keys, size_t n, int64_t id, int64_t claims)
+{
+    return bsearch(&(struct key){.id = id, .claims = claims}, keys, n, sizeof *keys, compare_keys);
+}
+
+static void sort_claims(struct key *keys, struct claim *const *claims, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = (struct key){.id = claims[i]->id, .at = i};
+    }
+    qsort(keys, n, sizeof *keys, compare_keys);
+}
+
+static void read_finished(struct round *x, const struct rows *rows)
+{
+    struct key keys[ROUND_OUTCOMES_MAX];
+    sort_claims(keys, x->finish, x->n_finish);
+    memset(x->finished, 0, x->n_finish * sizeof *x->finished);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        const struct key *k = find_key(keys, x->n_finish, rows_int(rows, i, 0), 0);
+        if (k) {
+            x->finished[k->at] = true;
+        }
+    }
+}
+
+static void read_requeue(struct round *x, const struct rows *rows)
+{
+    struct key keys[ROUND_OUTCOMES_MAX];
+    sort_claims(keys, x->requeue, x->n_requeue);
+    memset(x->requeue_state, 0, x->n_requeue * sizeof *x->requeue_state);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        const struct key *k = find_key(keys, x->n_requeue, rows_int(rows, i, 0), 0);
+        const char *state = rows_text(rows, i, 1);
+        if (k) {
+            x->requeue_state[k->at] = strcmp(state, "dead") == 0    ? REQUEUE_DEAD
+                                      : strcmp(state, "ready") == 0 ? REQUEUE_READY
+                                                                    : REQUEUE_WAITS;
+        }
+    }
+}
+
+static void read_verdicts(struct round *x, const struct rows *rows)
+{
+    struct key keys[ROUND_VERIFY_MAX];
+    for (size_t i = 0; i < x->n_verify; i++) {
+        keys[i] = (struct key){.id = x->verify[i].id, .claims = x->verify[i].claims, .at = i};
+        x->verdicts[i] = VERDICT_LOST;
+    }
+    qsort(keys, x->n_verify, sizeof *keys, compare_keys);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        const struct key *k = find_key(keys, x->n_verify, rows_int(rows, i, 0),
+                                       rows_int(rows, i, 1));
+        if (k) {
+            x->verdicts[k->at] = strcmp(rows_text(rows, i, 2), "mine") == 0 ? VERDICT_MINE
+                                                                            : VERDICT_ENDED;
+        }
+    }
+}
+
+static struct claim *read_claim(const struct rows *rows, size_t i)
+{
+    struct claim *c = claim_new(rows_int(rows, i, 0), rows_text(rows, i, 7), rows_text(rows, i, 8),
+                                rows_text(rows, i, 9), rows_text(rows, i, 10),
+                                rows_bytes(rows, i, 10));
+    if (c) {
+        c->claims = (int32_t)rows_int(rows, i, 1);
+        c->attempt = (int32_t)rows_int(rows, i, 11);
+        c->start_us = rows_int(rows, i, 2);
+        c->timeout_ms = rows_int(rows, i, 3);
+        c->failures = (int32_t)rows_int(rows, i, 4);
+        c->max_attempts = (int32_t)rows_int(rows, i, 5);
+        c->priority = (int32_t)rows_int(rows, i, 6);
+    }
+    return c;
+}
+
+static bool read_claims(struct round *x, const struct rows *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct claim *c = read_claim(rows, i);
+        if (!c) {
+            return false;
+        }
+        x->claimed[x->n_claimed++] = c;
+    }
+    return true;
+}
+
+/* The claimed tasks, and how far was read for them. */
+static bool read_poll(struct round_calls *r, const struct rows *rows)
+{
+    struct round *x = r->round;
+    size_t n = rows_count(rows);
+    enum poll_end end = POLL_ALL;
+    for (; n > 0 && !rows_is_null(rows, n - 1, POLL_COLUMN_RANGE); n--) {
+        poll_read_to(&r->context->poll, (size_t)rows_int(rows, n - 1, POLL_COLUMN_RANGE) - 1,
+                     (struct poll_place){.run_at_us = rows_int(rows, n - 1, POLL_COLUMN_RUN_AT),
+                                         .id = rows_int(rows, n - 1, POLL_COLUMN_ID)});
+        if (rows_bool(rows, n - 1, POLL_COLUMN_FULL)) {
+            end = POLL_FULL;
+        } else if (rows_bool(rows, n - 1, POLL_COLUMN_BOUNDED)) {
+            end = POLL_BOUNDED;
+        }
+    }
+    x->end = poll_end(&r->context->poll, end, now_ms());
+    return read_claims(x, rows, n);
+}
+
+static bool read_owned(struct round *x, const struct rows *rows)
+{
+    size_t n = rows_count(rows);
+    x->owned = calloc(n + 1, sizeof *x->owned);
+    for (size_t i = 0; x->owned && i < n; i++) {
+        struct claim *c = claim_new(rows_int(rows, i, 0), "", "", NULL, NULL, 0);
+        if (!c) {
+            return false;
+        }
+        c->claims = (int32_t)rows_int(rows, i, 1);
+        c->start_us = rows_int(rows, i, 2);
+        x->owned[x->n_owned++] = c;
+    }
+    return x->owned != NULL;
+}
+
+bool round_read(struct round_calls *r)
+{
+    struct round *x = r->round;
+    if (r->own >= 0 && !read_owned(x, r->calls[r->own].rows)) {
+        return false;
+    }
+    if (r->settings >= 0) {
+        r->context->forgets_history = !rows_bool(r->calls[r->settings].rows, 0, 0);
+    }
+    if (r->verify >= 0) {
+        read_verdicts(x, r->calls[r->verify].rows);
+    }
+    if (r->finish >= 0) {
+        read_finished(x, r->calls[r->finish].rows);
+    }
+    if (r->requeue >= 0) {
+        read_requeue(x, r->calls[r->requeue].rows);
+    }
+    if (r->claim >= 0) {
+        const struct rows *rows = r->calls[r->claim].rows;
+        return read_claims(x, rows, rows_count(rows));
+    }
+    return r->poll < 0 || read_poll(r, r->calls[r->poll].rows);
+}
