@@ -30,13 +30,13 @@ static const struct command_row {
     const char *text;
 } commands[] = {
     {COMMAND_SETUP, NULL, setup_run, 0, 0, "",
-     "Make or update the schema tenon in the database, and the queues in RabbitMQ."},
+     "Make or update the schema tenon in the database, and the exchange in RabbitMQ."},
     {COMMAND_ENQUEUE, NULL, enqueue_run, 1, 2, "KIND [PAYLOAD | -]",
      "Enqueue one task and print its id. The payload is JSON, {} by default; - reads stdin."},
     {COMMAND_WORKER, worker_main, NULL, 0, 1, "[PAYLOAD-FILE]",
      "Run tasks. With --run-one, run one handler by hand on the payload in a file."},
     {COMMAND_CLEANER, cleaner_main, NULL, 0, 0, "",
-     "Wake up what was overlooked, recover what dead workers left, keep the history in bounds."},
+     "Wake the workers, recover what dead workers left, keep the history in bounds."},
     {COMMAND_STATUS, NULL, status_run, 0, 0, "",
      "Show the queues, the workers and what nobody handles."},
     {COMMAND_SHOW, NULL, show_run, 1, 1, "ID", "Show all about one task, and why it waits."},

@@ -1,4 +1,4 @@
-/* Publishes wake-ups: task ids, to an exchange with a routing key.
+/* Publishes wake-ups: task ids with a routing key, to RabbitMQ's exchange.
  *
  * A thread of its own does everything that can block (rabbitmq-c can block in any send), so no call
  * here waits longer than it says. A wake-up that is lost costs time only: the row is the truth. So
@@ -35,8 +35,8 @@ struct publisher_stats {
     char last_error[256]; /* "" while all is well */
 };
 
-/* Start the thread; without an exchange to declare it connects to nothing yet. false: CONFIG (the
- * URL), MEMORY. */
+/* Start the thread; if there is no exchange to declare it connects to nothing yet. false: CONFIG
+ * (the URL), MEMORY. */
 MUST_CHECK bool publisher_open(const struct publisher_settings *settings, struct publisher **ret,
                                struct fault *f);
 

@@ -23,7 +23,7 @@ enum {
 };
 
 enum db_kind {
-    DB_HOT,      /* plans pinned to index scans: the exchange, ordered looks, publishing chores */
+    DB_HOT,      /* plans pinned to index scans: rounds, polls, publishing chores */
     DB_PLAIN,    /* the planner is free: recovery scans, lists, setup */
     DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
 };

@@ -133,7 +133,7 @@ static void test_pace_rises_when_a_tick_finds_rows(void **state)
     assert_int_equal(pace_plan(&p, false, 1020), PACE_UNLOCK);
 }
 
-static void test_pace_never_waits_while_looks_are_full(void **state)
+static void test_pace_never_waits_while_reads_are_full(void **state)
 {
     (void)state;
     struct pace p;
@@ -167,7 +167,7 @@ static void test_pace_gives_the_lock_back_after_a_failure(void **state)
 }
 
 /* One check of `n` workers; bit i of `free_mask` says that worker i's lock is free. */
-static size_t look(size_t n, unsigned free_mask, int64_t now_ms)
+static size_t check_locks(size_t n, unsigned free_mask, int64_t now_ms)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
     verdict_begin(&verdict);
@@ -177,14 +177,14 @@ static size_t look(size_t n, unsigned free_mask, int64_t now_ms)
     return verdict_end(&verdict, now_ms);
 }
 
-static void test_verdict_needs_two_looks(void **state)
+static void test_verdict_needs_two_checks(void **state)
 {
     (void)state;
     verdict_start(&verdict, 0);
-    assert_int_equal(look(3, 1, 20000), 0);
+    assert_int_equal(check_locks(3, 1, 20000), 0);
     assert_true(verdict_is_open(&verdict));
-    assert_int_equal(look(3, 1, 20300), 0); /* too soon after the first */
-    assert_int_equal(look(3, 1, 21000), 1);
+    assert_int_equal(check_locks(3, 1, 20300), 0); /* too soon after the first */
+    assert_int_equal(check_locks(3, 1, 21000), 1);
     assert_string_equal(verdict.suspects[0].id, "a");
     assert_true(verdict.suspects[0].condemned);
 }
@@ -193,11 +193,11 @@ static void test_verdict_forgets_who_is_back(void **state)
 {
     (void)state;
     verdict_start(&verdict, 0);
-    assert_int_equal(look(3, 1, 20000), 0);
-    assert_int_equal(look(3, 0, 21000), 0);
+    assert_int_equal(check_locks(3, 1, 20000), 0);
+    assert_int_equal(check_locks(3, 0, 21000), 0);
     assert_false(verdict_is_open(&verdict));
-    assert_int_equal(look(3, 1, 22000), 0);
-    assert_int_equal(look(3, 1, 23000), 1);
+    assert_int_equal(check_locks(3, 1, 22000), 0);
+    assert_int_equal(check_locks(3, 1, 23000), 1);
 }
 
 static void test_verdict_waits_for_an_old_session(void **state)
@@ -205,12 +205,12 @@ static void test_verdict_waits_for_an_old_session(void **state)
     (void)state;
     verdict_start(&verdict, 0);
     for (int64_t now_ms = 0; now_ms < VERDICT_PATIENCE_MS; now_ms += 1000) {
-        assert_int_equal(look(3, 1, now_ms), 0);
+        assert_int_equal(check_locks(3, 1, now_ms), 0);
     }
-    assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS), 1);
+    assert_int_equal(check_locks(3, 1, VERDICT_PATIENCE_MS), 1);
     verdict_start(&verdict, VERDICT_PATIENCE_MS);
-    assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS + 1000), 0);
-    assert_int_equal(look(3, 1, VERDICT_PATIENCE_MS + 2000), 0);
+    assert_int_equal(check_locks(3, 1, VERDICT_PATIENCE_MS + 1000), 0);
+    assert_int_equal(check_locks(3, 1, VERDICT_PATIENCE_MS + 2000), 0);
 }
 
 int main(void)
@@ -224,10 +224,10 @@ int main(void)
         cmocka_unit_test(test_watermark_forgets_the_lowest),
         cmocka_unit_test(test_pace_falls_asleep_and_wakes),
         cmocka_unit_test(test_pace_rises_when_a_tick_finds_rows),
-        cmocka_unit_test(test_pace_never_waits_while_looks_are_full),
+        cmocka_unit_test(test_pace_never_waits_while_reads_are_full),
         cmocka_unit_test(test_pace_sleeps_through_announced_rows),
         cmocka_unit_test(test_pace_gives_the_lock_back_after_a_failure),
-        cmocka_unit_test(test_verdict_needs_two_looks),
+        cmocka_unit_test(test_verdict_needs_two_checks),
         cmocka_unit_test(test_verdict_forgets_who_is_back),
         cmocka_unit_test(test_verdict_waits_for_an_old_session),
     };

@@ -519,23 +519,23 @@ static void test_stops_in_time_whatever_hangs(void **state)
     struct fixture *fx = *state;
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof at;
-    int mute = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(mute, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(mute, 8), 0);
-    assert_int_equal(getsockname(mute, (struct sockaddr *)&at, &len), 0);
+    int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(silent, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(silent, 8), 0);
+    assert_int_equal(getsockname(silent, (struct sockaddr *)&at, &len), 0);
     char url[64];
     (void)snprintf(url, sizeof url, "DATABASE_URL=postgresql://127.0.0.1:%d/x", ntohs(at.sin_port));
     const char *const args[] = {"cleaner", NULL};
     const char *const env[] = {url, NULL};
     struct process *p = tenon_spawn(fx, args, env);
-    int conn = accept4(mute, NULL, NULL, SOCK_CLOEXEC); /* now it waits for an answer */
+    int conn = accept4(silent, NULL, NULL, SOCK_CLOEXEC); /* now it waits for an answer */
     assert_true(conn >= 0);
     int64_t begin_ms = now_ms();
     process_signal(p, SIGTERM);
     assert_int_equal(process_wait(p, 5000), 0);
     assert_in_range(now_ms() - begin_ms, 0, 1500);
     (void)close(conn);
-    (void)close(mute);
+    (void)close(silent);
 }
 
 int main(void)

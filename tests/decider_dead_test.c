@@ -19,7 +19,7 @@ static void test_declared_dead_it_drops_all_and_goes_on(void **state)
     (void)decide(d, 201);
     assert_non_null(note_find(d, NOTE_CLAIM_LOST));
     assert_int_equal(d->n_held, 0);
-    assert_int_equal(d->round.n_requeue, 0); /* it is not ours to put back */
+    assert_int_equal(d->round.n_requeue, 0); /* it is not ours to requeue */
     decider_free(d);
 }
 

@@ -155,7 +155,7 @@ static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
     decider_free(d);
 }
 
-/* What is asked for once more, and put back in the same round, was ours when we asked. */
+/* What is asked for once more, and requeued in the same round, was ours when we asked. */
 static void test_what_is_requeue_is_not_taken_for_unknown(void **state)
 {
     (void)state;
@@ -236,7 +236,7 @@ static void test_claimed_tasks_without_a_child_go_back_after_a_second(void **sta
     struct claim *c = claimed(2, "a");
     c->timeout_ms = 1000000;
     settle(d, 3);
-    (void)decide(d, 2000); /* a look is due, but no slot is free: force one more claim through */
+    (void)decide(d, 2000); /* a poll is due, but no slot is free: force one more claim through */
     settle(d, 2000);
     d->rounds.in_flight = true;
     d->round.n_ids = d->round.n_claimed = d->round.n_finish = d->round.n_requeue =

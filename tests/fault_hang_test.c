@@ -163,7 +163,7 @@ static void begin_broker(struct fixture *fx, struct all *a)
     }
     hang(&a->cleaner[LEADER].broker, LEADER, true);
     for (int i = 0; i < WAYS; i++) {
-        subject_run(fx, &a->broker[i], LOOK_MS);
+        subject_run(fx, &a->broker[i], POLLED_MS);
         produce(fx, a->broker[i].broker.url, a->broker[i].queue);
     }
 }

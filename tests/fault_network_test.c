@@ -17,7 +17,7 @@ enum {
     LIFE_BYTES_MAX = 2000, /* of three tasks */
     CUT_LIMIT_MS = 2000,
     HELD_MS = 2000,
-    STARVED_MS = 75000, /* two looks, 30 to 33 s apart, see CONSUMER_WATCH_MS; and a task's time */
+    STARVED_MS = 75000, /* two checks, 30 to 33 s apart, see CONSUMER_WATCH_MS; and a task's time */
 };
 
 /* --- cut at byte N of a connection --- */
@@ -49,7 +49,7 @@ static void cut_at(struct fixture *fx, struct cuts *cuts, enum proxy_way way, in
     subject_open(fx, &worker);
     subject_open(fx, &cleaner);
     proxy_open(&producer, fx->amqp_url);
-    proxy_cut_next(&worker.database, way, bytes, 2); /* presence and exchange */
+    proxy_cut_next(&worker.database, way, bytes, 2); /* presence and rounds */
     proxy_cut_next(&worker.broker, way, broker_bytes, 1);
     proxy_cut_next(&cleaner.database, way, bytes, 2);
     proxy_cut_next(&cleaner.broker, way, broker_bytes, 1);
@@ -129,7 +129,7 @@ static void test_lives_cut_at_any_byte(void **state)
         rounds += 2;
     }
     int failed = (int)process_lines(s.process, "event=round_failed");
-    print_message("%d rounds, %d connections were cut, %d exchanges failed\n", rounds,
+    print_message("%d rounds, %d connections were cut, %d rounds failed\n", rounds,
                   proxy_cut(&s.database), failed);
     assert_in_range(failed, rounds * MET_PERCENT_MIN / 100, 2 * rounds);
     assert_nobody_died(fx);
@@ -137,7 +137,7 @@ static void test_lives_cut_at_any_byte(void **state)
     subjects_down(&s, 1);
 }
 
-/* --- one exchange is held --- */
+/* --- one round is held --- */
 
 /* Two tasks that run: one ends by itself, the other one must be ended. ret: the other's id */
 static int64_t give_both(struct fixture *fx, const struct subject *s)
@@ -174,7 +174,7 @@ static void await_sent(const struct proxy *p, int64_t bytes, int64_t limit_ms)
     }
 }
 
-static void test_children_are_minded_while_an_exchange_is_held(void **state)
+static void test_children_are_minded_while_a_round_is_held(void **state)
 {
     struct fixture *fx = *state;
     struct subject s;
@@ -188,7 +188,7 @@ static void test_children_are_minded_while_an_exchange_is_held(void **state)
     int64_t start_ms = now_ms(), sent = proxy_bytes(&s.database, PROXY_TO_SERVER);
     int64_t got = proxy_bytes(&s.database, PROXY_TO_CLIENT);
     journal_await_ended(fx, 1, HELD_MS);
-    await_sent(&s.database, sent, HELD_MS); /* the exchange that says so is on its way */
+    await_sent(&s.database, sent, HELD_MS); /* the round that says so is on its way */
     assert_int_equal(process_lines(s.process, "event=task_timed_out"), 0);
     process_await_line(s.process, "event=task_timed_out", HELD_MS);
     while (kill(child, 0) == 0) {
@@ -198,11 +198,11 @@ static void test_children_are_minded_while_an_exchange_is_held(void **state)
     (void)poll(NULL, 0, (int)(start_ms + HELD_MS - now_ms())); /* the time that the fault lasts */
     assert_int_equal(proxy_bytes(&s.database, PROXY_TO_CLIENT), got);
     proxy_stall(&s.database, PROXY_TO_CLIENT, false);
-    test_await(fx, LOOK_MS,
+    test_await(fx, POLLED_MS,
                "SELECT count(*) = 1 AND min(failures) = 1, count(*), min(failures),"
                " min(last_error) FROM tenon.task WHERE id IN (%lld, %lld - 1)",
                (long long)id, (long long)id);
-    await_task(fx, id - 1, LOOK_MS);
+    await_task(fx, id - 1, POLLED_MS);
     assert_int_equal(process_lines(s.process, "event=round_failed"), 0);
     subjects_down(&s, 1);
 }
@@ -292,7 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_connections_cut_at_any_byte),
         WITH_SERVERS(test_lives_cut_at_any_byte),
-        WITH_SERVERS(test_children_are_minded_while_an_exchange_is_held),
+        WITH_SERVERS(test_children_are_minded_while_a_round_is_held),
         WITH_SERVERS(test_reconnects_back_off_and_never_give_up),
         WITH_SERVERS(test_throttled),
     };

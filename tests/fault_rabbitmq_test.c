@@ -268,12 +268,12 @@ static void test_disk_alarm(void **state)
 /* --- it loses its patience --- */
 
 /* RabbitMQ closes a channel whose messages are not acked in time. For all channels from now on. */
-static void set_patience(int64_t timeout_ms, int64_t look_ms)
+static void set_patience(int64_t timeout_ms, int64_t check_ms)
 {
     size_t ups = fleet_lines(&all, "event=broker_up");
     broker_ctl("eval 'application:set_env(rabbit, consumer_timeout, %lld), "
                "application:set_env(rabbit, channel_tick_interval, %lld).'",
-               (long long)timeout_ms, (long long)look_ms);
+               (long long)timeout_ms, (long long)check_ms);
     broker_ctl("close_all_connections --vhost %s bye", all.fx->vhost);
     fleet_await_lines(&all, "event=broker_up", ups + FLEET_WORKERS);
     await_woken("other settings");

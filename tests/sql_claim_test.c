@@ -402,7 +402,7 @@ static void test_own(void **state)
     PQclear(result);
 }
 
-/* A delayed task is told once, by the look after its moment; its row is not written. */
+/* A delayed task wakes its worker once, by the read after its moment; its row is not written. */
 static void test_due(void **state)
 {
     struct fixture *fx = *state;

@@ -184,7 +184,7 @@ enum { DOINGS = sizeof doings / sizeof *doings };
 
 static bool happened[100]; /* by the rows of task_acts */
 
-/* A task that is claimed (and put back, unless it shall run), with the claim it had or has. */
+/* A task that is claimed (and requeued, unless it shall run), with the claim it had or has. */
 static void make_claimed(struct fixture *fx, enum task_state state, struct held *c)
 {
     held_new(fx, c);

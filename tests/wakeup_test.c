@@ -111,7 +111,7 @@ struct second {
     PGconn *conn;
 };
 
-/* Another database with tenon in it, whose exchange is called "other". */
+/* Another database with tenon in it; its exchange is called "other". */
 static void second_open(struct fixture *fx, struct second *s)
 {
     (void)snprintf(s->name, sizeof s->name, "%s_2", fx->database);

@@ -1,6 +1,6 @@
 /* label: e2e */
 /* timeout: 300 */
-/* What a worker claims, and when: messages, the ordered claim, many workers. */
+/* What a worker claims, and when: messages, polls, many workers. */
 #include "tests/support/working.h"
 
 #include <errno.h>
@@ -317,7 +317,7 @@ static void test_memory_does_not_grow_with_tasks(void **state)
     assert_each_ran_once(fx, 50000);
 }
 
-static void test_a_paused_queue_rests(void **state)
+static void test_a_paused_queue_stands_still(void **state)
 {
     struct fixture *fx = *state;
     test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('default', true)");
@@ -361,7 +361,7 @@ int main(void)
         WITH_SERVERS(test_work_is_shared_fairly),
         WITH_SERVERS(test_priority_goes_first),
         WITH_SERVERS(test_memory_does_not_grow_with_tasks),
-        WITH_SERVERS(test_a_paused_queue_rests),
+        WITH_SERVERS(test_a_paused_queue_stands_still),
         WITH_SERVERS(test_without_a_history_done_tasks_leave_no_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

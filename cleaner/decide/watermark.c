@@ -18,7 +18,7 @@ void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t next)
 /* The next question comes when the gap is twice as old. There is none when the transaction was over
  * before this one. An id is taken a moment before its transaction counts as one that writes, which
  * is what the first pause is for; one that takes longer, because it waits for who holds its unique
- * key, is found as overlooked. */
+ * key, is found by a poll. */
 static void gap_asked(const struct watermark *w, struct watermark_gap *gap, int64_t now_ms)
 {
     int64_t age_ms = now_ms - gap->since_ms;

@@ -4,7 +4,7 @@
  * id below the watermark that was not there yet is a gap, and is asked for by id, ever less
  * often, until it is seen, or was not there when all transactions that could have held it were
  * over (a rollback, or the task has ended already), or WATERMARK_GAP_MS have passed (a very long
- * transaction: its rows are found as overlooked ones). */
+ * transaction: its rows are found by polls). */
 #ifndef TENON_CLEANER_DECIDE_WATERMARK_H
 #define TENON_CLEANER_DECIDE_WATERMARK_H
 

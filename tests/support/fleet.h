@@ -9,10 +9,10 @@ enum {
     FLEET_WORKERS = 2,
     FLEET_PER_S = 25,         /* transactions a second of each producer */
     FLEET_PRODUCER_MS = 1000, /* the longest that a transaction may take, whatever RabbitMQ does */
-    FLEET_JUDGE_MS = 18000,   /* VERDICT_PATIENCE_MS, and time for two looks */
+    FLEET_JUDGE_MS = 18000,   /* VERDICT_PATIENCE_MS, and time for two checks */
     FLEET_UP_MS = 15000,      /* until everything is connected again: pauses go up to 10 s */
     FLEET_WOKEN_MS = 60, /* the median from commit to start when messages wake; else about 500 */
-    FLEET_WITHOUT_MS = 1000, /* the median that the ordered claim keeps */
+    FLEET_WITHOUT_MS = 1000, /* the median that polls keep */
 };
 
 struct fleet {
@@ -42,10 +42,10 @@ void fleet_signal_all(const struct fleet *all, int signal); /* producers too */
  * doubled, no producer waited for it, and nobody is declared dead or has ended. */
 void fleet_check(struct fleet *all, const char *fault);
 
-/* Wait until the cleaner's session is so old that it judges workers, and has looked twice. */
+/* Wait until the cleaner's session is so old that it judges workers, and has checked twice. */
 void fleet_await_judge(const struct fleet *all);
 
-/* For at least so long, whatever is placed runs by the ordered claim, half of it within
+/* For at least so long, whatever is placed is found by polls, half of it within
  * FLEET_WITHOUT_MS. */
 void fleet_do_without(struct fleet *all, int64_t ms);
 

@@ -9,7 +9,7 @@
 enum {
     START_MS = 15000,
     AT_ONCE_MS = 500, /* a call of libtenon, whatever the broker does */
-    LOOK_MS = 4000,   /* the ordered claim looks every second */
+    POLLED_MS = 4000, /* a worker polls every second */
     BACK_MS = 16000,  /* pauses between two tries to connect go up to 10 s, half of them jitter */
 };
 
