@@ -6,7 +6,6 @@
 
 #include "core/amqp_publisher.h"
 #include "core/amqp_thread.h"
-#include "core/buf.h"
 #include "core/now.h"
 
 #include <stdio.h>
@@ -268,42 +267,6 @@ static void test_the_window(void **state)
     broker_close(b);
 }
 
-/* A thousand pairs are served, one more is too many. */
-static void test_a_thousand_keys(void **state)
-{
-    struct fixture *fx = *state;
-    struct broker *b = declared(fx);
-    struct fault f = {0};
-    struct buf keys;
-    buf_init(&keys, 1 << 20);
-    for (int i = 0; i < CONSUMER_KEYS_MAX; i++) {
-        buf_printf(&keys, "%sdefault/k%d", i ? " " : "", i);
-    }
-    struct seen s;
-    seen_listen(&s, fx->amqp_url, buf_text(&keys), true);
-    consumer_prefetch(s.c, 2);
-    AWAIT(&s, s.ups == 1);
-    publish_ids(b, "default/k0", 1, 1);
-    publish_ids(b, "default/k999", 2, 1);
-    AWAIT(&s, s.n == 2);
-    consumer_close(s.c, 2000);
-    for (int i = 0; i < CONSUMER_KEYS_MAX; i++) {
-        char key[32];
-        (void)snprintf(key, sizeof key, "default/k%d", i);
-        broker_delete_queue(b, key);
-    }
-    buf_put_text(&keys, " default/k1000");
-    struct consumer_settings settings = {.url = fx->amqp_url,
-                                         .exchange = "tenon",
-                                         .keys = buf_text(&keys)};
-    struct consumer *c = NULL;
-    assert_false(consumer_open(&settings, &c, &f));
-    assert_int_equal(f.code, FAULT_CONFIG);
-    assert_contains(f.text, "1001 pairs");
-    buf_clear(&keys);
-    broker_close(b);
-}
-
 static void test_a_lost_connection_comes_back(void **state)
 {
     struct fixture *fx = *state;
@@ -387,7 +350,6 @@ int main(void)
         WITH_SERVERS(test_rights),
         WITH_SERVERS(test_a_deleted_queue_is_declared_again),
         WITH_SERVERS(test_the_window),
-        WITH_SERVERS(test_a_thousand_keys),
         WITH_SERVERS(test_a_lost_connection_comes_back),
         WITH_SERVERS(test_says_why_it_is_down),
         cmocka_unit_test(test_a_broker_that_never_answers),

@@ -12,7 +12,14 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { ROUNDS = 40, OTHERS = 7, SLOWER_MAX = 3, SLACK_US = 1000, PROMPT_MS = 5000 };
+enum {
+    ROUNDS = 40,
+    OTHERS = 7,
+    SLOWER_MAX = 3,
+    SLACK_US = 1000,
+    PROMPT_MS = 5000,
+    MANY_MS = 60000
+};
 
 static const char *const no_env[] = {NULL};
 static const char *const rabbitmq_away[] = {"AMQP_URL=amqp://127.0.0.1:1/", NULL};
@@ -79,10 +86,9 @@ static void test_workers_of_other_kinds_take_nothing(void **state)
     end_well(cleaner);
 }
 
-/* Eleven queues of a hundred kinds are more queues in RabbitMQ than one worker may have. */
-static void test_too_many_pairs(void **state)
+/* A worker of the kinds k0 to k99 on so many queues, q0 and so on. */
+static struct process *worker_of_many(struct fixture *fx, int n_queues)
 {
-    struct fixture *fx = *state;
     char queues[100] = "q0", path[250];
     (void)snprintf(path, sizeof path, "%s/handlers.conf", fx->dir);
     FILE *file = fopen(path, "we");
@@ -93,11 +99,30 @@ static void test_too_many_pairs(void **state)
     }
     (void)fputs("\" { command = {true} }\n", file);
     assert_int_equal(fclose(file), 0);
-    for (int i = 1; i < 11; i++) {
+    for (int i = 1; i < n_queues; i++) {
         size_t len = strlen(queues);
         (void)snprintf(queues + len, sizeof queues - len, ",q%d", i);
     }
-    struct process *p = TENON(fx, "worker", "--queues", queues, "--handlers", path);
+    return TENON(fx, "worker", "--queues", queues, "--handlers", path);
+}
+
+static void test_a_thousand_pairs(void **state)
+{
+    struct fixture *fx = *state;
+    int64_t start_ms = now_ms();
+    struct process *p = worker_of_many(fx, 10);
+    process_await_line(p, "event=broker_up", MANY_MS);
+    print_message("a thousand queues are there after %lld ms\n", (long long)(now_ms() - start_ms));
+    struct broker *b = broker_open(fx->amqp_url);
+    assert_int_equal(broker_depth(b, "q0/k0"), 0);
+    assert_int_equal(broker_depth(b, "q9/k99"), 0);
+    broker_close(b);
+    end_well(p);
+}
+
+static void test_too_many_pairs(void **state)
+{
+    struct process *p = worker_of_many(*state, 11);
     assert_int_equal(process_wait(p, LIMIT_MS), 2);
     assert_int_equal(process_lines(p, "serves 1100 pairs of a queue and a kind, and at most 1000"),
                      1);
@@ -263,6 +288,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_workers_of_other_kinds_take_nothing),
+        WITH_SERVERS(test_a_thousand_pairs),
         WITH_SERVERS(test_too_many_pairs),
         WITH_SERVERS(test_two_databases_on_one_virtual_host),
         WITH_DATABASE(test_workers_are_notified_without_a_broker),
