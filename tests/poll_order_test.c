@@ -1,7 +1,7 @@
 /* label: fault */
 /* timeout: 120 */
 /* long: 300 */
-/* serial: yes */
+/* measures: yes */
 /* What the poll promises, on real servers: in a backlog it decides what starts next, and rows that
  * nobody handles cost the others nothing. With TEST_LONG: 3,200 tasks and 1,000,000 such rows. */
 #include "tests/support/load.h"
@@ -20,7 +20,8 @@ enum {
     URGENT_MS = 3 * TASK_MS, /* until a slot is free, a round, and what a busy machine takes */
     UNHANDLED = 200000,
     UNHANDLED_LONG = 1000000,
-    SINGLE = 15, /* tasks one after the other */
+    SINGLE = 15,             /* tasks one after the other */
+    BUSY_MACHINE_US = 50000, /* before polls were bounded, a task waited for half a second */
 };
 
 static int64_t either(int64_t usual, int64_t in_the_night)
@@ -137,7 +138,7 @@ static void unhandled_rows_delay_nobody(struct fixture *fx, struct process *p, b
     print_message("%s a task waits %.1f ms, beside %lld rows that nobody handles %.1f ms\n",
                   woken ? "with its wake-up" : "without wake-ups", (double)before_us / 1000,
                   (long long)either(UNHANDLED, UNHANDLED_LONG), (double)after_us / 1000);
-    assert_in_range(after_us, 0, 2 * before_us);
+    assert_in_range(after_us, 0, 2 * before_us + BUSY_MACHINE_US);
     end_well(p);
 }
 
