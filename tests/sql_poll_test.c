@@ -135,7 +135,19 @@ static void test_it_claims_a_bounded_number_of_bytes(void **state)
     poll_is(fx->conn, worker, (struct asked){"{b}", "9", FROM_HEAD, "10000", "1"}, "2 / 2:3F ");
 }
 
-/* What others hold is passed over, and only what is claimed is locked. */
+/* Wherever the rows lie. */
+static void test_what_it_claims_comes_in_order(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    make(fx, worker);
+    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - interval '1 minute' WHERE payload = '5'");
+    test_sql(fx, "UPDATE tenon.task SET priority = 9 WHERE payload = '7'");
+    poll_is(fx->conn, worker, (struct asked){"{a}", "4", FROM_HEAD, UNBOUNDED},
+            "7 5 1 3 / 1:7F / 2:3F ");
+}
+
+/* Of what it wants it passes over what others hold, and it locks nothing else. */
 static void test_it_locks_only_what_it_claims(void **state)
 {
     struct fixture *fx = *state;
@@ -145,11 +157,11 @@ static void test_it_locks_only_what_it_claims(void **state)
     sql_run(other, "BEGIN");
     sql_run(other, "SELECT FROM tenon.task WHERE payload = '1' FOR UPDATE");
     sql_run(third, "BEGIN");
-    poll_is(third, worker, (struct asked){"{a}", "2", FROM_HEAD, UNBOUNDED}, "3 5 / 2:5F ");
+    poll_is(third, worker, (struct asked){"{a}", "2", FROM_HEAD, UNBOUNDED}, "3 / 2:3F ");
     char *left = test_sql_text(fx, "WITH l AS (SELECT payload FROM tenon.task ORDER BY id"
                                    " FOR UPDATE SKIP LOCKED)"
                                    " SELECT string_agg(payload::text, ' ') FROM l");
-    assert_string_equal(left, "2 4 6 7 8 9");
+    assert_string_equal(left, "2 4 5 6 7 8 9");
     free(left);
     PQfinish(third);
     PQfinish(other);
@@ -216,6 +228,7 @@ int main(void)
         WITH_DATABASE(test_it_goes_on_behind_a_place),
         WITH_DATABASE(test_it_reads_a_bounded_number_of_rows),
         WITH_DATABASE(test_it_claims_a_bounded_number_of_bytes),
+        WITH_DATABASE(test_what_it_claims_comes_in_order),
         WITH_DATABASE(test_it_locks_only_what_it_claims),
         WITH_DATABASE(test_it_reads_little),
         WITH_DATABASE(test_of_a_kind_that_nobody_handles_it_reads_a_bounded_number),

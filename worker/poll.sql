@@ -26,27 +26,21 @@ WITH read AS MATERIALIZED (
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'alive')
     WINDOW w AS (ROWS UNBOUNDED PRECEDING)
     LIMIT $8::integer
-), locked AS MATERIALIZED (  -- its limit stops the reading
-    SELECT read.place, t.ctid
-    FROM read
-    CROSS JOIN LATERAL (
-        SELECT ctid FROM tenon.task
-        WHERE ctid = read.ctid AND start_time IS NULL AND run_at <= statement_timestamp()
-        FOR UPDATE SKIP LOCKED
-    ) t
-    WHERE bytes IS NOT NULL AND fits LIMIT $3::integer
+), wanted AS MATERIALIZED (  -- its limit stops the reading
+    SELECT ctid, place FROM read WHERE bytes IS NOT NULL AND fits LIMIT $3::integer
 ), full_at AS (
     SELECT CASE WHEN count(*) = $3::integer THEN max(place)
-                ELSE (SELECT min(place) - 1 FROM read WHERE NOT fits) END AS place FROM locked
+                ELSE (SELECT min(place) - 1 FROM read WHERE NOT fits) END AS place FROM wanted
+), locked AS MATERIALIZED (  -- of a row that changed since the read, a version that the update does not see
+    SELECT ctid FROM tenon.task
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM wanted)) AND start_time IS NULL FOR UPDATE SKIP LOCKED
 ), claimed AS (
-    UPDATE tenon.task t
-    SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = t.claims + 1
-    FROM locked WHERE t.ctid = locked.ctid
-    RETURNING t.id, t.claims, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
-              t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
-              1 + t.failures + t.crashes
+    UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = claims + 1
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked)) RETURNING *
 )
-SELECT *, NULL, NULL, NULL FROM claimed
+(SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
+        queue, kind, trace, payload, 1 + failures + crashes, NULL::bigint, NULL::boolean, NULL::boolean
+ FROM claimed ORDER BY priority DESC, run_at, id)
 UNION ALL  -- id, run_at, which range; whether all was claimed that was asked for; whether $8 rows were read
 SELECT id, NULL, (date_part('epoch', run_at) * 1000000)::bigint, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
        range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer
