@@ -57,7 +57,7 @@ static bool declare_dead_and_recover(struct cleaner *c, const struct dead_worker
     struct recovered sum = {0};
     struct db *db = NULL;
     size_t n = 0;
-    bool ok = !POINT_FAILS(worker_condemned, f) && session_plain(c, &db, f) &&
+    bool ok = !POINT_FAILS(worker_found_dead, f) && session_plain(c, &db, f) &&
               declare_dead(c, db, w, &n, &sum, f) && recover_rest(c, db, w, n, &sum, f);
     POINT(tasks_recovered);
     recover_end(c, &sum, now_ms);
@@ -102,7 +102,7 @@ bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     size_t n = judge(v, rows, turn->now_ms);
     for (size_t i = 0; n > 0 && ok && i < v->n; i++) {
-        if (v->suspects[i].condemned) {
+        if (v->suspects[i].is_dead) {
             struct dead_worker w;
             worker_of(rows, v->suspects[i].id, &w);
             ok = declare_dead_and_recover(c, &w, turn->now_ms, f);

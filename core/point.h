@@ -52,7 +52,7 @@
     X(fresh_read, "fresh rows are read, none is published")                                        \
     X(fresh_published, "some of the fresh rows are published")                                     \
     X(due_read, "rows were read as due, none is published")                                        \
-    X(worker_condemned, "a worker is dead, its row says alive")                                    \
+    X(worker_found_dead, "a worker is dead, its row says alive")                                   \
     X(worker_declared_dead, "its row says dead, up to 500 of its tasks are requeued, not counted") \
     X(worker_rest, "more than those 500 tasks are still its")                                      \
     X(tasks_recovered, "all are requeued, none is published")                                      \

@@ -186,7 +186,7 @@ static void test_verdict_needs_two_checks(void **state)
     assert_int_equal(check_locks(3, 1, 20300), 0); /* too soon after the first */
     assert_int_equal(check_locks(3, 1, 21000), 1);
     assert_string_equal(verdict.suspects[0].id, "a");
-    assert_true(verdict.suspects[0].condemned);
+    assert_true(verdict.suspects[0].is_dead);
 }
 
 static void test_verdict_forgets_who_is_back(void **state)

@@ -250,7 +250,7 @@ static void test_a_dead_worker_is_declared_dead_once(void **state)
 }
 
 /* A new session has all its patience before it, and once that is over a death is noticed soon. */
-static void test_a_broken_session_condemns_nobody(void **state)
+static void test_a_broken_session_declares_nobody_dead(void **state)
 {
     struct fixture *fx = *state;
     struct process *p = start(fx, NULL);
@@ -549,7 +549,7 @@ int main(void)
         WITH_SERVERS(test_due_rows_are_published),
         WITH_SERVERS(test_many_due_rows_at_one_moment),
         WITH_SERVERS(test_a_dead_worker_is_declared_dead_once),
-        WITH_DATABASE(test_a_broken_session_condemns_nobody),
+        WITH_DATABASE(test_a_broken_session_declares_nobody_dead),
         WITH_DATABASE(test_the_third_crash_is_the_last),
         WITH_DATABASE(test_orphans_and_deadlines),
         WITH_DATABASE(test_old_history_goes),

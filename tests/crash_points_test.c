@@ -82,7 +82,7 @@ static const struct point_plan plans[] = {
     {"handler_begun", HANDLER, 3, CAN_FAIL, EXIT},
     {"handler_effect", HANDLER, 2, CAN_FAIL, FREEZE}, /* its own claim has ended */
     {"handler_answered", HANDLER, 3, 0, EXIT},
-    {"worker_condemned", RECOVERER, 1, CAN_FAIL, FAIL},
+    {"worker_found_dead", RECOVERER, 1, CAN_FAIL, FAIL},
     {"worker_declared_dead", RECOVERER, 1, 0, EXIT},
     {"worker_rest", RECOVERER, 1, CAN_FAIL, FREEZE},
     {"tasks_recovered", RECOVERER, 1, 0, SLEEP},

@@ -15,7 +15,7 @@ void verdict_begin(struct verdict *v)
 {
     for (size_t i = 0; i < v->n; i++) {
         v->suspects[i].seen = false;
-        v->suspects[i].condemned = false;
+        v->suspects[i].is_dead = false;
     }
 }
 
@@ -76,8 +76,8 @@ size_t verdict_end(struct verdict *v, int64_t now_ms)
     }
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
-        v->suspects[i].condemned = v->suspects[i].free_checks >= CHECKS_ENOUGH;
-        n += v->suspects[i].condemned;
+        v->suspects[i].is_dead = v->suspects[i].free_checks >= CHECKS_ENOUGH;
+        n += v->suspects[i].is_dead;
     }
     return n;
 }

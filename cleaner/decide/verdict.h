@@ -23,7 +23,7 @@ struct verdict_suspect {
     int free_checks;    /* on which the lock was free, one after the other */
     int64_t checked_ms; /* the last that counted */
     bool seen;          /* on the check that goes on */
-    bool condemned;
+    bool is_dead;
 };
 
 struct verdict {
@@ -38,7 +38,7 @@ void verdict_start(struct verdict *v, int64_t now_ms);
 /* A check: begin, each worker that is alive or draining by its row, end. */
 void verdict_begin(struct verdict *v);
 void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms);
-/* Judge. ret: how many are condemned; they have `condemned` set until the next check. */
+/* Judge. ret: how many are dead; they have `is_dead` set until the next check. */
 size_t verdict_end(struct verdict *v, int64_t now_ms);
 
 /* Is anybody a suspect, so that the next checks matter? */

@@ -7,7 +7,7 @@
 #include <utlist.h>
 
 enum {
-    BURY_AFTER_US = 450000, /* a lock was free on two looks about half a second apart */
+    DEAD_AFTER_US = 450000, /* a lock was free on two checks about half a second apart */
     SERVER_PATIENCE_US = 14900000,
     IDLE_TURNS_MAX = 150, /* in a second */
     ROUNDS_MAX = 150,     /* in a second in which nothing was claimed or told */
@@ -59,10 +59,10 @@ void check_charge(struct sim *s, struct fence f, const char *reason)
 void check_declare_dead(struct sim *s, const struct cleaner *c, int worker)
 {
     const struct worker_row *w = &s->server.workers[worker];
-    /* between two looks it may have been held again, the more so when the cleaner was frozen */
+    /* between two checks it may have been held again, the more so when the cleaner was frozen */
     bool steady = s->now_us - c->leads_since_us > 3000000 &&
                   s->now_us - s->calm_since_us > 3000000 && s->now_us - w->locked_us > 3000000;
-    check_that(s, !steady || s->now_us - w->unlocked_us >= BURY_AFTER_US,
+    check_that(s, !steady || s->now_us - w->unlocked_us >= DEAD_AFTER_US,
                "cleaner %d declared worker row %d dead %lld ms after its lock was free", c->index,
                worker, (long long)((s->now_us - w->unlocked_us) / 1000));
     check_that(s, s->now_us - s->server.up_since_us >= SERVER_PATIENCE_US,

@@ -107,7 +107,7 @@ static void take_snapshot(const struct sim *s, struct cleaner *c)
     }
 }
 
-static void look_for_fresh(struct sim *s, struct cleaner *c)
+static void read_fresh(struct sim *s, struct cleaner *c)
 {
     int64_t gaps[WATERMARK_GAPS_MAX];
     int64_t now_ms = cleaner_ms(s, c);
@@ -233,7 +233,7 @@ static void tell_recovered(struct sim *s, struct cleaner *c)
     }
 }
 
-static void look_for_dead(struct sim *s, struct cleaner *c)
+static void check_workers(struct sim *s, struct cleaner *c)
 {
     int64_t now_ms = cleaner_ms(s, c);
     judge_begin(c->judge);
@@ -243,13 +243,13 @@ static void look_for_dead(struct sim *s, struct cleaner *c)
             judge_worker(c->judge, i, worker_lock_is_free(s, i), now_ms);
         }
     }
-    c->n_condemned = judge_end(c->judge, now_ms, c->condemned);
+    c->n_dead = judge_end(c->judge, now_ms, c->dead);
 }
 
 /* workers_declare_dead.sql and workers_recover.sql: one transaction, statement by statement. */
-static bool bury_next(struct sim *s, struct cleaner *c)
+static bool declare_dead_next(struct sim *s, struct cleaner *c)
 {
-    int worker = c->condemned[--c->n_condemned];
+    int worker = c->dead[--c->n_dead];
     if (!worker_declare_dead(s, c->session, worker)) {
         return false;
     }
@@ -326,16 +326,16 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
         try_to_lead(s, c);
         break;
     case CHORE_FRESH:
-        look_for_fresh(s, c);
+        read_fresh(s, c);
         break;
     case CHORE_DUE:
         take_due(s, c);
         break;
     case CHORE_WORKERS:
-        if (c->n_condemned > 0) {
-            (void)bury_next(s, c);
+        if (c->n_dead > 0) {
+            (void)declare_dead_next(s, c);
         } else {
-            look_for_dead(s, c);
+            check_workers(s, c);
         }
         break;
     case CHORE_DEADLINES:
@@ -359,7 +359,7 @@ static void end_chore(struct sim *s, struct cleaner *c)
         break;
     case CHORE_WORKERS:
         tell_recovered(s, c);
-        if (c->n_condemned > 0) {
+        if (c->n_dead > 0) {
             c->next_ms[CHORE_WORKERS] = cleaner_ms(s, c);
         } else {
             int64_t next_ms = judge_next_ms(c->judge, cleaner_ms(s, c));
@@ -386,7 +386,7 @@ static void connect_again(struct sim *s, struct cleaner *c, int64_t after_us)
 {
     c->life++;
     c->leader = false;
-    c->n_condemned = 0;
+    c->n_dead = 0;
     c->session = 0;
     c->busy = false;
     plan_turn(s, c, s->now_us + after_us);
@@ -513,7 +513,7 @@ void cleaner_start(struct sim *s, struct cleaner *c)
     c->judge = judge;
     c->index = (int)(c - s->cleaners);
     c->up = true;
-    c->n_condemned = 0;
+    c->n_dead = 0;
     c->clock_ms = random_below(&s->random, 1000000);
     c->life = life;
     connect_again(s, c, random_below(&s->random, 10000));

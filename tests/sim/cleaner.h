@@ -30,9 +30,9 @@ struct cleaner {
     bool granted, again, late;
     size_t n_rows;
     int64_t rows[OFFERS_MAX];
-    int condemned[WORKERS_MAX], n_condemned;
-    int64_t xmin, next;      /* of the look for fresh rows under way */
-    bool seen[ROWS_MAX + 1]; /* by the look for fresh rows, while it leads */
+    int dead[WORKERS_MAX], n_dead;
+    int64_t xmin, next;      /* of the read of fresh rows under way */
+    bool seen[ROWS_MAX + 1]; /* by the reads of fresh rows, while it leads */
 };
 
 void cleaner_start(struct sim *s, struct cleaner *c);

@@ -1,5 +1,5 @@
 /* The model of a worker's AMQP thread (core/amqp_consumer.c): it reconnects, counts epochs, and
- * does what the main loop left word for, the last word only. */
+ * does what the main loop asked for last. */
 #ifndef TENON_TESTS_SIM_CONSUMER_H
 #define TENON_TESTS_SIM_CONSUMER_H
 
@@ -26,7 +26,7 @@ void consumer_start(struct sim *s, struct node *n);
 void consumer_stop(struct sim *s, struct node *n);
 void consumer_lost(struct sim *s, struct node *n);   /* its link broke */
 void consumer_closed(struct sim *s, struct node *n); /* the server closed its channel */
-void consumer_order(struct sim *s, struct node *n);  /* word was left */
+void consumer_order(struct sim *s, struct node *n);  /* there is something to do */
 void consumer_arrival(struct sim *s, int node, int64_t channel);
 
 #endif

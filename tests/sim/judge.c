@@ -45,7 +45,7 @@ int judge_end(struct judge *j, int64_t now_ms, int *workers)
     int n = 0;
     (void)verdict_end(&j->verdict, now_ms);
     for (size_t i = 0; i < j->verdict.n; i++) {
-        if (j->verdict.suspects[i].condemned) {
+        if (j->verdict.suspects[i].is_dead) {
             workers[n++] = (int)strtol(j->verdict.suspects[i].id, NULL, 10);
         }
     }

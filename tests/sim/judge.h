@@ -13,9 +13,9 @@ void judge_free(struct judge *j);
 void judge_start(struct judge *j, int64_t now_ms);
 void judge_begin(struct judge *j);
 void judge_worker(struct judge *j, int worker, bool lock_is_free, int64_t now_ms);
-/* ret: how many are condemned; their numbers go to `workers` */
+/* ret: how many are dead; their numbers go to `workers` */
 int judge_end(struct judge *j, int64_t now_ms, int *workers);
-/* ret: when to look again, INT64_MAX = nobody is a suspect */
+/* ret: when to check again, INT64_MAX = nobody is a suspect */
 int64_t judge_next_ms(const struct judge *j, int64_t now_ms);
 
 #endif

@@ -32,7 +32,7 @@ struct row {
     int64_t locker; /* session, 0 = nobody */
     bool changed;
     enum change change;
-    bool by_cleaner; /* who put it back */
+    bool by_cleaner; /* who requeued it */
 
     /* what the checks remember */
     int64_t inserted_us, committed_us, changed_us;
@@ -46,7 +46,7 @@ enum worker_state { WORKER_NONE, WORKER_ALIVE, WORKER_DRAINING, WORKER_LEFT, WOR
 
 struct worker_row {
     enum worker_state now, next;
-    int64_t changer;                /* the session whose transaction buries it */
+    int64_t changer;                /* the session that is declaring it dead */
     int64_t lock;                   /* the session that holds its advisory lock */
     int64_t locked_us, unlocked_us; /* when it was taken last, and free */
     int node;

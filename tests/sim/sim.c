@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { START_US = 1000000000, LOOK_US = 500000 };
+enum { START_US = 1000000000, CHECK_US = 500000 };
 
 /* Retries take up to two minutes, deadlines and orphans another two, three times over. */
 static const int64_t quiet_limit_us = 1800LL * 1000000;
@@ -57,12 +57,12 @@ void sim_broken(struct sim *s, const char *fmt, ...)
     TRACE(s, "BROKEN: %s", s->why);
 }
 
-static void look(struct sim *s, int who, int64_t arg)
+static void check_again(struct sim *s, int who, int64_t arg)
 {
     (void)who;
     (void)arg;
     check_world(s);
-    sim_after(s, LOOK_US, look, 0, 0);
+    sim_after(s, CHECK_US, check_again, 0, 0);
 }
 
 static void heal(struct sim *s, int who, int64_t arg)
@@ -85,7 +85,7 @@ static void begin(struct sim *s)
     apps_plan(s);
     faults_plan(s);
     sim_after(s, s->plan.active_us, heal, 0, 0);
-    sim_after(s, LOOK_US, look, 0, 0);
+    sim_after(s, CHECK_US, check_again, 0, 0);
 }
 
 static void digest(struct sim *s, int64_t value)

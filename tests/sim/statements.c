@@ -29,13 +29,13 @@ bool worker_lock_is_free(const struct sim *s, int worker)
 bool worker_declare_dead(struct sim *s, int64_t session, int worker)
 {
     struct worker_row *w = &s->server.workers[worker];
-    bool buried = (w->now == WORKER_ALIVE || w->now == WORKER_DRAINING) && w->changer == 0 &&
-                  w->lock == 0;
-    if (buried) {
+    bool ours = (w->now == WORKER_ALIVE || w->now == WORKER_DRAINING) && w->changer == 0 &&
+                w->lock == 0;
+    if (ours) {
         w->changer = session;
         w->next = WORKER_DEAD;
     }
-    return buried;
+    return ours;
 }
 
 /* --- claims --- */

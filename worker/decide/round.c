@@ -294,7 +294,7 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
     struct claim *older = find_held(d, c->id);
     c->hashed = !older;
     if (older) {
-        /* somebody took it from us and put it back: see first that the older claim is lost */
+        /* somebody took it from us and requeued it: see first that the older claim is lost */
         older->verify_ms = d->attention_ms = now_ms;
         c->outcome = OUTCOME_RELEASED;
         c->delay_ms = VERIFY_EVERY_MS;
@@ -413,7 +413,7 @@ void round_done(struct decider *d, int64_t now_ms)
     if (d->rounds.outcomes_max < ROUND_OUTCOMES_MAX) {
         d->rounds.outcomes_max *= 2;
     }
-    if (x->own) { /* first, as it was asked: what was put back then was ours before, and is known */
+    if (x->own) { /* first, as it was asked: what was requeued then was ours before, and is known */
         take_owned(d, x, now_ms);
     }
     take_verdicts(d, x, now_ms);
