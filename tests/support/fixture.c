@@ -1,5 +1,6 @@
 #include "tests/support/fixture.h"
 
+#include "core/statements.h"
 #include "tests/support/broker.h"
 #include "tests/support/process.h"
 #include "tests/support/template.h"
@@ -65,8 +66,7 @@ static void make_database(struct fixture *fx)
     sql_run(fx->maintenance, "CREATE DATABASE %s TEMPLATE %s", fx->database, template);
     url_with_path(url, fx->database, fx->database_url, sizeof fx->database_url);
     fx->conn = sql_connect(fx->database_url);
-    /* the template may be of yesterday */
-    sql_run(fx->conn, "SELECT tenon.make_partitions()");
+    sql_run(fx->conn, "%s", sql_partitions.text);
 }
 
 /* Whoever holds the lock (hashtext('tenon tests'), n) on the maintenance

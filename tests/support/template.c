@@ -34,6 +34,15 @@ void template_migrate(PGconn *conn)
     }
 }
 
+/* Partitions are of the day on which they were made, and a template outlives it. */
+static void drop_partitions(PGconn *conn)
+{
+    sql_run(conn, "DO $$ DECLARE part text; BEGIN"
+                  "  FOR part IN SELECT inhrelid::regclass::text FROM pg_inherits"
+                  "   WHERE inhparent = 'tenon.finished'::regclass"
+                  "  LOOP EXECUTE 'DROP TABLE ' || part; END LOOP; END $$");
+}
+
 static void make(PGconn *maintenance, const char *url, const char *name)
 {
     char own_url[512];
@@ -42,6 +51,7 @@ static void make(PGconn *maintenance, const char *url, const char *name)
     url_with_path(url, name, own_url, sizeof own_url);
     PGconn *conn = sql_connect(own_url);
     template_migrate(conn);
+    drop_partitions(conn);
     PQfinish(conn);
     /* this says that it is complete, and keeps everybody out, so that it can always be copied */
     sql_run(maintenance, "ALTER DATABASE %s WITH IS_TEMPLATE true ALLOW_CONNECTIONS false", name);
@@ -49,7 +59,7 @@ static void make(PGconn *maintenance, const char *url, const char *name)
 
 void template_make(PGconn *maintenance, const char *url, char name[TEMPLATE_NAME_BYTES])
 {
-    (void)snprintf(name, TEMPLATE_NAME_BYTES, "tenon_template_%016llx",
+    (void)snprintf(name, TEMPLATE_NAME_BYTES, "tenon_template_bare_%016llx",
                    (unsigned long long)migrations_hash());
     sql_run(maintenance, "SELECT pg_advisory_lock(hashtext('tenon tests'), 0)");
     if (!sql_bool(maintenance, "SELECT datistemplate FROM pg_database WHERE datname = '%s'",

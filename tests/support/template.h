@@ -7,7 +7,8 @@
 enum { TEMPLATE_NAME_BYTES = 64 };
 
 /* Make the template unless it exists: one per state of sql/migrations, named after their content.
- * Safe in many processes at once. */
+ * It has no partitions, for those of another day would be wrong: a copy makes its own. Safe in many
+ * processes at once. */
 void template_make(PGconn *maintenance, const char *url, char name[TEMPLATE_NAME_BYTES]);
 
 /* Apply every migration of this build to an empty database, as `tenon setup` does. */
