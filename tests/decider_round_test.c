@@ -252,6 +252,21 @@ static void test_claimed_tasks_without_a_child_go_back_after_a_second(void **sta
     decider_free(d);
 }
 
+/* LeakSanitizer judges. */
+static void test_a_worker_may_end_before_it_takes_an_answer(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    assert_true(d->rounds.in_flight);
+    d->round.claimed[0] = claimed(1, "a");
+    d->round.owned = calloc(1, sizeof *d->round.owned);
+    d->round.owned[0] = claimed(2, "a");
+    d->round.n_claimed = d->round.n_owned = 1;
+    decider_free(d);
+}
+
 static void test_a_running_task_that_was_taken_is_stopped(void **state)
 {
     (void)state;
@@ -467,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_what_is_requeue_is_not_taken_for_unknown),
         cmocka_unit_test(test_a_bad_value_is_found_by_halving),
         cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),
+        cmocka_unit_test(test_a_worker_may_end_before_it_takes_an_answer),
         cmocka_unit_test(test_a_running_task_that_was_taken_is_stopped),
         cmocka_unit_test(test_the_same_task_claimed_twice_is_given_back),
         cmocka_unit_test(test_a_locked_row_does_not_make_it_spin),

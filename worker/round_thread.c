@@ -71,19 +71,6 @@ static bool answer_fails(const struct round *x, struct fault *f)
            (x->n_claimed > 0 && POINT_FAILS(claims_committed, f));
 }
 
-static void free_answer(struct round *x)
-{
-    for (size_t i = 0; i < x->n_claimed; i++) {
-        claim_free(x->claimed[i]);
-    }
-    for (size_t i = 0; i < x->n_owned; i++) {
-        claim_free(x->owned[i]);
-    }
-    free(x->owned);
-    x->owned = NULL;
-    x->n_claimed = x->n_owned = 0;
-}
-
 /* It has committed. What it claimed and is not known here is the same as a lost answer. */
 static void take_answer(struct round_thread *e, struct round_calls *r)
 {
@@ -96,7 +83,7 @@ static void take_answer(struct round_thread *e, struct round_calls *r)
     if (ok) {
         report(e, EVENT_ROUND_DONE, FAILURE_AGAIN, NULL);
     } else {
-        free_answer(r->round);
+        round_free_answer(r->round);
         report(e, EVENT_ROUND_FAILED, FAILURE_UNKNOWN, f.text);
     }
 }

@@ -340,40 +340,6 @@ static void forget(struct sim *s, struct node *n)
     sim_after(s, random_log(&s->random, 1000, RESTART_AFTER_US), start_again, n->index, 0);
 }
 
-/* What was claimed in a round that has committed, and not yet taken, is nobody's. */
-static void free_answer(struct node *n)
-{
-    struct round *x = &n->decider->round;
-    for (int i = 0; i < n->n_inbox; i++) {
-        if (n->inbox[i].event.type != EVENT_ROUND_DONE) {
-            continue;
-        }
-        for (size_t j = 0; j < x->n_claimed; j++) {
-            claim_free(x->claimed[j]);
-        }
-        for (size_t j = 0; x->owned && j < x->n_owned; j++) {
-            claim_free(x->owned[j]);
-        }
-        free(x->owned);
-    }
-}
-
-static void free_sent(struct node *n)
-{
-    struct decider *d = n->decider;
-    struct round *x = &d->round;
-    for (size_t i = 0; d->rounds.in_flight && i < x->n_finish; i++) {
-        if (!x->finish[i]->hashed) {
-            claim_free(x->finish[i]);
-        }
-    }
-    for (size_t i = 0; d->rounds.in_flight && i < x->n_requeue; i++) {
-        if (!x->requeue[i]->hashed) {
-            claim_free(x->requeue[i]);
-        }
-    }
-}
-
 void node_kill(struct sim *s, struct node *n, bool unplugged)
 {
     if (!n->up) {
@@ -385,8 +351,6 @@ void node_kill(struct sim *s, struct node *n, bool unplugged)
     round_abandon(s, n);
     presence_abandon(s, n, unplugged);
     channel_close(s, n->index);
-    free_answer(n);
-    free_sent(n);
     forget(s, n);
 }
 
@@ -398,8 +362,6 @@ static void exit_well(struct sim *s, struct node *n)
     round_abandon(s, n);
     presence_stop(s, n);
     children_abandon(s, n);
-    free_answer(n);
-    free_sent(n);
     forget(s, n);
 }
 

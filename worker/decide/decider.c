@@ -38,6 +38,7 @@ void decider_free(struct decider *d)
     if (!d) {
         return;
     }
+    round_free(d);
     struct claim *c, *next;
     DL_FOREACH_SAFE(d->ended, c, next)
     {

@@ -421,6 +421,38 @@ void round_done(struct decider *d, int64_t now_ms)
     take_claims(d, x, now_ms);
 }
 
+void round_free_answer(struct round *x)
+{
+    for (size_t i = 0; i < x->n_claimed; i++) {
+        claim_free(x->claimed[i]);
+    }
+    for (size_t i = 0; i < x->n_owned; i++) {
+        claim_free(x->owned[i]);
+    }
+    free(x->owned);
+    x->owned = NULL;
+    x->n_claimed = x->n_owned = 0;
+}
+
+static void free_sent(struct claim **claims, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!claims[i]->hashed) {
+            claim_free(claims[i]);
+        }
+    }
+}
+
+void round_free(struct decider *d)
+{
+    struct round *x = &d->round;
+    if (d->rounds.in_flight) {
+        free_sent(x->finish, x->n_finish);
+        free_sent(x->requeue, x->n_requeue);
+        round_free_answer(x);
+    }
+}
+
 /* --- it failed --- */
 
 static void send_again(struct decider *d, struct claim **claims, size_t n, bool unknown)

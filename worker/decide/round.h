@@ -78,6 +78,9 @@ void round_done(struct decider *d, int64_t now_ms);
 void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
 int64_t round_due(const struct decider *d, int64_t now_ms);
 
+void round_free_answer(struct round *x); /* tasks that the decider has not taken */
+void round_free(struct decider *d); /* the claims that are nowhere but in the round in flight */
+
 bool round_may_claim(const struct decider *d);
 int round_capacity(const struct decider *d); /* tasks that may be claimed now */
 
