@@ -125,7 +125,7 @@ static void test_pace_rises_when_a_tick_finds_rows(void **state)
     struct pace p;
     pace_start(&p, 0);
     (void)pace_done(&p, PACE_LOCK, true, PACE_ROWS, false,
-                    10); /* a row came between look and lock */
+                    10); /* a row came between read and lock */
     assert_int_equal(pace_plan(&p, false, 10), PACE_UNLOCK);
     (void)pace_done(&p, PACE_UNLOCK, false, PACE_NOTHING, false, 10);
     (void)pace_done(&p, PACE_LOCK, true, PACE_NOTHING, false, 20);

@@ -32,6 +32,7 @@ enum {
     OTHER_PART = 10,      /* one in so many tasks is of another queue, and younger than the rest */
     URGENT_MS = 2000,
     OLD_MS = 12000, /* one in five seconds goes from the lowest priority up */
+    FEED = 20000,   /* so many wait at least, until the old one has started */
     DRAIN_MS = 60000,
     DRAIN_LONG_MS = 900000,
 };
@@ -168,6 +169,24 @@ static void check_order(const struct journal *j, struct range tasks, struct rang
     assert_in_range(before, 0, tasks.n / 2);
 }
 
+/* The backlog lasts as long as the task waits: more come before it is over. ret: how many */
+static int64_t feed_until_started(struct fixture *fx, int64_t id)
+{
+    int64_t fed = 0, deadline_ms = now_ms() + either(DRAIN_MS, DRAIN_LONG_MS);
+    while (test_sql_bool(fx,
+                         "SELECT count(*) = 1 FROM tenon.task WHERE id = %lld"
+                         " AND start_time IS NULL",
+                         (long long)id)) {
+        assert_true(now_ms() < deadline_ms);
+        if (test_sql_int(fx, "SELECT count(*) FROM (SELECT FROM tenon.task LIMIT %d) t", FEED) <
+            FEED) {
+            fed += fill(fx, "default", FEED).n;
+        }
+        (void)poll(NULL, 0, 50);
+    }
+    return fed;
+}
+
 /* When a task started, by the journal, and how many had started before. */
 static int64_t started_ns(const struct journal *j, int64_t id, size_t *ret_before)
 {
@@ -210,12 +229,14 @@ static void test_a_backlog(void **state)
                (long long)tasks / 4);
     int64_t urgent_ns = load_now_ns();
     int64_t urgent = test_sql_int(fx, "SELECT tenon.enqueue('a', priority => 9)");
+    tasks += feed_until_started(fx, old);
     test_await(fx, either(DRAIN_MS, DRAIN_LONG_MS),
                "SELECT count(*) = 0, count(*) FROM (SELECT FROM tenon.task LIMIT 1) t");
     int64_t took_ms = (load_now_ns() - start_ns) / 1000000;
 
     journal_read(fx, &j);
     int64_t old_ms = (started_ns(&j, old, &before) - start_ns) / 1000000;
+    assert_in_range(before, 0, tasks - FEED / 2); /* while tasks of higher priority waited */
     int64_t urgent_ms = (started_ns(&j, urgent, &before) - urgent_ns) / 1000000;
     assert_in_range(before, 0, tasks - 1);
     print_message("%lld tasks in %lld ms; the urgent one started after %lld ms, the old one of "

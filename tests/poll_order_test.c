@@ -20,8 +20,9 @@ enum {
     URGENT_MS = 3 * TASK_MS, /* until a slot is free, a round, and what a busy machine takes */
     UNHANDLED = 200000,
     UNHANDLED_LONG = 1000000,
-    SINGLE = 15,             /* tasks one after the other */
-    BUSY_MACHINE_US = 50000, /* before polls were bounded, a task waited for half a second */
+    SINGLE = 15, /* tasks one after the other */
+    WAKEUP_SLACK_US = 2000,
+    POLL_SLACK_US = 50000, /* a tenth of the time between two polls */
 };
 
 static int64_t either(int64_t usual, int64_t in_the_night)
@@ -95,8 +96,10 @@ static void test_in_a_backlog_priorities_hold(void **state)
 
 /* --- a kind that nobody handles --- */
 
-/* The median of how long tasks wait that come one after the other, in microseconds. */
-static int64_t median_wait_us(struct fixture *fx, bool woken)
+/* How long a task waits, of those that come one after the other, in microseconds: with a wake-up the
+ * one that waited least, which a busy machine disturbs least; by polls alone the median, since
+ * where between two polls a task falls is chance. */
+static int64_t wait_us(struct fixture *fx, bool woken)
 {
     int64_t first = 0;
     for (int i = 0; i < SINGLE; i++) {
@@ -109,10 +112,10 @@ static int64_t median_wait_us(struct fixture *fx, bool woken)
         first = first ? first : id;
     }
     return test_sql_int(fx,
-                        "SELECT (1000000 * percentile_cont(0.5) WITHIN GROUP (ORDER BY extract("
+                        "SELECT (1000000 * percentile_cont(%s) WITHIN GROUP (ORDER BY extract("
                         "epoch FROM start_time - created_at)))::bigint FROM tenon.finished"
                         " WHERE id >= %lld",
-                        (long long)first);
+                        woken ? "0" : "0.5", (long long)first);
 }
 
 /* All of one moment, and so before all that comes later. */
@@ -129,16 +132,18 @@ static void add_unhandled(struct fixture *fx)
 /* Before polls have read them all, nothing is measured: then a task that lies behind is done. */
 static void unhandled_rows_delay_nobody(struct fixture *fx, struct process *p, bool woken)
 {
-    int64_t before_us = median_wait_us(fx, woken);
+    int64_t before_us = wait_us(fx, woken);
     add_unhandled(fx);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', announced => true)");
     test_await(fx, ENDS_MS, "SELECT state = 'done' FROM tenon.tasks WHERE id = %lld",
                (long long)id);
-    int64_t after_us = median_wait_us(fx, woken);
+    int64_t after_us = wait_us(fx, woken);
     print_message("%s a task waits %.1f ms, beside %lld rows that nobody handles %.1f ms\n",
                   woken ? "with its wake-up" : "without wake-ups", (double)before_us / 1000,
                   (long long)either(UNHANDLED, UNHANDLED_LONG), (double)after_us / 1000);
-    assert_in_range(after_us, 0, 2 * before_us + BUSY_MACHINE_US);
+    /* it cannot do without a clock: rows that sweeps read are many, and their number says nothing of
+     * whom they delay */
+    assert_in_range(after_us, 0, 2 * before_us + (woken ? WAKEUP_SLACK_US : POLL_SLACK_US));
     end_well(p);
 }
 

@@ -68,6 +68,12 @@ const struct act acts[ACTS] = {
      true,
      {"$claimer", "$ids", "{default}", "{a}", "16777216"}},
     {"poll", &sql_poll, CLAIMS, false, true, {"$claimer", "{a}", "10", POLL_HEAD}},
+    {"poll from a cursor",
+     &sql_poll,
+     CLAIMS,
+     false,
+     true,
+     {"$claimer", "{a}", "10", POLL_FROM_1970}},
     {"finish", &sql_finish, FINISHES, false, false, {FENCE, "{NULL}"}},
     {"finish_unlocked", &sql_finish_unlocked, FINISHES, false, true, {FENCE, "{NULL}"}},
     {"tenon.finish", &inside, FINISHES, false, false, {"$claim"}},
@@ -121,6 +127,11 @@ int act_params(const struct act *a, const struct cast *c, const char *params[ACT
 bool act_may_raise(const struct act *a, const char *sqlstate)
 {
     return a->st == &inside && strcmp(sqlstate, "55000") == 0;
+}
+
+bool act_skips_marked(const struct act *a)
+{
+    return a->st == &sql_poll && strcmp(a->params[POLL_PARAMS - 1], "false") == 0;
 }
 
 bool act_is_of_partitions(const struct act *a)

@@ -21,7 +21,7 @@ bool state_is_over(enum state state);
 bool model_allows(const struct model *m, enum effect effect, bool stale);
 void model_apply(struct model *m, enum effect effect);
 
-enum { ACTS = 19, ACT_PARAMS_MAX = 10 };
+enum { ACTS = 20, ACT_PARAMS_MAX = 10 };
 
 struct act {
     const char *name;
@@ -53,6 +53,9 @@ int act_params(const struct act *a, const struct cast *c, const char *params[ACT
 
 /* tenon.finish() raises where the others change nothing. */
 bool act_may_raise(const struct act *a, const char *sqlstate);
+
+/* Leaves out rows that bear another transaction's mark, though it may be over. */
+bool act_skips_marked(const struct act *a);
 
 bool act_is_of_partitions(const struct act *a);
 bool act_is_fenced(const struct act *a); /* writes only what its claim holds */

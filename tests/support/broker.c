@@ -126,7 +126,8 @@ void broker_declare_exchange(struct broker *b)
 }
 
 /* `n` of the arguments that a worker gives. */
-static void declare_bound(struct broker *b, const char *name, const char *key, int n)
+static void declare_bound(struct broker *b, const char *exchange, const char *name, const char *key,
+                          int n)
 {
     char full[NAME_BYTES];
     amqp_table_entry_t entries[] = {entry_text("x-queue-type", "classic"),
@@ -137,19 +138,24 @@ static void declare_bound(struct broker *b, const char *name, const char *key, i
     (void)amqp_queue_declare(b->conn, CHANNEL, queue_name(name, full), 0, 1, 0, 0,
                              (amqp_table_t){.num_entries = n, .entries = entries});
     check_last(b, "declare a queue");
-    (void)amqp_queue_bind(b->conn, CHANNEL, queue_name(name, full), bytes("tenon"), bytes(key),
+    (void)amqp_queue_bind(b->conn, CHANNEL, queue_name(name, full), bytes(exchange), bytes(key),
                           amqp_empty_table);
     check_last(b, "bind a queue");
 }
 
 void broker_declare(struct broker *b, const char *key)
 {
-    declare_bound(b, key, key, 5);
+    declare_bound(b, "tenon", key, key, 5);
 }
 
 void broker_spy(struct broker *b, const char *name, const char *key)
 {
-    declare_bound(b, name, key, 1);
+    declare_bound(b, "tenon", name, key, 1);
+}
+
+void broker_spy_on(struct broker *b, const char *exchange, const char *name, const char *key)
+{
+    declare_bound(b, exchange, name, key, 1);
 }
 
 void broker_publish(struct broker *b, const char *key, const void *body, size_t len)

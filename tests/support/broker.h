@@ -21,6 +21,9 @@ void broker_declare(struct broker *b, const char *key);
 /* Declare the queue tenon.<name>, without a limit, which gets a copy of every wake-up of `key`. */
 void broker_spy(struct broker *b, const char *name, const char *key);
 
+/* The same of another exchange than tenon, which is there. */
+void broker_spy_on(struct broker *b, const char *exchange, const char *name, const char *key);
+
 /* Publish any body with this routing key, persistent, and return when the broker has it. */
 void broker_publish(struct broker *b, const char *key, const void *body, size_t len);
 

@@ -4,12 +4,16 @@
 
 #include "tests/support/held.h"
 
-/* Its parameters but the first three, for the queue default, from the highest priority down and
- * from the head of the index. */
+/* Its parameters but the first three, for the queue default: a sweep from the head of the index,
+ * from the highest priority down; and a poll from a cursor, which leaves out what others marked. */
+#define POLL_DEFAULT                                                                               \
+    "{default,default,default,default,default,default,default,default,default,default}"
 #define POLL_HEAD                                                                                  \
-    "{default,default,default,default,default,default,default,default,default,default}",           \
-        "{9,8,7,6,5,4,3,2,1,0}", "{NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL}",            \
+    POLL_DEFAULT, "{9,8,7,6,5,4,3,2,1,0}", "{NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL}",  \
         "{0,0,0,0,0,0,0,0,0,0}", "10000", "16777216", "true"
+#define POLL_FROM_1970                                                                             \
+    POLL_DEFAULT, "{9,8,7,6,5,4,3,2,1,0}", "{0,0,0,0,0,0,0,0,0,0}", "{0,0,0,0,0,0,0,0,0,0}",       \
+        "10000", "16777216", "false"
 
 enum {
     POLL_PARAMS = 10,
