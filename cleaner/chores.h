@@ -7,21 +7,6 @@
 
 #include "cleaner/state.h"
 
-enum chore_id {
-    CHORE_WATCH,
-    CHORE_PARTITIONS,
-    CHORE_FRESH,
-    CHORE_DUE,
-    CHORE_READY, /* before those that publish themselves what they recover */
-    CHORE_WORKERS,
-    CHORE_DEADLINES,
-    CHORE_HISTORY,
-    CHORE_REPORT,
-    CHORE_COUNT
-};
-_Static_assert((int)CHORE_COUNT <= (int)CLEANER_CHORES_MAX,
-               "struct cleaner has room for every chore");
-
 /* One turn of a chore. */
 struct turn {
     int64_t now_ms;

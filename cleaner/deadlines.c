@@ -17,17 +17,14 @@ static void say(const char *event, const struct recovered *sum)
 
 bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    char grace[24], limit[24];
-    const char *const params[] = {grace, limit};
+    char grace[24];
+    const char *const params[] = {grace, CLEANER_BATCH_ROWS};
     struct recovered expired = {0}, orphaned = {0};
-    struct db *db = NULL;
+    (void)turn;
     (void)snprintf(grace, sizeof grace, "%d seconds", CLEANER_GRACE_S);
-    (void)snprintf(limit, sizeof limit, "%d", CLEANER_BATCH_ROWS);
-    bool ok = session_plain(c, &db, f) &&
-              recover_all(c, db, &sql_deadlines_expired, params, 2, &expired, f) &&
-              recover_all(c, db, &sql_deadlines_orphans, params + 1, 1, &orphaned, f);
-    recover_end(c, &expired, turn->now_ms);
-    recover_end(c, &orphaned, turn->now_ms);
+    bool ok = session_plain(c, f) &&
+              recover_all(c, &sql_deadlines_expired, params, 2, &expired, f) &&
+              recover_all(c, &sql_deadlines_orphans, params + 1, 1, &orphaned, f);
     say("tasks_expired", &expired);
     say("tasks_orphaned", &orphaned);
     return ok;

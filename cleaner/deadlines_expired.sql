@@ -16,7 +16,7 @@ WITH late AS MATERIALIZED (
     FROM late
     GROUP BY worker_id
 )
-SELECT p.id, p.state, l.queue, l.kind
+SELECT p.id, l.queue, l.kind, p.state
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
 JOIN late l ON l.id = p.id;

@@ -15,7 +15,7 @@ WITH lost AS MATERIALIZED (
     FROM lost
     GROUP BY worker_id
 )
-SELECT p.id, p.state, l.queue, l.kind
+SELECT p.id, l.queue, l.kind, p.state
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(format('worker %s is gone', g.worker_id), ARRAY[g.n]), NULL) p

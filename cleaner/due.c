@@ -8,25 +8,14 @@
 
 enum { DUE_SOON_MS = 20 /* not more often */ };
 
-/* It takes as many rows as the broker holds for a queue. Should more be due at one moment, then
- * workers are busy for a while, and find the others by themselves. */
 static bool read_due(struct cleaner *c, struct db_call calls[2], struct fault *f)
 {
-    char from[24], limit[24];
-    const char *const params[] = {from, limit};
+    char from[24];
+    const char *const params[] = {from, CLEANER_WAKE_ROWS};
     (void)snprintf(from, sizeof from, "%lld", (long long)c->due_us);
-    (void)snprintf(limit, sizeof limit, "%d", TOPOLOGY_WINDOW_IDS);
     calls[0] = (struct db_call){.statement = &sql_due, .params = params, .n_params = 2};
     calls[1] = (struct db_call){.statement = &sql_due_next};
     return db_batch(c->hot, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f);
-}
-
-static void wake_rows(struct cleaner *c, const struct rows *rows)
-{
-    for (size_t i = 0; i < rows_count(rows); i++) {
-        c->counts.due += wake_task(c, rows_text(rows, i, 1), rows_text(rows, i, 2),
-                                   rows_int(rows, i, 0));
-    }
 }
 
 static int64_t next_due(const struct turn *turn, const struct rows *next)
@@ -47,7 +36,7 @@ bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     bool ok = rows_count(calls[0].rows) == 0 || !POINT_FAILS(due_read, f);
     if (ok) {
-        wake_rows(c, calls[0].rows);
+        c->counts.due += wake_rows(c, calls[0].rows);
         c->due_us = rows_int(calls[1].rows, 0, 0);
         turn->next_ms = next_due(turn, calls[1].rows);
     }

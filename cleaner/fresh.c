@@ -13,6 +13,9 @@ enum {
     FRESH_ARRAY_BYTES_MAX = WATERMARK_GAPS_MAX * 20 + 2,
 };
 
+/* The columns of fresh.sql, but for those that wake_row() knows. */
+enum { DELAYED = 3, ANNOUNCED, WANTED, XMIN, NEXT };
+
 bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
 {
     struct rows *rows = NULL;
@@ -65,7 +68,7 @@ static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t
     struct news news = {.news = PACE_NOTHING};
     int64_t mark = c->watermark.id;
     if (rows_count(rows) > 0) {
-        watermark_snapshot(&c->watermark, rows_int(rows, 0, 5), rows_int(rows, 0, 6));
+        watermark_snapshot(&c->watermark, rows_int(rows, 0, XMIN), rows_int(rows, 0, NEXT));
     }
     for (size_t i = 0; i < rows_count(rows); i++) {
         int64_t id = rows_int(rows, i, 0);
@@ -73,10 +76,11 @@ static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t
         if (!watermark_see(&c->watermark, id, now_ms)) {
             continue;
         }
-        news.news = rows_bool(rows, i, 3) && news.news != PACE_ROWS ? PACE_ANNOUNCED : PACE_ROWS;
-        news.delayed = news.delayed || rows_bool(rows, i, 2);
-        if (rows_bool(rows, i, 4)) {
-            c->counts.fresh += wake_task(c, rows_text(rows, i, 1), rows_text(rows, i, 7), id);
+        news.news = rows_bool(rows, i, ANNOUNCED) && news.news != PACE_ROWS ? PACE_ANNOUNCED
+                                                                            : PACE_ROWS;
+        news.delayed = news.delayed || rows_bool(rows, i, DELAYED);
+        if (rows_bool(rows, i, WANTED)) {
+            c->counts.fresh += wake_row(c, rows, i);
             POINT(fresh_published);
         }
     }

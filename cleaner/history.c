@@ -66,13 +66,12 @@ static bool round_run(struct db *db, struct round *round, struct fault *f)
 
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    struct db *db = NULL;
     struct round round = {.done = 1};
-    if (!session_plain(c, &db, f) || !db_exec(db, &sql_history_workers, NULL, 0, NULL, f)) {
+    if (!session_plain(c, f) || !db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f)) {
         return false;
     }
     for (int i = 0; round.done > 0 && i < HISTORY_ROUNDS_MAX; i++) {
-        if (!round_run(db, &round, f)) {
+        if (!round_run(c->plain, &round, f)) {
             return false;
         }
     }

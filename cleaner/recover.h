@@ -9,18 +9,15 @@ struct recovered {
     int64_t dead;  /* of them, those that ended dead */
 };
 
-/* Batch by batch until nothing comes: all done, or what is left is locked. After so many batches
- * the rest is left for the next turn, too.
- *   statement  calls tenon.requeue for a bounded number of tasks; its rows are id, state, queue,
- *              kind */
-MUST_CHECK bool recover_all(struct cleaner *c, struct db *db, const struct statement *statement,
+/* In the plain session, batch by batch until nothing comes: all done, or what is left is locked.
+ * After so many batches the rest is left for the next turn, too.
+ *   statement  calls tenon.requeue for a bounded number of tasks; its rows are id, queue, kind,
+ *              state */
+MUST_CHECK bool recover_all(struct cleaner *c, const struct statement *statement,
                             const char *const *params, int n_params, struct recovered *sum,
                             struct fault *f);
 
-/* The rows of one such statement. Adds to `sum`. */
+/* The rows of one such statement: counted, added to `sum`, and those that are ready are woken. */
 void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum);
-
-/* After the last of them: the leader wakes those that are ready. */
-void recover_end(struct cleaner *c, const struct recovered *sum, int64_t now_ms);
 
 #endif

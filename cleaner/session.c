@@ -125,13 +125,9 @@ void session_lost(struct cleaner *c, const struct fault *f, int64_t at_ms)
     plan_reconnect(c, at_ms);
 }
 
-bool session_plain(struct cleaner *c, struct db **ret, struct fault *f)
+bool session_plain(struct cleaner *c, struct fault *f)
 {
-    if (!c->plain && !db_open(c->database_url, DB_PLAIN, session_name, &c->plain, f)) {
-        return false;
-    }
-    *ret = c->plain;
-    return true;
+    return c->plain || db_open(c->database_url, DB_PLAIN, session_name, &c->plain, f);
 }
 
 void session_plain_close(struct cleaner *c)

@@ -16,8 +16,8 @@ int64_t session_connect(struct cleaner *c, int64_t now_ms);
 /* The hot session broke: log why, close it, and plan the next try. */
 void session_lost(struct cleaner *c, const struct fault *f, int64_t now_ms);
 
-/* The plain session, opened if need be. */
-MUST_CHECK bool session_plain(struct cleaner *c, struct db **ret, struct fault *f);
+/* Open the plain session, c->plain, if need be. */
+MUST_CHECK bool session_plain(struct cleaner *c, struct fault *f);
 
 /* Close the plain session after a round of chores. */
 void session_plain_close(struct cleaner *c);

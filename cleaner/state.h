@@ -8,9 +8,10 @@
 #include "core/amqp_publisher.h"
 #include "core/db.h"
 
+#define CLEANER_BATCH_ROWS "500"  /* that one statement locks */
+#define CLEANER_WAKE_ROWS "10000" /* TOPOLOGY_WINDOW_IDS: workers that are busy find the others */
+
 enum {
-    CLEANER_BATCH_ROWS = 500,     /* rows that one statement locks */
-    CLEANER_CHORES_MAX = 16,      /* room for the table in chores.c */
     CLEANER_GRACE_S = 60,         /* a task may be so late before its worker loses it */
     CLEANER_ONCE_TRIES = 10,      /* --once tries a chore that met a lock so often */
     CLEANER_NOTICE_BYTES = 7900,  /* PostgreSQL allows a NOTIFY fewer than 8000 */
@@ -33,6 +34,19 @@ struct counts {
 struct notice {
     bool wanted, anything;
     char text[CLEANER_NOTICE_BYTES];
+};
+
+enum chore_id {
+    CHORE_WATCH,
+    CHORE_PARTITIONS,
+    CHORE_FRESH,
+    CHORE_DUE,
+    CHORE_READY, /* before those that publish themselves what they recover */
+    CHORE_WORKERS,
+    CHORE_DEADLINES,
+    CHORE_HISTORY,
+    CHORE_REPORT,
+    CHORE_COUNT
 };
 
 /* How a chore stands. */
@@ -64,7 +78,7 @@ struct cleaner {
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
 
-    struct chore_state chores[CLEANER_CHORES_MAX];
+    struct chore_state chores[CHORE_COUNT];
     struct counts counts;
     struct publisher_stats broker;   /* as last seen */
     struct publisher_stats reported; /* at the last statistics line */

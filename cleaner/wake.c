@@ -58,15 +58,24 @@ static void notice_add(struct notice *n, const char *key)
     }
 }
 
-bool wake_task(struct cleaner *c, const char *queue, const char *kind, int64_t id)
+bool wake_row(struct cleaner *c, const struct rows *rows, size_t i)
 {
     char key[TOPOLOGY_KEY_BYTES];
-    (void)snprintf(key, sizeof key, "%s/%s", queue, kind);
+    (void)snprintf(key, sizeof key, "%s/%s", rows_text(rows, i, 1), rows_text(rows, i, 2));
     if (c->publisher && !publisher_is_away(c->publisher)) {
-        return publisher_offer(c->publisher, c->exchange, key, id);
+        return publisher_offer(c->publisher, c->exchange, key, rows_int(rows, i, 0));
     }
     notice_add(&c->notice, key);
     return true;
+}
+
+int64_t wake_rows(struct cleaner *c, const struct rows *rows)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        n += wake_row(c, rows, i);
+    }
+    return n;
 }
 
 bool wake_send(struct cleaner *c, struct fault *f)

@@ -9,8 +9,12 @@
  * is logged at once and decides the exit code; the other chores are done all the same. */
 MUST_CHECK bool wake_open(struct cleaner *c, struct fault *f);
 
-/* A task is ready. Never waits; false: not now, the workers' own polls find it. */
-bool wake_task(struct cleaner *c, const char *queue, const char *kind, int64_t id);
+/* The task in row `i` is ready; the row begins with id, queue and kind. Never waits; false: not now,
+ * the workers' own polls find it. */
+bool wake_row(struct cleaner *c, const struct rows *rows, size_t i);
+
+/* All of them. ret: how many were not left to polls */
+int64_t wake_rows(struct cleaner *c, const struct rows *rows);
 
 /* After a chore: the NOTIFY, if there is something to say. */
 MUST_CHECK bool wake_send(struct cleaner *c, struct fault *f);

@@ -9,4 +9,4 @@ WHERE w.id = $1::uuid
       WHERE l.locktype = 'advisory' AND l.classid = 1952804463 AND l.objsubid = 2 AND l.granted
         AND l.objid::bigint = w.lock_key
         AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
-RETURNING w.id;
+RETURNING w.host, w.pid;

@@ -1,21 +1,23 @@
 -- Requeue what a dead worker had started. There is no index on worker_id, so that claims stay cheap.
 -- What somebody else has locked is left for later, and does not count.
 -- scans
---   $1 uuid  worker    $2 text  what went wrong    $3 integer  how many
+--   $1 uuid  worker    $2 integer  how many
 WITH mine AS MATERIALIZED (
     SELECT id, claims, start_time, queue, kind
     FROM tenon.task
     WHERE worker_id = $1::uuid
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
-    LIMIT $3::integer
+    LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ), given AS (
     SELECT array_agg(id) AS ids, array_agg(claims) AS claims,
-           array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n
+           array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n,
+           (SELECT format('worker %s on %s pid %s died', id, left(host, 255), pid)
+            FROM tenon.worker WHERE id = $1::uuid) AS error
     FROM mine
 )
-SELECT p.id, p.state, m.queue, m.kind
+SELECT p.id, m.queue, m.kind, p.state
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
-                                  array_fill($2::text, ARRAY[g.n]), NULL) p
+                                  array_fill(g.error, ARRAY[g.n]), NULL) p
 JOIN mine m ON m.id = p.id;

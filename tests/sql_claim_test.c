@@ -134,7 +134,7 @@ static void test_publishers_take_what_is_ready(void **state)
     PGresult *result = statement_run(fx->conn, &sql_fresh, fresh, 3);
     test_sql(fx, "BEGIN; CREATE TEMP TABLE got (id bigint)");
     for (int i = 0; i < PQntuples(result); i++) {
-        if (*PQgetvalue(result, i, 4) == 't') {
+        if (*PQgetvalue(result, i, 5) == 't') {
             test_sql(fx, "INSERT INTO got VALUES (%s)", PQgetvalue(result, i, 0));
         }
     }

@@ -504,13 +504,13 @@ static void test_recovery_takes_what_is_not_locked(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    const char *const recover[] = {worker, "died", "2"}, *const orphans[] = {"2"},
+    const char *const recover[] = {worker, "2"}, *const orphans[] = {"2"},
                       *const expired[] = {"1 s", "2"};
     const struct {
         const struct statement *st;
         const char *const *params;
         int n;
-    } all[] = {{&sql_workers_recover, recover, 3},
+    } all[] = {{&sql_workers_recover, recover, 2},
                {&sql_deadlines_orphans, orphans, 1},
                {&sql_deadlines_expired, expired, 2}};
     test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");

@@ -72,7 +72,7 @@ static const struct planned {
     {&sql_own, db_session_hot, {WORKER}, true, true, TASKS + 1},
     {&sql_deadlines_expired, plain, {"0 s", "$n"}, true, true, TASKS},
     {&sql_deadlines_orphans, plain, {"$n"}, true, true, TASKS},
-    {&sql_workers_recover, plain, {WORKER, "died", "$n"}, true, true, TASKS},
+    {&sql_workers_recover, plain, {WORKER, "$n"}, true, true, TASKS},
 };
 enum { ALL = sizeof all / sizeof *all };
 

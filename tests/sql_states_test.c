@@ -92,10 +92,10 @@ static void do_due(struct fixture *fx, const struct held *c)
 
 static void do_recover(struct fixture *fx, const struct held *c)
 {
-    const char *const params[] = {c->worker, "worker is dead", "1000"};
+    const char *const params[] = {c->worker, "1000"};
     test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE id = '%s'",
              c->worker);
-    PQclear(statement_run(fx->conn, &sql_workers_recover, params, 3));
+    PQclear(statement_run(fx->conn, &sql_workers_recover, params, 2));
 }
 
 static void do_orphans(struct fixture *fx, const struct held *c)

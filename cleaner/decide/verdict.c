@@ -11,14 +11,6 @@ void verdict_start(struct verdict *v, int64_t now_ms)
     v->n = 0;
 }
 
-void verdict_begin(struct verdict *v)
-{
-    for (size_t i = 0; i < v->n; i++) {
-        v->suspects[i].seen = false;
-        v->suspects[i].is_dead = false;
-    }
-}
-
 static struct verdict_suspect *suspect_find(struct verdict *v, const char *id)
 {
     for (size_t i = 0; i < v->n; i++) {
@@ -40,11 +32,8 @@ static struct verdict_suspect *suspect_add(struct verdict *v, const char *id)
     return s;
 }
 
-void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms)
+void verdict_lock_is_free(struct verdict *v, const char *id, int64_t now_ms)
 {
-    if (!lock_is_free) {
-        return; /* a suspect that is not seen on this check is none any more */
-    }
     struct verdict_suspect *s = suspect_find(v, id);
     s = s ? s : suspect_add(v, id);
     if (!s) {
@@ -57,32 +46,20 @@ void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_
     }
 }
 
-static void forget_unseen(struct verdict *v)
+void verdict_end(struct verdict *v)
 {
     size_t kept = 0;
     for (size_t i = 0; i < v->n; i++) {
         if (v->suspects[i].seen) {
-            v->suspects[kept++] = v->suspects[i];
+            v->suspects[kept] = v->suspects[i];
+            v->suspects[kept++].seen = false;
         }
     }
     v->n = kept;
 }
 
-size_t verdict_end(struct verdict *v, int64_t now_ms)
+bool verdict_is_dead(const struct verdict *v, size_t i, int64_t now_ms)
 {
-    forget_unseen(v);
-    if (now_ms - v->session_ms < VERDICT_PATIENCE_MS) {
-        return 0;
-    }
-    size_t n = 0;
-    for (size_t i = 0; i < v->n; i++) {
-        v->suspects[i].is_dead = v->suspects[i].free_checks >= CHECKS_ENOUGH;
-        n += v->suspects[i].is_dead;
-    }
-    return n;
-}
-
-bool verdict_is_open(const struct verdict *v)
-{
-    return v->n > 0;
+    bool patient = now_ms - v->session_ms >= VERDICT_PATIENCE_MS;
+    return patient && v->suspects[i].free_checks >= CHECKS_ENOUGH;
 }

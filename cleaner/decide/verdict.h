@@ -23,7 +23,6 @@ struct verdict_suspect {
     int free_checks;    /* on which the lock was free, one after the other */
     int64_t checked_ms; /* the last that counted */
     bool seen;          /* on the check that goes on */
-    bool is_dead;
 };
 
 struct verdict {
@@ -35,13 +34,12 @@ struct verdict {
 /* A new session: nobody is a suspect. */
 void verdict_start(struct verdict *v, int64_t now_ms);
 
-/* A check: begin, each worker that is alive or draining by its row, end. */
-void verdict_begin(struct verdict *v);
-void verdict_worker(struct verdict *v, const char *id, bool lock_is_free, int64_t now_ms);
-/* Judge. ret: how many are dead; they have `is_dead` set until the next check. */
-size_t verdict_end(struct verdict *v, int64_t now_ms);
+/* A check: each worker that is alive or draining by its row and whose lock is free, and the end;
+ * those who are not among them are no suspects any more. */
+void verdict_lock_is_free(struct verdict *v, const char *id, int64_t now_ms);
+void verdict_end(struct verdict *v);
 
-/* Is anybody a suspect, so that the next checks matter? */
-bool verdict_is_open(const struct verdict *v);
+/* After a check: is suspect `i` dead? */
+bool verdict_is_dead(const struct verdict *v, size_t i, int64_t now_ms);
 
 #endif

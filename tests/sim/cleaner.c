@@ -236,11 +236,10 @@ static void tell_recovered(struct sim *s, struct cleaner *c)
 static void check_workers(struct sim *s, struct cleaner *c)
 {
     int64_t now_ms = cleaner_ms(s, c);
-    judge_begin(c->judge);
     for (int i = 1; i <= s->server.n_workers; i++) {
         enum worker_state state = s->server.workers[i].now;
-        if (state == WORKER_ALIVE || state == WORKER_DRAINING) {
-            judge_worker(c->judge, i, worker_lock_is_free(s, i), now_ms);
+        if ((state == WORKER_ALIVE || state == WORKER_DRAINING) && worker_lock_is_free(s, i)) {
+            judge_lock_is_free(c->judge, i, now_ms);
         }
     }
     c->n_dead = judge_end(c->judge, now_ms, c->dead);

@@ -28,24 +28,19 @@ void judge_start(struct judge *j, int64_t now_ms)
     verdict_start(&j->verdict, now_ms);
 }
 
-void judge_begin(struct judge *j)
-{
-    verdict_begin(&j->verdict);
-}
-
-void judge_worker(struct judge *j, int worker, bool lock_is_free, int64_t now_ms)
+void judge_lock_is_free(struct judge *j, int worker, int64_t now_ms)
 {
     char text[VERDICT_ID_BYTES];
     (void)snprintf(text, sizeof text, "%d", worker);
-    verdict_worker(&j->verdict, text, lock_is_free, now_ms);
+    verdict_lock_is_free(&j->verdict, text, now_ms);
 }
 
 int judge_end(struct judge *j, int64_t now_ms, int *workers)
 {
     int n = 0;
-    (void)verdict_end(&j->verdict, now_ms);
+    verdict_end(&j->verdict);
     for (size_t i = 0; i < j->verdict.n; i++) {
-        if (j->verdict.suspects[i].is_dead) {
+        if (verdict_is_dead(&j->verdict, i, now_ms)) {
             workers[n++] = (int)strtol(j->verdict.suspects[i].id, NULL, 10);
         }
     }
@@ -54,5 +49,5 @@ int judge_end(struct judge *j, int64_t now_ms, int *workers)
 
 int64_t judge_next_ms(const struct judge *j, int64_t now_ms)
 {
-    return verdict_is_open(&j->verdict) ? now_ms + VERDICT_CHECK_MS : INT64_MAX;
+    return j->verdict.n > 0 ? now_ms + VERDICT_CHECK_MS : INT64_MAX;
 }

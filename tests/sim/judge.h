@@ -3,7 +3,6 @@
 #ifndef TENON_TESTS_SIM_JUDGE_H
 #define TENON_TESTS_SIM_JUDGE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct judge;
@@ -11,8 +10,7 @@ struct judge;
 struct judge *judge_new(void);
 void judge_free(struct judge *j);
 void judge_start(struct judge *j, int64_t now_ms);
-void judge_begin(struct judge *j);
-void judge_worker(struct judge *j, int worker, bool lock_is_free, int64_t now_ms);
+void judge_lock_is_free(struct judge *j, int worker, int64_t now_ms);
 /* ret: how many are dead; their numbers go to `workers` */
 int judge_end(struct judge *j, int64_t now_ms, int *workers);
 /* ret: when to check again, INT64_MAX = nobody is a suspect */

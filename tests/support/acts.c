@@ -80,7 +80,7 @@ const struct act acts[ACTS] = {
     {"requeue failed", &sql_requeue, FAILS, false, true, {FENCE, "{failed}", "{x}", "{NULL}"}},
     {"requeue released", &sql_requeue, RELEASES, false, true, {FENCE, "{released}", "{x}", "{0}"}},
     {"requeue dead", &sql_requeue, KILLS, false, true, {FENCE, "{dead}", "{x}", "{NULL}"}},
-    {"recover of the dead", &sql_workers_recover, CRASHES, false, true, {"$holder", "died", "500"}},
+    {"recover of the dead", &sql_workers_recover, CRASHES, false, true, {"$holder", "500"}},
     {"recover of an orphan", &sql_deadlines_orphans, CRASHES, false, true, {"500"}},
     {"recover after the deadline",
      &sql_deadlines_expired,
