@@ -36,6 +36,9 @@ MUST_CHECK bool ready_turn(struct cleaner *c, struct turn *turn, struct fault *f
 MUST_CHECK bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool report_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 
+/* The leadership begins: LISTEN, and all rows that are there are old. */
+MUST_CHECK bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f);
+
 /* The statistics line, now. */
 void report_now(struct cleaner *c);
 

@@ -1,6 +1,5 @@
-#include "cleaner/fresh.h"
-
 #include "cleaner/chores.h"
+
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
 #include "core/array.h"

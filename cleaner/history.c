@@ -7,10 +7,7 @@
 
 #include <string.h>
 
-enum {
-    HISTORY_ROUNDS_MAX = 4,   /* a partition is detached in one round and dropped in the next */
-    HISTORY_RETRY_MS = 60000, /* after a command met a reader or a long transaction */
-};
+enum { HISTORY_RETRY_MS = 60000 /* after a command met a reader or a long transaction */ };
 
 enum step { STEP_FINALIZE = 1, STEP_DROP = 2, STEP_DETACH = 3 };
 
@@ -51,7 +48,6 @@ static bool round_run(struct db *db, struct round *round, struct fault *f)
 {
     struct rows *rows = NULL;
     bool ok = true;
-    *round = (struct round){0};
     if (!db_exec(db, &sql_history, NULL, 0, &rows, f)) {
         return false;
     }
@@ -64,18 +60,18 @@ static bool round_run(struct db *db, struct round *round, struct fault *f)
     return ok;
 }
 
+/* What was done may let more be done: a partition is detached in one turn, and dropped in the next. */
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    struct round round = {.done = 1};
-    if (!session_plain(c, f) || !db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f)) {
+    struct round round = {0};
+    if (!session_plain(c, f) || !db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f) ||
+        !round_run(c->plain, &round, f)) {
         return false;
     }
-    for (int i = 0; round.done > 0 && i < HISTORY_ROUNDS_MAX; i++) {
-        if (!round_run(c->plain, &round, f)) {
-            return false;
-        }
-    }
-    if (round.put_off > 0) {
+    turn->more = round.done > 0;
+    if (turn->more) {
+        turn->next_ms = turn->now_ms;
+    } else if (round.put_off > 0) {
         turn->next_ms = turn->now_ms + HISTORY_RETRY_MS;
     }
     return true;

@@ -2,6 +2,8 @@
 
 #include "core/log.h"
 
+#include <string.h>
+
 /* A line when the broker comes or goes; never one per try. */
 static void report_broker(struct cleaner *c)
 {
@@ -16,18 +18,13 @@ static void report_broker(struct cleaner *c)
     c->broker = now;
 }
 
-static bool anything(const struct counts *n)
-{
-    return n->fresh || n->due || n->ready || n->notices || n->recovered || n->dead || n->workers ||
-           n->published || n->dropped;
-}
-
 static void report_counts(struct cleaner *c)
 {
+    static const struct counts nothing;
     struct counts *n = &c->counts;
     n->published = c->broker.published - c->reported.published;
     n->dropped = c->broker.dropped - c->reported.dropped;
-    if (anything(n)) {
+    if (memcmp(n, &nothing, sizeof nothing) != 0) {
         log_event(LOG_INFO, LOG_EVENT("cleaner_stats"), LOG_NUM("fresh", n->fresh),
                   LOG_NUM("due", n->due), LOG_NUM("ready", n->ready),
                   LOG_NUM("notices", n->notices), LOG_NUM("recovered", n->recovered),

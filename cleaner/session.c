@@ -11,14 +11,6 @@
 
 static const char session_name[] = "tenon cleaner";
 
-/* The leader asks something every second; a frozen one loses its session, and another leads. */
-static bool set_limit(struct db *db, struct fault *f)
-{
-    char text[64];
-    (void)snprintf(text, sizeof text, "SET idle_session_timeout = %d", DB_IDLE_LIMIT_MS);
-    return db_script(db, text, f);
-}
-
 /* Session locks and LISTEN need a backend of our own. */
 static bool session_check(struct cleaner *c, struct db *db, struct fault *f)
 {
@@ -43,7 +35,7 @@ static bool session_open(struct cleaner *c, struct fault *f)
     if (!db_open(c->database_url, DB_HOT, session_name, &db, f)) {
         return false;
     }
-    if (!set_limit(db, f) || !schema_check(db, f) || !session_check(c, db, f) || !wake_open(c, f)) {
+    if (!schema_check(db, f) || !session_check(c, db, f) || !wake_open(c, f)) {
         db_close(db);
         return false;
     }

@@ -57,8 +57,9 @@ struct chore_state {
 };
 
 struct cleaner {
-    const char *database_url; /* borrowed from the options */
-    const char *amqp_url;     /* borrowed, too; NULL = none */
+    const char *database_url;   /* borrowed from the options */
+    const char *amqp_url;       /* borrowed, too; NULL = none */
+    struct amqp_url broker_url; /* the same, taken apart */
     bool once;
 
     char exchange[TOPOLOGY_EXCHANGE_BYTES]; /* as the first session read it */

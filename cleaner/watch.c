@@ -1,6 +1,5 @@
 #include "cleaner/chores.h"
 
-#include "cleaner/fresh.h"
 #include "cleaner/statements.h"
 #include "core/log.h"
 #include "core/point.h"

@@ -2,6 +2,8 @@
 
 #include "cli/statements.h"
 
+enum { SCRIPT_BYTES_MAX = 1 << 20 };
+
 bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
 {
     /* 1952804463 spells 'teno'; 3 is setup's own. CREATE SCHEMA IF NOT EXISTS alone is not safe in
@@ -33,56 +35,53 @@ bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
     return true;
 }
 
-static bool make_schema(struct db *db, const struct migration_plan *plan, struct fault *f)
+/* The script of what is missing before the first migration, and that of a migration: what is run and
+ * what is printed is the same. */
+static void put_schema(struct buf *b, const struct migration_plan *plan)
 {
-    bool ok = (plan->has_schema || (db_exec(db, &sql_migrate_schema, NULL, 0, NULL, f) &&
-                                    db_exec(db, &sql_migrate_revoke, NULL, 0, NULL, f))) &&
-              (plan->has_table || db_exec(db, &sql_migrate_table, NULL, 0, NULL, f));
-    return ok || fault_add(f, "could not make the schema tenon");
+    if (!plan->has_schema) {
+        buf_printf(b, "%s;\n%s;\n", sql_migrate_schema.text, sql_migrate_revoke.text);
+    }
+    if (!plan->has_table) {
+        buf_printf(b, "%s;\n", sql_migrate_table.text);
+    }
 }
 
-static bool apply_one(struct db *db, const struct migration *m, struct fault *f)
+static void put_migration(struct buf *b, const struct migration *m)
 {
-    char version[16];
-    (void)snprintf(version, sizeof version, "%d", m->version);
-    const char *const params[] = {version, m->name, m->breaking ? "true" : "false"};
-    return (db_script_long(db, m->text, f) &&
-            db_exec(db, &sql_migrate_record, params, 3, NULL, f)) ||
-           fault_add(f, "could not apply %s", m->name);
+    buf_printf(b, "\n-- %s\n%s", m->name, m->text);
+    buf_printf(b, "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s);\n",
+               m->version, m->name, m->breaking ? "true" : "false");
+}
+
+static bool run(struct db *db, struct buf *b, struct fault *f)
+{
+    bool ok = !b->failed ? b->len == 0 || db_script_long(db, buf_text(b), f) : fault_memory(f);
+    buf_clear(b);
+    return ok;
 }
 
 bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f)
 {
-    if (!make_schema(db, plan, f)) {
-        return false;
+    struct buf b;
+    buf_init(&b, SCRIPT_BYTES_MAX);
+    put_schema(&b, plan);
+    if (!run(db, &b, f)) {
+        return fault_add(f, "could not make the schema tenon");
     }
     for (size_t i = plan->first; i < schema_migrations_n; i++) {
-        if (!apply_one(db, &schema_migrations[i], f)) {
-            return false;
+        put_migration(&b, &schema_migrations[i]);
+        if (!run(db, &b, f)) {
+            return fault_add(f, "could not apply %s", schema_migrations[i].name);
         }
     }
     return true;
 }
 
-static void print_statement(FILE *out, const struct statement *statement)
+void migrate_put(struct buf *b, const struct migration_plan *plan)
 {
-    (void)fprintf(out, "%s;\n", statement->text);
-}
-
-void migrate_print(FILE *out, const struct migration_plan *plan)
-{
-    if (!plan->has_schema) {
-        print_statement(out, &sql_migrate_schema);
-        print_statement(out, &sql_migrate_revoke);
-    }
-    if (!plan->has_table) {
-        print_statement(out, &sql_migrate_table);
-    }
+    put_schema(b, plan);
     for (size_t i = plan->first; i < schema_migrations_n; i++) {
-        const struct migration *m = &schema_migrations[i];
-        (void)fprintf(out, "\n-- %s\n%s", m->name, m->text);
-        (void)fprintf(
-            out, "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s);\n",
-            m->version, m->name, m->breaking ? "true" : "false");
+        put_migration(b, &schema_migrations[i]);
     }
 }

@@ -3,9 +3,8 @@
 #ifndef TENON_CLI_MIGRATE_H
 #define TENON_CLI_MIGRATE_H
 
+#include "core/buf.h"
 #include "core/schema.h"
-
-#include <stdio.h>
 
 struct migration_plan {
     bool has_schema; /* what the database has ... */
@@ -26,7 +25,7 @@ MUST_CHECK bool migrate_read(struct db *db, struct migration_plan *ret, struct f
 /* Apply what is missing. The caller commits. */
 MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f);
 
-/* Print the SQL of what is missing, so that it can be read, and run in psql. */
-void migrate_print(FILE *out, const struct migration_plan *plan);
+/* Put the SQL of what is missing, so that it can be read, and run in psql. */
+void migrate_put(struct buf *b, const struct migration_plan *plan);
 
 #endif

@@ -57,14 +57,6 @@ void print_pair(const char *key, const char *text)
     buf_clear(&safe);
 }
 
-bool print_json(json_t *object, struct fault *f)
-{
-    bool ok = object && json_dumpf(object, stdout, JSON_INDENT(2)) == 0;
-    (void)putchar('\n');
-    json_decref(object);
-    return ok || fault_memory(f);
-}
-
 void table_init(struct table *t, const char *const *heads, size_t columns)
 {
     *t = (struct table){.heads = heads, .columns = columns};
@@ -115,9 +107,8 @@ static void table_widths(const struct table *t, int widths[TABLE_COLUMNS_MAX])
 bool table_print(struct table *t, struct fault *f)
 {
     int widths[TABLE_COLUMNS_MAX] = {0};
-    if (t->cells.failed) {
-        return fault_memory(f);
-    }
+    bool ok = !t->cells.failed || fault_memory(f);
+    t->n_cells = ok ? t->n_cells : 0;
     table_widths(t, widths);
     const char *cell = buf_text(&t->cells);
     for (size_t i = 0; i < t->n_cells; i++) {
@@ -129,10 +120,6 @@ bool table_print(struct table *t, struct fault *f)
                      last ? "\n" : "  ");
         cell += strlen(cell) + 1;
     }
-    return true;
-}
-
-void table_clear(struct table *t)
-{
     buf_clear(&t->cells);
+    return ok;
 }

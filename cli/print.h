@@ -7,7 +7,6 @@
 
 #include "core/buf.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 enum { PRINT_BYTES_MAX = 16 << 20, TABLE_COLUMNS_MAX = 12 };
@@ -17,9 +16,6 @@ void put_safe(struct buf *b, const char *text);
 
 /* "key            text" and a line's end; nothing when the text is NULL or "". */
 void print_pair(const char *key, const char *text);
-
-/* One JSON object and a line's end; releases it. false: MEMORY (also when `object` is NULL). */
-MUST_CHECK bool print_json(json_t *object, struct fault *f);
 
 /* Rows in columns that are as wide as they must be. */
 struct table {
@@ -32,8 +28,7 @@ struct table {
 void table_init(struct table *t, const char *const *heads, size_t columns);
 void table_put(struct table *t, const char *text); /* the next cell; NULL = "" */
 void table_put_printf(struct table *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* false: MEMORY */
+/* And free what it holds. false: MEMORY */
 MUST_CHECK bool table_print(struct table *t, struct fault *f);
-void table_clear(struct table *t);
 
 #endif

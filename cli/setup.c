@@ -6,6 +6,7 @@
 #include "cli/statements.h"
 #include "core/amqp_topology.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -131,7 +132,18 @@ static void print_lines(const struct setup *s)
     }
 }
 
-static void print_text(const struct setup *s)
+static bool print_missing(const struct migration_plan *plan, struct fault *f)
+{
+    struct buf sql;
+    buf_init(&sql, PRINT_BYTES_MAX);
+    migrate_put(&sql, plan);
+    bool ok = !sql.failed || fault_memory(f);
+    (void)printf("\n-- the SQL that was not run\n%s", buf_text(&sql));
+    buf_clear(&sql);
+    return ok;
+}
+
+static bool print_text(const struct setup *s, struct fault *f)
 {
     (void)printf("connected to %s\n", db_where(s->db));
     print_schema(s);
@@ -142,10 +154,7 @@ static void print_text(const struct setup *s)
     if (s->amqp_url) {
         print_lines(s);
     }
-    if (s->dry_run && s->plan.first < schema_migrations_n) {
-        (void)puts("\n-- the SQL that was not run");
-        migrate_print(stdout, &s->plan);
-    }
+    return !s->dry_run || s->plan.first == schema_migrations_n || print_missing(&s->plan, f);
 }
 
 static json_t *json_migrations(const struct setup *s)
@@ -185,19 +194,13 @@ static json_t *json_report(const struct setup *s)
                      s->dry_run ? NULL : s->role, "rabbitmq", json_broker(s));
 }
 
-static bool report(const struct setup *s, bool json, struct fault *f)
+static bool print_json(const struct setup *s, struct fault *f)
 {
-    if (json) {
-        return print_json(json_report(s), f);
-    }
-    print_text(s);
-    return true;
-}
-
-static void setup_clear(struct setup *s)
-{
-    amqp_url_clear(&s->url);
-    db_close(s->db);
+    json_t *report = json_report(s);
+    bool ok = report && json_dumpf(report, stdout, JSON_INDENT(2)) == 0;
+    (void)putchar('\n');
+    json_decref(report);
+    return ok || fault_memory(f);
 }
 
 bool setup_run(const struct options *o, struct fault *f)
@@ -209,12 +212,13 @@ bool setup_run(const struct options *o, struct fault *f)
     bool ok = url_read(&s, f) && set_up_database(&s, o, f);
     if (ok) {
         set_up_broker(&s);
-        ok = report(&s, option_flag(o, OPTION_JSON), f);
+        ok = option_flag(o, OPTION_JSON) ? print_json(&s, f) : print_text(&s, f);
     }
     if (ok && s.broker_fault.code != FAULT_NONE) {
         *f = s.broker_fault;
         ok = fault_add(f, "could not set up RabbitMQ");
     }
-    setup_clear(&s);
+    amqp_url_clear(&s.url);
+    db_close(s.db);
     return ok;
 }

@@ -43,32 +43,28 @@ static bool print_queues(const struct rows *r, struct fault *f)
         }
         table_put(&t, rows_bool(r, i, Q_PAUSED) ? "paused" : "");
     }
-    bool ok = table_print(&t, f);
-    table_clear(&t);
-    return ok;
+    return table_print(&t, f);
 }
 
 static bool print_workers(const struct rows *r, struct fault *f)
 {
     static const char *const heads[] = {"WORKER", "HOST",  ">PID",   "STATE", ">RUNNING",
                                         ">SLOTS", "SINCE", "QUEUES", "KINDS"};
+    static const int columns[] = {W_ID,    W_HOST,  W_PID,    W_STATE, W_RUNNING,
+                                  W_SLOTS, W_SINCE, W_QUEUES, W_KINDS};
     struct table t;
     table_init(&t, heads, sizeof heads / sizeof *heads);
     for (size_t i = 0; i < rows_count(r); i++) {
-        table_put(&t, rows_text(r, i, W_ID));
-        table_put(&t, rows_text(r, i, W_HOST));
-        table_put(&t, rows_text(r, i, W_PID));
-        table_put_printf(&t, "%s%s", rows_text(r, i, W_STATE),
-                         rows_bool(r, i, W_PRESENT) ? "" : ", gone");
-        table_put(&t, rows_text(r, i, W_RUNNING));
-        table_put(&t, rows_text(r, i, W_SLOTS));
-        table_put(&t, rows_text(r, i, W_SINCE));
-        table_put(&t, rows_text(r, i, W_QUEUES));
-        table_put(&t, rows_text(r, i, W_KINDS));
+        for (size_t j = 0; j < t.columns; j++) {
+            const char *text = rows_text(r, i, columns[j]);
+            if (columns[j] == W_STATE && !rows_bool(r, i, W_PRESENT)) {
+                table_put_printf(&t, "%s, gone", text);
+            } else {
+                table_put(&t, text);
+            }
+        }
     }
-    bool ok = table_print(&t, f);
-    table_clear(&t);
-    return ok;
+    return table_print(&t, f);
 }
 
 static void print_troubles(const struct rows *workers, const struct rows *unhandled)
