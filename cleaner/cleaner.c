@@ -37,8 +37,7 @@ static void on_alarm(int signal)
 
 static bool signals_open(struct fault *f)
 {
-    struct sigaction stop = {.sa_handler = on_stop}, late = {.sa_handler = on_alarm},
-                     ignore = {.sa_handler = SIG_IGN};
+    struct sigaction stop = {.sa_handler = on_stop}, late = {.sa_handler = on_alarm};
     stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (stop_fd < 0) {
         return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
@@ -46,7 +45,6 @@ static bool signals_open(struct fault *f)
     (void)sigaction(SIGTERM, &stop, NULL);
     (void)sigaction(SIGINT, &stop, NULL);
     (void)sigaction(SIGALRM, &late, NULL);
-    (void)sigaction(SIGPIPE, &ignore, NULL);
     return true;
 }
 

@@ -60,7 +60,7 @@ static bool round_run(struct db *db, struct round *round, struct fault *f)
     return ok;
 }
 
-/* What was done may let more be done: a partition is detached in one turn, and dropped in the next. */
+/* What was done may let more be done: a partition is detached in one turn, dropped in the next. */
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct round round = {0};

@@ -32,8 +32,8 @@ struct counts {
 
 /* What the next NOTIFY says, see wake.h. */
 struct notice {
-    bool wanted, anything;
-    char text[CLEANER_NOTICE_BYTES];
+    bool anything;                   /* there are more words than it can say */
+    char text[CLEANER_NOTICE_BYTES]; /* " queue/kind queue/kind ... " */
 };
 
 enum chore_id {

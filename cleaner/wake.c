@@ -23,30 +23,17 @@ bool wake_open(struct cleaner *c, struct fault *f)
     return publisher_open(&settings, &c->publisher, f);
 }
 
-/* Is this word of a text already there? Words are separated by blanks. */
-static bool has_word(const char *text, const char *word)
-{
-    size_t len = strlen(word);
-    for (const char *at = text; *at; at += strspn(at, " ")) {
-        size_t n = strcspn(at, " ");
-        if (n == len && memcmp(at, word, len) == 0) {
-            return true;
-        }
-        at += n;
-    }
-    return false;
-}
-
 static void notice_add(struct notice *n, const char *key)
 {
+    char word[TOPOLOGY_KEY_BYTES + 2];
     size_t len = strlen(n->text);
-    n->wanted = true;
-    if (n->anything || has_word(n->text, key)) {
+    int bytes = snprintf(word, sizeof word, " %s ", key);
+    if (n->anything || strstr(n->text, word)) {
         return;
     }
-    n->anything = len + 1 + strlen(key) >= sizeof n->text;
-    if (!n->anything) {
-        (void)snprintf(n->text + len, sizeof n->text - len, "%s%s", len ? " " : "", key);
+    n->anything = len + (size_t)bytes >= sizeof n->text;
+    if (!n->anything) { /* the last blank is the next word's first */
+        (void)snprintf(n->text + len, sizeof n->text - len, "%s", len ? word + 1 : word);
     }
 }
 
@@ -72,14 +59,15 @@ int64_t wake_rows(struct cleaner *c, const struct rows *rows)
 
 bool wake_send(struct cleaner *c, struct fault *f)
 {
-    const char *const params[] = {c->notice.anything ? "" : c->notice.text};
-    if (!c->notice.wanted) {
+    struct notice *n = &c->notice;
+    const char *const params[] = {n->anything ? "" : n->text + 1};
+    if (!n->anything && n->text[0] == '\0') {
         return true;
     }
     if (!db_exec(c->hot, &sql_wake, params, 1, NULL, f)) {
         return fault_add(f, "could not notify the workers");
     }
-    c->notice = (struct notice){.wanted = false};
+    *n = (struct notice){.anything = false};
     c->counts.notices++;
     return true;
 }

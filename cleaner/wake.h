@@ -9,8 +9,8 @@
  * is logged at once and decides the exit code; the other chores are done all the same. */
 MUST_CHECK bool wake_open(struct cleaner *c, struct fault *f);
 
-/* The task in row `i` is ready; the row begins with id, queue and kind. Never waits; false: not now,
- * the workers' own polls find it. */
+/* The task in row `i` is ready; the row begins with id, queue and kind. Never waits; false: not
+ * now, the workers' own polls find it. */
 bool wake_row(struct cleaner *c, const struct rows *rows, size_t i);
 
 /* All of them. ret: how many were not left to polls */

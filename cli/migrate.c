@@ -35,8 +35,8 @@ bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
     return true;
 }
 
-/* The script of what is missing before the first migration, and that of a migration: what is run and
- * what is printed is the same. */
+/* The script of what is missing before the first migration, and that of a migration: what is run
+ * and what is printed is the same. */
 static void put_schema(struct buf *b, const struct migration_plan *plan)
 {
     if (!plan->has_schema) {

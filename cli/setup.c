@@ -120,13 +120,19 @@ static void print_broker(const struct setup *s)
     }
 }
 
+static struct buf operator_line(const struct setup *s, size_t i)
+{
+    struct buf line;
+    buf_init(&line, LINE_BYTES_MAX);
+    rabbitmqctl_line(&line, i, s->url.vhost, s->exchange);
+    return line;
+}
+
 static void print_lines(const struct setup *s)
 {
     (void)puts("\nfor the operator of RabbitMQ (docs/operations.md):");
     for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
-        struct buf line;
-        buf_init(&line, LINE_BYTES_MAX);
-        rabbitmqctl_line(&line, i, s->url.vhost, s->exchange);
+        struct buf line = operator_line(s, i);
         (void)printf("  %s\n", buf_text(&line));
         buf_clear(&line);
     }
@@ -173,9 +179,7 @@ static json_t *json_broker(const struct setup *s)
     }
     json_t *lines = json_array();
     for (size_t i = 0; i < RABBITMQCTL_LINES; i++) {
-        struct buf line;
-        buf_init(&line, LINE_BYTES_MAX);
-        rabbitmqctl_line(&line, i, s->url.vhost, s->exchange);
+        struct buf line = operator_line(s, i);
         (void)json_array_append_new(lines, json_string(buf_text(&line)));
         buf_clear(&line);
     }

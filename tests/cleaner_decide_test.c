@@ -166,7 +166,8 @@ static void test_pace_gives_the_lock_back_after_a_failure(void **state)
     assert_int_equal(pace_plan(&p, false, 1), PACE_UNLOCK);
 }
 
-/* One check of `n` workers; bit i of `free_mask` says that worker i's lock is free. ret: the dead */
+/* One check of `n` workers; bit i of `free_mask` says that worker i's lock is free. ret: how many
+ * are dead */
 static size_t check_locks(size_t n, unsigned free_mask, int64_t now_ms)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};

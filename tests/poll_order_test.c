@@ -96,8 +96,8 @@ static void test_in_a_backlog_priorities_hold(void **state)
 
 /* --- a kind that nobody handles --- */
 
-/* How long a task waits, of those that come one after the other, in microseconds: with a wake-up the
- * one that waited least, which a busy machine disturbs least; by polls alone the median, since
+/* How long a task waits, of those that come one after the other, in microseconds: with a wake-up
+ * the one that waited least, which a busy machine disturbs least; by polls alone the median, since
  * where between two polls a task falls is chance. */
 static int64_t wait_us(struct fixture *fx, bool woken)
 {
@@ -141,8 +141,8 @@ static void unhandled_rows_delay_nobody(struct fixture *fx, struct process *p, b
     print_message("%s a task waits %.1f ms, beside %lld rows that nobody handles %.1f ms\n",
                   woken ? "with its wake-up" : "without wake-ups", (double)before_us / 1000,
                   (long long)either(UNHANDLED, UNHANDLED_LONG), (double)after_us / 1000);
-    /* it cannot do without a clock: rows that sweeps read are many, and their number says nothing of
-     * whom they delay */
+    /* it cannot do without a clock: rows that sweeps read are many, and their number says nothing
+     * of whom they delay */
     assert_in_range(after_us, 0, 2 * before_us + (woken ? WAKEUP_SLACK_US : POLL_SLACK_US));
     end_well(p);
 }

@@ -11,31 +11,26 @@ void verdict_start(struct verdict *v, int64_t now_ms)
     v->n = 0;
 }
 
-static struct verdict_suspect *suspect_find(struct verdict *v, const char *id)
+/* Found or added; NULL when there is no room. */
+static struct verdict_suspect *suspect_of(struct verdict *v, const char *id)
 {
-    for (size_t i = 0; i < v->n; i++) {
-        if (strcmp(v->suspects[i].id, id) == 0) {
-            return &v->suspects[i];
-        }
+    size_t i = 0;
+    while (i < v->n && strcmp(v->suspects[i].id, id) != 0) {
+        i++;
     }
-    return NULL;
-}
-
-static struct verdict_suspect *suspect_add(struct verdict *v, const char *id)
-{
-    if (v->n == VERDICT_SUSPECTS_MAX) {
+    if (i == VERDICT_SUSPECTS_MAX) {
         return NULL;
     }
-    struct verdict_suspect *s = &v->suspects[v->n++];
-    *s = (struct verdict_suspect){.free_checks = 0};
-    (void)snprintf(s->id, sizeof s->id, "%s", id);
-    return s;
+    if (i == v->n) {
+        v->suspects[v->n++] = (struct verdict_suspect){.free_checks = 0};
+        (void)snprintf(v->suspects[i].id, sizeof v->suspects[i].id, "%s", id);
+    }
+    return &v->suspects[i];
 }
 
 void verdict_lock_is_free(struct verdict *v, const char *id, int64_t now_ms)
 {
-    struct verdict_suspect *s = suspect_find(v, id);
-    s = s ? s : suspect_add(v, id);
+    struct verdict_suspect *s = suspect_of(v, id);
     if (!s) {
         return;
     }
