@@ -104,7 +104,7 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
     } else if (db_is_open(c->hot)) {
         turn_failed(c, id, &f, at_ms);
     } else {
-        session_lost(c, &f, at_ms);
+        session_lost(c, &f);
         return;
     }
     if (c->plain && !db_is_open(c->plain)) {

@@ -70,7 +70,7 @@ static bool take_notified(struct cleaner *c, int64_t at_ms)
     }
     if (!db_is_open(c->hot)) {
         (void)fault_set(&f, FAULT_RETRY, "the server closed the session");
-        session_lost(c, &f, at_ms);
+        session_lost(c, &f);
     }
     return any;
 }
@@ -101,6 +101,15 @@ static void cleaner_loop(struct cleaner *c)
     }
 }
 
+/* A URL that cannot be read is a mistake to find before anything else. */
+static bool url_check(const char *url, struct fault *f)
+{
+    struct amqp_url parts = {0};
+    bool ok = !url || amqp_url_parse(url, &parts, f);
+    amqp_url_clear(&parts);
+    return ok;
+}
+
 static bool cleaner_open(struct cleaner *c, const struct options *o, struct fault *f)
 {
     const char *url = option_text(o, OPTION_AMQP_URL);
@@ -108,8 +117,7 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->amqp_url = url && strcmp(url, "none") != 0 ? url : NULL;
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
-    /* a URL that cannot be read is a mistake to find before anything else */
-    return signals_open(f) && (!c->amqp_url || amqp_url_parse(c->amqp_url, &c->broker_url, f));
+    return signals_open(f) && url_check(c->amqp_url, f);
 }
 
 static void once_end(struct cleaner *c)
@@ -128,7 +136,6 @@ static void cleaner_close(struct cleaner *c)
     db_close(c->hot);
     session_plain_close(c);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
-    amqp_url_clear(&c->broker_url);
     free(c);
 }
 

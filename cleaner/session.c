@@ -54,20 +54,13 @@ static void log_up(const struct cleaner *c)
               LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp));
 }
 
-static void plan_reconnect(struct cleaner *c, int64_t at_ms)
-{
-    c->connect_failures++;
-    c->reconnect_ms = at_ms +
-                      now_pause_ms(c->connect_failures, SESSION_PAUSE_MIN_MS, SESSION_PAUSE_MAX_MS);
-}
-
 /* What trying again cannot mend: a schema that is too new always, the rest only at the start. */
 static bool is_final(const struct cleaner *c, const struct fault *f)
 {
     return c->once || f->code == FAULT_SCHEMA || (f->code != FAULT_RETRY && !c->was_up);
 }
 
-static void connect_failed(struct cleaner *c, const struct fault *f)
+static void note_down(struct cleaner *c, const struct fault *f)
 {
     if (is_final(c, f)) {
         log_fault(LOG_ERROR, "cleaner_failed", f);
@@ -77,7 +70,9 @@ static void connect_failed(struct cleaner *c, const struct fault *f)
         log_fault(LOG_WARNING, "database_down", f);
     }
     c->down_logged = true;
-    plan_reconnect(c, now_ms());
+    c->connect_failures++;
+    c->reconnect_ms = now_ms() +
+                      now_pause_ms(c->connect_failures, SESSION_PAUSE_MIN_MS, SESSION_PAUSE_MAX_MS);
 }
 
 int64_t session_connect(struct cleaner *c, int64_t at_ms)
@@ -87,7 +82,7 @@ int64_t session_connect(struct cleaner *c, int64_t at_ms)
         return c->reconnect_ms;
     }
     if (!session_open(c, &f)) {
-        connect_failed(c, &f);
+        note_down(c, &f);
         return c->reconnect_ms;
     }
     log_up(c);
@@ -99,22 +94,16 @@ int64_t session_connect(struct cleaner *c, int64_t at_ms)
     return at_ms;
 }
 
-void session_lost(struct cleaner *c, const struct fault *f, int64_t at_ms)
+void session_lost(struct cleaner *c, const struct fault *f)
 {
     db_close(c->hot);
     c->hot = NULL;
     session_plain_close(c);
-    log_fault(c->once ? LOG_ERROR : LOG_WARNING, "database_down", f);
-    c->down_logged = true;
+    note_down(c, f);
     if (c->leader) {
         c->leader = false;
         log_event(LOG_INFO, LOG_EVENT("leader_lost"));
     }
-    if (c->once) {
-        c->exit_code = fault_exit_code(f);
-        c->ended = true;
-    }
-    plan_reconnect(c, at_ms);
 }
 
 bool session_plain(struct cleaner *c, struct fault *f)

@@ -14,7 +14,7 @@ enum { SESSION_PAUSE_MIN_MS = 100, SESSION_PAUSE_MAX_MS = 10000 };
 int64_t session_connect(struct cleaner *c, int64_t now_ms);
 
 /* The hot session broke: log why, close it, and plan the next try. */
-void session_lost(struct cleaner *c, const struct fault *f, int64_t now_ms);
+void session_lost(struct cleaner *c, const struct fault *f);
 
 /* Open the plain session, c->plain, if need be. */
 MUST_CHECK bool session_plain(struct cleaner *c, struct fault *f);

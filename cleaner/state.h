@@ -57,9 +57,8 @@ struct chore_state {
 };
 
 struct cleaner {
-    const char *database_url;   /* borrowed from the options */
-    const char *amqp_url;       /* borrowed, too; NULL = none */
-    struct amqp_url broker_url; /* the same, taken apart */
+    const char *database_url; /* borrowed from the options */
+    const char *amqp_url;     /* borrowed, too; NULL = none */
     bool once;
 
     char exchange[TOPOLOGY_EXCHANGE_BYTES]; /* as the first session read it */

@@ -6,6 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool broker_check(struct cleaner *c, struct fault *f)
+{
+    struct amqp_url url = {0};
+    bool ok = amqp_url_parse(c->amqp_url, &url, f) && amqp_declare(&url, c->exchange, f);
+    amqp_url_clear(&url);
+    return ok;
+}
+
 bool wake_open(struct cleaner *c, struct fault *f)
 {
     const struct publisher_settings settings = {.url = c->amqp_url,
@@ -15,7 +23,7 @@ bool wake_open(struct cleaner *c, struct fault *f)
     if (!c->amqp_url || c->publisher) {
         return true;
     }
-    if (c->once && !amqp_declare(&c->broker_url, c->exchange, &broker)) {
+    if (c->once && !broker_check(c, &broker)) {
         log_fault(LOG_ERROR, "broker_down", &broker);
         c->exit_code = fault_exit_code(&broker);
         return true;
