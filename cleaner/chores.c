@@ -77,18 +77,14 @@ static void log_failure(struct cleaner *c, enum chore_id id, const struct fault 
     }
 }
 
-static bool is_passing(const struct fault *f)
-{
-    return f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
-}
-
 static void turn_failed(struct cleaner *c, enum chore_id id, struct fault *f, int64_t at_ms)
 {
     struct chore_state *state = &c->chores[id];
     (void)fault_add(f, "chore %s", table[id].name);
     state->failures++;
     log_failure(c, id, f);
-    state->next_ms = at_ms + (is_passing(f) ? CHORE_AGAIN_MS : CHORE_FAILED_MS);
+    bool passing = f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
+    state->next_ms = at_ms + (passing ? CHORE_AGAIN_MS : CHORE_FAILED_MS);
     if (c->once && (f->code != FAULT_AGAIN || state->failures >= CLEANER_ONCE_TRIES)) {
         c->exit_code = f->code == FAULT_AGAIN ? c->exit_code : fault_exit_code(f);
         state->next_ms = INT64_MAX;

@@ -1,7 +1,6 @@
 /* The program `tenon`: finds the command, reads its options, and calls it. */
 #include "cleaner/cleaner.h"
 #include "cli/command.h"
-#include "cli/states.h"
 #include "core/amqp_url.h"
 #include "core/db.h"
 #include "core/log.h"

@@ -1,8 +1,6 @@
-#include "cli/states.h"
-
+/* `tenon states --markdown`, for docs/. */
+#include "cli/command.h"
 #include "core/task.h"
-
-#include <stdbool.h>
 
 /* Mermaid's name for the beginning and the end. */
 static const char *node(enum task_state state)
