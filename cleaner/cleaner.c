@@ -63,7 +63,11 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
 static bool take_notified(struct cleaner *c, int64_t at_ms)
 {
     struct fault f = {.code = FAULT_NONE};
-    bool any = db_take_notified(c->hot);
+    char text[DB_NOTIFIED_BYTES];
+    bool any = false;
+    while (db_next_notified(c->hot, text)) {
+        any = true;
+    }
     if (any) {
         c->notified = true;
         chores_hurry(c, CHORE_FRESH, at_ms);

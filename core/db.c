@@ -12,15 +12,15 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { DB_BATCH_MAX = 64 };
+enum { DB_BATCH_MAX = 64, DB_PREPARED_MAX = 256 };
 
 struct db {
     PGconn *conn;
     bool broken, hot;
+    int64_t deadline_ms; /* of the answer that is waited for */
     char where[256];
     size_t n_prepared;
-    size_t cap_prepared;
-    const struct statement **prepared; /* every statement that this session has prepared */
+    const struct statement *prepared[DB_PREPARED_MAX]; /* by this session */
 };
 
 /* rows are a PGresult under another name, so that libpq's type stays in this file */
@@ -54,35 +54,33 @@ static enum fault_code code_of_state(const char *state)
 static bool fault_of_conn(struct db *db, struct fault *f)
 {
     db->broken = true;
-    (void)fault_set(f, FAULT_RETRY, "%s", PQerrorMessage(db->conn));
-    return false;
+    return fault_set(f, FAULT_RETRY, "%s", PQerrorMessage(db->conn));
 }
 
 static bool fault_of_result(struct db *db, const PGresult *result, struct fault *f)
 {
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const char *state = sqlstate ? sqlstate : "";
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
     if (!primary || PQstatus(db->conn) != CONNECTION_OK) {
         return fault_of_conn(db, f);
     }
-    enum fault_code code = code_of_state(state ? state : "");
-    if (code == FAULT_RETRY && sqlstate_is(state ? state : "", "08 57P 25006")) {
-        db->broken = true;
-    }
+    db->broken = db->broken || sqlstate_is(state, "08 57P 25006");
     if (f->code == FAULT_NONE) {
-        (void)fault_set(f, code, "%s%s%s%s%s%s", primary, detail ? " (" : "", detail ? detail : "",
-                        detail ? ")" : "", hint ? "; " : "", hint ? hint : "");
-        (void)snprintf(f->sqlstate, sizeof f->sqlstate, "%s", state ? state : "");
+        (void)fault_set(f, code_of_state(state), "%s%s%s%s%s%s", primary, detail ? " (" : "",
+                        detail ? detail : "", detail ? ")" : "", hint ? "; " : "",
+                        hint ? hint : "");
+        (void)snprintf(f->sqlstate, sizeof f->sqlstate, "%s", state);
     }
     return false;
 }
 
 /* Wait until the socket is readable (or writable, when we have more to send). */
-static bool db_wait(struct db *db, bool want_write, int64_t deadline_ms, struct fault *f)
+static bool db_wait(struct db *db, bool want_write, struct fault *f)
 {
-    int64_t left_ms = deadline_ms - now_ms();
+    int64_t left_ms = db->deadline_ms - now_ms();
     struct pollfd pfd = {.fd = PQsocket(db->conn),
                          .events = (short)(POLLIN | (want_write ? POLLOUT : 0))};
     int n = left_ms > 0 ? poll(&pfd, 1, (int)left_ms) : 0;
@@ -101,21 +99,21 @@ static bool db_wait(struct db *db, bool want_write, int64_t deadline_ms, struct 
     return true;
 }
 
-static bool db_flush(struct db *db, int64_t deadline_ms, struct fault *f)
+static bool db_flush(struct db *db, struct fault *f)
 {
     int left;
     while ((left = PQflush(db->conn)) > 0) {
-        if (!db_wait(db, true, deadline_ms, f)) {
+        if (!db_wait(db, true, f)) {
             return false;
         }
     }
     return left == 0 || fault_of_conn(db, f);
 }
 
-static bool next_result(struct db *db, int64_t deadline_ms, PGresult **ret, struct fault *f)
+static bool next_result(struct db *db, PGresult **ret, struct fault *f)
 {
     while (PQisBusy(db->conn)) {
-        if (!db_wait(db, false, deadline_ms, f)) {
+        if (!db_wait(db, false, f)) {
             return false;
         }
     }
@@ -123,23 +121,34 @@ static bool next_result(struct db *db, int64_t deadline_ms, PGresult **ret, stru
     return true;
 }
 
-/* One result and the NULL that ends it. */
-static bool whole_result(struct db *db, int64_t deadline_ms, PGresult **ret, struct fault *f)
+static bool is_good(const PGresult *result)
 {
-    PGresult *end = NULL;
+    ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
+}
+
+/* One result and the NULL that ends it. When the statement failed, `*ret` is NULL, and its fault is
+ * in `f`; only a broken session returns false: the rest of the pipeline must still be read. */
+static bool whole_result(struct db *db, PGresult **ret, struct fault *f)
+{
+    PGresult *result = NULL, *end = NULL;
     *ret = NULL;
-    if (!next_result(db, deadline_ms, ret, f)) {
+    if (!next_result(db, &result, f)) {
         return false;
     }
-    if (!*ret) {
-        return fault_of_conn(db, f);
-    }
-    if (!next_result(db, deadline_ms, &end, f) || end) {
+    if (!result || !next_result(db, &end, f) || end) {
         PQclear(end);
-        PQclear(*ret);
-        *ret = NULL;
+        PQclear(result);
         return fault_of_conn(db, f);
     }
+    if (is_good(result)) {
+        *ret = result;
+        return true;
+    }
+    if (PQresultStatus(result) != PGRES_PIPELINE_ABORTED) { /* then one before it has failed */
+        (void)fault_of_result(db, result, f);
+    }
+    PQclear(result);
     return true;
 }
 
@@ -156,16 +165,10 @@ static bool is_prepared(const struct db *db, const struct statement *statement)
 /* A session that forgot one would prepare it again, which the server refuses. */
 static void remember(struct db *db, const struct statement *statement, struct fault *f)
 {
-    if (db->n_prepared == db->cap_prepared) {
-        size_t cap = db->cap_prepared ? 2 * db->cap_prepared : 32;
-        const struct statement **grown = realloc(db->prepared, cap * sizeof *grown);
-        if (!grown) {
-            db->broken = true;
-            (void)fault_memory(f);
-            return;
-        }
-        db->prepared = grown;
-        db->cap_prepared = cap;
+    if (db->n_prepared == DB_PREPARED_MAX) {
+        db->broken = true;
+        (void)fault_set(f, FAULT_BUG, "a session has more than %d statements", DB_PREPARED_MAX);
+        return;
     }
     db->prepared[db->n_prepared++] = statement;
 }
@@ -173,57 +176,36 @@ static void remember(struct db *db, const struct statement *statement, struct fa
 static bool send_call(struct db *db, const struct db_call *call, bool prepare, struct fault *f)
 {
     const struct statement *st = call->statement;
-    if (prepare && !PQsendPrepare(db->conn, st->name, st->text, 0, NULL)) {
-        return fault_of_conn(db, f);
-    }
-    if (!PQsendQueryPrepared(db->conn, st->name, call->n_params, call->params, NULL, NULL, 0)) {
-        return fault_of_conn(db, f);
-    }
-    return true;
+    bool ok = (!prepare || PQsendPrepare(db->conn, st->name, st->text, 0, NULL)) &&
+              PQsendQueryPrepared(db->conn, st->name, call->n_params, call->params, NULL, NULL, 0);
+    return ok || fault_of_conn(db, f);
 }
 
-/* Take the answer to one call. A statement that failed leaves its fault in `f`, but only a broken
- * session returns false: the rest of the pipeline must still be read. */
-static bool take_call(struct db *db, struct db_call *call, bool prepared, int64_t deadline_ms,
-                      struct fault *f, bool *ret_ok)
+/* Take the answer to one call; its rows are NULL when it failed. */
+static bool take_call(struct db *db, struct db_call *call, bool prepared, struct fault *f)
 {
-    PGresult *result;
-    *ret_ok = false;
+    PGresult *result = NULL;
     if (!prepared) {
-        if (!whole_result(db, deadline_ms, &result, f)) {
+        if (!whole_result(db, &result, f)) {
             return false;
         }
-        ExecStatusType status = PQresultStatus(result);
-        if (status == PGRES_COMMAND_OK) {
+        if (result) {
             remember(db, call->statement, f);
-        } else if (status != PGRES_PIPELINE_ABORTED) {
-            (void)fault_of_result(db, result, f);
         }
         PQclear(result);
     }
-    if (!whole_result(db, deadline_ms, &result, f)) {
-        return false;
-    }
-    ExecStatusType status = PQresultStatus(result);
-    *ret_ok = status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK;
-    if (*ret_ok) {
-        call->rows = (struct rows *)result;
-        return true;
-    }
-    if (status != PGRES_PIPELINE_ABORTED) {
-        (void)fault_of_result(db, result, f);
-    }
-    PQclear(result);
-    return true;
+    bool ok = whole_result(db, &result, f);
+    call->rows = (struct rows *)result;
+    return ok;
 }
 
-static bool take_sync(struct db *db, int64_t deadline_ms, struct fault *f)
+static bool take_sync(struct db *db, struct fault *f)
 {
     PGresult *result;
     ExecStatusType status;
     bool nothing = false;
     do {
-        if (!next_result(db, deadline_ms, &result, f)) {
+        if (!next_result(db, &result, f)) {
             return false;
         }
         status = PQresultStatus(result);
@@ -241,7 +223,7 @@ static bool take_sync(struct db *db, int64_t deadline_ms, struct fault *f)
 }
 
 static bool send_all(struct db *db, struct db_call *calls, size_t n, bool *prepared,
-                     int64_t deadline_ms, struct fault *f)
+                     struct fault *f)
 {
     for (size_t i = 0; i < n; i++) {
         calls[i].rows = NULL;
@@ -253,22 +235,21 @@ static bool send_all(struct db *db, struct db_call *calls, size_t n, bool *prepa
             return false;
         }
     }
-    return (PQpipelineSync(db->conn) == 1 || fault_of_conn(db, f)) && db_flush(db, deadline_ms, f);
+    return (PQpipelineSync(db->conn) == 1 || fault_of_conn(db, f)) && db_flush(db, f);
 }
 
 static bool take_all(struct db *db, struct db_call *calls, size_t n, const bool *prepared,
-                     int64_t deadline_ms, size_t *ret_failed, struct fault *f)
+                     size_t *ret_failed, struct fault *f)
 {
     for (size_t i = 0; i < n; i++) {
-        bool ok;
-        if (!take_call(db, &calls[i], prepared[i], deadline_ms, f, &ok)) {
+        if (!take_call(db, &calls[i], prepared[i], f)) {
             return false;
         }
-        if (!ok && *ret_failed == n) {
+        if (!calls[i].rows && *ret_failed == n) {
             *ret_failed = i;
         }
     }
-    return take_sync(db, deadline_ms, f);
+    return take_sync(db, f);
 }
 
 bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, size_t *ret_failed,
@@ -276,18 +257,18 @@ bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, 
 {
     bool prepared[DB_BATCH_MAX];
     size_t failed = n;
-    int64_t deadline_ms = now_ms() + limit_ms;
     if (n > DB_BATCH_MAX) {
         return fault_set(f, FAULT_BUG, "a batch of %zu statements is over the limit of %d", n,
                          DB_BATCH_MAX);
     }
+    db->deadline_ms = now_ms() + limit_ms;
     bool ok = !db->broken || fault_set(f, FAULT_RETRY, "the session is closed");
     ok = ok && (PQenterPipelineMode(db->conn) == 1 || fault_of_conn(db, f));
-    ok = ok && send_all(db, calls, n, prepared, deadline_ms, f);
+    ok = ok && send_all(db, calls, n, prepared, f);
     if (ok && db->hot) {
         POINT(hot_sent);
     }
-    ok = ok && take_all(db, calls, n, prepared, deadline_ms, &failed, f) && f->code == FAULT_NONE;
+    ok = ok && take_all(db, calls, n, prepared, &failed, f) && f->code == FAULT_NONE;
     if (!db->broken && PQexitPipelineMode(db->conn) != 1) {
         (void)fault_of_conn(db, f);
         ok = false;
@@ -320,30 +301,23 @@ bool db_exec(struct db *db, const struct statement *statement, const char *const
 /* Not PQexec(), which waits for a server that stopped answering until the kernel gives up. */
 static bool run_script(struct db *db, const char *text, int64_t limit_ms, struct fault *f)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
-    bool ok = true;
+    PGresult *result = NULL;
+    bool ok = true, read = true;
     if (db->broken) {
         return fault_set(f, FAULT_RETRY, "the session is closed");
     }
+    db->deadline_ms = now_ms() + limit_ms;
     if (!PQsendQuery(db->conn, text)) {
         return fault_of_conn(db, f);
     }
-    if (!db_flush(db, deadline_ms, f)) {
-        return false;
-    }
-    for (PGresult *result = NULL;;) {
-        if (!next_result(db, deadline_ms, &result, f)) {
-            return false;
-        }
-        if (!result) {
-            return ok;
-        }
-        ExecStatusType status = PQresultStatus(result);
-        if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+    read = db_flush(db, f);
+    while (read && (read = next_result(db, &result, f)) && result) {
+        if (!is_good(result)) {
             ok = fault_of_result(db, result, f);
         }
         PQclear(result);
     }
+    return ok && read;
 }
 
 bool db_script(struct db *db, const char *text, struct fault *f)
@@ -385,16 +359,6 @@ bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES])
     return notify != NULL;
 }
 
-bool db_take_notified(struct db *db)
-{
-    char text[DB_NOTIFIED_BYTES];
-    bool any = false;
-    while (db_next_notified(db, text)) {
-        any = true;
-    }
-    return any;
-}
-
 int db_backend_pid(const struct db *db)
 {
     return PQbackendPID(db->conn);
@@ -405,7 +369,7 @@ const char *db_where(const struct db *db)
     return db->where;
 }
 
-static void notice_ignore(void *arg, const PGresult *result)
+static void ignore_notice(void *arg, const PGresult *result)
 {
     (void)arg;
     (void)result;
@@ -528,7 +492,7 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
         db_close(db);
         return false;
     }
-    PQsetNoticeReceiver(db->conn, notice_ignore, NULL);
+    PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
     if (!session_set_up(db, kind, f)) {
         (void)fault_add(f, "could not set up a session on PostgreSQL");
         db_close(db);
@@ -542,7 +506,6 @@ void db_close(struct db *db)
 {
     if (db) {
         PQfinish(db->conn);
-        free(db->prepared);
         free(db);
     }
 }

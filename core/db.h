@@ -71,10 +71,8 @@ bool db_is_open(const struct db *db);
 /* End the session from another thread: whoever waits for it gets a fault RETRY. */
 void db_cut(struct db *db);
 
-/* The socket to poll for notifications; whether any arrived since the last call, and, taken one by
- * one, what the next of them says (false: there is none). */
+/* The socket to poll for notifications, and what the next of them says (false: there is none). */
 int db_fd(const struct db *db);
-bool db_take_notified(struct db *db);
 bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES]);
 
 /* The process id of the server's backend as this client was told; a pooler tells another one. */
