@@ -82,20 +82,16 @@ static bool item_add(struct value *v, const struct option_row *row, const char *
 static bool items_split(struct value *v, const struct option_row *row, const char *where,
                         const char *text, const char *separator, struct fault *f)
 {
-    bool ok = true;
-    for (bool more = true; ok && more;) {
-        size_t whole = strcspn(text, separator);
-        size_t skip = strspn(text, " \t");
-        size_t n = whole > skip ? whole - skip : 0;
-        while (n > 0 && isspace((unsigned char)text[skip + n - 1])) {
-            n--;
+    char *copy = strdup(text), *rest = copy, *item;
+    bool ok = copy || fault_memory(f);
+    while (ok && (item = strsep(&rest, separator))) {
+        item += strspn(item, " \t");
+        for (size_t n = strlen(item); n > 0 && isspace((unsigned char)item[n - 1]); n--) {
+            item[n - 1] = '\0';
         }
-        char *item = strndup(text + (n > 0 ? skip : 0), n);
-        ok = item ? item_add(v, row, where, item, f) : fault_memory(f);
-        free(item);
-        more = text[whole] != '\0';
-        text += whole + more;
+        ok = item_add(v, row, where, item, f);
     }
+    free(copy);
     return ok;
 }
 
@@ -207,19 +203,18 @@ static bool on_config(void *owner, const struct option_row *row, const char *whe
                       const char *const *values, size_t n, struct fault *f)
 {
     struct options *o = owner;
-    struct value read = {.source = SOURCE_FILE};
-    struct value *v = value_of(o, row);
+    struct value unused = {.source = SOURCE_NONE}, *v = value_of(o, row);
     bool ok = true;
-    for (size_t i = 0; ok && i < n; i++) {
-        ok = item_add(&read, row, where, values[i], f);
-    }
-    if (!ok || !(row->commands & o->command) || v->source > SOURCE_FILE) {
-        value_empty(&read);
-        return ok;
+    if (!(row->commands & o->command) || v->source > SOURCE_FILE) {
+        v = &unused;
     }
     value_empty(v);
-    *v = read;
-    return true;
+    v->source = SOURCE_FILE;
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = item_add(v, row, where, values[i], f);
+    }
+    value_empty(&unused);
+    return ok;
 }
 
 static bool read_file(struct options *o, struct fault *f)

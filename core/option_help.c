@@ -89,19 +89,7 @@ static void put_commands(struct buf *b, unsigned commands)
     buf_put_text(b, commands == COMMANDS_ALL ? "all" : "");
 }
 
-/* A cell may hold no bar, and a < would begin HTML. */
-static void print_cells(FILE *out, const char *text)
-{
-    bool code = false;
-    for (const char *c = text; *c; c++) {
-        code = *c == '`' ? !code : code;
-        if (*c == '<' && !code) {
-            (void)fputc('\\', out);
-        }
-        (void)fputc(*c, out);
-    }
-}
-
+/* No text of a row holds a bar, which ends a cell, or a <, which begins HTML. */
 static void markdown_row(FILE *out, const struct option_row *row)
 {
     struct buf b;
@@ -122,7 +110,7 @@ static void markdown_row(FILE *out, const struct option_row *row)
     }
     put_text(&b, row);
     buf_put_text(&b, " |\n");
-    print_cells(out, buf_text(&b));
+    (void)fputs(buf_text(&b), out);
     buf_clear(&b);
 }
 

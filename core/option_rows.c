@@ -59,9 +59,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(TIMEOUT, "timeout", COMMAND_ENQUEUE, "TIME",
            "How long one run may take; else the time of its kind or queue, else 1h.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
-    OPTION(TRACE, "trace", COMMAND_ENQUEUE, "TRACEPARENT",
-           "The trace that the handler goes on with.", .fits = fits_trace,
-           .allowed = "a W3C traceparent, 00-<32 hex>-<16 hex>-01 in lower case"),
+    OPTION(
+        TRACE, "trace", COMMAND_ENQUEUE, "TRACEPARENT", "The trace that the handler goes on with.",
+        .fits = fits_trace,
+        .allowed =
+            "a W3C traceparent: 2, 32, 16 and 2 hexadecimal digits in lower case, with - between"),
     OPTION(QUEUES, "queues", COMMAND_WORKER, "QUEUE,...", "The queues that a worker serves.",
            .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
            .allowed = QUEUE_ALLOWED),
