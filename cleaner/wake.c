@@ -6,14 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool broker_check(struct cleaner *c, struct fault *f)
-{
-    struct amqp_url url = {0};
-    bool ok = amqp_url_parse(c->amqp_url, &url, f) && amqp_declare(&url, c->exchange, f);
-    amqp_url_clear(&url);
-    return ok;
-}
-
 bool wake_open(struct cleaner *c, struct fault *f)
 {
     const struct publisher_settings settings = {.url = c->amqp_url,
@@ -23,7 +15,7 @@ bool wake_open(struct cleaner *c, struct fault *f)
     if (!c->amqp_url || c->publisher) {
         return true;
     }
-    if (c->once && !broker_check(c, &broker)) {
+    if (c->once && !amqp_declare(c->amqp_url, c->exchange, &broker)) {
         log_fault(LOG_ERROR, "broker_down", &broker);
         c->exit_code = fault_exit_code(&broker);
         return true;
@@ -50,7 +42,7 @@ bool wake_row(struct cleaner *c, const struct rows *rows, size_t i)
     char key[TOPOLOGY_KEY_BYTES];
     (void)snprintf(key, sizeof key, "%s/%s", rows_text(rows, i, 1), rows_text(rows, i, 2));
     if (c->publisher && !publisher_is_away(c->publisher)) {
-        return publisher_offer(c->publisher, c->exchange, key, rows_int(rows, i, 0));
+        return publisher_offer(c->publisher, wakeup_new(c->exchange, key, rows_int(rows, i, 0)));
     }
     notice_add(&c->notice, key);
     return true;

@@ -87,7 +87,7 @@ static bool set_up_database(struct setup *s, const struct options *o, struct fau
 static void set_up_broker(struct setup *s)
 {
     if (s->amqp_url && !s->dry_run) {
-        s->declared = amqp_declare(&s->url, s->exchange, &s->broker_fault);
+        s->declared = amqp_declare(s->amqp_url, s->exchange, &s->broker_fault);
     }
 }
 

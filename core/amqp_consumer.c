@@ -2,22 +2,18 @@
 
 #include "core/amqp_delivery.h"
 #include "core/amqp_link.h"
+#include "core/amqp_thread.h"
 #include "core/amqp_topology.h"
-#include "core/now.h"
 #include "core/point.h"
 
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PREFETCH_MAX = 65535 /* AMQP's field has 16 bits */ };
-
 struct consumer {
     struct amqp_thread thread;
-    struct amqp_url url;
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
-    char *keys; /* separated by blanks */
+    char *keys; /* each with its NUL */
     int n_keys;
 
     pthread_mutex_t event_lock; /* held while the owner is called */
@@ -25,15 +21,12 @@ struct consumer {
     void (*on_event)(void *owner, const struct consumer_event *event);
     void *owner;
 
-    pthread_mutex_t request_lock;
-    int request_prefetch;
+    atomic_int request_prefetch;
+    pthread_mutex_t request_lock; /* of the ack */
     int64_t request_epoch;
     uint64_t request_tag;
-    int64_t close_limit_ms; /* written before the thread is asked to end */
 
     /* the rest is the thread's */
-    struct link *link;
-    struct amqp_pause pause;
     char down_text[FAULT_TEXT_BYTES_MAX];
     int64_t epoch;
     int prefetch;
@@ -56,15 +49,6 @@ static void report(struct consumer *c, struct consumer_event *event)
         c->on_event(c->owner, event);
     }
     (void)pthread_mutex_unlock(&c->event_lock);
-}
-
-/* Once, and again only when the reason is another. */
-static void report_down(struct consumer *c, const char *text)
-{
-    if (strcmp(text, c->down_text) != 0) {
-        (void)snprintf(c->down_text, sizeof c->down_text, "%s", text);
-        report(c, &(struct consumer_event){.type = CONSUMER_DOWN, .text = text});
-    }
 }
 
 static void report_wakeups(struct consumer *c)
@@ -91,49 +75,51 @@ static void begin_epoch(struct consumer *c)
     c->prefetch = 0;
     report(c, &(struct consumer_event){.type = CONSUMER_UP,
                                        .epoch = c->epoch,
-                                       .text = c->link->where});
+                                       .text = c->thread.link->where});
 }
 
 /* Do something with each key. */
 static bool each_key(struct consumer *c,
                      bool (*act)(struct consumer *, const char *, struct fault *), struct fault *f)
 {
-    char key[TOPOLOGY_KEY_BYTES];
-    bool ok = true;
-    for (const char *at = c->keys; ok && *at; at += strspn(at, " ")) {
-        size_t len = strcspn(at, " ");
-        (void)snprintf(key, sizeof key, "%.*s", (int)len, at);
-        ok = amqp_thread_is_ending(&c->thread) ? fault_set(f, FAULT_RETRY, "the worker stops")
-                                               : act(c, key, f);
-        amqp_maybe_release_buffers(c->link->conn);
-        at += len;
+    const char *key = c->keys;
+    for (int i = 0; i < c->n_keys; i++, key += strlen(key) + 1) {
+        if (atomic_load(&c->thread.ending)) {
+            return fault_set(f, FAULT_RETRY, "the worker stops");
+        }
+        if (!act(c, key, f)) {
+            return false;
+        }
+        amqp_maybe_release_buffers(c->thread.link->conn);
     }
-    return ok;
+    return true;
 }
 
 static bool declare(struct consumer *c, const char *key, struct fault *f)
 {
-    return topology_declare_queue(c->link, c->exchange, key, f);
+    return topology_declare_queue(c->thread.link, c->exchange, key, f);
 }
 
-static bool connect_now(struct consumer *c, struct fault *f)
+static bool up(void *owner, struct fault *f)
 {
-    if (!link_open(&c->url, "tenon worker", &c->thread, &c->link, f) || !each_key(c, declare, f)) {
+    struct consumer *c = owner;
+    if (!each_key(c, declare, f)) {
         return false;
     }
-    amqp_pause_up(&c->pause);
     c->down_text[0] = '\0';
     begin_epoch(c);
     return true;
 }
 
-static void disconnect(struct consumer *c, const struct fault *f)
+/* Reported once, and again only when the reason is another. */
+static void down(void *owner, const struct fault *f)
 {
-    link_close(c->link, 0);
-    c->link = NULL;
-    amqp_pause_down(&c->pause);
+    struct consumer *c = owner;
     c->n_ids = 0;
-    report_down(c, f->text);
+    if (strcmp(f->text, c->down_text) != 0) {
+        (void)snprintf(c->down_text, sizeof c->down_text, "%s", f->text);
+        report(c, &(struct consumer_event){.type = CONSUMER_DOWN, .text = f->text});
+    }
 }
 
 /* --- requests --------------------------------------------------------------------------------- */
@@ -148,8 +134,8 @@ static bool send_ack(struct consumer *c, struct fault *f)
         return true;
     }
     c->acked_tag = tag;
-    return link_sent(c->link, amqp_basic_ack(c->link->conn, LINK_CHANNEL, tag, 1), "could not ack",
-                     f) &&
+    return link_sent(c->thread.link, amqp_basic_ack(c->thread.link->conn, LINK_CHANNEL, tag, 1),
+                     "could not ack", f) &&
            !POINT_FAILS(ack_sent, f);
 }
 
@@ -159,38 +145,35 @@ static uint16_t share_of(const struct consumer *c)
 {
     int least = c->prefetch < CONSUMER_PREFETCH_LEAST ? c->prefetch : CONSUMER_PREFETCH_LEAST;
     int share = c->prefetch / c->n_keys;
-    share = share < least ? least : share;
-    return (uint16_t)(share > PREFETCH_MAX ? PREFETCH_MAX : share);
+    return (uint16_t)(share < least ? least : share);
 }
 
 static bool consume(struct consumer *c, const char *key, struct fault *f)
 {
     char name[TOPOLOGY_NAME_BYTES];
     topology_name(c->exchange, key, name);
-    (void)amqp_basic_consume(c->link->conn, LINK_CHANNEL, amqp_cstring_bytes(name),
+    (void)amqp_basic_consume(c->thread.link->conn, LINK_CHANNEL, amqp_cstring_bytes(name),
                              amqp_empty_bytes, 0, 0, 0, amqp_empty_table);
-    return link_answer(c->link, "could not consume", f);
+    return link_answer(c->thread.link, "could not consume", f);
 }
 
 static bool consume_all(struct consumer *c, struct fault *f)
 {
-    (void)amqp_basic_qos(c->link->conn, LINK_CHANNEL, 0, share_of(c), 0);
-    return link_answer(c->link, "could not set the prefetch", f) && each_key(c, consume, f);
+    (void)amqp_basic_qos(c->thread.link->conn, LINK_CHANNEL, 0, share_of(c), 0);
+    return link_answer(c->thread.link, "could not set the prefetch", f) && each_key(c, consume, f);
 }
 
 /* RabbitMQ reads a consumer's prefetch when it begins: another prefetch is another channel, and
  * closing the old one gives back what is unacked. */
 static bool apply_prefetch(struct consumer *c, struct fault *f)
 {
-    (void)pthread_mutex_lock(&c->request_lock);
-    int wanted = c->request_prefetch;
-    (void)pthread_mutex_unlock(&c->request_lock);
+    int wanted = atomic_load(&c->request_prefetch);
     if (wanted == c->prefetch) {
         return true;
     }
     if (c->prefetch > 0) {
         /* an ack that was given before must not be lost with the channel */
-        if (!send_ack(c, f) || !link_renew_channel(c->link, f)) {
+        if (!send_ack(c, f) || !link_renew_channel(c->thread.link, f)) {
             return false;
         }
         begin_epoch(c);
@@ -218,8 +201,8 @@ static bool take_frame(struct consumer *c, const amqp_frame_t *frame, struct fau
     case DELIVERY_HOSTILE:
         c->hostile++;
         c->last_tag = c->delivery.tag;
-        return link_sent(c->link,
-                         amqp_basic_reject(c->link->conn, LINK_CHANNEL, c->delivery.tag, 0),
+        return link_sent(c->thread.link,
+                         amqp_basic_reject(c->thread.link->conn, LINK_CHANNEL, c->delivery.tag, 0),
                          "could not reject a message", f);
     case DELIVERY_UNEXPECTED:
         break;
@@ -232,11 +215,12 @@ static bool take_frames(struct consumer *c, struct fault *f)
 {
     amqp_frame_t frame;
     enum link_next next = LINK_FRAME;
-    while (c->n_ids < CONSUMER_BATCH_MAX && (next = link_next(c->link, &frame, f)) == LINK_FRAME) {
+    while (c->n_ids < CONSUMER_BATCH_MAX &&
+           (next = link_next(c->thread.link, &frame, f)) == LINK_FRAME) {
         if (!take_frame(c, &frame, f)) {
             return false;
         }
-        amqp_maybe_release_buffers(c->link->conn);
+        amqp_maybe_release_buffers(c->thread.link->conn);
     }
     if (next == LINK_FAILED) {
         return false;
@@ -245,44 +229,17 @@ static bool take_frames(struct consumer *c, struct fault *f)
     return true;
 }
 
-/* --- the thread ------------------------------------------------------------------------------- */
-
-static bool work(struct consumer *c, struct fault *f)
+static bool work(void *owner, struct fault *f)
 {
-    if (!c->link) {
-        if (now_ms() < c->pause.due_ms) {
-            return true;
-        }
-        if (!connect_now(c, f)) {
-            return false;
-        }
-    }
+    struct consumer *c = owner;
     return send_ack(c, f) && take_frames(c, f) && apply_prefetch(c, f);
 }
 
-static void run(void *owner)
-{
-    struct consumer *c = owner;
-    while (!amqp_thread_is_ending(&c->thread)) {
-        struct fault f = {0};
-        if (!work(c, &f)) {
-            disconnect(c, &f);
-        }
-        if (!c->link) {
-            amqp_thread_wait(&c->thread, -1, 0, c->pause.due_ms);
-        } else if (!link_has_frames(c->link)) {
-            amqp_thread_wait(&c->thread, link_fd(c->link), POLLIN, now_ms() + LINK_TICK_MS);
-        }
-    }
-    struct fault ignored = {0};
-    bool well = c->link && send_ack(c, &ignored);
-    link_close(c->link, well ? c->close_limit_ms : 0);
-}
+/* --- for everybody ---------------------------------------------------------------------------- */
 
 static void destroy(void *owner)
 {
     struct consumer *c = owner;
-    amqp_url_clear(&c->url);
     free(c->keys);
     free(c);
 }
@@ -293,9 +250,9 @@ static bool take_keys(struct consumer *c, const char *keys, struct fault *f)
     if (!c->keys) {
         return fault_memory(f);
     }
-    for (const char *at = keys; *at; at += strspn(at, " ")) {
-        at += strcspn(at, " ");
-        c->n_keys++;
+    c->n_keys = 1;
+    for (char *blank = c->keys; (blank = strchr(blank, ' ')); c->n_keys++) {
+        *blank++ = '\0';
     }
     return c->n_keys <= CONSUMER_KEYS_MAX ||
            fault_set(
@@ -307,6 +264,7 @@ static bool take_keys(struct consumer *c, const char *keys, struct fault *f)
 
 bool consumer_open(const struct consumer_settings *settings, struct consumer **ret, struct fault *f)
 {
+    static const struct amqp_duty duty = {up, work, down, destroy};
     struct consumer *c = calloc(1, sizeof *c);
     if (!c) {
         return fault_memory(f);
@@ -316,11 +274,12 @@ bool consumer_open(const struct consumer_settings *settings, struct consumer **r
     (void)snprintf(c->exchange, sizeof c->exchange, "%s", settings->exchange);
     c->on_event = settings->on_event;
     c->owner = settings->owner;
-    if (!amqp_url_parse(settings->url, &c->url, f) || !take_keys(c, settings->keys, f) ||
-        !amqp_thread_start(&c->thread, run, destroy, c, f)) {
+    if (!take_keys(c, settings->keys, f) ||
+        !amqp_thread_start(&c->thread, settings->url, "tenon worker", &duty, c, f)) {
         destroy(c);
         return false;
     }
+    amqp_thread_want(&c->thread);
     *ret = c;
     return true;
 }
@@ -333,15 +292,13 @@ void consumer_ack(struct consumer *c, int64_t epoch, uint64_t last_tag)
         c->request_tag = last_tag;
     }
     (void)pthread_mutex_unlock(&c->request_lock);
-    amqp_thread_wake(&c->thread);
+    amqp_thread_want(&c->thread);
 }
 
 void consumer_prefetch(struct consumer *c, int n)
 {
-    (void)pthread_mutex_lock(&c->request_lock);
-    c->request_prefetch = n < 0 ? 0 : n;
-    (void)pthread_mutex_unlock(&c->request_lock);
-    amqp_thread_wake(&c->thread);
+    atomic_store(&c->request_prefetch, n);
+    amqp_thread_want(&c->thread);
 }
 
 void consumer_close(struct consumer *c, int64_t limit_ms)
@@ -352,6 +309,5 @@ void consumer_close(struct consumer *c, int64_t limit_ms)
     (void)pthread_mutex_lock(&c->event_lock);
     c->silent = true;
     (void)pthread_mutex_unlock(&c->event_lock);
-    c->close_limit_ms = limit_ms;
     amqp_thread_end(&c->thread, limit_ms);
 }

@@ -52,7 +52,7 @@ MUST_CHECK bool consumer_open(const struct consumer_settings *settings, struct c
 
 /* Requests to the thread; neither waits. */
 void consumer_ack(struct consumer *c, int64_t epoch, uint64_t last_tag); /* multiple */
-/* About `n` ids unacked over all queues; 0 = stop consuming and give unacked ids back. */
+/* About `n` ids unacked over all queues, 0..65535; 0 = stop consuming, give unacked ids back. */
 void consumer_prefetch(struct consumer *c, int n);
 
 /* End the thread within limit_ms and another quarter of a second (a stuck socket is shut down),

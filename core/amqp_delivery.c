@@ -19,51 +19,40 @@ bool delivery_id(const char *body, size_t len, int64_t *ret_id)
     return true;
 }
 
-static enum delivery_result complete(struct delivery *d, int64_t *ret_id)
+static enum delivery_result result_of(const struct delivery *d, int64_t *ret_id)
 {
-    d->at = DELIVERY_AT_METHOD;
-    return !d->too_long && delivery_id(d->body, d->len, ret_id) ? DELIVERY_ID : DELIVERY_HOSTILE;
+    if (d->body_left > 0) {
+        return DELIVERY_MORE;
+    }
+    return d->len <= sizeof d->body && delivery_id(d->body, d->len, ret_id) ? DELIVERY_ID
+                                                                            : DELIVERY_HOSTILE;
 }
 
-static enum delivery_result take_header(struct delivery *d, const amqp_frame_t *frame,
-                                        int64_t *ret_id)
+static enum delivery_result take_body(struct delivery *d, amqp_bytes_t part, int64_t *ret_id)
 {
-    d->body_left = frame->payload.properties.body_size;
-    d->too_long = d->body_left > sizeof d->body;
-    d->len = 0;
-    d->at = DELIVERY_AT_BODY;
-    return d->body_left == 0 ? complete(d, ret_id) : DELIVERY_MORE;
-}
-
-static enum delivery_result take_body(struct delivery *d, const amqp_frame_t *frame,
-                                      int64_t *ret_id)
-{
-    amqp_bytes_t part = frame->payload.body_fragment;
-    if (part.len > d->body_left) {
+    if (part.len == 0 || part.len > d->body_left) {
         return DELIVERY_UNEXPECTED;
     }
-    d->body_left -= part.len;
-    if (!d->too_long) {
+    if (d->len + part.len <= sizeof d->body) {
         memcpy(d->body + d->len, part.bytes, part.len);
-        d->len += part.len;
     }
-    return d->body_left == 0 ? complete(d, ret_id) : DELIVERY_MORE;
+    d->len += part.len;
+    d->body_left -= part.len;
+    return result_of(d, ret_id);
 }
 
 enum delivery_result delivery_take(struct delivery *d, const amqp_frame_t *frame, int64_t *ret_id)
 {
-    if (frame->frame_type == AMQP_FRAME_METHOD && d->at == DELIVERY_AT_METHOD &&
-        frame->payload.method.id == AMQP_BASIC_DELIVER_METHOD) {
-        const amqp_basic_deliver_t *m = frame->payload.method.decoded;
-        d->tag = m->delivery_tag;
-        d->at = DELIVERY_AT_HEADER;
+    const amqp_method_t *method = &frame->payload.method;
+    if (frame->frame_type == AMQP_FRAME_METHOD && method->id == AMQP_BASIC_DELIVER_METHOD) {
+        *d = (struct delivery){.tag = ((amqp_basic_deliver_t *)method->decoded)->delivery_tag};
         return DELIVERY_MORE;
     }
-    if (frame->frame_type == AMQP_FRAME_HEADER && d->at == DELIVERY_AT_HEADER) {
-        return take_header(d, frame, ret_id);
+    if (frame->frame_type == AMQP_FRAME_HEADER) {
+        d->body_left = frame->payload.properties.body_size;
+        d->len = 0;
+        return result_of(d, ret_id);
     }
-    if (frame->frame_type == AMQP_FRAME_BODY && d->at == DELIVERY_AT_BODY) {
-        return take_body(d, frame, ret_id);
-    }
-    return DELIVERY_UNEXPECTED;
+    return frame->frame_type == AMQP_FRAME_BODY ? take_body(d, frame->payload.body_fragment, ret_id)
+                                                : DELIVERY_UNEXPECTED;
 }

@@ -15,11 +15,9 @@ enum delivery_result {
 };
 
 struct delivery {
-    enum { DELIVERY_AT_METHOD, DELIVERY_AT_HEADER, DELIVERY_AT_BODY } at;
     uint64_t tag;
     uint64_t body_left; /* bytes to come */
-    size_t len;
-    bool too_long;
+    uint64_t len;       /* bytes that came; more than fit are counted only */
     char body[CONSUMER_BODY_BYTES_MAX];
 };
 

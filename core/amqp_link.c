@@ -1,7 +1,5 @@
 #include "core/amqp_link.h"
 
-#include "core/now.h"
-
 #include <amqp_tcp_socket.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -38,45 +36,28 @@ static bool fault_of_status(struct link *l, int status, const char *doing, struc
                      amqp_error_string2(status), l->tls_why[0] ? ": " : "", l->tls_why);
 }
 
-/* 403 ACCESS_REFUSED and 530 NOT_ALLOWED (no such virtual host) want a person; 320 is a restart. */
-static bool fault_of_connection_close(struct link *l, const amqp_connection_close_t *m,
-                                      const char *doing, struct fault *f)
+/* The server closes the channel, which is a refusal, or the connection: then 403 ACCESS_REFUSED and
+ * 530 NOT_ALLOWED (no such virtual host) want a person, and 320 is a restart. */
+static bool fault_of_close(struct link *l, const amqp_method_t *method, const char *doing,
+                           struct fault *f)
 {
-    amqp_connection_close_ok_t ok = {0};
-    l->code = m->reply_code;
+    const amqp_channel_close_t *m = method->decoded; /* amqp_connection_close_t is the same */
+    bool refused = method->id == AMQP_CHANNEL_CLOSE_METHOD;
+    bool config = refused || m->reply_code == 403 || m->reply_code == 530;
     l->broken = true;
-    (void)amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_OK_METHOD, &ok);
-    return fault_set(f, l->code == 403 || l->code == 530 ? FAULT_CONFIG : FAULT_RETRY,
-                     "%s: RabbitMQ closed the connection: %d %.*s", doing, l->code,
-                     (int)m->reply_text.len, (const char *)m->reply_text.bytes);
-}
-
-static bool fault_of_channel_close(struct link *l, const amqp_channel_close_t *m, const char *doing,
-                                   struct fault *f)
-{
-    l->code = m->reply_code;
-    l->broken = true;
-    return fault_set(f, FAULT_CONFIG, "%s: RabbitMQ refused: %d %.*s", doing, l->code,
+    return fault_set(f, config ? FAULT_CONFIG : FAULT_RETRY, "%s: RabbitMQ %s: %d %.*s", doing,
+                     refused ? "refused" : "closed the connection", m->reply_code,
                      (int)m->reply_text.len, (const char *)m->reply_text.bytes);
 }
 
 static bool fault_of_answer(struct link *l, amqp_rpc_reply_t reply, const char *doing,
                             struct fault *f)
 {
-    if (reply.reply_type == AMQP_RESPONSE_NORMAL) {
-        return true;
-    }
     if (reply.reply_type == AMQP_RESPONSE_SERVER_EXCEPTION) {
-        if (reply.reply.id == AMQP_CONNECTION_CLOSE_METHOD) {
-            return fault_of_connection_close(l, reply.reply.decoded, doing, f);
-        }
-        if (reply.reply.id == AMQP_CHANNEL_CLOSE_METHOD) {
-            return fault_of_channel_close(l, reply.reply.decoded, doing, f);
-        }
+        return fault_of_close(l, &reply.reply, doing, f);
     }
-    int status = reply.reply_type == AMQP_RESPONSE_LIBRARY_EXCEPTION ? reply.library_error
-                                                                     : AMQP_STATUS_UNEXPECTED_STATE;
-    return fault_of_status(l, status, doing, f);
+    return reply.reply_type == AMQP_RESPONSE_NORMAL ||
+           fault_of_status(l, reply.library_error, doing, f);
 }
 
 bool link_answer(struct link *l, const char *doing, struct fault *f)
@@ -171,14 +152,11 @@ static bool open_all(struct link *l, const struct amqp_url *url, int nth, const 
     /* heartbeats see a dead peer, but not while a send blocks */
     int limit_ms = LINK_USER_TIMEOUT_MS;
     (void)setsockopt(link_fd(l), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms);
-    if (l->thread && !amqp_thread_socket(l->thread, link_fd(l))) {
-        return fault_set(f, FAULT_RETRY, "no file descriptor is left");
-    }
     return login(l, url, name, f) && channel_open(l, f);
 }
 
-static bool open_host(const struct amqp_url *url, int nth, const char *name,
-                      struct amqp_thread *thread, struct link **ret, struct fault *f)
+static bool open_host(const struct amqp_url *url, int nth, const char *name, struct link **ret,
+                      struct fault *f)
 {
     struct link *l = calloc(1, sizeof *l);
     amqp_connection_state_t conn = l ? amqp_new_connection() : NULL;
@@ -187,7 +165,6 @@ static bool open_host(const struct amqp_url *url, int nth, const char *name,
         return fault_memory(f);
     }
     l->conn = conn;
-    l->thread = thread;
     amqp_url_where(url, nth, l->where, sizeof l->where);
     if (!open_all(l, url, nth, name, f)) {
         (void)fault_add(f, "RabbitMQ at %s", l->where);
@@ -199,13 +176,13 @@ static bool open_host(const struct amqp_url *url, int nth, const char *name,
 }
 
 /* Any fault may be that of one node, a refused login too: a node that is just starting refuses. */
-bool link_open(const struct amqp_url *url, const char *name, struct amqp_thread *thread,
+bool link_open(const struct amqp_url *url, const char *name, const atomic_bool *ending,
                struct link **ret, struct fault *f)
 {
     bool ok = false;
-    for (int i = 0; !ok && i < url->n_hosts && !(thread && amqp_thread_is_cut(thread)); i++) {
+    for (int i = 0; !ok && i < url->n_hosts && !(i > 0 && ending && atomic_load(ending)); i++) {
         fault_clear(f);
-        ok = open_host(url, i, name, thread, ret, f);
+        ok = open_host(url, i, name, ret, f);
     }
     if (!ok && url->n_hosts > 1) {
         (void)fault_add(f, "none of %d hosts lets us in, here the last", url->n_hosts);
@@ -215,41 +192,15 @@ bool link_open(const struct amqp_url *url, const char *name, struct amqp_thread 
 
 /* --- closing ---------------------------------------------------------------------------------- */
 
-static bool is_method(const amqp_frame_t *frame, amqp_method_number_t id)
-{
-    return frame->frame_type == AMQP_FRAME_METHOD && frame->payload.method.id == id;
-}
-
-static void say_goodbye(struct link *l, int64_t limit_ms)
-{
-    amqp_connection_close_t bye = {.reply_code = AMQP_REPLY_SUCCESS,
-                                   .reply_text = amqp_cstring_bytes("bye")};
-    int64_t deadline = now_ms() + limit_ms;
-    amqp_frame_t frame;
-    if (!link_can_send(l) ||
-        amqp_send_method(l->conn, 0, AMQP_CONNECTION_CLOSE_METHOD, &bye) != AMQP_STATUS_OK) {
-        return;
-    }
-    for (int64_t left = limit_ms; left > 0; left = deadline - now_ms()) {
-        struct timeval wait = {.tv_sec = left / 1000, .tv_usec = left % 1000 * 1000};
-        int status = amqp_simple_wait_frame_noblock(l->conn, &frame, &wait);
-        if (status != AMQP_STATUS_OK || is_method(&frame, AMQP_CONNECTION_CLOSE_OK_METHOD)) {
-            return;
-        }
-        amqp_maybe_release_buffers(l->conn);
-    }
-}
-
 void link_close(struct link *l, int64_t limit_ms)
 {
     if (!l) {
         return;
     }
-    if (!l->broken && limit_ms > 0) {
-        say_goodbye(l, limit_ms);
-    }
-    if (l->thread) {
-        (void)amqp_thread_socket(l->thread, -1);
+    struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
+    if (limit_ms > 0 && !l->broken && link_can_send(l) &&
+        amqp_set_rpc_timeout(l->conn, &limit) == AMQP_STATUS_OK) {
+        (void)amqp_connection_close(l->conn, AMQP_REPLY_SUCCESS);
     }
     (void)amqp_destroy_connection(l->conn);
     free(l);
@@ -257,27 +208,15 @@ void link_close(struct link *l, int64_t limit_ms)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-/* Those of channel 0, and the channel's end. */
-static bool take_own(struct link *l, const amqp_frame_t *frame, struct fault *f)
+/* A method of channel 0, or the channel's end. */
+static bool take_method(struct link *l, const amqp_method_t *method, struct fault *f)
 {
-    if (frame->frame_type != AMQP_FRAME_METHOD) {
-        return true; /* a heartbeat that had been queued */
+    if (method->id == AMQP_CONNECTION_CLOSE_METHOD || method->id == AMQP_CHANNEL_CLOSE_METHOD) {
+        return fault_of_close(l, method, "lost the connection", f);
     }
-    switch (frame->payload.method.id) {
-    case AMQP_CONNECTION_CLOSE_METHOD:
-        return fault_of_connection_close(l, frame->payload.method.decoded, "lost the connection",
-                                         f);
-    case AMQP_CHANNEL_CLOSE_METHOD:
-        return fault_of_channel_close(l, frame->payload.method.decoded, "lost the channel", f);
-    case AMQP_CONNECTION_BLOCKED_METHOD:
-        l->blocked = true;
-        return true;
-    case AMQP_CONNECTION_UNBLOCKED_METHOD:
-        l->blocked = false;
-        return true;
-    default:
-        return true;
-    }
+    l->blocked = method->id == AMQP_CONNECTION_BLOCKED_METHOD ||
+                 (l->blocked && method->id != AMQP_CONNECTION_UNBLOCKED_METHOD);
+    return true;
 }
 
 enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f)
@@ -292,10 +231,13 @@ enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f)
             (void)fault_of_status(l, status, "lost the connection", f);
             return LINK_FAILED;
         }
-        if (frame->channel != 0 && !is_method(frame, AMQP_CHANNEL_CLOSE_METHOD)) {
+        bool is_method = frame->frame_type == AMQP_FRAME_METHOD;
+        if (frame->channel != 0 &&
+            !(is_method && frame->payload.method.id == AMQP_CHANNEL_CLOSE_METHOD)) {
             return LINK_FRAME;
         }
-        if (!take_own(l, frame, f)) {
+        /* what is no method is a heartbeat that had been queued */
+        if (is_method && !take_method(l, &frame->payload.method, f)) {
             return LINK_FAILED;
         }
     }

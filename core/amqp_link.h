@@ -6,11 +6,12 @@
 #ifndef TENON_CORE_AMQP_LINK_H
 #define TENON_CORE_AMQP_LINK_H
 
-#include "core/amqp_thread.h"
 #include "core/amqp_tls.h"
 #include "core/amqp_url.h"
 
 #include <amqp.h>
+#include <stdatomic.h>
+#include <stdint.h>
 
 enum {
     LINK_CHANNEL = 1,         /* the only one */
@@ -25,10 +26,8 @@ enum {
 
 struct link {
     amqp_connection_state_t conn;
-    struct amqp_thread *thread; /* whose it is; NULL = nobody ends it from outside */
     bool broken;
     bool blocked;                /* an alarm: the server reads nothing from publishers */
-    int code;                    /* AMQP's reply code of the last refusal */
     char where[LINK_TEXT_BYTES]; /* "host=... port=... vhost=... user=..." */
     char tls_why[TLS_TEXT_BYTES];
 };
@@ -36,9 +35,9 @@ struct link {
 /* Connect, log in and open the channel: with the first host of the URL, in its order, that lets us
  * in.
  *   name    shown in RabbitMQ's list of connections
- *   thread  may be ended meanwhile; NULL is fine
+ *   ending  turns true when no other host is to be tried; NULL is fine
  *   false   RETRY: not reachable; CONFIG: the login, the virtual host, the certificate */
-MUST_CHECK bool link_open(const struct amqp_url *url, const char *name, struct amqp_thread *thread,
+MUST_CHECK bool link_open(const struct amqp_url *url, const char *name, const atomic_bool *ending,
                           struct link **ret, struct fault *f);
 
 /* Say good-bye for at most limit_ms (0 = do not), and free. What was sent before is processed by
@@ -62,8 +61,7 @@ enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f);
 /* Close the channel and open it anew: what was unacked on it is delivered again. */
 MUST_CHECK bool link_renew_channel(struct link *l, struct fault *f);
 
-/* After a call that asks and waits: what came of it. A refusal is a fault CONFIG, and l->code says
- * why. */
+/* After a call that asks and waits: what came of it. A refusal is a fault CONFIG. */
 MUST_CHECK bool link_answer(struct link *l, const char *doing, struct fault *f);
 
 /* After a call that only sends: its status. */

@@ -14,11 +14,22 @@
 #include <stdint.h>
 
 enum {
-    PUBLISHER_PENDING_MAX = 65536, /* ids offered and not yet sent */
-    PUBLISHER_NAME_BYTES = 128,
+    PUBLISHER_PENDING_MAX = 65536, /* wake-ups offered and not yet sent */
 };
 
 struct publisher;
+
+/* A task's id and where it is published. */
+struct wakeup {
+    struct wakeup *prev, *next; /* of its owner's list (utlist.h) */
+    int64_t id;
+    const char *key; /* behind the exchange */
+    char exchange[];
+};
+
+/* NULL: no memory, or a name is too long. free() frees one, wakeups_free() a list. */
+struct wakeup *wakeup_new(const char *exchange, const char *key, int64_t id);
+void wakeups_free(struct wakeup **list);
 
 struct publisher_settings {
     const char *url;      /* amqp:// or amqps://; copied */
@@ -26,11 +37,10 @@ struct publisher_settings {
     const char *exchange; /* declare it at once, for the cleaner; NULL = only publish. Copied. */
 };
 
+/* Whatever was offered is one of these in the end. */
 struct publisher_stats {
-    int64_t offered, published;
-    int64_t confirmed;   /* RabbitMQ has it, or dropped it for want of a queue */
-    int64_t dropped;     /* not published */
-    int64_t unconfirmed; /* published and refused by RabbitMQ, or lost with the connection */
+    int64_t published; /* RabbitMQ confirmed it, though it drops what has no queue */
+    int64_t dropped;   /* not published, refused by RabbitMQ, or lost with the connection */
     bool connected;
     char last_error[256]; /* "" while all is well */
 };
@@ -40,13 +50,13 @@ struct publisher_stats {
 MUST_CHECK bool publisher_open(const struct publisher_settings *settings, struct publisher **ret,
                                struct fault *f);
 
-/* Offer a wake-up. Never waits. false: dropped. */
-bool publisher_offer(struct publisher *p, const char *exchange, const char *key, int64_t id);
+/* Offer a wake-up, which is the publisher's from now on. Never waits. false: dropped, or NULL. */
+bool publisher_offer(struct publisher *p, struct wakeup *w);
 
 /* Would an offer be dropped now because RabbitMQ is away or has an alarm? */
-bool publisher_is_away(struct publisher *p);
+bool publisher_is_away(const struct publisher *p);
 
-/* Wait until all that was offered is confirmed or dropped. false: not within limit_ms. */
+/* Wait until all that was offered is published or dropped. false: not within limit_ms. */
 bool publisher_flush(struct publisher *p, int64_t limit_ms);
 
 void publisher_stats(struct publisher *p, struct publisher_stats *ret);

@@ -1,68 +1,118 @@
 #include "core/amqp_thread.h"
 
+#include "core/amqp_link.h"
 #include "core/now.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { PAUSE_MS_MIN = 100, PAUSE_MS_MAX = 10000 };
 
-bool amqp_thread_socket(struct amqp_thread *t, int fd)
+void amqp_pause_up(struct amqp_pause *p)
 {
-    int copy = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    (void)pthread_mutex_lock(&t->lock);
-    if (t->fd >= 0) {
-        (void)close(t->fd);
-    }
-    t->fd = copy;
-    if (t->cut && copy >= 0) {
-        (void)shutdown(copy, SHUT_RDWR);
-    }
-    (void)pthread_mutex_unlock(&t->lock);
-    return copy >= 0;
+    p->up_since_ms = now_ms();
 }
 
-bool amqp_thread_is_cut(struct amqp_thread *t)
+void amqp_pause_down(struct amqp_pause *p)
 {
-    (void)pthread_mutex_lock(&t->lock);
-    bool cut = t->cut;
-    (void)pthread_mutex_unlock(&t->lock);
-    return cut;
+    bool was_steady = p->up_since_ms > 0 && now_ms() - p->up_since_ms >= AMQP_STEADY_MS;
+    p->failures = was_steady ? 1 : p->failures + 1;
+    p->due_ms = now_ms() + now_pause_ms(p->failures, PAUSE_MS_MIN, PAUSE_MS_MAX);
+    p->up_since_ms = 0;
 }
 
-static void cut(struct amqp_thread *t)
+/* --- on the thread ---------------------------------------------------------------------------- */
+
+static bool connect_now(struct amqp_thread *t, struct fault *f)
 {
-    (void)pthread_mutex_lock(&t->lock);
-    t->cut = true;
-    if (t->fd >= 0) {
-        (void)shutdown(t->fd, SHUT_RDWR);
+    if (!link_open(&t->url, t->name, &t->ending, &t->link, f) || !t->duty->up(t->owner, f)) {
+        return false;
     }
-    (void)pthread_mutex_unlock(&t->lock);
+    amqp_pause_up(&t->pause);
+    return true;
+}
+
+static bool work(struct amqp_thread *t, struct fault *f)
+{
+    if (!t->link && (!atomic_load(&t->wanted) || now_ms() < t->pause.due_ms)) {
+        return true;
+    }
+    return (t->link || connect_now(t, f)) && t->duty->work(t->owner, f);
+}
+
+static void disconnect(struct amqp_thread *t, const struct fault *f)
+{
+    link_close(t->link, 0);
+    t->link = NULL;
+    amqp_pause_down(&t->pause);
+    t->duty->down(t->owner, f);
+}
+
+/* For `events` on `fd` (-1 = none), for amqp_thread_want(), or until due_ms. */
+static void wait_until(struct amqp_thread *t, int fd, short events, int64_t due_ms)
+{
+    int64_t wait_ms = due_ms - now_ms();
+    wait_ms = wait_ms < 0 ? 0 : wait_ms > INT_MAX ? INT_MAX : wait_ms;
+    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
+    struct pollfd fds[] = {{.fd = t->event, .events = POLLIN}, {.fd = fd, .events = events}};
+    uint64_t count;
+    if (ppoll(fds, 2, &wait, NULL) > 0 && fds[0].revents) {
+        ssize_t got = read(t->event, &count, sizeof count);
+        (void)got;
+        /* the reader sees to what it was woken for after this, the waker put it there before */
+        atomic_store(&t->signalled, false);
+    }
+}
+
+static void wait_for_work(struct amqp_thread *t)
+{
+    if (!t->link) {
+        wait_until(t, -1, 0, atomic_load(&t->wanted) ? t->pause.due_ms : INT64_MAX);
+    } else if (!link_has_frames(t->link)) {
+        wait_until(t, link_fd(t->link), (short)(t->unsent ? POLLIN | POLLOUT : POLLIN),
+                   now_ms() + LINK_TICK_MS);
+    }
+}
+
+static void run(struct amqp_thread *t)
+{
+    while (!atomic_load(&t->ending)) {
+        struct fault f = {0};
+        if (!work(t, &f)) {
+            disconnect(t, &f);
+        }
+        wait_for_work(t);
+    }
+    struct fault ignored = {0};
+    bool well = t->link && t->duty->work(t->owner, &ignored);
+    link_close(t->link, well ? t->farewell_ms : 0);
 }
 
 static void destroy(struct amqp_thread *t)
 {
     (void)close(t->event);
-    t->destroy(t->owner);
+    amqp_url_clear(&t->url);
+    t->duty->destroy(t->owner);
 }
 
 static void *thread_main(void *arg)
 {
     struct amqp_thread *t = arg;
-    t->run(t->owner);
+    run(t);
     if (atomic_exchange(&t->over, true)) {
         destroy(t);
     }
     return NULL;
 }
+
+/* --- for everybody ---------------------------------------------------------------------------- */
 
 static bool start(struct amqp_thread *t)
 {
@@ -82,23 +132,25 @@ static bool start(struct amqp_thread *t)
     return ok;
 }
 
-bool amqp_thread_start(struct amqp_thread *t, void (*run)(void *), void (*destroy_owner)(void *),
-                       void *owner, struct fault *f)
+bool amqp_thread_start(struct amqp_thread *t, const char *url, const char *name,
+                       const struct amqp_duty *duty, void *owner, struct fault *f)
 {
-    *t = (struct amqp_thread){.run = run, .destroy = destroy_owner, .owner = owner, .fd = -1};
-    (void)pthread_mutex_init(&t->lock, NULL);
+    *t = (struct amqp_thread){.duty = duty, .owner = owner, .event = -1};
+    (void)snprintf(t->name, sizeof t->name, "%s", name);
+    if (!amqp_url_parse(url, &t->url, f)) {
+        return false;
+    }
     t->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (t->event < 0) {
-        return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));
+    if (t->event >= 0 && start(t)) {
+        return true;
     }
-    if (!start(t)) {
-        (void)close(t->event);
-        return fault_set(f, FAULT_RETRY, "could not start a thread for RabbitMQ");
-    }
-    return true;
+    (void)fault_set(f, FAULT_RETRY, "could not start a thread for RabbitMQ: %s", strerror(errno));
+    amqp_thread_abandon(t);
+    amqp_url_clear(&t->url);
+    return false;
 }
 
-void amqp_thread_wake(struct amqp_thread *t)
+static void wake(struct amqp_thread *t)
 {
     uint64_t one = 1;
     if (!atomic_exchange(&t->signalled, true)) {
@@ -107,43 +159,22 @@ void amqp_thread_wake(struct amqp_thread *t)
     }
 }
 
-void amqp_thread_wait(struct amqp_thread *t, int fd, short events, int64_t due_ms)
+void amqp_thread_want(struct amqp_thread *t)
 {
-    int64_t wait_ms = due_ms - now_ms();
-    wait_ms = wait_ms < 0 ? 0 : wait_ms > INT_MAX ? INT_MAX : wait_ms;
-    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
-    struct pollfd fds[] = {{.fd = t->event, .events = POLLIN}, {.fd = fd, .events = events}};
-    uint64_t count;
-    if (ppoll(fds, 2, &wait, NULL) > 0 && fds[0].revents) {
-        ssize_t got = read(t->event, &count, sizeof count);
-        (void)got;
-        /* the reader sees to what it was woken for after this, the waker put it there before */
-        atomic_store(&t->signalled, false);
-    }
-}
-
-bool amqp_thread_is_ending(struct amqp_thread *t)
-{
-    return atomic_load(&t->ending);
-}
-
-static bool join(struct amqp_thread *t, int64_t limit_ms)
-{
-    struct timespec until = now_after(limit_ms);
-    return pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until) == 0;
+    atomic_store(&t->wanted, true);
+    wake(t);
 }
 
 void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms)
 {
+    struct timespec until = now_after(limit_ms + AMQP_THREAD_PATIENCE_MS);
+    t->farewell_ms = limit_ms;
     atomic_store(&t->ending, true);
-    amqp_thread_wake(t);
-    if (!join(t, limit_ms)) {
-        cut(t);
-        if (!join(t, AMQP_THREAD_PATIENCE_MS)) {
-            (void)pthread_detach(t->id);
-            if (!atomic_exchange(&t->over, true)) {
-                return; /* it destroys its owner itself, some day */
-            }
+    wake(t);
+    if (pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until) != 0) {
+        (void)pthread_detach(t->id);
+        if (!atomic_exchange(&t->over, true)) {
+            return; /* it destroys its owner itself, some day */
         }
     }
     destroy(t);
@@ -151,21 +182,7 @@ void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms)
 
 void amqp_thread_abandon(struct amqp_thread *t)
 {
-    (void)close(t->event);
-    if (t->fd >= 0) {
-        (void)close(t->fd);
+    if (t->event >= 0) {
+        (void)close(t->event);
     }
-}
-
-void amqp_pause_up(struct amqp_pause *p)
-{
-    p->up_since_ms = now_ms();
-}
-
-void amqp_pause_down(struct amqp_pause *p)
-{
-    bool was_steady = p->up_since_ms > 0 && now_ms() - p->up_since_ms >= AMQP_STEADY_MS;
-    p->failures = was_steady ? 1 : p->failures + 1;
-    p->due_ms = now_ms() + now_pause_ms(p->failures, PAUSE_MS_MIN, PAUSE_MS_MAX);
-    p->up_since_ms = 0;
 }

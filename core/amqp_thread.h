@@ -1,13 +1,15 @@
-/* A thread that talks to RabbitMQ, and its end within a time limit.
+/* A thread that has a link to RabbitMQ, and its end within a time limit.
  *
- * rabbitmq-c can block in any send, and the resolver in any look-up. So nobody waits for such a
- * thread without a limit: its socket is shut down, and if that does not help either it is left
- * behind and frees what it owns when it wakes up. Its stack is 8 MiB (a hostile broker can send
- * deeply nested tables, which the library reads recursively), and all signals are blocked in it. */
+ * It connects, lets its owner work while the link lasts, and connects anew for ever, after a
+ * jittered pause of 0.1 s doubling to 10 s. rabbitmq-c can block in any send, and the resolver in
+ * any look-up. So nobody waits for such a thread without a limit: one that does not end is left
+ * behind and frees what it owns when it wakes up, at the latest when the kernel gives its
+ * connection up (LINK_USER_TIMEOUT_MS). Its stack is 8 MiB (a hostile broker can send deeply nested
+ * tables, which the library reads recursively), and all signals are blocked in it. */
 #ifndef TENON_CORE_AMQP_THREAD_H
 #define TENON_CORE_AMQP_THREAD_H
 
-#include "core/fault.h"
+#include "core/amqp_url.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,49 +17,10 @@
 
 enum {
     AMQP_THREAD_STACK_BYTES = 8 << 20,
-    AMQP_THREAD_PATIENCE_MS = 250, /* for the end, after its socket was shut down */
+    AMQP_THREAD_NAME_BYTES = 128,
+    AMQP_THREAD_PATIENCE_MS = 250, /* for the end, beyond what it was given */
     AMQP_STEADY_MS = 10000,        /* a link that lasted so long was good */
 };
-
-struct amqp_thread {
-    pthread_t id;
-    int event; /* an eventfd */
-    atomic_bool signalled, ending;
-    atomic_bool over; /* the thread has ended, or nobody waits for it any more */
-    pthread_mutex_t lock;
-    int fd;   /* under the lock: a duplicate of its socket, so that its number stays ours even when
-                 the library has closed its own; -1 = none */
-    bool cut; /* under the lock: the socket is shut down, this one and any other */
-    void (*run)(void *owner);
-    void (*destroy)(void *owner);
-    void *owner;
-};
-
-/* Start `run(owner)`, which returns soon after amqp_thread_is_ending() turned true.
- *   destroy   frees the owner, `t` within it; called once, by whoever is last
- *   false     MEMORY, RETRY: the system refused a thread or a descriptor; nothing is called */
-MUST_CHECK bool amqp_thread_start(struct amqp_thread *t, void (*run)(void *),
-                                  void (*destroy)(void *), void *owner, struct fault *f);
-
-/* From any thread: end its wait. Cheap when it is awake. */
-void amqp_thread_wake(struct amqp_thread *t);
-
-/* On the thread: wait for `events` on `fd` (-1 = none), for a wake, or until due_ms on now_ms(). */
-void amqp_thread_wait(struct amqp_thread *t, int fd, short events, int64_t due_ms);
-
-bool amqp_thread_is_ending(struct amqp_thread *t);
-
-/* On the thread: this is its socket now, -1 = none. False: no descriptor was left for a duplicate.
- */
-bool amqp_thread_socket(struct amqp_thread *t, int fd);
-bool amqp_thread_is_cut(struct amqp_thread *t);
-
-/* End the thread within limit_ms and AMQP_THREAD_PATIENCE_MS. The owner is gone when this returns,
- * or will be. */
-void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms);
-
-/* In a forked child: close our descriptors. The thread does not exist here. */
-void amqp_thread_abandon(struct amqp_thread *t);
 
 /* When to connect: after a link that was good at once but for a short pause, else after 0.1 s
  * doubling to 10 s, half of it by chance. */
@@ -69,5 +32,48 @@ struct amqp_pause {
 
 void amqp_pause_up(struct amqp_pause *p);
 void amqp_pause_down(struct amqp_pause *p);
+
+/* What the owner does, on the thread. False is a fault, which costs the link. */
+struct amqp_duty {
+    bool (*up)(void *owner, struct fault *f);   /* a new link, before anything else */
+    bool (*work)(void *owner, struct fault *f); /* all that is due, without waiting for more */
+    void (*down)(void *owner, const struct fault *f); /* the link is lost, or cannot be had */
+    void (*destroy)(void *owner);                     /* free it; once, by whoever is last */
+};
+
+struct amqp_thread {
+    pthread_t id;
+    int event; /* an eventfd */
+    atomic_bool signalled, ending;
+    atomic_bool over;    /* the thread has ended, or nobody waits for it any more */
+    atomic_bool wanted;  /* connect */
+    int64_t farewell_ms; /* written before the thread is asked to end */
+    const struct amqp_duty *duty;
+    void *owner;
+
+    /* the rest is the thread's, and its owner's on it */
+    struct amqp_url url;
+    char name[AMQP_THREAD_NAME_BYTES];
+    struct link *link; /* set in up() and work() */
+    struct amqp_pause pause;
+    bool unsent; /* work again when the socket takes more */
+};
+
+/* Start it; it connects when amqp_thread_want() was called.
+ *   name    shown in RabbitMQ's list of connections
+ *   false   CONFIG: the URL; MEMORY; RETRY: the system refused a thread or a descriptor. Nothing
+ *           is called */
+MUST_CHECK bool amqp_thread_start(struct amqp_thread *t, const char *url, const char *name,
+                                  const struct amqp_duty *duty, void *owner, struct fault *f);
+
+/* From any thread: be connected; and work, for there is something to do. Cheap when it is awake. */
+void amqp_thread_want(struct amqp_thread *t);
+
+/* End the thread within limit_ms and AMQP_THREAD_PATIENCE_MS: it works once more, and says
+ * good-bye. The owner is gone when this returns, or will be. */
+void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms);
+
+/* In a forked child: close our descriptor. The thread does not exist here. */
+void amqp_thread_abandon(struct amqp_thread *t);
 
 #endif

@@ -29,7 +29,7 @@ MUST_CHECK bool topology_declare_exchange(struct link *l, const char *exchange, 
 MUST_CHECK bool topology_declare_queue(struct link *l, const char *exchange, const char *key,
                                        struct fault *f);
 
-/* Connect, declare the exchange, and leave. */
-MUST_CHECK bool amqp_declare(const struct amqp_url *url, const char *exchange, struct fault *f);
+/* Connect, declare the exchange, and leave. false also: CONFIG the URL. */
+MUST_CHECK bool amqp_declare(const char *url, const char *exchange, struct fault *f);
 
 #endif

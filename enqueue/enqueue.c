@@ -81,10 +81,10 @@ static void publish(const char *url, const struct routed *routed)
         warn_unpublished(routed->id, f.text);
         return;
     }
-    (void)publisher_offer(p, routed->exchange, routed->key, routed->id);
+    (void)publisher_offer(p, wakeup_new(routed->exchange, routed->key, routed->id));
     bool settled = publisher_flush(p, ENQUEUE_PUBLISH_LIMIT_MS);
     publisher_stats(p, &stats);
-    if (!settled || stats.confirmed == 0) {
+    if (!settled || stats.dropped > 0) {
         warn_unpublished(routed->id, stats.last_error[0] ? stats.last_error
                                      : settled           ? "RabbitMQ refused it"
                                                          : "RabbitMQ did not answer in time");

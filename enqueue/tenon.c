@@ -1,6 +1,5 @@
 #include "include/tenon/tenon.h"
 
-#include "core/amqp_publisher.h"
 #include "core/array.h"
 #include "core/point.h"
 #include "core/sqlstate.h"
@@ -18,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utlist.h>
 
 enum {
     TEXT_BYTES = 1024,
@@ -132,22 +132,23 @@ tenon *tenon_new(const char *amqp_url)
                    "no AMQP URL was given and AMQP_URL is not set; \"none\" = no RabbitMQ");
         return NULL;
     }
-    tenon *t = calloc(1, sizeof *t);
     bool none = strcmp(url, "none") == 0;
-    if (t) {
+    tenon *t = calloc(1, sizeof *t);
+    char *copy = none ? NULL : strdup(url);
+    if (!t || (!none && !copy)) {
+        (void)fault_memory(&f);
+    } else {
         (void)pthread_mutex_init(&t->lock, NULL);
         atomic_store(&t->pid, getpid());
-        t->url = none ? NULL : strdup(url);
+        t->url = copy;
+        (void)start_publisher(t, &f);
     }
-    if (!t || (!none && !t->url)) {
-        (void)fail(TENON_MEMORY, "out of memory");
-    } else if (!start_publisher(t, &f)) {
-        (void)fail(f.code == FAULT_MEMORY ? TENON_MEMORY : TENON_MISUSE, "%s", f.text);
-    } else {
+    if (f.code == FAULT_NONE) {
         (void)ok();
         return t;
     }
-    free(t ? t->url : NULL);
+    (void)fail(f.code == FAULT_MEMORY ? TENON_MEMORY : TENON_MISUSE, "%s", f.text);
+    free(copy);
     free(t);
     return NULL;
 }
@@ -200,46 +201,29 @@ void tenon_free(tenon *t)
 
 /* --- what is remembered ----------------------------------------------------------------------- */
 
-static void offer(void *arg, const char *exchange, const char *key, int64_t id)
+static void publish(tenon *t, struct wakeup *w)
 {
-    tenon *t = arg;
     if (t->publisher) {
-        (void)publisher_offer(t->publisher, exchange, key, id);
-    }
-}
-
-/* May `n` more ids be announced? When not, the cleaner publishes them. */
-static bool begin(tenon *t, PGconn *conn, bool in_transaction, size_t n)
-{
-    enter(t);
-    if (!in_transaction) {
-        /* an earlier transaction ended behind our back: what it enqueued may be there */
-        ledger_end(&t->ledger, conn, offer, t);
-    }
-    bool can = t->publisher && !publisher_is_away(t->publisher) &&
-               ledger_count(&t->ledger, conn) + n <= TENON_TRANSACTION_IDS_MAX;
-    leave(t);
-    return can;
-}
-
-static void remember(tenon *t, PGconn *conn, bool in_transaction, const char *exchange,
-                     const char *key, int64_t id)
-{
-    enter(t);
-    if (!in_transaction) {
-        offer(t, exchange, key, id);
+        (void)publisher_offer(t->publisher, w);
     } else {
-        /* without memory the id is not published; the polls of the workers find such tasks */
-        (void)ledger_add(&t->ledger, conn, exchange, key, id);
+        free(w);
     }
-    leave(t);
+}
+
+static void publish_all(tenon *t, PGconn *conn)
+{
+    struct wakeup *wakeups = ledger_take(&t->ledger, conn), *w, *next;
+    DL_FOREACH_SAFE(wakeups, w, next)
+    {
+        publish(t, w);
+    }
 }
 
 void tenon_committed(tenon *t, PGconn *conn)
 {
     if (t) {
         enter(t);
-        ledger_end(&t->ledger, conn, offer, t);
+        publish_all(t, conn);
         leave(t);
     }
 }
@@ -248,7 +232,8 @@ void tenon_forget(tenon *t, PGconn *conn)
 {
     if (t) {
         enter(t);
-        ledger_end(&t->ledger, conn, NULL, NULL);
+        struct wakeup *wakeups = ledger_take(&t->ledger, conn);
+        wakeups_free(&wakeups);
         leave(t);
     }
 }
@@ -298,6 +283,52 @@ static int copy_task(const tenon_task *from, tenon_task *to)
     return TENON_OK;
 }
 
+/* A call that enqueues. */
+struct call {
+    tenon *t;
+    PGconn *conn;
+    bool in_transaction, announced; /* we publish what it enqueues; else the cleaner does */
+    tenon_task task;
+    struct params p;
+};
+
+/* `n` tasks are to be enqueued. */
+static int call_begin(struct call *c, const tenon_task *task, size_t n)
+{
+    tenon *t = c->t;
+    int code = look_at(t, c->conn, &c->in_transaction);
+    code = code == TENON_OK ? copy_task(task, &c->task) : code;
+    if (code != TENON_OK) {
+        return code;
+    }
+    enter(t);
+    if (!c->in_transaction) {
+        /* an earlier transaction ended behind our back: what it enqueued may be there */
+        publish_all(t, c->conn);
+    }
+    bool can = t->publisher && !publisher_is_away(t->publisher) &&
+               ledger_count(&t->ledger, c->conn) + n <= TENON_TRANSACTION_IDS_MAX;
+    leave(t);
+    c->announced = params_fill(&c->p, &c->task, can);
+    return TENON_OK;
+}
+
+/* An id was enqueued. Without memory it is not published; the polls of the workers find it. */
+static void call_remember(const struct call *c, const char *exchange, const char *key, int64_t id)
+{
+    if (!c->announced) {
+        return;
+    }
+    struct wakeup *w = wakeup_new(exchange, key, id);
+    enter(c->t);
+    if (c->in_transaction) {
+        (void)ledger_add(&c->t->ledger, c->conn, w);
+    } else {
+        publish(c->t, w);
+    }
+    leave(c->t);
+}
+
 /* Prepared, where its session has it. A session that lost it, and no transaction with it, is asked
  * the other way. */
 static PGresult *enqueue_one(PGconn *conn, const struct params *p)
@@ -332,18 +363,11 @@ static int check_answer(PGconn *conn, PGresult *result, PGresult **ret)
 
 int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id)
 {
-    bool in_transaction = false;
-    tenon_task copy;
-    struct params p;
+    struct call c = {.t = t, .conn = conn};
     struct routed routed;
     PGresult *result = NULL;
-    int code = look_at(t, conn, &in_transaction);
-    code = code == TENON_OK ? copy_task(task, &copy) : code;
-    if (code != TENON_OK) {
-        return code;
-    }
-    bool announced = params_fill(&p, &copy, begin(t, conn, in_transaction, 1));
-    code = check_answer(conn, enqueue_one(conn, &p), &result);
+    int code = call_begin(&c, task, 1);
+    code = code == TENON_OK ? check_answer(conn, enqueue_one(conn, &c.p), &result) : code;
     if (code != TENON_OK) {
         return code;
     }
@@ -353,9 +377,7 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
     if (!known) {
         return fail(TENON_SCHEMA, "tenon.enqueue_routed gave no id: run tenon setup");
     }
-    if (announced) {
-        remember(t, conn, in_transaction, routed.exchange, routed.key, routed.id);
-    }
+    call_remember(&c, routed.exchange, routed.key, routed.id);
     if (ret_id) {
         *ret_id = routed.id;
     }
@@ -376,8 +398,7 @@ int tenon_prepare_statement(tenon *t, PGconn *conn)
 }
 
 /* "{1,2,3}" */
-static void take_ids(tenon *t, PGconn *conn, bool in_transaction, bool announced,
-                     const PGresult *result, size_t n, int64_t *ret_ids)
+static void take_ids(const struct call *c, const PGresult *result, size_t n, int64_t *ret_ids)
 {
     const char *at = PQgetvalue(result, 0, 0);
     for (size_t i = 0; i < n && *at && at[1] != '}'; i++) {
@@ -387,10 +408,7 @@ static void take_ids(tenon *t, PGconn *conn, bool in_transaction, bool announced
         if (ret_ids) {
             ret_ids[i] = id;
         }
-        if (announced) {
-            remember(t, conn, in_transaction, PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2),
-                     id);
-        }
+        call_remember(c, PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2), id);
     }
 }
 
@@ -427,24 +445,17 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
                        const char *const *payloads, const char *const *unique_keys, size_t n,
                        int64_t *ret_ids)
 {
-    bool in_transaction = false;
-    tenon_task copy;
-    struct params p;
+    struct call c = {.t = t, .conn = conn};
     PGresult *result = NULL;
-    int code = look_at(t, conn, &in_transaction);
-    code = code == TENON_OK ? copy_task(common, &copy) : code;
-    if (code != TENON_OK) {
-        return code;
-    }
     if (n > TENON_BATCH_MAX || (n > 0 && !payloads)) {
         return fail(TENON_MISUSE, "%zu payloads; allowed are 0 to %d", n, TENON_BATCH_MAX);
     }
-    bool announced = params_fill(&p, &copy, begin(t, conn, in_transaction, n));
-    code = run_many(conn, &p, payloads, unique_keys, n, &result);
+    int code = call_begin(&c, common, n);
+    code = code == TENON_OK ? run_many(conn, &c.p, payloads, unique_keys, n, &result) : code;
     if (code != TENON_OK) {
         return code;
     }
-    take_ids(t, conn, in_transaction, announced, result, n, ret_ids);
+    take_ids(&c, result, n, ret_ids);
     PQclear(result);
     return ok();
 }
@@ -517,16 +528,16 @@ int tenon_flush(tenon *t, int timeout_ms)
     }
     bool settled = publisher_flush(publisher, timeout_ms);
     publisher_stats(publisher, &stats);
-    int64_t lost = stats.dropped + stats.unconfirmed;
     enter(t);
-    int64_t news = lost - t->seen;
-    t->seen = lost;
+    int64_t dropped = stats.dropped - t->seen;
+    t->seen = stats.dropped;
     leave(t);
+    const char *colon = stats.last_error[0] ? ": " : "";
     if (!settled) {
         return fail(TENON_UNPUBLISHED, "RabbitMQ did not take everything within %d ms%s%s",
-                    timeout_ms, stats.last_error[0] ? ": " : "", stats.last_error);
+                    timeout_ms, colon, stats.last_error);
     }
-    return news == 0 ? ok()
-                     : fail(TENON_UNPUBLISHED, "%lld wake-ups did not reach RabbitMQ%s%s",
-                            (long long)news, stats.last_error[0] ? ": " : "", stats.last_error);
+    return dropped == 0 ? ok()
+                        : fail(TENON_UNPUBLISHED, "%lld wake-ups did not reach RabbitMQ%s%s",
+                               (long long)dropped, colon, stats.last_error);
 }

@@ -258,7 +258,7 @@ static void test_the_window(void **state)
     const struct publisher_settings settings = {.url = fx->amqp_url, .name = "test"};
     assert_ok(publisher_open(&settings, &p, &f), &f);
     for (int i = 1; i <= TOPOLOGY_WINDOW_IDS + 500; i++) {
-        assert_true(publisher_offer(p, "tenon", one, i));
+        assert_true(publisher_offer(p, wakeup_new("tenon", one, i)));
     }
     assert_true(publisher_flush(p, LIMIT_MS));
     await_depth(b, one, TOPOLOGY_WINDOW_IDS);

@@ -13,6 +13,7 @@
 
 #include <stdio.h>
 #include <unistd.h>
+#include <utlist.h>
 
 /* Either it worked, or it says that there is no memory. */
 static void judge(bool ok, const struct fault *f)
@@ -163,10 +164,13 @@ static void test_exec(void **state)
 
 /* --- small parts ----------------------------------------------------------------------------- */
 
-static void count_ids(void *arg, const char *exchange, const char *key, int64_t id)
+static int count_wakeups(struct wakeup *list)
 {
-    assert_true(*exchange && *key && id > 0);
-    (*(int *)arg)++;
+    const struct wakeup *w;
+    int n = 0;
+    DL_COUNT(list, w, n);
+    wakeups_free(&list);
+    return n;
 }
 
 static void run_small(void *arg)
@@ -180,10 +184,10 @@ static void run_small(void *arg)
     judge(amqp_url_parse("amqp://u:p@h:1/v", &url, &f), &f);
     amqp_url_clear(&url);
     for (int64_t id = 1; id <= 40; id++) {
-        added += ledger_add(&l, id % 2 ? &url : NULL, "tenon", id % 3 ? "a" : "b", id);
+        added += ledger_add(&l, id % 2 ? &url : NULL, wakeup_new("tenon", "a", id));
     }
-    ledger_end(&l, &url, count_ids, &taken);
-    ledger_end(&l, NULL, count_ids, &taken);
+    taken += count_wakeups(ledger_take(&l, &url));
+    taken += count_wakeups(ledger_take(&l, NULL));
     assert_int_equal(added, taken);
     assert_true(added == 40 || nth_struck());
     ledger_clear(&l);

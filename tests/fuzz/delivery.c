@@ -52,7 +52,7 @@ static size_t next_frame(amqp_frame_t *frame, amqp_basic_deliver_t *deliver, con
 
 int fuzz_delivery(const uint8_t *data, size_t size)
 {
-    struct delivery d = {.at = DELIVERY_AT_METHOD};
+    struct delivery d = {0};
     check_id((const char *)data, size);
     while (size >= 2) {
         amqp_frame_t frame;
@@ -61,9 +61,9 @@ int fuzz_delivery(const uint8_t *data, size_t size)
         size_t used = next_frame(&frame, &deliver, data, size);
         enum delivery_result result = delivery_take(&d, &frame, &id);
         fuzz_that(result != DELIVERY_ID || id > 0, "an id below 1");
-        fuzz_that(d.len <= sizeof d.body, "a body over its limit");
+        fuzz_that(result != DELIVERY_ID || d.len <= sizeof d.body, "a body over its limit");
         if (result == DELIVERY_UNEXPECTED) {
-            d = (struct delivery){.at = DELIVERY_AT_METHOD}; /* a new channel */
+            d = (struct delivery){0}; /* a new channel */
         }
         data += used;
         size -= used;
