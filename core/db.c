@@ -359,6 +359,11 @@ bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES])
     return notify != NULL;
 }
 
+PGconn *db_conn(const struct db *db)
+{
+    return db->conn;
+}
+
 int db_backend_pid(const struct db *db)
 {
     return PQbackendPID(db->conn);

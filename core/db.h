@@ -75,6 +75,9 @@ void db_cut(struct db *db);
 int db_fd(const struct db *db);
 bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES]);
 
+/* libpq's own handle, for libtenon, which enqueues on it. */
+struct pg_conn *db_conn(const struct db *db);
+
 /* The process id of the server's backend as this client was told; a pooler tells another one. */
 int db_backend_pid(const struct db *db);
 

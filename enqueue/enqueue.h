@@ -1,4 +1,4 @@
-/* `tenon enqueue`: one task, and its wake-up. */
+/* `tenon enqueue`: one task, and its wake-up, as any program enqueues with libtenon. */
 #ifndef TENON_ENQUEUE_ENQUEUE_H
 #define TENON_ENQUEUE_ENQUEUE_H
 

@@ -1,6 +1,5 @@
 #include "enqueue/params.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -42,9 +41,4 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         p->values[i] = values[i];
     }
     return now;
-}
-
-bool routed_read(const char *text, struct routed *ret)
-{
-    return sscanf(text, "(%" SCNd64 ",%63[^,],%164[^)])", &ret->id, ret->exchange, ret->key) == 3;
 }

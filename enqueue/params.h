@@ -2,7 +2,6 @@
 #ifndef TENON_ENQUEUE_PARAMS_H
 #define TENON_ENQUEUE_PARAMS_H
 
-#include "core/amqp_topology.h"
 #include "include/tenon/tenon.h"
 
 #include <stdbool.h>
@@ -24,15 +23,5 @@ struct params {
  *   announced   we publish the id ourselves; not done for a task that starts later
  * Returns whether it will be announced. */
 bool params_fill(struct params *p, const tenon_task *task, bool announced);
-
-/* What enqueue_one.sql answers: the task, and where its wake-up is published. */
-struct routed {
-    int64_t id;
-    char exchange[TOPOLOGY_EXCHANGE_BYTES];
-    char key[TOPOLOGY_KEY_BYTES];
-};
-
-/* Read it from "(id,exchange,routing key)"; no part is ever quoted. */
-bool routed_read(const char *text, struct routed *ret);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -364,7 +365,8 @@ static int check_answer(PGconn *conn, PGresult *result, PGresult **ret)
 int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_id)
 {
     struct call c = {.t = t, .conn = conn};
-    struct routed routed;
+    char exchange[TOPOLOGY_EXCHANGE_BYTES], key[TOPOLOGY_KEY_BYTES];
+    int64_t id;
     PGresult *result = NULL;
     int code = call_begin(&c, task, 1);
     code = code == TENON_OK ? check_answer(conn, enqueue_one(conn, &c.p), &result) : code;
@@ -372,14 +374,16 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
         return code;
     }
     POINT(producer_inserted);
-    bool known = routed_read(PQgetvalue(result, 0, 0), &routed);
+    /* no part is ever quoted */
+    bool known = sscanf(PQgetvalue(result, 0, 0), "(%" SCNd64 ",%63[^,],%164[^)])", &id, exchange,
+                        key) == 3;
     PQclear(result);
     if (!known) {
         return fail(TENON_SCHEMA, "tenon.enqueue_routed gave no id: run tenon setup");
     }
-    call_remember(&c, routed.exchange, routed.key, routed.id);
+    call_remember(&c, exchange, key, id);
     if (ret_id) {
-        *ret_id = routed.id;
+        *ret_id = id;
     }
     return ok();
 }
