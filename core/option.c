@@ -223,26 +223,24 @@ static bool read_file(struct options *o, struct fault *f)
     return !path || config_read(path, on_config, o, f);
 }
 
+/* What nobody has given: its default, or a fault when it is required. A handler that is run by hand
+ * meets no server, and requires nothing. */
 static bool read_defaults(struct options *o, struct fault *f)
 {
+    unsigned required = option_is_given(o, OPTION_RUN_ONE) ? 0 : o->command;
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
-        if ((row->commands & o->command) && row->def &&
-            !value_set(o, row, SOURCE_DEFAULT, row->name, row->def, f)) {
-            return false;
+        if (!(row->commands & o->command) || value_of(o, row)->source != SOURCE_NONE) {
+            continue;
         }
-    }
-    return true;
-}
-
-static bool check_required(struct options *o, struct fault *f)
-{
-    for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
-        if ((row->required & o->command) && value_of(o, row)->source == SOURCE_NONE) {
+        if (row->required & required) {
             char allowed[OPTION_ALLOWED_BYTES];
             option_value_allowed(row, allowed);
             return fault_set(f, FAULT_CONFIG,
                              "--%s is not given: set it, or the variable %s, to %s", row->name,
                              row->env, allowed);
+        }
+        if (row->def && !value_set(o, row, SOURCE_DEFAULT, row->name, row->def, f)) {
+            return false;
         }
     }
     return true;
@@ -250,15 +248,9 @@ static bool check_required(struct options *o, struct fault *f)
 
 static bool read_all(struct options *o, int argc, char **argv, struct fault *f)
 {
-    if (!read_flags(o, argc, argv, f)) {
-        return false;
-    }
-    if (option_flag(o, OPTION_HELP)) {
-        return true;
-    }
-    /* a handler that is run by hand meets no server */
-    return read_variables(o, f) && read_file(o, f) && read_defaults(o, f) &&
-           (option_is_given(o, OPTION_RUN_ONE) || check_required(o, f));
+    return read_flags(o, argc, argv, f) &&
+           (option_flag(o, OPTION_HELP) ||
+            (read_variables(o, f) && read_file(o, f) && read_defaults(o, f)));
 }
 
 bool options_read(enum command command, int argc, char **argv, struct options **ret,
