@@ -19,7 +19,7 @@ enum { EXIT_CODE = 70 };
 /* Read once; POINTS = none is armed. */
 static enum point armed = POINTS;
 static enum action action;
-static long nth = 1, sleep_ms;
+static long nth, sleep_ms;
 static const char *log_file;
 static atomic_long reached;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -34,50 +34,30 @@ static _Noreturn void refuse(const char *what, const char *text)
     abort();
 }
 
-static void read_action(const char *text)
+static size_t index_of(const char *word, const char *const *words, size_t n)
 {
-    static const char *const words[] = {"kill", "freeze", "exit", "error", "sleep="};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        size_t len = strlen(words[i]);
-        if (strncmp(text, words[i], len) == 0 && (i == ACTION_SLEEP || !text[len])) {
-            action = (enum action)i;
-            sleep_ms = i == ACTION_SLEEP ? strtol(text + len, NULL, 10) : 0;
-            return;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(words[i], word) == 0) {
+            return i;
         }
     }
-    refuse("no such action", text);
-}
-
-static enum point read_name(const char *text, size_t len)
-{
-    for (size_t i = 0; i < POINTS; i++) {
-        if (strlen(names[i]) == len && strncmp(names[i], text, len) == 0) {
-            return (enum point)i;
-        }
-    }
-    refuse("no such point", text);
+    refuse("no such point or action", word);
 }
 
 static void read_environment(void)
 {
+    static const char *const words[] = {"kill", "freeze", "exit", "error", "sleep"};
     const char *text = getenv("TENON_POINT");
+    char name[64], word[16];
     log_file = getenv("TENON_POINT_LOG");
     if (!text || !*text) {
         return;
     }
-    const char *colon = strchr(text, ':');
-    if (!colon) {
-        refuse("no action", text);
+    if (sscanf(text, "%63[^:]:%ld:%15[a-z]=%ld", name, &nth, word, &sleep_ms) < 3) {
+        refuse("it is not NAME:NTH:ACTION", text);
     }
-    enum point point = read_name(text, (size_t)(colon - text));
-    char *end;
-    long number = strtol(colon + 1, &end, 10);
-    if (end > colon + 1 && *end == ':') {
-        nth = number;
-        colon = end;
-    }
-    read_action(colon + 1);
-    armed = point;
+    action = (enum action)index_of(word, words, sizeof words / sizeof *words);
+    armed = (enum point)index_of(name, names, POINTS);
 }
 
 /* False: another process has struck already. */

@@ -3,7 +3,7 @@
  * Only builds with TENON_POINTS know them (the preset dev); else POINT() and POINT_FAILS() are
  * nothing, and no environment is read. One point of a process is armed by its environment:
  *
- *   TENON_POINT=NAME[:NTH]:ACTION   the NTH time (1, 2, ...; default 1) that NAME is reached, do
+ *   TENON_POINT=NAME:NTH:ACTION     the NTH time (1, 2, ...) that NAME is reached, do
  *      kill        SIGKILL to itself             error      the function fails with a fault RETRY
  *      freeze      SIGSTOP to itself             sleep=MS   the thread sleeps
  *      exit        _exit(70)
