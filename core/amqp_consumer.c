@@ -184,8 +184,9 @@ static bool apply_prefetch(struct consumer *c, struct fault *f)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-static bool take_frame(struct consumer *c, const amqp_frame_t *frame, struct fault *f)
+static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
 {
+    struct consumer *c = owner;
     int64_t id;
     if (frame->frame_type == AMQP_FRAME_METHOD &&
         frame->payload.method.id == AMQP_BASIC_CANCEL_METHOD) {
@@ -197,6 +198,9 @@ static bool take_frame(struct consumer *c, const amqp_frame_t *frame, struct fau
     case DELIVERY_ID:
         c->ids[c->n_ids++] = id;
         c->ids_tag = c->last_tag = c->delivery.tag;
+        if (c->n_ids == CONSUMER_BATCH_MAX) {
+            report_wakeups(c);
+        }
         return true;
     case DELIVERY_HOSTILE:
         c->hostile++;
@@ -210,29 +214,14 @@ static bool take_frame(struct consumer *c, const amqp_frame_t *frame, struct fau
     return fault_set(f, FAULT_RETRY, "RabbitMQ sent frames in an order that AMQP does not have");
 }
 
-/* All that has arrived, or one full batch. */
-static bool take_frames(struct consumer *c, struct fault *f)
-{
-    amqp_frame_t frame;
-    enum link_next next = LINK_FRAME;
-    while (c->n_ids < CONSUMER_BATCH_MAX &&
-           (next = link_next(c->thread.link, &frame, f)) == LINK_FRAME) {
-        if (!take_frame(c, &frame, f)) {
-            return false;
-        }
-        amqp_maybe_release_buffers(c->thread.link->conn);
-    }
-    if (next == LINK_FAILED) {
-        return false;
-    }
-    report_wakeups(c);
-    return true;
-}
-
 static bool work(void *owner, struct fault *f)
 {
     struct consumer *c = owner;
-    return send_ack(c, f) && take_frames(c, f) && apply_prefetch(c, f);
+    if (!send_ack(c, f) || !link_take_frames(c->thread.link, take_frame, c, f)) {
+        return false;
+    }
+    report_wakeups(c);
+    return apply_prefetch(c, f);
 }
 
 /* --- for everybody ---------------------------------------------------------------------------- */

@@ -208,9 +208,19 @@ void link_close(struct link *l, int64_t limit_ms)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-/* A method of channel 0, or the channel's end. */
-static bool take_method(struct link *l, const amqp_method_t *method, struct fault *f)
+/* Of channel 0, or the channel's end? */
+static bool is_own(const amqp_frame_t *frame)
 {
+    return frame->channel == 0 || (frame->frame_type == AMQP_FRAME_METHOD &&
+                                   frame->payload.method.id == AMQP_CHANNEL_CLOSE_METHOD);
+}
+
+static bool take_own(struct link *l, const amqp_frame_t *frame, struct fault *f)
+{
+    const amqp_method_t *method = &frame->payload.method;
+    if (frame->frame_type != AMQP_FRAME_METHOD) {
+        return true; /* a heartbeat that had been queued */
+    }
     if (method->id == AMQP_CONNECTION_CLOSE_METHOD || method->id == AMQP_CHANNEL_CLOSE_METHOD) {
         return fault_of_close(l, method, "lost the connection", f);
     }
@@ -219,41 +229,27 @@ static bool take_method(struct link *l, const amqp_method_t *method, struct faul
     return true;
 }
 
-enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f)
+bool link_take_frames(struct link *l,
+                      bool (*take)(void *owner, const amqp_frame_t *frame, struct fault *f),
+                      void *owner, struct fault *f)
 {
-    for (;;) {
-        struct timeval now = {0};
-        int status = amqp_simple_wait_frame_noblock(l->conn, frame, &now);
-        if (status == AMQP_STATUS_TIMEOUT) {
-            return LINK_NOTHING;
+    struct timeval now = {0};
+    amqp_frame_t frame;
+    int status;
+    while ((status = amqp_simple_wait_frame_noblock(l->conn, &frame, &now)) == AMQP_STATUS_OK) {
+        bool ok = is_own(&frame) ? take_own(l, &frame, f) : !take || take(owner, &frame, f);
+        if (!ok) {
+            return false;
         }
-        if (status != AMQP_STATUS_OK) {
-            (void)fault_of_status(l, status, "lost the connection", f);
-            return LINK_FAILED;
-        }
-        bool is_method = frame->frame_type == AMQP_FRAME_METHOD;
-        if (frame->channel != 0 &&
-            !(is_method && frame->payload.method.id == AMQP_CHANNEL_CLOSE_METHOD)) {
-            return LINK_FRAME;
-        }
-        /* what is no method is a heartbeat that had been queued */
-        if (is_method && !take_method(l, &frame->payload.method, f)) {
-            return LINK_FAILED;
-        }
+        amqp_maybe_release_buffers(l->conn);
     }
+    return status == AMQP_STATUS_TIMEOUT || fault_of_status(l, status, "lost the connection", f);
 }
 
-/* What the old channel had still sent goes with it. */
 bool link_renew_channel(struct link *l, struct fault *f)
 {
     amqp_rpc_reply_t reply = amqp_channel_close(l->conn, LINK_CHANNEL, AMQP_REPLY_SUCCESS);
-    amqp_frame_t frame;
-    enum link_next next = LINK_NOTHING;
-    if (!fault_of_answer(l, reply, "could not close a channel", f)) {
-        return false;
-    }
-    while ((next = link_next(l, &frame, f)) == LINK_FRAME) {
-    }
-    amqp_maybe_release_buffers(l->conn);
-    return next == LINK_NOTHING && channel_open(l, f);
+    /* what the old channel had still sent goes with it */
+    return fault_of_answer(l, reply, "could not close a channel", f) &&
+           link_take_frames(l, NULL, NULL, f) && channel_open(l, f);
 }

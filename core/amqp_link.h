@@ -52,11 +52,12 @@ bool link_has_frames(const struct link *l);
 /* The socket takes at least a few kilobytes without blocking. */
 bool link_can_send(const struct link *l);
 
-enum link_next { LINK_FRAME, LINK_NOTHING, LINK_FAILED };
-
-/* The next frame of the channel, without waiting, but for its end, which is a fault. The frame is
- * valid until amqp_maybe_release_buffers(). */
-enum link_next link_next(struct link *l, amqp_frame_t *frame, struct fault *f);
+/* Give `take` (NULL = nobody) each frame of the channel that has arrived, borrowed for the call,
+ * until it returns false. The end of the channel or of the connection is a fault. */
+MUST_CHECK bool link_take_frames(struct link *l,
+                                 bool (*take)(void *owner, const amqp_frame_t *frame,
+                                              struct fault *f),
+                                 void *owner, struct fault *f);
 
 /* Close the channel and open it anew: what was unacked on it is delivered again. */
 MUST_CHECK bool link_renew_channel(struct link *l, struct fault *f);

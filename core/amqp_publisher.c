@@ -96,34 +96,28 @@ static void take_answer(struct publisher *p, uint64_t tag, int64_t *count)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-static void take_method(struct publisher *p, const amqp_method_t *m)
+static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
 {
-    if (m->id == AMQP_BASIC_ACK_METHOD) {
+    struct publisher *p = owner;
+    const amqp_method_t *m = &frame->payload.method;
+    (void)f;
+    if (frame->frame_type == AMQP_FRAME_METHOD && m->id == AMQP_BASIC_ACK_METHOD) {
         take_answer(p, ((amqp_basic_ack_t *)m->decoded)->delivery_tag, &p->stats.published);
-    } else if (m->id == AMQP_BASIC_NACK_METHOD) {
+    } else if (frame->frame_type == AMQP_FRAME_METHOD && m->id == AMQP_BASIC_NACK_METHOD) {
         take_answer(p, ((amqp_basic_nack_t *)m->decoded)->delivery_tag, &p->stats.dropped);
     }
+    return true;
 }
 
-static bool take_frames(struct publisher *p, struct fault *f)
+static void look_for_alarm(struct publisher *p)
 {
-    struct link *l = p->thread.link;
-    amqp_frame_t frame;
-    enum link_next next;
-    while ((next = link_next(l, &frame, f)) == LINK_FRAME) {
-        if (frame.frame_type == AMQP_FRAME_METHOD) {
-            take_method(p, &frame.payload.method);
-        }
-        amqp_maybe_release_buffers(l->conn);
-    }
     (void)pthread_mutex_lock(&p->lock);
-    p->away = l->blocked;
+    p->away = p->thread.link->blocked;
     if (p->away) {
         drop_pending(p);
         (void)pthread_cond_broadcast(&p->settled);
     }
     (void)pthread_mutex_unlock(&p->lock);
-    return next == LINK_NOTHING;
 }
 
 /* --- publishing ------------------------------------------------------------------------------- */
@@ -185,7 +179,11 @@ static bool publish_burst(struct publisher *p, struct fault *f)
 static bool work(void *owner, struct fault *f)
 {
     struct publisher *p = owner;
-    bool ok = take_frames(p, f) && publish_burst(p, f);
+    if (!link_take_frames(p->thread.link, take_frame, p, f)) {
+        return false;
+    }
+    look_for_alarm(p);
+    bool ok = publish_burst(p, f);
     p->thread.unsent = p->n_pending > 0;
     return ok;
 }

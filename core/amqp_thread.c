@@ -66,8 +66,6 @@ static void wait_until(struct amqp_thread *t, int fd, short events, int64_t due_
     if (ppoll(fds, 2, &wait, NULL) > 0 && fds[0].revents) {
         ssize_t got = read(t->event, &count, sizeof count);
         (void)got;
-        /* the reader sees to what it was woken for after this, the waker put it there before */
-        atomic_store(&t->signalled, false);
     }
 }
 
@@ -153,10 +151,8 @@ bool amqp_thread_start(struct amqp_thread *t, const char *url, const char *name,
 static void wake(struct amqp_thread *t)
 {
     uint64_t one = 1;
-    if (!atomic_exchange(&t->signalled, true)) {
-        ssize_t written = write(t->event, &one, sizeof one);
-        (void)written; /* it can only fail when the counter is full, which wakes as well */
-    }
+    ssize_t written = write(t->event, &one, sizeof one);
+    (void)written; /* it can only fail when the counter is full, which wakes as well */
 }
 
 void amqp_thread_want(struct amqp_thread *t)

@@ -44,7 +44,7 @@ struct amqp_duty {
 struct amqp_thread {
     pthread_t id;
     int event; /* an eventfd */
-    atomic_bool signalled, ending;
+    atomic_bool ending;
     atomic_bool over;    /* the thread has ended, or nobody waits for it any more */
     atomic_bool wanted;  /* connect */
     int64_t farewell_ms; /* written before the thread is asked to end */
@@ -66,7 +66,7 @@ struct amqp_thread {
 MUST_CHECK bool amqp_thread_start(struct amqp_thread *t, const char *url, const char *name,
                                   const struct amqp_duty *duty, void *owner, struct fault *f);
 
-/* From any thread: be connected; and work, for there is something to do. Cheap when it is awake. */
+/* From any thread: be connected; and work, for there is something to do. */
 void amqp_thread_want(struct amqp_thread *t);
 
 /* End the thread within limit_ms and AMQP_THREAD_PATIENCE_MS: it works once more, and says

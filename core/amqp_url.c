@@ -22,42 +22,31 @@ static const char *hosts_of(const char *url)
     return at ? at + 1 : from;
 }
 
-/* The library knows URLs of one host. `text` gets the one with this host alone, and `info` points
- * into it. */
-static bool parse_one(const char *url, const char *host, int len, char *text, size_t size,
-                      struct amqp_connection_info *info)
-{
-    const char *hosts = hosts_of(url), *vhost = hosts + strcspn(hosts, "/");
-    (void)snprintf(text, size, "%.*s%.*s%s", (int)(hosts - url), url, len, host,
-                   strcmp(vhost, "//") == 0 ? "/" : vhost);
-    amqp_default_connection_info(info);
-    return amqp_parse_url(text, info) == AMQP_STATUS_OK && info->port >= 1 && info->port <= 65535;
-}
-
-static void take_one(struct amqp_url *ret, const struct amqp_connection_info *info)
-{
-    ret->hosts[ret->n_hosts++] = (struct amqp_host){info->host, info->port};
-    ret->user = info->user;
-    ret->password = info->password;
-    ret->vhost = *info->vhost ? info->vhost : "/";
-    ret->tls = info->ssl != 0;
-}
-
-/* ret->text has room for a URL of each host. */
+/* The library knows URLs of one host: ret->text has room for one of each, and the rest points into
+ * them. */
 static bool parse_all(const char *url, size_t size, struct amqp_url *ret)
 {
-    const char *host = hosts_of(url);
-    bool several = host[strcspn(host, ",/")] == ',';
-    for (;; host++) {
+    const char *hosts = hosts_of(url), *vhost = hosts + strcspn(hosts, "/"), *host = hosts;
+    bool several = hosts[strcspn(hosts, ",/")] == ',';
+    for (size_t len;; host += len + 1) {
         struct amqp_connection_info info;
-        int len = (int)strcspn(host, ",/");
-        if (ret->n_hosts == AMQP_URL_HOSTS_MAX || (several && len == 0) ||
-            !parse_one(url, host, len, ret->text + (size_t)ret->n_hosts * size, size, &info)) {
+        char *text = ret->text + (size_t)ret->n_hosts * size;
+        len = strcspn(host, ",/");
+        if (ret->n_hosts == AMQP_URL_HOSTS_MAX || (several && len == 0)) {
             return false;
         }
-        take_one(ret, &info);
-        host += len;
-        if (*host != ',') {
+        (void)snprintf(text, size, "%.*s%.*s%s", (int)(hosts - url), url, (int)len, host,
+                       strcmp(vhost, "//") == 0 ? "/" : vhost);
+        amqp_default_connection_info(&info);
+        if (amqp_parse_url(text, &info) != AMQP_STATUS_OK || info.port < 1 || info.port > 65535) {
+            return false;
+        }
+        ret->hosts[ret->n_hosts++] = (struct amqp_host){info.host, info.port};
+        if (host[len] != ',') {
+            ret->user = info.user;
+            ret->password = info.password;
+            ret->vhost = *info.vhost ? info.vhost : "/";
+            ret->tls = info.ssl != 0;
             return true;
         }
     }
