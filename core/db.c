@@ -173,14 +173,6 @@ static void remember(struct db *db, const struct statement *statement, struct fa
     db->prepared[db->n_prepared++] = statement;
 }
 
-static bool send_call(struct db *db, const struct db_call *call, bool prepare, struct fault *f)
-{
-    const struct statement *st = call->statement;
-    bool ok = (!prepare || PQsendPrepare(db->conn, st->name, st->text, 0, NULL)) &&
-              PQsendQueryPrepared(db->conn, st->name, call->n_params, call->params, NULL, NULL, 0);
-    return ok || fault_of_conn(db, f);
-}
-
 /* Take the answer to one call; its rows are NULL when it failed. */
 static bool take_call(struct db *db, struct db_call *call, bool prepared, struct fault *f)
 {
@@ -226,13 +218,16 @@ static bool send_all(struct db *db, struct db_call *calls, size_t n, bool *prepa
                      struct fault *f)
 {
     for (size_t i = 0; i < n; i++) {
-        calls[i].rows = NULL;
-        prepared[i] = is_prepared(db, calls[i].statement);
+        struct db_call *c = &calls[i];
+        const struct statement *st = c->statement;
+        c->rows = NULL;
+        prepared[i] = is_prepared(db, st);
         for (size_t j = 0; j < i && !prepared[i]; j++) {
-            prepared[i] = calls[j].statement == calls[i].statement;
+            prepared[i] = calls[j].statement == st;
         }
-        if (!send_call(db, &calls[i], !prepared[i], f)) {
-            return false;
+        if ((!prepared[i] && !PQsendPrepare(db->conn, st->name, st->text, 0, NULL)) ||
+            !PQsendQueryPrepared(db->conn, st->name, c->n_params, c->params, NULL, NULL, 0)) {
+            return fault_of_conn(db, f);
         }
     }
     return (PQpipelineSync(db->conn) == 1 || fault_of_conn(db, f)) && db_flush(db, f);
