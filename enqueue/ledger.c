@@ -2,38 +2,30 @@
 
 #include "include/tenon/tenon.h"
 
-#define HASH_NONFATAL_OOM 1
 #include <stdlib.h>
-#include <uthash.h>
 #include <utlist.h>
 
 struct ledger_page {
+    struct ledger_page *prev, *next;
     const void *conn;
     size_t n;
     struct wakeup *wakeups;
-    UT_hash_handle hh;
 };
 
 static struct ledger_page *page_of(const struct ledger *l, const void *conn)
 {
     struct ledger_page *page = NULL;
-    HASH_FIND_PTR(l->pages, &conn, page);
+    DL_SEARCH_SCALAR(l->pages, page, conn, conn);
     return page;
 }
 
 static struct ledger_page *page_new(struct ledger *l, const void *conn)
 {
-    if (HASH_COUNT(l->pages) >= TENON_CONNECTIONS_MAX) {
-        return NULL;
-    }
-    struct ledger_page *page = calloc(1, sizeof *page);
+    struct ledger_page *page = l->n < TENON_CONNECTIONS_MAX ? calloc(1, sizeof *page) : NULL;
     if (page) {
         page->conn = conn;
-        HASH_ADD_PTR(l->pages, conn, page);
-    }
-    if (page && !page_of(l, conn)) { /* no memory for the table */
-        free(page);
-        return NULL;
+        DL_PREPEND(l->pages, page);
+        l->n++;
     }
     return page;
 }
@@ -62,7 +54,8 @@ struct wakeup *ledger_take(struct ledger *l, const void *conn)
     struct ledger_page *page = page_of(l, conn);
     struct wakeup *wakeups = page ? page->wakeups : NULL;
     if (page) {
-        HASH_DEL(l->pages, page);
+        DL_DELETE(l->pages, page);
+        l->n--;
         free(page);
     }
     return wakeups;

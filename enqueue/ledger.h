@@ -8,7 +8,8 @@
 struct ledger_page; /* one connection's wake-ups */
 
 struct ledger {
-    struct ledger_page *pages; /* a hash by connection */
+    struct ledger_page *pages;
+    size_t n; /* pages: connections with an open transaction that has enqueued */
 };
 
 /* How many are remembered for `conn`, which is only compared. */

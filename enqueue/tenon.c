@@ -466,6 +466,21 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
 
 /* --- the end of a transaction ----------------------------------------------------------------- */
 
+/* A failed transaction's COMMIT succeeds, and answers ROLLBACK. */
+static int end_with(PGconn *conn, const char *sql)
+{
+    PGresult *result = PQexec(conn, sql);
+    int code = ok();
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) {
+        code = fail_with(conn, result);
+    } else if (strcmp(PQcmdStatus(result), sql) != 0) {
+        code = fail(TENON_ROLLED_BACK,
+                    "a statement had failed before: the transaction was rolled back");
+    }
+    PQclear(result);
+    return code;
+}
+
 int tenon_commit(tenon *t, PGconn *conn)
 {
     bool in_transaction = false;
@@ -480,19 +495,11 @@ int tenon_commit(tenon *t, PGconn *conn)
         return fail(TENON_MISUSE, "there is no transaction to commit");
     }
     POINT(producer_committing);
-    PGresult *result = PQexec(conn, "COMMIT");
+    code = end_with(conn, "COMMIT");
     POINT(producer_committed);
-    if (PQresultStatus(result) == PGRES_COMMAND_OK) {
-        /* a failed transaction's COMMIT succeeds, and answers ROLLBACK */
-        code = strcmp(PQcmdStatus(result), "COMMIT") == 0
-                   ? ok()
-                   : fail(TENON_ROLLED_BACK,
-                          "a statement had failed before: the transaction was rolled back");
-    } else {
-        code = fail_with(conn, result);
-        code = PQstatus(conn) == CONNECTION_OK ? code : TENON_UNKNOWN;
+    if (code != TENON_OK && PQstatus(conn) != CONNECTION_OK) {
+        code = TENON_UNKNOWN;
     }
-    PQclear(result);
     if (code == TENON_OK || code == TENON_UNKNOWN) {
         tenon_committed(t, conn);
     } else {
@@ -505,17 +512,13 @@ int tenon_rollback(tenon *t, PGconn *conn)
 {
     bool in_transaction = false;
     int code = look_at(t, conn, &in_transaction);
-    if (code == TENON_MISUSE) {
+    if (code != TENON_MISUSE) {
+        tenon_forget(t, conn);
+    }
+    if (code != TENON_OK) {
         return code;
     }
-    tenon_forget(t, conn);
-    if (code != TENON_OK || !in_transaction) {
-        return code == TENON_OK ? ok() : code;
-    }
-    PGresult *result = PQexec(conn, "ROLLBACK");
-    code = PQresultStatus(result) == PGRES_COMMAND_OK ? ok() : fail_with(conn, result);
-    PQclear(result);
-    return code;
+    return in_transaction ? end_with(conn, "ROLLBACK") : ok();
 }
 
 int tenon_flush(tenon *t, int timeout_ms)
