@@ -20,7 +20,7 @@ struct publisher {
     struct amqp_thread thread;
     char exchange[TOPOLOGY_EXCHANGE_BYTES]; /* to declare; "" = none */
     int64_t burst_us;                       /* the thread's: when the last one began */
-    atomic_bool away; /* there is no link, and one more try failed, or an alarm: take nothing in */
+    atomic_bool away; /* the link is lost or cannot be had, or an alarm: take nothing in */
     atomic_size_t n_pending;
 
     /* the lock guards the rest, and writes to the two above */
@@ -63,7 +63,6 @@ static bool up(void *owner, struct fault *f)
     return true;
 }
 
-/* What was not sent yet may go with the next link; if that cannot be had either, it is dropped. */
 static void down(void *owner, const struct fault *f)
 {
     struct publisher *p = owner;
@@ -71,10 +70,8 @@ static void down(void *owner, const struct fault *f)
     p->stats.connected = false;
     p->stats.dropped += (int64_t)(p->sent - p->answered);
     p->sent = p->answered = 0;
-    p->away = p->thread.pause.failures > 1;
-    if (p->away) {
-        drop_pending(p);
-    }
+    p->away = true;
+    drop_pending(p);
     (void)snprintf(p->stats.last_error, sizeof p->stats.last_error, "%.255s", f->text);
     (void)pthread_cond_broadcast(&p->settled);
     (void)pthread_mutex_unlock(&p->lock);
@@ -87,8 +84,7 @@ static void down(void *owner, const struct fault *f)
 static void take_answer(struct publisher *p, uint64_t tag, int64_t *count)
 {
     (void)pthread_mutex_lock(&p->lock);
-    tag = tag == 0 || tag > p->sent ? p->sent : tag; /* 0 means all */
-    if (tag > p->answered) {
+    if (tag > p->answered && tag <= p->sent) {
         *count += (int64_t)(tag - p->answered);
         p->answered = tag;
     }
