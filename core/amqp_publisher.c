@@ -105,7 +105,7 @@ static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
     return true;
 }
 
-static void look_for_alarm(struct publisher *p)
+static void check_alarm(struct publisher *p)
 {
     (void)pthread_mutex_lock(&p->lock);
     p->away = p->thread.link->blocked;
@@ -178,7 +178,7 @@ static bool work(void *owner, struct fault *f)
     if (!link_take_frames(p->thread.link, take_frame, p, f)) {
         return false;
     }
-    look_for_alarm(p);
+    check_alarm(p);
     bool ok = publish_burst(p, f);
     p->thread.unsent = p->n_pending > 0;
     return ok;

@@ -49,7 +49,7 @@ bool topology_declare_queue(struct link *l, const char *exchange, const char *ke
     char name[TOPOLOGY_NAME_BYTES], doing[TOPOLOGY_NAME_BYTES + 128];
     topology_name(exchange, key, name);
     (void)snprintf(doing, sizeof doing,
-                   "could not bind the queue %s to the exchange that tenon setup and the cleaner "
+                   "could not bind the queue %s to the exchange, which tenon setup and the cleaner "
                    "declare",
                    name);
     if (!declare(l, name, f)) {
