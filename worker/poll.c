@@ -28,19 +28,15 @@ static bool is_before(struct poll_place a, struct poll_place b)
     return a.run_at_us != b.run_at_us ? a.run_at_us < b.run_at_us : a.id < b.id;
 }
 
-static struct poll_place later(struct poll_place a, struct poll_place b)
-{
-    return is_before(a, b) ? b : a;
-}
-
-/* Sweeps that came to where polls go on begin anew, each for itself: one that is held up by a
- * backlog of higher priority goes on where it is. */
+/* What was swept is swept anew, each range for itself: in one that a backlog of higher priority
+ * holds up, the sweep goes on where it is. */
 static void begin_sweep(struct poll *p)
 {
     for (size_t i = 0; i < p->n_queues * POLL_PRIORITIES; i++) {
         struct poll_cursor *c = &p->cursors[i];
-        if (!is_before(c->sweep, c->next)) {
+        if (c->swept) {
             c->sweep = head;
+            c->swept = false;
         }
     }
 }
@@ -58,7 +54,7 @@ static void add_range(struct poll *p, size_t queue, int priority, int64_t now_ms
     if (p->way == POLL_ON && now_ms < c->empty_until_ms && !p->ask_all) {
         return;
     }
-    r->from = r->to = p->way == POLL_ON ? c->next : c->sweep;
+    r->from = r->to = p->way == POLL_ON || c->swept ? c->next : c->sweep;
     p->n_ranges++;
 }
 
@@ -100,25 +96,27 @@ static size_t count_reached(const struct poll *p, enum poll_end end)
 static void move_cursor(struct poll_cursor *c, const struct poll_range *r, enum poll_way way,
                         bool through)
 {
-    c->next = later(c->next, r->to);
+    c->next = is_before(c->next, r->to) ? r->to : c->next;
     if (way != POLL_ON) {
-        c->sweep = through ? c->next : r->to;
+        c->sweep = r->to;
+        c->swept = through || !is_before(r->to, c->next);
     }
 }
 
 enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms)
 {
     size_t reached = count_reached(p, end);
-    bool behind = false;
+    bool swept = true;
     for (size_t i = 0; i < reached; i++) {
         struct poll_cursor *c = cursor_of(p, &p->ranges[i]);
         move_cursor(c, &p->ranges[i], p->way, end == POLL_ALL || i + 1 < reached);
-        behind = is_before(c->sweep, c->next);
+        swept = c->swept;
         c->empty_until_ms = was_read(&p->ranges[i]) ? 0
                                                     : now_ms + (int64_t)p->n_queues * POLL_EMPTY_MS;
     }
     p->ask_all = end == POLL_ALL && p->n_ranges < p->n_queues * POLL_PRIORITIES;
-    return p->ask_all                                        ? POLL_PART
-           : end == POLL_FULL && behind && p->way != POLL_ON ? POLL_FULL_BEFORE
-                                                             : end;
+    if (end == POLL_FULL && !swept && p->way != POLL_ON) {
+        return POLL_FULL_BEFORE;
+    }
+    return p->ask_all ? POLL_FULL : end;
 }

@@ -25,7 +25,9 @@ struct poll_place {
 };
 
 struct poll_cursor {
-    struct poll_place next, sweep;
+    struct poll_place next;  /* where polls go on */
+    struct poll_place sweep; /* where the sweep does, */
+    bool swept;              /* unless it has come to `next` */
     int64_t empty_until_ms;
 };
 
@@ -55,8 +57,8 @@ void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms
 /* The last row that was read of the range number `i`. */
 void poll_read_to(struct poll *p, size_t i, struct poll_place place);
 
-/* It has ended: it has read all, or is full, or bounded. ret: how, all in all: one that left
- * something out has not read all, and a full one may not have come to where polls go on */
+/* It has ended: it has read all, or is full, or bounded. ret: how, all in all: where something was
+ * left out there may be more, and a full one may not have come to where polls go on */
 enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms);
 
 #endif
