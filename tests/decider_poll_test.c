@@ -65,19 +65,6 @@ static int64_t next_sweep(struct decider *d, int64_t now)
     return now;
 }
 
-static void test_one_that_left_something_out_is_followed_at_once(void **state)
-{
-    (void)state;
-    struct decider *d = swept(2);
-    feed(d, 10, (struct event){.type = EVENT_POLL});
-    (void)decide(d, 10);
-    polled(d, 11, POLL_PART);
-    assert_int_equal(next_poll(d, 11), 11);
-    polled(d, 12, POLL_ALL);
-    assert_in_range(next_poll(d, 12), 12 + POLL_PAUSE_MS, INT64_MAX);
-    decider_free(d);
-}
-
 static void test_told_that_tasks_may_be_ready_it_polls_at_once(void **state)
 {
     (void)state;
@@ -348,7 +335,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_polls_once_a_second),
-        cmocka_unit_test(test_one_that_left_something_out_is_followed_at_once),
         cmocka_unit_test(test_told_that_tasks_may_be_ready_it_polls_at_once),
         cmocka_unit_test(test_told_during_a_poll_it_polls_again),
         cmocka_unit_test(test_after_the_bound_it_polls_after_a_pause),

@@ -15,10 +15,6 @@
 
 static void handler_clear(struct handler *h)
 {
-    for (size_t i = 0; i < h->n_kinds; i++) {
-        free(h->kind_names[i]);
-    }
-    free(h->kind_names);
     for (char **word = h->argv; word && *word; word++) {
         free(*word);
     }
@@ -32,49 +28,63 @@ void handlers_clear(struct handlers *h)
     for (int i = 0; i < h->n; i++) {
         handler_clear(&h->items[i]);
     }
+    for (size_t i = 0; i < h->n_kinds; i++) {
+        free(h->kinds[i].name);
+    }
+    free(h->kinds);
     free(h->items);
     *h = (struct handlers){0};
 }
 
 int handlers_find(const struct handlers *h, const char *kind)
 {
-    for (int i = 0; i < h->n; i++) {
-        for (size_t j = 0; j < h->items[i].n_kinds; j++) {
-            if (strcmp(h->items[i].kind_names[j], kind) == 0) {
-                return i;
-            }
+    for (size_t i = 0; i < h->n_kinds; i++) {
+        if (strcmp(h->kinds[i].name, kind) == 0) {
+            return h->kinds[i].handler;
         }
     }
     return -1;
 }
 
-/* Split "a,b" into the handler's kinds. */
-static bool set_kinds(struct handler *h, const struct handlers *all, const char *kinds,
-                      struct fault *f)
+static bool add_kind(struct handlers *all, int handler, const char *kind, size_t bytes,
+                     struct fault *f)
 {
+    struct handler_kind *kinds = realloc(all->kinds, (all->n_kinds + 1) * sizeof *kinds);
+    if (!kinds) {
+        return fault_memory(f);
+    }
+    all->kinds = kinds;
+    char *name = strndup(kind, bytes);
+    if (!name) {
+        return fault_memory(f);
+    }
+    int other = handlers_find(all, name);
+    kinds[all->n_kinds++] = (struct handler_kind){.name = name, .handler = handler};
+    if (!fits_kind(name)) {
+        return fault_set(f, FAULT_CONFIG, "kind \"%s\" is not allowed: " KIND_ALLOWED, name);
+    }
+    return other < 0 || other == handler ||
+           fault_set(f, FAULT_CONFIG, "kind \"%s\" has two handlers", name);
+}
+
+/* Split "a,b" into the kinds of the handler that comes next. */
+static bool set_kinds(struct handler *h, struct handlers *all, const char *kinds, struct fault *f)
+{
+    int n = 0;
     h->kinds = strdup(kinds);
-    h->kind_names = calloc(HANDLER_KINDS_MAX, sizeof *h->kind_names);
-    if (!h->kinds || !h->kind_names) {
+    if (!h->kinds) {
         return fault_memory(f);
     }
     for (const char *at = kinds; *at; at += strcspn(at, ","), at += *at == ',') {
-        if (h->n_kinds == HANDLER_KINDS_MAX) {
+        if (n++ == HANDLER_KINDS_MAX) {
             return fault_set(f, FAULT_CONFIG, "a handler may have at most %d kinds",
                              HANDLER_KINDS_MAX);
         }
-        char *name = strndup(at, strcspn(at, ","));
-        if (!name) {
-            return fault_memory(f);
-        }
-        h->kind_names[h->n_kinds++] = name;
-        if (!fits_kind(name)) {
-            return fault_set(f, FAULT_CONFIG, "kind \"%s\" is not allowed: " KIND_ALLOWED, name);
-        }
-        if (handlers_find(all, name) >= 0) {
-            return fault_set(f, FAULT_CONFIG, "kind \"%s\" has two handlers", name);
+        if (!add_kind(all, all->n, at, strcspn(at, ","), f)) {
+            return false;
         }
     }
-    return h->n_kinds > 0 || fault_set(f, FAULT_CONFIG, "a handler has no kind");
+    return n > 0 || fault_set(f, FAULT_CONFIG, "a handler has no kind");
 }
 
 static struct handler *add_handler(struct handlers *all, struct fault *f)
@@ -262,7 +272,7 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
     h->directory = directory ? strdup(directory) : NULL;
     bool ok = set_kinds(h, all, cfg_title(section), f) && set_words(h, words, n, f) &&
               check_program(directory, words[0], f);
-    all->n++; /* only now: its own kinds are not another handler's */
+    all->n++;
     return ok;
 }
 

@@ -12,9 +12,7 @@ enum {
 };
 
 struct handler {
-    char *kinds;       /* "mail" or "mail,sms" */
-    char **kind_names; /* the same, one by one */
-    size_t n_kinds;
+    char *kinds;     /* "mail" or "mail,sms" */
     bool pool;       /* a long-lived child that speaks JSON lines; else one process per task */
     char **argv;     /* ends with NULL */
     char *directory; /* where it runs; NULL = where the worker does */
@@ -22,9 +20,16 @@ struct handler {
     bool own_stderr; /* it writes to the worker's stderr; else the last of it is kept */
 };
 
+struct handler_kind {
+    char *name;
+    int handler;
+};
+
 struct handlers {
     struct handler *items;
     int n;
+    struct handler_kind *kinds; /* of all of them, by handler */
+    size_t n_kinds;
 };
 
 /* All handlers that the options name.

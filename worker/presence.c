@@ -37,10 +37,8 @@ struct presence {
 static const char *kinds_array(const struct presence_settings *s, struct buf *b)
 {
     array_begin(b);
-    for (int i = 0; i < s->n_handlers; i++) {
-        for (size_t j = 0; j < s->handlers[i].n_kinds; j++) {
-            array_put_text(b, s->handlers[i].kind_names[j]);
-        }
+    for (size_t i = 0; i < s->handlers->n_kinds; i++) {
+        array_put_text(b, s->handlers->kinds[i].name);
     }
     return array_end(b);
 }
@@ -282,25 +280,23 @@ static void come_back(struct presence *p, const struct fault *lost)
     }
 }
 
-static bool serves(const struct presence_settings *s, const char *queue, size_t len,
-                   const char *kind, size_t kind_len)
+static bool is_word(const char *name, const char *word, size_t bytes)
 {
-    bool found = false;
-    for (size_t i = 0; !found && i < s->n_queues; i++) {
-        found = strlen(s->queues[i]) == len && memcmp(s->queues[i], queue, len) == 0;
+    return strlen(name) == bytes && memcmp(name, word, bytes) == 0;
+}
+
+/* Does the worker serve this "queue/kind"? */
+static bool serves(const struct presence_settings *s, const char *word, size_t bytes)
+{
+    size_t queue = strcspn(word, "/");
+    bool queue_found = false, kind_found = false;
+    for (size_t i = 0; !queue_found && i < s->n_queues; i++) {
+        queue_found = is_word(s->queues[i], word, queue);
     }
-    if (!found) {
-        return false;
+    for (size_t i = 0; queue_found && !kind_found && i < s->handlers->n_kinds; i++) {
+        kind_found = is_word(s->handlers->kinds[i].name, word + queue + 1, bytes - queue - 1);
     }
-    for (int i = 0; i < s->n_handlers; i++) {
-        for (size_t j = 0; j < s->handlers[i].n_kinds; j++) {
-            const char *name = s->handlers[i].kind_names[j];
-            if (strlen(name) == kind_len && memcmp(name, kind, kind_len) == 0) {
-                return true;
-            }
-        }
-    }
-    return false;
+    return kind_found;
 }
 
 /* "queue/kind queue/kind ...", "" = anything; see cleaner/wake.sql. */
@@ -308,9 +304,9 @@ static bool concerns_us(const struct presence_settings *s, const char *words)
 {
     bool any = *words == '\0';
     for (const char *at = words; !any && *at; at += strspn(at, " ")) {
-        size_t len = strcspn(at, " "), queue = strcspn(at, "/");
-        any = queue < len && serves(s, at, queue, at + queue + 1, len - queue - 1);
-        at += len;
+        size_t bytes = strcspn(at, " ");
+        any = memchr(at, '/', bytes) && serves(s, at, bytes);
+        at += bytes;
     }
     return any;
 }

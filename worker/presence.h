@@ -24,8 +24,7 @@ struct presence_settings {
     const char *url; /* direct, not through a transaction pooler; borrowed, as are the others */
     const char *const *queues;
     size_t n_queues;
-    const struct handler *handlers;
-    int n_handlers;
+    const struct handlers *handlers;
     int slots;
     /* gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a cleaner
      * says by NOTIFY that there is something for these queues and kinds */

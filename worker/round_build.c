@@ -113,9 +113,9 @@ static const char *kinds_array(struct round_calls *r)
 {
     const struct round_context *s = r->context;
     struct buf *b = new_array(r);
-    for (int i = 0; i < s->n_handlers; i++) {
-        for (size_t j = 0; !r->round->left_out[i] && j < s->handlers[i].n_kinds; j++) {
-            array_put_text(b, s->handlers[i].kind_names[j]);
+    for (size_t i = 0; i < s->handlers->n_kinds; i++) {
+        if (!r->round->left_out[s->handlers->kinds[i].handler]) {
+            array_put_text(b, s->handlers->kinds[i].name);
         }
     }
     return end_array(r, b);

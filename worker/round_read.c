@@ -103,13 +103,15 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
     return c;
 }
 
-static bool read_claims(struct round *x, const struct rows *rows, size_t n)
+static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n)
 {
+    struct round *x = r->round;
     for (size_t i = 0; i < n; i++) {
         struct claim *c = read_claim(rows, i);
         if (!c) {
             return false;
         }
+        c->handler = handlers_find(r->context->handlers, c->kind);
         x->claimed[x->n_claimed++] = c;
     }
     return true;
@@ -132,7 +134,7 @@ static bool read_poll(struct round_calls *r, const struct rows *rows)
         }
     }
     x->end = poll_end(&r->context->poll, end, now_ms());
-    return read_claims(x, rows, n);
+    return read_claims(r, rows, n);
 }
 
 static bool read_owned(struct round *x, const struct rows *rows)
@@ -171,7 +173,7 @@ bool round_read(struct round_calls *r)
     }
     if (r->claim >= 0) {
         const struct rows *rows = r->calls[r->claim].rows;
-        return read_claims(x, rows, rows_count(rows));
+        return read_claims(r, rows, rows_count(rows));
     }
     return r->poll < 0 || read_poll(r, r->calls[r->poll].rows);
 }

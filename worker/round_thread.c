@@ -143,7 +143,6 @@ bool round_thread_open(const struct round_thread_settings *settings, struct roun
     }
     e->settings = *settings;
     e->context = (struct round_context){.handlers = settings->handlers,
-                                        .n_handlers = settings->n_handlers,
                                         .queues = settings->queues,
                                         .n_queues = settings->n_queues};
     if (!poll_init(&e->context.poll, settings->n_queues, f)) {

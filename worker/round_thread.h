@@ -16,8 +16,7 @@ struct round_thread;
 
 struct round_thread_settings {
     const char *url; /* borrowed while it is open, as are the others */
-    const struct handler *handlers;
-    int n_handlers;
+    const struct handlers *handlers;
     const char *const *queues;
     size_t n_queues;
     struct mailbox *mailbox; /* gets ROUND_DONE and ROUND_FAILED */

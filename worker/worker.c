@@ -97,8 +97,7 @@ static bool become_present(struct worker *w, struct fault *f)
     const struct presence_settings settings = {.url = presence_url(w->options),
                                                .queues = w->queues,
                                                .n_queues = w->n_queues,
-                                               .handlers = w->handlers.items,
-                                               .n_handlers = w->handlers.n,
+                                               .handlers = &w->handlers,
                                                .slots = w->n_slots,
                                                .mailbox = &w->mailbox};
     for (int failures = 1; !presence_open(&settings, &w->loop.presence, f); failures++) {
@@ -120,11 +119,8 @@ static bool become_present(struct worker *w, struct fault *f)
 static const char *routing_keys(const struct worker *w, struct buf *b)
 {
     for (size_t q = 0; q < w->n_queues; q++) {
-        for (int i = 0; i < w->handlers.n; i++) {
-            const struct handler *h = &w->handlers.items[i];
-            for (size_t k = 0; k < h->n_kinds; k++) {
-                buf_printf(b, "%s%s/%s", b->len ? " " : "", w->queues[q], h->kind_names[k]);
-            }
+        for (size_t k = 0; k < w->handlers.n_kinds; k++) {
+            buf_printf(b, "%s%s/%s", b->len ? " " : "", w->queues[q], w->handlers.kinds[k].name);
         }
     }
     return buf_text(b);
@@ -168,8 +164,7 @@ static bool make_decider(struct worker *w, struct fault *f)
 static bool open_round_thread(struct worker *w, struct fault *f)
 {
     const struct round_thread_settings settings = {.url = database_url(w->options),
-                                                   .handlers = w->handlers.items,
-                                                   .n_handlers = w->handlers.n,
+                                                   .handlers = &w->handlers,
                                                    .queues = w->queues,
                                                    .n_queues = w->n_queues,
                                                    .mailbox = &w->mailbox};

@@ -27,8 +27,11 @@ static void load(const char *flag, const char *value)
     fuzz_fault(ok, &f);
     for (int i = 0; i < handlers.n; i++) {
         const struct handler *h = &handlers.items[i];
-        fuzz_that(h->n_kinds > 0 && h->argv[0], "a handler without a kind or a command");
-        fuzz_that(handlers_find(&handlers, h->kind_names[0]) == i, "a kind with two handlers");
+        fuzz_that(h->kinds && h->argv[0], "a handler without a kind or a command");
+    }
+    for (size_t i = 0; i < handlers.n_kinds; i++) {
+        fuzz_that(handlers_find(&handlers, handlers.kinds[i].name) == handlers.kinds[i].handler,
+                  "a kind with two handlers");
     }
     handlers_clear(&handlers);
     options_free(o);

@@ -298,7 +298,7 @@ static int count_sent(const struct decider *d)
     int n = 0;
     HASH_ITER(hh, d->held, c, next)
     {
-        n += c->state == CLAIM_SENT;
+        n += c->state == CLAIM_IN_ROUND;
     }
     for (size_t i = 0; d->rounds.in_flight && i < x->n_finish; i++) {
         n += !x->finish[i]->hashed;

@@ -241,11 +241,11 @@ void round_abandon(struct sim *s, struct node *n)
 
 /* --- the answer --- */
 
-static struct claim *make_claim(struct sim *s, int64_t id, const struct version *v)
+static struct claim *make_claim(const struct node *n, int64_t id, const struct version *v)
 {
     static const char *const kinds[] = {"a", "b"};
     struct claim *c = claim_new(id, "q", kinds[v->kind], NULL, "{}", 2);
-    (void)s;
+    c->handler = n->n_handlers == 1 ? 0 : v->kind;
     c->claims = v->claims;
     c->attempt = 1 + v->failures + v->crashes;
     c->start_us = v->start_us;
@@ -273,7 +273,7 @@ static void read_poll(struct sim *s, struct node *n, const struct request *r)
     n->decider->round.end = poll_end(p, r->end, node_ms(s, n));
 }
 
-static void fill_answer(struct sim *s, struct round *x, const struct request *r)
+static void fill_answer(const struct node *n, struct round *x, const struct request *r)
 {
     for (size_t i = 0; i < r->n_finish; i++) {
         x->finished[i] = r->finish[i].finished;
@@ -284,7 +284,7 @@ static void fill_answer(struct sim *s, struct round *x, const struct request *r)
     memcpy(x->verdicts, r->verdicts, r->n_verify * sizeof *r->verdicts);
     x->n_claimed = r->n_claimed;
     for (size_t i = 0; i < r->n_claimed; i++) {
-        x->claimed[i] = make_claim(s, r->claimed_ids[i], &r->claimed[i]);
+        x->claimed[i] = make_claim(n, r->claimed_ids[i], &r->claimed[i]);
     }
     if (r->own) {
         x->n_owned = r->n_owned;
@@ -311,7 +311,7 @@ static void answered(struct sim *s, int node, int64_t id)
         return;
     }
     n->round_thread.waiting = 0;
-    fill_answer(s, &n->decider->round, r);
+    fill_answer(n, &n->decider->round, r);
     if (r->n_poll > 0) {
         read_poll(s, n, r);
     }

@@ -33,7 +33,7 @@ struct claim *claimed(int64_t id, const char *kind)
                         .kind = kind,
                         .payload = "{}",
                         .payload_bytes = 2,
-                        .handler = -1,
+                        .handler = *kind == 'a' ? 0 : 1,
                         .slot = -1,
                         .delay_ms = -1};
     return c;

@@ -9,12 +9,13 @@
 #define HASH_NONFATAL_OOM 1 /* else uthash ends the process */
 #include <uthash.h>
 
-/* WAITING -> GIVEN -> ENDED -> SENT -> (gone); DOUBTFUL when a round's outcome is not known. */
+/* IN_ROUND -> WAITING -> GIVEN -> ENDED -> IN_ROUND -> (gone); DOUBTFUL when a round's outcome is not
+ * known. */
 enum claim_state {
+    CLAIM_IN_ROUND, /* the round in flight claims it, or carries its outcome */
     CLAIM_WAITING,  /* no child has it yet */
     CLAIM_GIVEN,    /* a child runs it */
     CLAIM_ENDED,    /* it has an outcome, which the database does not know yet */
-    CLAIM_SENT,     /* the round in flight carries the outcome */
     CLAIM_DOUBTFUL, /* ask the database what became of it */
 };
 
@@ -44,7 +45,7 @@ struct claim {
     const char *payload; /* JSON text on one line, as PostgreSQL printed it */
     size_t payload_bytes;
 
-    int handler; /* index, -1 = none serves its kind */
+    int handler; /* index; -1 = none, it is only to be released */
     int slot;    /* while GIVEN */
     enum claim_state state;
     enum claim_outcome outcome;
@@ -53,7 +54,7 @@ struct claim {
     bool hashed;         /* false: an older claim of the same task stands in the hash */
     int64_t begun_ms;    /* when the round began that claimed it */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
-    int64_t deadline_ms; /* while GIVEN */
+    int64_t deadline_ms; /* while GIVEN; once spent: when its child is stopped, whoever else runs */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
     bool refused;        /* the database took its outcome for bad; the texts are our own now */
     char *reply;         /* JSON object whose key "result" is kept; NULL = no result; owned */

@@ -81,7 +81,7 @@ static void unlist(struct decider *d, struct claim *c)
     case CLAIM_DOUBTFUL:
         DL_DELETE(d->doubtful, c);
         break;
-    case CLAIM_SENT: /* the round has it */
+    case CLAIM_IN_ROUND:
         break;
     }
 }
@@ -306,11 +306,6 @@ static void decide_absence(struct decider *d, int64_t now_ms)
                          PRESENCE_GRACE_MS);
         }
     }
-}
-
-static int64_t sooner(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* When to look at something again that may be overdue, and for whose end we only wait. */

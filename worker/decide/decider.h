@@ -28,7 +28,7 @@ enum {
 
 struct decider_handler {
     bool pool;
-    const char *kinds; /* "mail" or "mail,sms"; borrowed */
+    const char *kinds; /* "mail" or "mail,sms", for notes; borrowed */
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t backoff_until_ms;
@@ -88,6 +88,16 @@ void decider_event(struct decider *d, const struct event *event, int64_t now_ms)
 int64_t decider_decide(struct decider *d, int64_t now_ms);
 
 /* --- between the deciding files --- */
+
+static inline int64_t sooner(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
 

@@ -14,11 +14,6 @@ bool polling_is_due(const struct polling *p, enum poll_way *ret, int64_t now_ms)
     return p->at_once || now_ms >= p->next_ms;
 }
 
-void polling_sweep(struct polling *p, int64_t now_ms)
-{
-    p->next_sweep_ms = p->sweep == SWEEP_GOES_ON ? p->next_sweep_ms : now_ms;
-}
-
 void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms)
 {
     p->turn++;
@@ -27,7 +22,7 @@ void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms)
     } else if (way == POLL_LOWEST) {
         p->next_lowest_ms = now_ms + POLL_LOWEST_EVERY_MS;
     } else if (way == POLL_SWEEP) {
-        p->sweep_claimed = false;
+        p->sweep_found = false;
         p->sweep_took_ms = 0;
     }
 }
@@ -41,17 +36,29 @@ static int64_t sweep_rest_ms(const struct polling *p)
     return rest_ms < SWEEP_REST_MAX_MS ? rest_ms : SWEEP_REST_MAX_MS;
 }
 
-static void sweep_end(struct polling *p, enum poll_end end, int64_t now_ms)
+static void sweep_end(struct polling *p, enum poll_end end, int64_t pause_ms, int64_t now_ms)
 {
     bool goes_on = end == POLL_BOUNDED || end == POLL_FULL_BEFORE;
     p->sweep = goes_on ? SWEEP_GOES_ON : end == POLL_FULL ? SWEEP_HELD_UP : SWEEP_OVER;
-    p->next_sweep_ms = now_ms + (!goes_on              ? sweep_rest_ms(p)
-                                 : end == POLL_BOUNDED ? POLL_PAUSE_MS
-                                                       : 0);
+    p->next_sweep_ms = now_ms + (goes_on ? pause_ms : sweep_rest_ms(p));
 }
 
-static void note_backlog(struct polling *p, bool full, int64_t now_ms)
+void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,
+                 int64_t took_ms, int64_t jitter_ms, int64_t now_ms)
 {
+    bool full = end == POLL_FULL || end == POLL_FULL_BEFORE;
+    int64_t pause_ms = end == POLL_BOUNDED ? POLL_PAUSE_MS : 0;
+    if (way == POLL_LOWEST) {
+        return;
+    }
+    if (way != POLL_ON) {
+        p->sweep_found = p->sweep_found || found;
+        p->sweep_took_ms += took_ms;
+        sweep_end(p, end, pause_ms, now_ms);
+        if (end == POLL_BOUNDED) {
+            return; /* there may be more behind those rows */
+        }
+    }
     if (full && !p->backlog) {
         p->next_lowest_ms = now_ms + POLL_LOWEST_EVERY_MS;
     } else if (!full && p->sweep == SWEEP_HELD_UP) {
@@ -59,31 +66,7 @@ static void note_backlog(struct polling *p, bool full, int64_t now_ms)
         p->next_sweep_ms = now_ms;
     }
     p->backlog = full;
-}
-
-void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool claimed,
-                 int64_t took_ms, int64_t jitter_ms, int64_t now_ms)
-{
-    bool full = end == POLL_FULL || end == POLL_FULL_BEFORE;
-    if (way == POLL_LOWEST) {
-        return;
-    }
-    if (way != POLL_ON) {
-        p->sweep_claimed = p->sweep_claimed || claimed;
-        p->sweep_took_ms += took_ms;
-        sweep_end(p, end, now_ms);
-    }
-    if (way == POLL_ON || end != POLL_BOUNDED) { /* or there may be more behind those rows */
-        note_backlog(p, full, now_ms);
-        p->next_ms = full || end == POLL_PART ? now_ms
-                     : end == POLL_BOUNDED    ? now_ms + POLL_PAUSE_MS
-                                              : now_ms + POLL_EVERY_MS + jitter_ms;
-    }
-}
-
-void polling_fail(struct polling *p, int64_t now_ms)
-{
-    p->next_sweep_ms = now_ms;
+    p->next_ms = now_ms + (end == POLL_ALL ? POLL_EVERY_MS + jitter_ms : pause_ms);
 }
 
 int64_t polling_due(const struct polling *p)

@@ -21,9 +21,9 @@ enum {
  * to, from the highest priority down, or from the lowest up. */
 enum poll_way { POLL_ON, POLL_SWEEP, POLL_SWEEP_ON, POLL_LOWEST };
 
-/* It has read all that is ready now, or of some ranges only; or it has claimed as much as it may,
- * before or behind where polls go on; or read POLL_ROWS_MAX rows. */
-enum poll_end { POLL_ALL, POLL_PART, POLL_FULL_BEFORE, POLL_FULL, POLL_BOUNDED };
+/* It has read all that is ready now; or there may be more: it has claimed as much as it may, or left
+ * something out, before or behind where polls go on; or it has read POLL_ROWS_MAX rows. */
+enum poll_end { POLL_ALL, POLL_FULL_BEFORE, POLL_FULL, POLL_BOUNDED };
 
 enum sweep {
     SWEEP_OVER,
@@ -37,23 +37,19 @@ struct polling {
     bool backlog; /* the last poll came back full */
     enum sweep sweep;
     int64_t sweep_took_ms; /* its polls, together */
-    bool sweep_claimed;    /* it has found something */
+    bool sweep_found;      /* something is left, or may be */
     unsigned turn;         /* rotates the queues */
 };
 
 /* Which poll is due? In a backlog the polls decide what comes next, not the order of messages. */
 bool polling_is_due(const struct polling *p, enum poll_way *ret, int64_t now_ms);
 
-/* Begin a sweep now, unless one is under way. */
-void polling_sweep(struct polling *p, int64_t now_ms);
-
 /* It goes into the next round; a poll of POLL_LOWEST is for one task. */
 void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms);
 
-/* Its round has ended, or failed: then what it claimed was rolled back, and is free again. */
-void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool claimed,
+/* Its round has ended. `found`: a task, or not all kinds were asked for. */
+void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,
                  int64_t took_ms, int64_t jitter_ms, int64_t now_ms);
-void polling_fail(struct polling *p, int64_t now_ms);
 
 /* When the next one is due, when there is room. */
 int64_t polling_due(const struct polling *p);

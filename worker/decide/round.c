@@ -28,7 +28,7 @@ static struct claim *send_first(struct claim **list)
 {
     struct claim *c = *list;
     DL_DELETE(*list, c);
-    c->state = CLAIM_SENT;
+    c->state = CLAIM_IN_ROUND;
     return c;
 }
 
@@ -109,7 +109,7 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
         return;
     }
     if (wants_last_sweep(d, now_ms)) {
-        polling_sweep(&d->polling, now_ms);
+        d->polling.next_sweep_ms = now_ms;
     }
     if (polling_is_due(&d->polling, &way, now_ms)) {
         plan_poll(d, x, way, room, now_ms);
@@ -119,6 +119,7 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
         x->left_out[i] = now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
+        x->leaves_out = x->leaves_out || x->left_out[i];
     }
 }
 
@@ -152,18 +153,13 @@ void round_plan(struct decider *d, int64_t now_ms)
         now_ms < paced_until(d)) {
         return;
     }
-    d->rounds.begun_ms = now_ms;
     struct round *x = &d->round;
+    memset(x, 0, offsetof(struct round, finish));
+    d->rounds.begun_ms = now_ms;
     x->own = d->rounds.need_own || now_ms >= d->rounds.own_again_ms;
     d->rounds.own_again_ms = x->own && !d->rounds.need_own ? INT64_MAX : d->rounds.own_again_ms;
     d->rounds.stale = false;
     x->unlocked = now_ms < d->rounds.unlocked_until_ms;
-    x->chores = false;
-    x->n_finish = x->n_requeue = x->n_verify = x->n_ids = 0;
-    x->n_claimed = x->n_owned = 0;
-    x->end = POLL_ALL;
-    x->n_poll = 0;
-    x->owned = NULL;
     plan_verify(d, x, now_ms);
     if (!d->rounds.need_own) {
         plan_outcomes(d, x);
@@ -242,8 +238,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
     if (verdict == VERDICT_MINE) {
         /* its row was locked, or the round did not commit: tell the outcome again */
         d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
-        c->state = CLAIM_ENDED;
-        DL_APPEND(d->ended, c);
+        decider_end_claim(d, c, c->outcome, NULL);
         return;
     }
     if (verdict == VERDICT_LOST) {
@@ -263,36 +258,29 @@ static struct claim *find_held(const struct decider *d, int64_t id)
     return c;
 }
 
-/* A verified claim may have got its reply, and with it left its child, while the round ran. */
+/* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it left
+ * its child, while the round ran. */
+static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
+{
+    struct claim *c = find_held(d, x->verify[i].id);
+    bool asked = c && c->claims == x->verify[i].claims &&
+                 (c->state == CLAIM_IN_ROUND || c->state == CLAIM_GIVEN);
+    return asked ? c : NULL;
+}
+
 static void take_verdicts(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_verify; i++) {
-        struct claim *c = find_held(d, x->verify[i].id);
-        if (c && c->claims == x->verify[i].claims &&
-            (c->state == CLAIM_SENT || c->state == CLAIM_GIVEN)) {
+        struct claim *c = find_verified(d, x, i);
+        if (c) {
             take_verdict(d, c, x->verdicts[i], now_ms);
         }
     }
 }
 
-static int handler_of_kind(const struct decider *d, const char *kind)
-{
-    size_t len = strlen(kind);
-    for (int i = 0; i < d->n_handlers; i++) {
-        const char *at = d->handlers[i].kinds;
-        for (; *at; at += strcspn(at, ","), at += *at == ',') {
-            if (strncmp(at, kind, len) == 0 && (at[len] == ',' || at[len] == '\0')) {
-                return i;
-            }
-        }
-    }
-    return -1;
-}
-
 static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
     struct claim *older = find_held(d, c->id);
-    c->hashed = !older;
     if (older) {
         /* somebody took it from us and requeued it: see first that the older claim is lost */
         older->verify_ms = d->attention_ms = now_ms;
@@ -305,16 +293,13 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
                                !c->hashed; /* ends the worker; the cleaner takes over */
     }
     d->n_held++;
-    c->handler = c->outcome == OUTCOME_NONE ? handler_of_kind(d, c->kind) : -1;
     if (c->handler >= 0) {
         d->handlers[c->handler].payload_bytes += c->payload_bytes;
     }
-    if (c->handler >= 0 && d->stop_level == 0) {
+    if (c->handler >= 0 && c->outcome == OUTCOME_NONE && d->stop_level == 0) {
         decider_wait_claim(d, c, now_ms);
     } else {
-        c->outcome = OUTCOME_RELEASED;
-        c->state = CLAIM_ENDED;
-        DL_APPEND(d->ended, c);
+        decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
     }
 }
 
@@ -342,24 +327,13 @@ static void take_missed(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-static bool left_kinds_out(const struct round *x, int n_handlers)
-{
-    for (int i = 0; i < n_handlers; i++) {
-        if (x->left_out[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
 {
     struct polling *p = &d->polling;
-    polling_end(p, x->way, x->end, x->n_claimed > 0, now_ms - d->rounds.begun_ms,
+    polling_end(p, x->way, x->end, x->n_claimed > 0 || x->leaves_out, now_ms - d->rounds.begun_ms,
                 decider_jitter(d, POLL_JITTER_MS), now_ms);
     bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
-    bool empty = swept && p->sweep == SWEEP_OVER && !p->sweep_claimed && d->n_held == 0 &&
-                 !left_kinds_out(x, d->n_handlers);
+    bool empty = swept && p->sweep == SWEEP_OVER && !p->sweep_found && d->n_held == 0;
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
         d->stop_ms = now_ms + d->drain_limit_ms;
@@ -498,22 +472,28 @@ static bool halve(struct decider *d, struct round *x, const char *text)
     return true;
 }
 
+/* When the next round may begin. Where a lock was met, most likely, the other form of finish does
+ * not wait for it. */
+static void pause_rounds(struct decider *d, enum round_failure failure, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    bool locked = failure == FAILURE_AGAIN && d->round.n_finish > 0 && !d->round.unlocked;
+    r->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+    r->retry_ms = now_ms;
+    if (!locked) {
+        r->retry_ms += r->retry_pause_ms / 2 + decider_jitter(d, r->retry_pause_ms);
+        r->retry_pause_ms = sooner(2 * r->retry_pause_ms, RETRY_MAX_MS);
+    }
+}
+
 void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms)
 {
     struct round *x = &d->round;
     bool unknown = failure == FAILURE_UNKNOWN;
     d->rounds.in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
-    if (failure == FAILURE_AGAIN && x->n_finish > 0 && !x->unlocked) {
-        d->rounds.retry_ms = now_ms; /* a lock, most likely: the other form does not wait for it */
-        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
-    } else if (!halved) {
-        d->rounds.retry_ms = now_ms + d->rounds.retry_pause_ms / 2 +
-                             decider_jitter(d, d->rounds.retry_pause_ms);
-        d->rounds.retry_pause_ms = 2 * d->rounds.retry_pause_ms < RETRY_MAX_MS
-                                       ? 2 * d->rounds.retry_pause_ms
-                                       : RETRY_MAX_MS;
-        d->rounds.unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+    if (!halved) {
+        pause_rounds(d, failure, now_ms);
     }
     if (!d->rounds.failing && !halved) {
         d->rounds.failing = true;
@@ -528,37 +508,32 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {
-        struct claim *c = find_held(d, x->verify[i].id);
-        if (c && c->state == CLAIM_SENT && c->claims == x->verify[i].claims) {
+        struct claim *c = find_verified(d, x, i);
+        if (c && c->state == CLAIM_IN_ROUND) {
             doubt(d, c);
         }
     }
     /* what it asked for, and what it claimed and was rolled back, a sweep finds */
     if (x->n_ids > 0 || x->n_poll > 0) {
-        polling_fail(&d->polling, now_ms);
+        d->polling.next_sweep_ms = now_ms;
     }
     d->rounds.next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->rounds.next_chores_ms;
 }
 
 int64_t round_due(const struct decider *d, int64_t now_ms)
 {
-    if (d->rounds.in_flight || !d->present) {
+    const struct rounds *r = &d->rounds;
+    if (r->in_flight || !d->present) {
         return INT64_MAX;
     }
-    int64_t due = INT64_MAX;
-    if (d->rounds.need_own || d->ended) {
+    int64_t due = d->doubtful ? sooner(r->doubtful_ms, r->own_again_ms) : r->own_again_ms;
+    if (r->need_own || d->ended) {
         due = 0;
+    } else if (round_may_claim(d) && round_capacity(d) == 0) {
+        due = sooner(due, r->next_chores_ms);
     } else if (round_may_claim(d)) {
-        int64_t again = wakeups_due(&d->wakeups);
-        int64_t poll = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
-        due = again < poll ? again : poll;
-        due = round_capacity(d) == 0 ? d->rounds.next_chores_ms : due;
+        int64_t poll_ms = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
+        due = sooner(due, sooner(poll_ms, wakeups_due(&d->wakeups)));
     }
-    if (d->doubtful && d->rounds.doubtful_ms < due) {
-        due = d->rounds.doubtful_ms;
-    }
-    due = d->rounds.own_again_ms < due ? d->rounds.own_again_ms : due;
-    int64_t paced_ms = paced_until(d);
-    due = paced_ms > due ? paced_ms : due;
-    return due > d->rounds.retry_ms ? due : d->rounds.retry_ms;
+    return later(due, later(paced_until(d), r->retry_ms));
 }

@@ -32,13 +32,20 @@ enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_DEAD 
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
 
 struct round {
-    bool own;      /* first ask what is ours: the outcome of the last round is not known */
-    bool unlocked; /* use the form of finish that leaves locked rows out */
-    bool chores;   /* make partitions, read the settings */
+    bool own;        /* first ask what is ours: the outcome of the last round is not known */
+    bool unlocked;   /* use the form of finish that leaves locked rows out */
+    bool chores;     /* make partitions, read the settings */
+    bool leaves_out; /* `left_out` says what */
     size_t n_finish, n_requeue, n_verify, n_ids;
     int n_poll; /* 0 = no poll; where there is one, there are no ids */
     enum poll_way way;
     unsigned turn; /* rotates the queues, so that each comes first in its turn */
+
+    /* how the poll ended, and how much came back */
+    enum poll_end end;
+    size_t n_claimed, n_owned;
+    struct claim **owned; /* after `own`; the decider takes them and the array */
+
     struct claim *finish[ROUND_OUTCOMES_MAX];
     struct claim *requeue[ROUND_OUTCOMES_MAX];
     struct {
@@ -53,10 +60,7 @@ struct round {
     bool finished[ROUND_OUTCOMES_MAX];
     enum requeue_state requeue_state[ROUND_OUTCOMES_MAX];
     enum verdict verdicts[ROUND_VERIFY_MAX];
-    enum poll_end end;
-    size_t n_claimed, n_owned;
     struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
-    struct claim **owned;                    /* after `own`; the decider takes them and the array */
 };
 
 /* The rounds of a worker: what is in flight, and when the next one may begin. */

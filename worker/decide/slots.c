@@ -64,7 +64,6 @@ void slots_add(struct decider *d, int slot, struct claim *c)
     set_attention(d, c);
 }
 
-/* Without a spent task its child may go on. */
 void slots_remove(struct decider *d, struct claim *c)
 {
     struct slot *s = &d->slots[c->slot];
@@ -72,23 +71,19 @@ void slots_remove(struct decider *d, struct claim *c)
     s->n_given--;
     d->n_given--;
     c->slot = -1;
-    if (is_spent(c) && --s->n_spent == 0 && s->state == SLOT_READY && !s->pipe_closed) {
-        s->limit_ms = INT64_MAX;
-    }
+    s->n_spent -= is_spent(c);
 }
 
 /* Nobody waits for this task's answer any more, and no other way ends it than to stop its child.
  * What else runs in there is innocent, and gets some time to end first. */
 static void spend(struct decider *d, struct claim *c, int64_t now_ms)
 {
-    struct slot *s = &d->slots[c->slot];
     if (!is_spent(c)) {
-        s->n_spent++;
-        if (s->state == SLOT_READY && s->limit_ms > now_ms + SIBLINGS_MAX_MS) {
-            s->limit_ms = now_ms + SIBLINGS_MAX_MS;
-        }
+        d->slots[c->slot].n_spent++;
+        c->deadline_ms = now_ms + SIBLINGS_MAX_MS;
+        c->verify_ms = INT64_MAX;
+        set_attention(d, c);
     }
-    c->deadline_ms = c->verify_ms = INT64_MAX;
 }
 
 void slots_lose(struct decider *d, struct claim *c, int64_t now_ms)
@@ -137,16 +132,12 @@ bool slots_is_full(const struct decider *d, int slot)
 void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
-    if (s->state == SLOT_EMPTY || (s->state == SLOT_STOPPING && s->limit_ms <= now_ms)) {
+    bool again = s->state == SLOT_STOPPING, killed = again && s->limit_ms == INT64_MAX;
+    if (s->state == SLOT_EMPTY || killed || (again && signal != SIGKILL)) {
         return;
     }
-    bool again = s->state == SLOT_STOPPING;
-    if (!again) {
-        s->state = SLOT_STOPPING;
-        s->reason = reason;
-    } else if (signal != SIGKILL) {
-        return; /* it has been asked to end already */
-    }
+    s->reason = again ? s->reason : reason;
+    s->state = SLOT_STOPPING;
     s->limit_ms = signal == SIGKILL ? INT64_MAX : now_ms + TERM_GRACE_MS;
     struct action *a = actions_add(&d->actions, ACTION_SIGNAL);
     a->slot = slot;
@@ -156,10 +147,6 @@ void slots_stop(struct decider *d, int slot, enum stop_reason reason, int signal
 void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int64_t now_ms)
 {
     for (int i = 0; i < d->n_slots; i++) {
-        struct slot *s = &d->slots[i];
-        if (s->state == SLOT_STOPPING && s->limit_ms == INT64_MAX) {
-            continue; /* killed already */
-        }
         slots_stop(d, i, reason, signal, now_ms);
     }
 }
@@ -395,10 +382,7 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
     } else if (s->state == SLOT_STARTING && now_ms >= s->limit_ms) {
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {
-        s->limit_ms = INT64_MAX;
-        struct action *a = actions_add(&d->actions, ACTION_SIGNAL);
-        a->slot = slot;
-        a->n = SIGKILL;
+        slots_stop(d, slot, s->reason, SIGKILL, now_ms);
     }
 }
 
@@ -413,7 +397,9 @@ static void check_given(struct decider *d, int64_t now_ms)
             if (d->slots[i].state == SLOT_STOPPING) {
                 break;
             }
-            if (now_ms >= c->deadline_ms) {
+            if (now_ms >= c->deadline_ms && is_spent(c)) {
+                slots_stop(d, i, STOP_RELEASE, SIGTERM, now_ms);
+            } else if (now_ms >= c->deadline_ms) {
                 spend(d, c, now_ms);
                 c->out_of_time = true;
             }
