@@ -209,25 +209,22 @@ static void reap(struct children *cs, int slot)
 
 /* --- polling --- */
 
-size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of)
+static void poll_slot(const struct children *cs, int slot, struct pollfd *fds)
 {
-    size_t n = 0;
+    const struct child *c = &cs->slots[slot];
+    bool reads = c->handler && !(cs->is_full && cs->is_full(cs->owner, slot));
+    fds[0] = (struct pollfd){.fd = c->handler ? c->pidfd : -1, .events = POLLIN};
+    fds[1] = (struct pollfd){.fd = reads ? c->out : -1, .events = POLLIN};
+    fds[2] = (struct pollfd){.fd = c->handler ? c->err : -1, .events = POLLIN};
+    fds[3] = (struct pollfd){.fd = c->handler && child_unwritten(c) > 0 ? c->in : -1,
+                             .events = POLLOUT};
+}
+
+void children_poll(const struct children *cs, struct pollfd *fds)
+{
     for (int i = 0; i < cs->n; i++) {
-        const struct child *c = &cs->slots[i];
-        if (!c->handler) {
-            continue;
-        }
-        const struct pollfd wanted[] = {
-            {.fd = c->pidfd, .events = POLLIN},
-            {.fd = cs->is_full && cs->is_full(cs->owner, i) ? -1 : c->out, .events = POLLIN},
-            {.fd = c->err, .events = POLLIN},
-            {.fd = child_unwritten(c) > 0 ? c->in : -1, .events = POLLOUT}};
-        for (size_t j = 0; j < CHILDREN_FDS_PER_SLOT; j++) {
-            fds[n] = wanted[j];
-            slot_of[n++] = i;
-        }
+        poll_slot(cs, i, &fds[i * CHILDREN_FDS_PER_SLOT]);
     }
-    return n;
 }
 
 static void dispatch_slot(struct children *cs, int slot,
@@ -253,9 +250,11 @@ static void dispatch_slot(struct children *cs, int slot,
     }
 }
 
-void children_dispatch(struct children *cs, const struct pollfd *fds, const int *slot_of, size_t n)
+void children_dispatch(struct children *cs, const struct pollfd *fds)
 {
-    for (size_t i = 0; i + CHILDREN_FDS_PER_SLOT <= n; i += CHILDREN_FDS_PER_SLOT) {
-        dispatch_slot(cs, slot_of[i], &fds[i]);
+    for (int i = 0; i < cs->n; i++) {
+        if (cs->slots[i].handler) {
+            dispatch_slot(cs, i, &fds[i * CHILDREN_FDS_PER_SLOT]);
+        }
     }
 }

@@ -37,9 +37,9 @@ void children_signal(struct children *cs, int slot, int signal);
 /* Write all that was given and not yet written; once per turn of the loop. */
 void children_flush(struct children *cs);
 
-/* What to poll, and what to do when it is ready. `slot_of[i]` is set to the slot of fds[i]. */
+/* What to poll, so many for each slot, and what to do when it is ready. */
 enum { CHILDREN_FDS_PER_SLOT = 4 };
-size_t children_poll(const struct children *cs, struct pollfd *fds, int *slot_of);
-void children_dispatch(struct children *cs, const struct pollfd *fds, const int *slot_of, size_t n);
+void children_poll(const struct children *cs, struct pollfd *fds);
+void children_dispatch(struct children *cs, const struct pollfd *fds);
 
 #endif

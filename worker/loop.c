@@ -19,7 +19,7 @@ enum { OWN_FDS = 2, STATISTICS_EVERY_MS = 60000 };
 
 struct turn {
     struct pollfd *fds;
-    int *slot_of;
+    size_t n_fds;
     int64_t ping_ms, statistics_ms;
     int64_t done_before;
     bool exit;
@@ -220,8 +220,8 @@ static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
     struct timespec limit = {.tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000};
     t->fds[0] = (struct pollfd){.fd = l->mailbox->fd, .events = POLLIN};
     t->fds[1] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
-    size_t n = children_poll(l->children, t->fds + OWN_FDS, t->slot_of);
-    if (ppoll(t->fds, OWN_FDS + n, &limit, NULL) < 0) {
+    children_poll(l->children, t->fds + OWN_FDS);
+    if (ppoll(t->fds, t->n_fds, &limit, NULL) < 0) {
         return; /* EINTR, or no memory for a moment: the next turn tries again */
     }
     if (t->fds[0].revents) {
@@ -230,17 +230,16 @@ static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
     if (t->fds[1].revents) {
         take_signals(l);
     }
-    children_dispatch(l->children, t->fds + OWN_FDS, t->slot_of, n);
+    children_dispatch(l->children, t->fds + OWN_FDS);
 }
 
 bool loop_run(struct loop *l)
 {
-    size_t n = (size_t)l->children->n * CHILDREN_FDS_PER_SLOT;
     int64_t now = now_ms();
     struct turn t = {.ping_ms = now + PRESENCE_PING_MS, .statistics_ms = now + STATISTICS_EVERY_MS};
-    t.fds = calloc(OWN_FDS + n, sizeof *t.fds);
-    t.slot_of = calloc(n, sizeof *t.slot_of);
-    bool ok = t.fds && t.slot_of;
+    t.n_fds = OWN_FDS + (size_t)l->children->n * CHILDREN_FDS_PER_SLOT;
+    t.fds = calloc(t.n_fds, sizeof *t.fds);
+    bool ok = t.fds;
     while (ok && !t.exit) {
         int64_t due = decide_and_act(l, &t);
         ok = !l->decider->actions.no_memory && !l->mailbox->lost;
@@ -250,6 +249,5 @@ bool loop_run(struct loop *l)
         }
     }
     free(t.fds);
-    free(t.slot_of);
     return ok;
 }

@@ -34,24 +34,6 @@ struct presence {
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
 };
 
-static const char *kinds_array(const struct presence_settings *s, struct buf *b)
-{
-    array_begin(b);
-    for (size_t i = 0; i < s->handlers->n_kinds; i++) {
-        array_put_text(b, s->handlers->kinds[i].name);
-    }
-    return array_end(b);
-}
-
-static const char *queues_array(const struct presence_settings *s, struct buf *b)
-{
-    array_begin(b);
-    for (size_t i = 0; i < s->n_queues; i++) {
-        array_put_text(b, s->queues[i]);
-    }
-    return array_end(b);
-}
-
 /* Each start of a worker process is a new row and a new id. */
 static bool register_worker(struct presence *p, struct fault *f)
 {
@@ -62,8 +44,15 @@ static bool register_worker(struct presence *p, struct fault *f)
     (void)snprintf(slots, sizeof slots, "%d", p->settings.slots);
     buf_init(&kinds, 1 << 20);
     buf_init(&queues, 1 << 20);
-    const char *params[] = {host, pid, slots, queues_array(&p->settings, &queues),
-                            kinds_array(&p->settings, &kinds)};
+    array_begin(&kinds);
+    for (size_t i = 0; i < p->settings.handlers->n_kinds; i++) {
+        array_put_text(&kinds, p->settings.handlers->kinds[i].name);
+    }
+    array_begin(&queues);
+    for (size_t i = 0; i < p->settings.n_queues; i++) {
+        array_put_text(&queues, p->settings.queues[i]);
+    }
+    const char *params[] = {host, pid, slots, array_end(&queues), array_end(&kinds)};
     struct rows *rows = NULL;
     bool ok = params[3] && params[4] ? db_exec(p->db, &sql_register, params, 5, &rows, f)
                                      : fault_memory(f);
@@ -101,8 +90,7 @@ static bool is_quitting(struct presence *p)
     return quit;
 }
 
-/* Wait until word was left (forget that it was), or `fd` is readable, or so long; -1 = for ever.
- * ret: `fd` is. */
+/* Wait until there is a request, or `fd` is readable, or so long; -1 = for ever. ret: `fd` is. */
 static bool hear(struct presence *p, int fd, int64_t limit_ms)
 {
     struct pollfd fds[] = {{.fd = p->wake, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
@@ -326,16 +314,8 @@ static bool take_notified(struct presence *p)
     return any;
 }
 
-static bool has_word(struct presence *p)
-{
-    (void)pthread_mutex_lock(&p->mutex);
-    bool any = p->ping || p->quit;
-    (void)pthread_mutex_unlock(&p->mutex);
-    return any;
-}
-
-/* Word that was left: is there a ping to do? */
-static bool take_word(struct presence *p, bool *ret_drain)
+/* Is there a ping to do? */
+static bool take_requests(struct presence *p, bool *ret_drain)
 {
     (void)pthread_mutex_lock(&p->mutex);
     bool ping = p->ping;
@@ -352,11 +332,12 @@ static void *presence_thread(void *arg)
     struct presence *p = arg;
     while (!is_quitting(p)) {
         struct fault f = {0};
-        /* word that was left while the lock was taken again was heard then */
-        bool drain, spoke = hear(p, db_fd(p->db), has_word(p) || !db_is_open(p->db) ? 0 : -1);
-        bool heard = spoke && take_notified(p);
-        if (!take_word(p, &drain) && db_is_open(p->db) && (heard || !spoke)) {
-            continue;
+        bool drain, ping = take_requests(p, &drain);
+        if (!ping && db_is_open(p->db)) {
+            bool spoke = hear(p, db_fd(p->db), -1);
+            if (!spoke || take_notified(p)) {
+                continue;
+            }
         }
         if (keep_up(p, drain, &f)) {
             (void)take_notified(p); /* what came with the answers */
@@ -412,7 +393,7 @@ static void wake(struct presence *p)
     (void)!write(p->wake, &one, sizeof one);
 }
 
-static void leave_word(struct presence *p, bool drain)
+static void request(struct presence *p, bool drain)
 {
     (void)pthread_mutex_lock(&p->mutex);
     p->ping = true;
@@ -423,12 +404,12 @@ static void leave_word(struct presence *p, bool drain)
 
 void presence_ping(struct presence *p)
 {
-    leave_word(p, false);
+    request(p, false);
 }
 
 void presence_drain(struct presence *p)
 {
-    leave_word(p, true);
+    request(p, true);
 }
 
 void presence_note(struct presence *p, const char *text)

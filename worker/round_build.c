@@ -171,7 +171,7 @@ static void add_poll(struct round_calls *r, const char *worker)
 }
 
 bool round_build(struct round_calls *r, struct round_context *context, struct round *round,
-                 const char *worker)
+                 const char *worker, struct fault *f)
 {
     *r = (struct round_calls){.context = context,
                               .round = round,
@@ -204,5 +204,5 @@ bool round_build(struct round_calls *r, struct round_context *context, struct ro
     if (round->n_poll > 0) {
         add_poll(r, worker);
     }
-    return !r->failed;
+    return !r->failed || fault_memory(f);
 }

@@ -26,11 +26,11 @@ struct round_calls {
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
     int settings, own, verify, finish, requeue, claim, poll; /* index of the call, -1 = not asked */
-    bool failed;                                             /* a text did not fit */
+    bool failed;                                             /* no memory for a text */
 };
 
-/* False: what it sends is too large, or there is no memory. The texts are the context's. */
+/* False: no memory. The texts are the context's. */
 MUST_CHECK bool round_build(struct round_calls *r, struct round_context *context,
-                            struct round *round, const char *worker);
+                            struct round *round, const char *worker, struct fault *f);
 
 #endif

@@ -92,13 +92,8 @@ static void run_round(struct round_thread *e, struct round *x, const char *worke
 {
     struct fault f = {0};
     struct round_calls r;
-    if (!connect_session(e, &f)) {
+    if (!connect_session(e, &f) || !round_build(&r, &e->context, x, worker, &f)) {
         report(e, EVENT_ROUND_FAILED, FAILURE_AGAIN, f.text); /* nothing was sent */
-        return;
-    }
-    if (!round_build(&r, &e->context, x, worker)) {
-        report(e, EVENT_ROUND_FAILED, FAILURE_ROW,
-               "the results are too large, or there is no memory");
         return;
     }
     if (x->n_finish > 0) {

@@ -68,14 +68,13 @@ static void take_event(void *owner, const struct event *event)
 static void run(struct run_one *r, struct handler *h)
 {
     struct pollfd fds[CHILDREN_FDS_PER_SLOT];
-    int slot_of[CHILDREN_FDS_PER_SLOT];
     h->own_stderr = true;
     children_spawn(&r->children, 0, r->handler, h->pool ? NULL : r->task, nobody);
     for (int64_t until = now_ms() + RUN_ONE_LIMIT_MS; !r->over && now_ms() < until;) {
         children_flush(&r->children);
-        size_t n = children_poll(&r->children, fds, slot_of);
-        (void)poll(fds, n, 1000);
-        children_dispatch(&r->children, fds, slot_of, n);
+        children_poll(&r->children, fds);
+        (void)poll(fds, CHILDREN_FDS_PER_SLOT, 1000);
+        children_dispatch(&r->children, fds);
     }
     r->outcome = r->outcome == OUTCOME_NONE ? OUTCOME_FAILED : r->outcome;
 }

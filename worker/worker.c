@@ -241,20 +241,11 @@ int worker_main(const struct options *o)
         return fault_exit_code(&f);
     }
     w->options = o;
-    int code = 0;
-    if (!open_all(w, &f)) {
-        code = fault_exit_code(&f);
-        if (f.code != FAULT_NONE) {
-            log_fault(LOG_ERROR, "worker_failed", &f);
-        }
-    } else {
-        if (!loop_run(&w->loop)) {
-            (void)fault_memory(&f);
-        }
-        if (f.code != FAULT_NONE || presence_refused(w->loop.presence, &f)) {
-            log_fault(LOG_ERROR, "worker_failed", &f);
-            code = fault_exit_code(&f);
-        }
+    bool ok = open_all(w, &f) && (loop_run(&w->loop) || fault_memory(&f)) &&
+              !presence_refused(w->loop.presence, &f);
+    int code = ok ? 0 : fault_exit_code(&f); /* 0, too, if it was stopped while it started */
+    if (f.code != FAULT_NONE) {
+        log_fault(LOG_ERROR, "worker_failed", &f);
     }
     bool closed = close_all(w);
     if (code == 0) {

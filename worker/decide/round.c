@@ -40,8 +40,11 @@ static void add_verify(struct round *x, const struct claim *c)
 
 static void plan_outcomes(struct decider *d, struct round *x)
 {
-    while (d->ended && x->n_finish + x->n_requeue < d->rounds.outcomes_max) {
+    size_t bytes = 0;
+    while (d->ended && x->n_finish + x->n_requeue < d->rounds.outcomes_max &&
+           bytes < ROUND_REPLY_BYTES_MAX) {
         struct claim *c = send_first(&d->ended);
+        bytes += c->reply_bytes;
         if (c->outcome == OUTCOME_DONE) {
             x->finish[x->n_finish++] = c;
         } else {

@@ -10,6 +10,7 @@ struct decider;
 enum {
     HANDLERS_MAX = 256,
     ROUND_OUTCOMES_MAX = 2048,
+    ROUND_REPLY_BYTES_MAX = 64 << 20, /* but for the last one's */
     ROUND_CLAIMS_MAX = 2048,
     ROUND_VERIFY_MAX = 1024,
     CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim */
