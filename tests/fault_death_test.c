@@ -74,6 +74,18 @@ static struct journal_run await_run(struct fixture *fx, int64_t id, int nth, int
 
 /* --- killed --- */
 
+/* Stop the healthy worker, and wait until what it had asked PostgreSQL for is over: a poll that began
+ * later than the tasks come would claim them for one who does not move. */
+static void stop_healthy(struct all *a)
+{
+    process_signal(a->healthy, SIGSTOP);
+    sql_await(
+        a->fx->conn, START_MS,
+        "SELECT bool_and(state = 'idle' AND state_change < clock_timestamp() - interval '100 ms'),"
+        " string_agg(state, ' ') FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'tenon worker'");
+}
+
 /* Kill a busy worker; ret: until the last of its tasks starts elsewhere. */
 static int64_t kill_one(struct all *a)
 {
@@ -81,7 +93,7 @@ static int64_t kill_one(struct all *a)
     int64_t ids[SLOTS], worst_ms = 0;
     struct process *victim = worker(fx, "default");
     process_await_line(victim, "event=worker_ready", START_MS);
-    process_signal(a->healthy, SIGSTOP); /* so that the victim gets them all */
+    stop_healthy(a); /* so that the victim gets them all */
     for (int i = 0; i < SLOTS; i++) {
         ids[i] = test_sql_int(fx,
                               "SELECT tenon.enqueue('a', '{\"do\": \"first\", \"ms\": 60000}')");

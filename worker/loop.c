@@ -34,7 +34,7 @@ void loop_child_event(void *owner, const struct event *event)
 bool loop_child_has(void *owner, int slot, int64_t id)
 {
     struct loop *l = owner;
-    return slots_has_task(l->decider, slot, id);
+    return slots_find(l->decider, slot, id) != NULL;
 }
 
 bool loop_child_is_full(void *owner, int slot)

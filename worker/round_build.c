@@ -21,14 +21,15 @@ static struct buf *new_array(struct round_calls *r)
     return b;
 }
 
-static int add_call(struct round_calls *r, const struct statement *statement, int n_params,
-                    const char *const *params)
+static const struct db_call *add_call(struct round_calls *r, const struct statement *statement,
+                                      int n_params, const char *const *params)
 {
     struct db_call *call = &r->calls[r->n];
     memcpy(r->params[r->n], params, (size_t)n_params * sizeof *params);
     *call =
         (struct db_call){.statement = statement, .params = r->params[r->n], .n_params = n_params};
-    return (int)r->n++;
+    r->n++;
+    return call;
 }
 
 enum field { FIELD_ID, FIELD_CLAIMS, FIELD_START };
@@ -173,15 +174,7 @@ static void add_poll(struct round_calls *r, const char *worker)
 bool round_build(struct round_calls *r, struct round_context *context, struct round *round,
                  const char *worker, struct fault *f)
 {
-    *r = (struct round_calls){.context = context,
-                              .round = round,
-                              .settings = -1,
-                              .own = -1,
-                              .verify = -1,
-                              .finish = -1,
-                              .requeue = -1,
-                              .claim = -1,
-                              .poll = -1};
+    *r = (struct round_calls){.context = context, .round = round};
     if (round->chores) {
         (void)add_call(r, &sql_partitions, 0, &worker);
         r->settings = add_call(r, &sql_keeps_history, 0, &worker);

@@ -25,8 +25,9 @@ struct round_calls {
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    int settings, own, verify, finish, requeue, claim, poll; /* index of the call, -1 = not asked */
-    bool failed;                                             /* no memory for a text */
+    const struct db_call *settings, *own, *verify, *finish, *requeue, *claim,
+        *poll;   /* NULL = none */
+    bool failed; /* no memory for a text */
 };
 
 /* False: no memory. The texts are the context's. */

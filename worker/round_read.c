@@ -156,24 +156,24 @@ static bool read_owned(struct round *x, const struct rows *rows)
 bool round_read(struct round_calls *r)
 {
     struct round *x = r->round;
-    if (r->own >= 0 && !read_owned(x, r->calls[r->own].rows)) {
+    if (r->own && !read_owned(x, r->own->rows)) {
         return false;
     }
-    if (r->settings >= 0) {
-        r->context->forgets_history = !rows_bool(r->calls[r->settings].rows, 0, 0);
+    if (r->settings) {
+        r->context->forgets_history = !rows_bool(r->settings->rows, 0, 0);
     }
-    if (r->verify >= 0) {
-        read_verdicts(x, r->calls[r->verify].rows);
+    if (r->verify) {
+        read_verdicts(x, r->verify->rows);
     }
-    if (r->finish >= 0) {
-        read_finished(x, r->calls[r->finish].rows);
+    if (r->finish) {
+        read_finished(x, r->finish->rows);
     }
-    if (r->requeue >= 0) {
-        read_requeue(x, r->calls[r->requeue].rows);
+    if (r->requeue) {
+        read_requeue(x, r->requeue->rows);
     }
-    if (r->claim >= 0) {
-        const struct rows *rows = r->calls[r->claim].rows;
+    if (r->claim) {
+        const struct rows *rows = r->claim->rows;
         return read_claims(r, rows, rows_count(rows));
     }
-    return r->poll < 0 || read_poll(r, r->calls[r->poll].rows);
+    return !r->poll || read_poll(r, r->poll->rows);
 }

@@ -129,7 +129,7 @@ static void take_mail(struct sim *s, struct node *n)
         if (e->type == EVENT_PRESENCE && e->up) {
             n->worker = m->worker;
         }
-        if (e->type == EVENT_REPLY && !slots_has_task(n->decider, e->slot, e->id)) {
+        if (e->type == EVENT_REPLY && !slots_find(n->decider, e->slot, e->id)) {
             free(e->reply); /* children.c tells no such reply */
             continue;
         }

@@ -289,8 +289,7 @@ static void decide_stop(struct decider *d, int64_t now_ms)
     bool must_not_tell = d->stop_level > 1 && !d->present;
     /* without the database nobody can be told; the cleaner recovers what we leave */
     bool given_up = now_ms >= d->stop_ms && now_ms - d->stop_ms >= 2 * TERM_GRACE_MS;
-    if (!d->told_exit && (((told_all || must_not_tell) && slots_all_empty(d)) || given_up)) {
-        d->told_exit = true;
+    if (((told_all || must_not_tell) && slots_all_empty(d)) || given_up) {
         (void)actions_add(&d->actions, ACTION_EXIT);
     }
 }

@@ -65,7 +65,6 @@ struct decider {
 
     int stop_level;
     int64_t stop_ms; /* when what still runs is given back */
-    bool told_exit;
 
     bool warm;       /* the pool children were started */
     int64_t ewma_us; /* how long a task takes */

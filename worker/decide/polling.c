@@ -1,30 +1,24 @@
 #include "worker/decide/polling.h"
 
-bool polling_is_due(const struct polling *p, enum poll_way *ret, int64_t now_ms)
+bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
 {
     if (p->backlog && now_ms >= p->next_lowest_ms) {
         *ret = POLL_LOWEST;
-        return true;
-    }
-    if (now_ms >= p->next_sweep_ms) {
-        *ret = p->sweep == SWEEP_GOES_ON ? POLL_SWEEP_ON : POLL_SWEEP;
-        return true;
-    }
-    *ret = POLL_ON;
-    return p->at_once || now_ms >= p->next_ms;
-}
-
-void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms)
-{
-    p->turn++;
-    if (way == POLL_ON) {
-        p->at_once = false;
-    } else if (way == POLL_LOWEST) {
         p->next_lowest_ms = now_ms + POLL_LOWEST_EVERY_MS;
-    } else if (way == POLL_SWEEP) {
+    } else if (now_ms >= p->next_sweep_ms && p->sweep == SWEEP_GOES_ON) {
+        *ret = POLL_SWEEP_ON;
+    } else if (now_ms >= p->next_sweep_ms) {
+        *ret = POLL_SWEEP;
         p->sweep_found = false;
         p->sweep_took_ms = 0;
+    } else if (p->at_once || now_ms >= p->next_ms) {
+        *ret = POLL_ON;
+        p->at_once = false;
+    } else {
+        return false;
     }
+    p->turn++;
+    return true;
 }
 
 /* It takes no more than a twentieth of the time, so that dead entries, which a held snapshot keeps

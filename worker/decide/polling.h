@@ -41,11 +41,9 @@ struct polling {
     unsigned turn;         /* rotates the queues */
 };
 
-/* Which poll is due? In a backlog the polls decide what comes next, not the order of messages. */
-bool polling_is_due(const struct polling *p, enum poll_way *ret, int64_t now_ms);
-
-/* It goes into the next round; a poll of POLL_LOWEST is for one task. */
-void polling_begin(struct polling *p, enum poll_way way, int64_t now_ms);
+/* Which poll is due? It goes into the next round; one of POLL_LOWEST is for one task. In a backlog
+ * the polls decide what comes next, not the order of messages. */
+bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms);
 
 /* Its round has ended. `found`: a task, or not all kinds were asked for. */
 void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,

@@ -91,22 +91,9 @@ static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
            !any_backs_off(d, now_ms);
 }
 
-static void plan_poll(struct decider *d, struct round *x, enum poll_way way, int room,
-                      int64_t now_ms)
-{
-    polling_begin(&d->polling, way, now_ms);
-    x->n_poll = way == POLL_LOWEST ? 1 : room;
-    x->way = way;
-    x->turn = d->polling.turn;
-    if (d->polling.backlog) {
-        wakeups_discard(&d->wakeups); /* polls find their tasks */
-    }
-}
-
 /* Which tasks to claim: what a poll finds, when one is due, or those whose wake-ups came. */
 static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
-    enum poll_way way;
     int room = round_capacity(d);
     if (room == 0) {
         return;
@@ -114,8 +101,12 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
     if (wants_last_sweep(d, now_ms)) {
         d->polling.next_sweep_ms = now_ms;
     }
-    if (polling_is_due(&d->polling, &way, now_ms)) {
-        plan_poll(d, x, way, room, now_ms);
+    if (polling_begin(&d->polling, &x->way, now_ms)) {
+        x->n_poll = x->way == POLL_LOWEST ? 1 : room;
+        x->turn = d->polling.turn;
+        if (d->polling.backlog) {
+            wakeups_discard(&d->wakeups); /* polls find their tasks */
+        }
     } else {
         x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->again, (size_t)room);
     }

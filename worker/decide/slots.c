@@ -104,21 +104,16 @@ void slots_lose_all(struct decider *d, int64_t now_ms)
     slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
 }
 
-static struct claim *find_given(const struct slot *s, int64_t id)
+struct claim *slots_find(const struct decider *d, int slot, int64_t id)
 {
     struct claim *c;
-    DL_FOREACH(s->given, c)
+    DL_FOREACH(d->slots[slot].given, c)
     {
         if (c->id == id) {
             return c;
         }
     }
     return NULL;
-}
-
-bool slots_has_task(const struct decider *d, int slot, int64_t id)
-{
-    return find_given(&d->slots[slot], id) != NULL;
 }
 
 bool slots_is_full(const struct decider *d, int slot)
@@ -241,7 +236,7 @@ static void end_spent(struct decider *d, struct claim *c, const char *text)
 void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct slot *s = &d->slots[e->slot];
-    struct claim *c = find_given(s, e->id);
+    struct claim *c = slots_find(d, e->slot, e->id);
     bool interrupted = s->state == SLOT_STOPPING && e->outcome != OUTCOME_DONE;
     if (!c || is_spent(c) || interrupted) {
         if (c && is_spent(c)) {
@@ -263,24 +258,18 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 
 /* --- its end --- */
 
-/* What a child leaves unanswered when it retires is no fault of the task, unless that happens to
- * the same task again and again. */
-static const char *charge_retired(const struct claim *c)
-{
-    return c->claims - c->attempt >= RETURNS_MAX
-               ? "no child answered it before it retired, time and again"
-               : NULL;
-}
-
-/* Of several tasks the oldest is charged: a child that works in order was at that one. NULL: this
- * one is not. */
+/* Of several tasks the oldest is charged: a child that works in order was at that one. What a child
+ * leaves unanswered when it retires is no fault of the task, unless that happens to the same task
+ * again and again. NULL: this one is not charged. */
 static const char *charge_of(const struct slot *s, const struct claim *c, bool retired, bool oldest)
 {
     if (s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {
         return NULL;
     }
     if (retired) {
-        return charge_retired(c);
+        return c->claims - c->attempt >= RETURNS_MAX
+                   ? "no child answered it before it retired, time and again"
+                   : NULL;
     }
     return !oldest                         ? NULL
            : s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"

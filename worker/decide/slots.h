@@ -78,7 +78,8 @@ int64_t slots_due(const struct decider *d, int64_t now_ms);
 bool slots_takes_more(const struct slot *s); /* a pool child that may be given tasks */
 int slots_room(const struct decider *d);     /* tasks that could be given to children now */
 bool slots_all_empty(const struct decider *d);
-bool slots_has_task(const struct decider *d, int slot, int64_t id);
+struct claim *slots_find(const struct decider *d, int slot,
+                         int64_t id);                  /* NULL = it is not there */
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
 /* Which handlers do not start, and why: "mail,sms: exit status 3", a line for each; "" = none. */
