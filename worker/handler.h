@@ -32,6 +32,13 @@ struct handlers {
     size_t n_kinds;
 };
 
+/* What a worker serves. */
+struct served {
+    struct handlers handlers;
+    const char **queues;
+    size_t n_queues;
+};
+
 /* All handlers that the options name.
  *   false   CONFIG: none, a file that cannot be read (file and line), a kind twice, a bad name */
 MUST_CHECK bool handlers_load(const struct options *o, struct handlers *ret, struct fault *f);

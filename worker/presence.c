@@ -45,12 +45,12 @@ static bool register_worker(struct presence *p, struct fault *f)
     buf_init(&kinds, 1 << 20);
     buf_init(&queues, 1 << 20);
     array_begin(&kinds);
-    for (size_t i = 0; i < p->settings.handlers->n_kinds; i++) {
-        array_put_text(&kinds, p->settings.handlers->kinds[i].name);
+    for (size_t i = 0; i < p->settings.served->handlers.n_kinds; i++) {
+        array_put_text(&kinds, p->settings.served->handlers.kinds[i].name);
     }
     array_begin(&queues);
-    for (size_t i = 0; i < p->settings.n_queues; i++) {
-        array_put_text(&queues, p->settings.queues[i]);
+    for (size_t i = 0; i < p->settings.served->n_queues; i++) {
+        array_put_text(&queues, p->settings.served->queues[i]);
     }
     const char *params[] = {host, pid, slots, array_end(&queues), array_end(&kinds)};
     struct rows *rows = NULL;
@@ -274,21 +274,21 @@ static bool is_word(const char *name, const char *word, size_t bytes)
 }
 
 /* Does the worker serve this "queue/kind"? */
-static bool serves(const struct presence_settings *s, const char *word, size_t bytes)
+static bool serves(const struct served *s, const char *word, size_t bytes)
 {
     size_t queue = strcspn(word, "/");
     bool queue_found = false, kind_found = false;
     for (size_t i = 0; !queue_found && i < s->n_queues; i++) {
         queue_found = is_word(s->queues[i], word, queue);
     }
-    for (size_t i = 0; queue_found && !kind_found && i < s->handlers->n_kinds; i++) {
-        kind_found = is_word(s->handlers->kinds[i].name, word + queue + 1, bytes - queue - 1);
+    for (size_t i = 0; queue_found && !kind_found && i < s->handlers.n_kinds; i++) {
+        kind_found = is_word(s->handlers.kinds[i].name, word + queue + 1, bytes - queue - 1);
     }
     return kind_found;
 }
 
 /* "queue/kind queue/kind ...", "" = anything; see cleaner/wake.sql. */
-static bool concerns_us(const struct presence_settings *s, const char *words)
+static bool concerns_us(const struct served *s, const char *words)
 {
     bool any = *words == '\0';
     for (const char *at = words; !any && *at; at += strspn(at, " ")) {
@@ -306,7 +306,7 @@ static bool take_notified(struct presence *p)
     bool any = false, ours = false;
     while (db_next_notified(p->db, words)) {
         any = true;
-        ours = ours || concerns_us(&p->settings, words);
+        ours = ours || concerns_us(p->settings.served, words);
     }
     if (ours) {
         mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_POLL});

@@ -22,9 +22,7 @@ struct presence;
 
 struct presence_settings {
     const char *url; /* direct, not through a transaction pooler; borrowed, as are the others */
-    const char *const *queues;
-    size_t n_queues;
-    const struct handlers *handlers;
+    const struct served *served;
     int slots;
     /* gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a cleaner
      * says by NOTIFY that there is something for these queues and kinds */

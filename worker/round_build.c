@@ -102,7 +102,7 @@ static void add_verify(struct round_calls *r, const char *worker)
 
 static const char *queues_array(struct round_calls *r)
 {
-    const struct round_context *s = r->context;
+    const struct served *s = r->context->served;
     struct buf *b = new_array(r);
     for (size_t i = 0; i < s->n_queues; i++) {
         array_put_text(b, s->queues[i]);
@@ -112,11 +112,11 @@ static const char *queues_array(struct round_calls *r)
 
 static const char *kinds_array(struct round_calls *r)
 {
-    const struct round_context *s = r->context;
+    const struct served *s = r->context->served;
     struct buf *b = new_array(r);
-    for (size_t i = 0; i < s->handlers->n_kinds; i++) {
-        if (!r->round->left_out[s->handlers->kinds[i].handler]) {
-            array_put_text(b, s->handlers->kinds[i].name);
+    for (size_t i = 0; i < s->handlers.n_kinds; i++) {
+        if (!r->round->left_out[s->handlers.kinds[i].handler]) {
+            array_put_text(b, s->handlers.kinds[i].name);
         }
     }
     return end_array(r, b);
@@ -149,7 +149,7 @@ static void add_poll(struct round_calls *r, const char *worker)
     struct buf *from_us = new_array(r), *from_ids = new_array(r);
     for (size_t i = 0; i < poll->n_ranges; i++) {
         const struct poll_range *range = &poll->ranges[i];
-        array_put_text(queues, r->context->queues[range->queue]);
+        array_put_text(queues, r->context->served->queues[range->queue]);
         array_put_int(priorities, range->priority);
         if (range->from.run_at_us == INT64_MIN) {
             array_put_text(from_us, NULL);

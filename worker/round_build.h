@@ -11,9 +11,7 @@ enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 24 };
 
 /* What stays from round to round. */
 struct round_context {
-    const struct handlers *handlers;
-    const char *const *queues;
-    size_t n_queues;
+    const struct served *served;
     bool forgets_history; /* done tasks are not kept */
     struct poll poll;
     struct buf texts[TEXTS]; /* array literals; their memory is kept */

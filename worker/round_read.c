@@ -111,7 +111,7 @@ static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n
         if (!c) {
             return false;
         }
-        c->handler = handlers_find(r->context->handlers, c->kind);
+        c->handler = handlers_find(&r->context->served->handlers, c->kind);
         x->claimed[x->n_claimed++] = c;
     }
     return true;

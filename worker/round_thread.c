@@ -137,10 +137,8 @@ bool round_thread_open(const struct round_thread_settings *settings, struct roun
         return fault_memory(f);
     }
     e->settings = *settings;
-    e->context = (struct round_context){.handlers = settings->handlers,
-                                        .queues = settings->queues,
-                                        .n_queues = settings->n_queues};
-    if (!poll_init(&e->context.poll, settings->n_queues, f)) {
+    e->context.served = settings->served;
+    if (!poll_init(&e->context.poll, settings->served->n_queues, f)) {
         poll_clear(&e->context.poll);
         free(e);
         return false;

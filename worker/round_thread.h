@@ -16,9 +16,7 @@ struct round_thread;
 
 struct round_thread_settings {
     const char *url; /* borrowed while it is open, as are the others */
-    const struct handlers *handlers;
-    const char *const *queues;
-    size_t n_queues;
+    const struct served *served;
     struct mailbox *mailbox; /* gets ROUND_DONE and ROUND_FAILED */
 };
 

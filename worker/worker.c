@@ -26,9 +26,7 @@ enum {
 
 struct worker {
     const struct options *options;
-    struct handlers handlers;
-    const char **queues;
-    size_t n_queues;
+    struct served served;
     int n_slots;
     sigset_t signals;
     struct mailbox mailbox;
@@ -50,16 +48,16 @@ static const char *presence_url(const struct options *o)
 static bool load_options(struct worker *w, struct fault *f)
 {
     const struct options *o = w->options;
-    if (!handlers_load(o, &w->handlers, f)) {
+    if (!handlers_load(o, &w->served.handlers, f)) {
         return false;
     }
-    w->n_queues = option_items(o, OPTION_QUEUES);
-    w->queues = calloc(w->n_queues + 1, sizeof *w->queues);
-    if (!w->queues) {
+    w->served.n_queues = option_items(o, OPTION_QUEUES);
+    w->served.queues = calloc(w->served.n_queues + 1, sizeof *w->served.queues);
+    if (!w->served.queues) {
         return fault_memory(f);
     }
-    for (size_t i = 0; i < w->n_queues; i++) {
-        w->queues[i] = option_item(o, OPTION_QUEUES, i);
+    for (size_t i = 0; i < w->served.n_queues; i++) {
+        w->served.queues[i] = option_item(o, OPTION_QUEUES, i);
     }
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     w->n_slots = option_is_given(o, OPTION_SLOTS) ? (int)option_int(o, OPTION_SLOTS)
@@ -95,9 +93,7 @@ static bool pause_or_stop(struct worker *w, int64_t ms)
 static bool become_present(struct worker *w, struct fault *f)
 {
     const struct presence_settings settings = {.url = presence_url(w->options),
-                                               .queues = w->queues,
-                                               .n_queues = w->n_queues,
-                                               .handlers = &w->handlers,
+                                               .served = &w->served,
                                                .slots = w->n_slots,
                                                .mailbox = &w->mailbox};
     for (int failures = 1; !presence_open(&settings, &w->loop.presence, f); failures++) {
@@ -118,9 +114,10 @@ static bool become_present(struct worker *w, struct fault *f)
 /* "queue/kind queue/kind ...", all that the worker serves. */
 static const char *routing_keys(const struct worker *w, struct buf *b)
 {
-    for (size_t q = 0; q < w->n_queues; q++) {
-        for (size_t k = 0; k < w->handlers.n_kinds; k++) {
-            buf_printf(b, "%s%s/%s", b->len ? " " : "", w->queues[q], w->handlers.kinds[k].name);
+    for (size_t q = 0; q < w->served.n_queues; q++) {
+        for (size_t k = 0; k < w->served.handlers.n_kinds; k++) {
+            buf_printf(b, "%s%s/%s", b->len ? " " : "", w->served.queues[q],
+                       w->served.handlers.kinds[k].name);
         }
     }
     return buf_text(b);
@@ -151,11 +148,11 @@ static bool make_decider(struct worker *w, struct fault *f)
     uint64_t seed = (uint64_t)now_us();
     ssize_t n = getrandom(&seed, sizeof seed, GRND_NONBLOCK);
     (void)n;
-    for (int i = 0; i < w->handlers.n; i++) {
-        kinds[i] = w->handlers.items[i].kinds;
-        pool[i] = w->handlers.items[i].pool;
+    for (int i = 0; i < w->served.handlers.n; i++) {
+        kinds[i] = w->served.handlers.items[i].kinds;
+        pool[i] = w->served.handlers.items[i].pool;
     }
-    w->loop.decider = decider_new(w->n_slots, w->handlers.n, kinds, pool,
+    w->loop.decider = decider_new(w->n_slots, w->served.handlers.n, kinds, pool,
                                   option_int(w->options, OPTION_DRAIN_LIMIT),
                                   option_flag(w->options, OPTION_UNTIL_EMPTY), seed, now_ms());
     return w->loop.decider || fault_memory(f);
@@ -164,9 +161,7 @@ static bool make_decider(struct worker *w, struct fault *f)
 static bool open_round_thread(struct worker *w, struct fault *f)
 {
     const struct round_thread_settings settings = {.url = database_url(w->options),
-                                                   .handlers = &w->handlers,
-                                                   .queues = w->queues,
-                                                   .n_queues = w->n_queues,
+                                                   .served = &w->served,
                                                    .mailbox = &w->mailbox};
     return round_thread_open(&settings, &w->loop.round_thread, f);
 }
@@ -181,15 +176,15 @@ static void log_ready(void *owner)
     }
     log_event(LOG_INFO, LOG_EVENT("worker_ready"), LOG_TEXT("version", TENON_VERSION),
               LOG_TEXT("database", database), LOG_TEXT("broker", broker),
-              LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->n_queues),
-              LOG_NUM("handlers", w->handlers.n));
+              LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->served.n_queues),
+              LOG_NUM("handlers", w->served.handlers.n));
 }
 
 static bool open_all(struct worker *w, struct fault *f)
 {
     if (!load_options(w, f) || !child_descriptors(w->n_slots, f) || !guard_start(f) ||
         !catch_signals(w, f) || !mailbox_init(&w->mailbox, f) ||
-        !children_init(&w->children, w->n_slots, &w->handlers, f) || !make_decider(w, f)) {
+        !children_init(&w->children, w->n_slots, &w->served.handlers, f) || !make_decider(w, f)) {
         return false;
     }
     w->children.emit = loop_child_event;
@@ -221,8 +216,8 @@ static bool close_all(struct worker *w)
     if (w->loop.signal_fd > 0) {
         (void)close(w->loop.signal_fd);
     }
-    handlers_clear(&w->handlers);
-    free(w->queues);
+    handlers_clear(&w->served.handlers);
+    free(w->served.queues);
     free(w);
     return true;
 }
