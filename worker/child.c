@@ -217,34 +217,20 @@ void child_write(struct child *c)
     }
 }
 
-bool child_read_output(struct child *c)
+void child_read_output(struct child *c)
 {
     char spill[READ_BYTES];
-    while (c->out >= 0) {
-        size_t left = c->output.bytes_max - c->output.len;
-        size_t want = left < READ_BYTES ? left : READ_BYTES;
-        char *room = want > 0 ? buf_room(&c->output, want) : NULL;
-        ssize_t n = room ? read(c->out, room, want) : read(c->out, spill, sizeof spill);
-        if (n > 0) {
-            if (room) {
-                buf_added(&c->output, (size_t)n);
-            } else {
-                c->output_cut = true;
-            }
-            if ((size_t)n < want || !room) {
-                return true; /* one helping at a time, so that a flood stops nobody else */
-            }
-            continue;
-        }
-        if (room) {
-            c->output.data[c->output.len] = '\0';
-        }
-        if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            return true;
-        }
+    size_t left = c->output.bytes_max - c->output.len;
+    size_t want = left < READ_BYTES ? left : READ_BYTES;
+    char *room = want > 0 ? buf_room(&c->output, want) : NULL;
+    ssize_t n = read(c->out, room ? room : spill, room ? want : sizeof spill);
+    if (n > 0 && room) {
+        buf_added(&c->output, (size_t)n);
+    } else if (n > 0) {
+        c->output_cut = true;
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close_fd(&c->out);
     }
-    return false;
 }
 
 static void keep_tail(struct child *c, const char *data, size_t n)
@@ -292,7 +278,7 @@ static void drain_pipes(struct child *c)
 {
     for (int i = 0; i < 64 && c->out >= 0; i++) {
         size_t before = c->output.len;
-        (void)child_read_output(c);
+        child_read_output(c);
         if (c->output.len == before && !c->output_cut) {
             break;
         }

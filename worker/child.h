@@ -59,8 +59,8 @@ size_t child_unwritten(const struct child *c);
 /* Write what can be written; close when all is written and `close_input` says so. */
 void child_write(struct child *c);
 
-/* Read what is there. True while the pipe is open. */
-bool child_read_output(struct child *c);
+/* Read some of what is there, so that a flood stops nobody else; close what has ended. */
+void child_read_output(struct child *c);
 void child_read_error(struct child *c);
 
 /* To the whole process group, and to the child should it have left that. */

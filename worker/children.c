@@ -232,7 +232,7 @@ static void dispatch_slot(struct children *cs, int slot,
 {
     struct child *c = &cs->slots[slot];
     if (fds[1].revents) {
-        (void)child_read_output(c);
+        child_read_output(c);
         if (c->handler->pool) {
             take_lines(cs, slot);
         }
