@@ -331,6 +331,28 @@ static void test_others_have_a_limit_when_one_times_out(void **state)
     decider_free(d);
 }
 
+static void test_each_that_times_out_leaves_the_others_their_time(void **state)
+{
+    (void)state;
+    struct decider *d = three_in_one_child();
+    d->slots[0].given->next->deadline_ms = 20000;
+    d->slots[0].given->next->next->deadline_ms = 1000000;
+    verdict = VERDICT_MINE;
+    (void)decide(d, 10002);
+    settle(d, 10003);
+    (void)decide(d, 20000);
+    settle(d, 20001);
+    reply(d, 20002, 1, OUTCOME_DONE);
+    for (int64_t now = 20003; now < 20000 + SIBLINGS_MAX_MS; now += 997) {
+        (void)decide(d, now);
+        assert_null(action_find(d, ACTION_SIGNAL));
+        settle(d, now);
+    }
+    (void)decide(d, 20000 + SIBLINGS_MAX_MS);
+    assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
+    decider_free(d);
+}
+
 /* The task that was late does not run any more, so its child may go on. */
 static void test_a_child_that_answers_late_goes_on(void **state)
 {
@@ -554,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_the_grace_counts_from_when_presence_was_last_known),
         cmocka_unit_test(test_a_lost_claim_takes_no_other_along),
         cmocka_unit_test(test_others_have_a_limit_when_one_times_out),
+        cmocka_unit_test(test_each_that_times_out_leaves_the_others_their_time),
         cmocka_unit_test(test_a_child_that_answers_late_goes_on),
         cmocka_unit_test(test_what_a_drain_interrupted_and_is_done_is_done),
         cmocka_unit_test(test_one_task_evicts_one_idle_child),
