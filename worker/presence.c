@@ -18,7 +18,10 @@
 #include <unistd.h>
 
 struct presence {
-    struct presence_settings settings;
+    const char *url;
+    const struct served *served;
+    int slots;
+    struct mailbox *mailbox;
     pthread_t thread;
     pthread_mutex_t mutex;
     int wake;                        /* an eventfd: readable when there is a request */
@@ -41,16 +44,16 @@ static bool register_worker(struct presence *p, struct fault *f)
     struct buf kinds, queues;
     (void)gethostname(host, sizeof host - 1);
     (void)snprintf(pid, sizeof pid, "%d", (int)getpid());
-    (void)snprintf(slots, sizeof slots, "%d", p->settings.slots);
+    (void)snprintf(slots, sizeof slots, "%d", p->slots);
     buf_init(&kinds, 1 << 20);
     buf_init(&queues, 1 << 20);
     array_begin(&kinds);
-    for (size_t i = 0; i < p->settings.served->handlers.n_kinds; i++) {
-        array_put_text(&kinds, p->settings.served->handlers.kinds[i].name);
+    for (size_t i = 0; i < p->served->handlers.n_kinds; i++) {
+        array_put_text(&kinds, p->served->handlers.kinds[i].name);
     }
     array_begin(&queues);
-    for (size_t i = 0; i < p->settings.served->n_queues; i++) {
-        array_put_text(&queues, p->settings.served->queues[i]);
+    for (size_t i = 0; i < p->served->n_queues; i++) {
+        array_put_text(&queues, p->served->queues[i]);
     }
     const char *params[] = {host, pid, slots, array_end(&queues), array_end(&kinds)};
     struct rows *rows = NULL;
@@ -145,7 +148,7 @@ static bool connect_session(struct presence *p, struct fault *f)
     db_close(p->db);
     p->db = NULL;
     (void)pthread_mutex_unlock(&p->mutex);
-    if (!db_open(p->settings.url, DB_PRESENCE, "tenon worker presence", &db, f)) {
+    if (!db_open(p->url, DB_PRESENCE, "tenon worker presence", &db, f)) {
         return false;
     }
     (void)pthread_mutex_lock(&p->mutex);
@@ -177,11 +180,11 @@ static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 
 static void report(struct presence *p, bool up, bool renewed, const char *text)
 {
-    mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_PRESENCE,
-                                                      .up = up,
-                                                      .renewed = renewed,
-                                                      .since_ms = p->held_ms,
-                                                      .text = text});
+    mailbox_push(p->mailbox, &(struct event){.type = EVENT_PRESENCE,
+                                             .up = up,
+                                             .renewed = renewed,
+                                             .since_ms = p->held_ms,
+                                             .text = text});
 }
 
 static bool set_state(struct presence *p, const char *state, int64_t limit_ms, struct fault *f)
@@ -238,8 +241,8 @@ static void refuse(struct presence *p, const struct fault *f)
     p->refused = *f;
     p->quit = true;
     (void)pthread_mutex_unlock(&p->mutex);
-    mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_STOP});
-    mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_STOP});
+    mailbox_push(p->mailbox, &(struct event){.type = EVENT_STOP});
+    mailbox_push(p->mailbox, &(struct event){.type = EVENT_STOP});
 }
 
 /* Why it is not back yet is told when it is something new: a person may have to mend it. */
@@ -306,10 +309,10 @@ static bool take_notified(struct presence *p)
     bool any = false, ours = false;
     while (db_next_notified(p->db, words)) {
         any = true;
-        ours = ours || concerns_us(p->settings.served, words);
+        ours = ours || concerns_us(p->served, words);
     }
     if (ours) {
-        mailbox_push(p->settings.mailbox, &(struct event){.type = EVENT_POLL});
+        mailbox_push(p->mailbox, &(struct event){.type = EVENT_POLL});
     }
     return any;
 }
@@ -360,14 +363,15 @@ static void presence_free(struct presence *p)
     free(p);
 }
 
-bool presence_open(const struct presence_settings *settings, struct presence **ret, struct fault *f)
+bool presence_open(const char *url, const struct served *served, int slots, struct mailbox *mailbox,
+                   struct presence **ret, struct fault *f)
 {
-    struct presence *p = calloc(1, sizeof *p);
+    struct presence *p = malloc(sizeof *p);
     if (!p) {
         return fault_memory(f);
     }
     bool renewed;
-    p->settings = *settings;
+    *p = (struct presence){.url = url, .served = served, .slots = slots, .mailbox = mailbox};
     (void)pthread_mutex_init(&p->mutex, NULL);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (p->wake < 0) {

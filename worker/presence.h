@@ -20,19 +20,13 @@ enum {
 
 struct presence;
 
-struct presence_settings {
-    const char *url; /* direct, not through a transaction pooler; borrowed, as are the others */
-    const struct served *served;
-    int slots;
-    /* gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a cleaner
-     * says by NOTIFY that there is something for these queues and kinds */
-    struct mailbox *mailbox;
-};
-
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
+ *   url       direct, not through a transaction pooler; borrowed, as are the others
+ *   mailbox   gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a
+ *             cleaner says by NOTIFY that there is something for these queues and kinds
  *   false   CONFIG: no schema, a pooler, login refused; SCHEMA; RETRY: the server is away */
-MUST_CHECK bool presence_open(const struct presence_settings *settings, struct presence **ret,
-                              struct fault *f);
+MUST_CHECK bool presence_open(const char *url, const struct served *served, int slots,
+                              struct mailbox *mailbox, struct presence **ret, struct fault *f);
 
 /* Requests to the thread. */
 void presence_ping(struct presence *p);

@@ -13,7 +13,8 @@
 #include <string.h>
 
 struct round_thread {
-    struct round_thread_settings settings;
+    const char *url;
+    struct mailbox *mailbox;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
@@ -30,7 +31,7 @@ static bool connect_session(struct round_thread *e, struct fault *f)
         return true;
     }
     struct db *db = NULL;
-    bool ok = db_open(e->settings.url, DB_HOT, "tenon worker", &db, f);
+    bool ok = db_open(e->url, DB_HOT, "tenon worker", &db, f);
     (void)pthread_mutex_lock(&e->mutex);
     db_close(e->db);
     e->db = db;
@@ -41,8 +42,7 @@ static bool connect_session(struct round_thread *e, struct fault *f)
 static void report(struct round_thread *e, enum event_type type, enum round_failure failure,
                    const char *text)
 {
-    mailbox_push(e->settings.mailbox,
-                 &(struct event){.type = type, .failure = failure, .text = text});
+    mailbox_push(e->mailbox, &(struct event){.type = type, .failure = failure, .text = text});
 }
 
 /* What the server refuses in a session that lives on, for want of disk space say, has been rolled
@@ -129,16 +129,17 @@ static void *round_thread_thread(void *arg)
     return NULL;
 }
 
-bool round_thread_open(const struct round_thread_settings *settings, struct round_thread **ret,
-                       struct fault *f)
+bool round_thread_open(const char *url, const struct served *served, struct mailbox *mailbox,
+                       struct round_thread **ret, struct fault *f)
 {
     struct round_thread *e = calloc(1, sizeof *e);
     if (!e) {
         return fault_memory(f);
     }
-    e->settings = *settings;
-    e->context.served = settings->served;
-    if (!poll_init(&e->context.poll, settings->served->n_queues, f)) {
+    e->url = url;
+    e->mailbox = mailbox;
+    e->context.served = served;
+    if (!poll_init(&e->context.poll, served->n_queues, f)) {
         poll_clear(&e->context.poll);
         free(e);
         return false;

@@ -14,14 +14,11 @@ enum {
 
 struct round_thread;
 
-struct round_thread_settings {
-    const char *url; /* borrowed while it is open, as are the others */
-    const struct served *served;
-    struct mailbox *mailbox; /* gets ROUND_DONE and ROUND_FAILED */
-};
-
-MUST_CHECK bool round_thread_open(const struct round_thread_settings *settings,
-                                  struct round_thread **ret, struct fault *f);
+/* `url` and what is served are borrowed while it is open; the mailbox gets ROUND_DONE and
+ * ROUND_FAILED. */
+MUST_CHECK bool round_thread_open(const char *url, const struct served *served,
+                                  struct mailbox *mailbox, struct round_thread **ret,
+                                  struct fault *f);
 
 /* Run `x` for this worker id; `x` belongs to the thread until it answers by mail. */
 void round_thread_run(struct round_thread *e, struct round *x, const char *worker_id);

@@ -92,11 +92,9 @@ static bool pause_or_stop(struct worker *w, int64_t ms)
 /* Be registered, however long PostgreSQL takes to be there. */
 static bool become_present(struct worker *w, struct fault *f)
 {
-    const struct presence_settings settings = {.url = presence_url(w->options),
-                                               .served = &w->served,
-                                               .slots = w->n_slots,
-                                               .mailbox = &w->mailbox};
-    for (int failures = 1; !presence_open(&settings, &w->loop.presence, f); failures++) {
+    for (int failures = 1; !presence_open(presence_url(w->options), &w->served, w->n_slots,
+                                          &w->mailbox, &w->loop.presence, f);
+         failures++) {
         if (f->code != FAULT_RETRY && f->code != FAULT_AGAIN) {
             return false;
         }
@@ -158,14 +156,6 @@ static bool make_decider(struct worker *w, struct fault *f)
     return w->loop.decider || fault_memory(f);
 }
 
-static bool open_round_thread(struct worker *w, struct fault *f)
-{
-    const struct round_thread_settings settings = {.url = database_url(w->options),
-                                                   .served = &w->served,
-                                                   .mailbox = &w->mailbox};
-    return round_thread_open(&settings, &w->loop.round_thread, f);
-}
-
 static void log_ready(void *owner)
 {
     const struct worker *w = owner;
@@ -195,7 +185,10 @@ static bool open_all(struct worker *w, struct fault *f)
     w->loop.children = &w->children;
     w->loop.on_ready = log_ready;
     w->loop.owner = w;
-    return become_present(w, f) && open_round_thread(w, f) && open_consumer(w, f);
+    return become_present(w, f) &&
+           round_thread_open(database_url(w->options), &w->served, &w->mailbox,
+                             &w->loop.round_thread, f) &&
+           open_consumer(w, f);
 }
 
 /* False: a thread hangs in a connect and may still use what is left; the process must end. */
