@@ -187,19 +187,13 @@ static void take_signals(struct loop *l)
     }
 }
 
-static void note_backing_off(struct loop *l)
-{
-    char text[PRESENCE_NOTE_BYTES];
-    slots_backing_off(l->decider, text, sizeof text);
-    presence_note(l->presence, text);
-}
-
 static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
     if (now >= t->ping_ms) {
-        note_backing_off(l);
-        presence_ping(l->presence);
+        char note[PRESENCE_NOTE_BYTES];
+        slots_backing_off(d, note, sizeof note);
+        presence_ping(l->presence, note);
         t->ping_ms = now + PRESENCE_PING_MS;
     }
     if (now >= t->statistics_ms) {

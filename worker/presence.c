@@ -397,30 +397,21 @@ static void wake(struct presence *p)
     (void)!write(p->wake, &one, sizeof one);
 }
 
-static void request(struct presence *p, bool drain)
+void presence_ping(struct presence *p, const char *note)
 {
     (void)pthread_mutex_lock(&p->mutex);
     p->ping = true;
-    p->drain = p->drain || drain;
+    (void)snprintf(p->note, sizeof p->note, "%s", note);
     (void)pthread_mutex_unlock(&p->mutex);
     wake(p);
 }
 
-void presence_ping(struct presence *p)
-{
-    request(p, false);
-}
-
 void presence_drain(struct presence *p)
 {
-    request(p, true);
-}
-
-void presence_note(struct presence *p, const char *text)
-{
     (void)pthread_mutex_lock(&p->mutex);
-    (void)snprintf(p->note, sizeof p->note, "%s", text);
+    p->ping = p->drain = true;
     (void)pthread_mutex_unlock(&p->mutex);
+    wake(p);
 }
 
 const char *presence_exchange(const struct presence *p)

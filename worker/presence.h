@@ -28,12 +28,10 @@ struct presence;
 MUST_CHECK bool presence_open(const char *url, const struct served *served, int slots,
                               struct mailbox *mailbox, struct presence **ret, struct fault *f);
 
-/* Requests to the thread. */
-void presence_ping(struct presence *p);
+/* Requests to the thread. The note is what the worker's row says beside its state from now on; "" =
+ * nothing. */
+void presence_ping(struct presence *p, const char *note);
 void presence_drain(struct presence *p); /* the worker claims nothing any more */
-
-/* What the worker's row says beside its state from the next ping on; "" = nothing. Copied. */
-void presence_note(struct presence *p, const char *text);
 
 /* The exchange in RabbitMQ, as the schema names it. */
 const char *presence_exchange(const struct presence *p);

@@ -23,12 +23,7 @@ struct action *actions_add(struct actions *l, enum action_type type)
     bool ok = make_room(l);
     struct action *a = ok ? &l->items[l->n++] : &l->spare;
     l->no_memory = l->no_memory || !ok;
-    a->type = type;
-    a->slot = a->handler = -1;
-    a->n = 0;
-    a->claim = NULL;
-    a->task = 0;
-    a->text[0] = '\0';
+    *a = (struct action){.type = type, .slot = -1, .handler = -1};
     return a;
 }
 
