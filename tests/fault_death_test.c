@@ -74,8 +74,8 @@ static struct journal_run await_run(struct fixture *fx, int64_t id, int nth, int
 
 /* --- killed --- */
 
-/* Stop the healthy worker, and wait until what it had asked PostgreSQL for is over: a poll that began
- * later than the tasks come would claim them for one who does not move. */
+/* Stop the healthy worker, and wait until what it had asked PostgreSQL for is over: a poll that
+ * began later than the tasks come would claim them for one who does not move. */
 static void stop_healthy(struct all *a)
 {
     process_signal(a->healthy, SIGSTOP);

@@ -9,8 +9,8 @@
 #define HASH_NONFATAL_OOM 1 /* else uthash ends the process */
 #include <uthash.h>
 
-/* IN_ROUND -> WAITING -> GIVEN -> ENDED -> IN_ROUND -> (gone); DOUBTFUL when a round's outcome is not
- * known. */
+/* IN_ROUND -> WAITING -> GIVEN -> ENDED -> IN_ROUND -> (gone); DOUBTFUL when a round's outcome is
+ * not known. */
 enum claim_state {
     CLAIM_IN_ROUND, /* the round in flight claims it, or carries its outcome */
     CLAIM_WAITING,  /* no child has it yet */

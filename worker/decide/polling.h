@@ -21,8 +21,8 @@ enum {
  * to, from the highest priority down, or from the lowest up. */
 enum poll_way { POLL_ON, POLL_SWEEP, POLL_SWEEP_ON, POLL_LOWEST };
 
-/* It has read all that is ready now; or there may be more: it has claimed as much as it may, or left
- * something out, before or behind where polls go on; or it has read POLL_ROWS_MAX rows. */
+/* It has read all that is ready now; or there may be more: it has claimed as much as it may, or
+ * left something out, before or behind where polls go on; or it has read POLL_ROWS_MAX rows. */
 enum poll_end { POLL_ALL, POLL_FULL_BEFORE, POLL_FULL, POLL_BOUNDED };
 
 enum sweep {

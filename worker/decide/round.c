@@ -252,8 +252,8 @@ static struct claim *find_held(const struct decider *d, int64_t id)
     return c;
 }
 
-/* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it left
- * its child, while the round ran. */
+/* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it
+ * left its child, while the round ran. */
 static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
 {
     struct claim *c = find_held(d, x->verify[i].id);
