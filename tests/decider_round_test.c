@@ -340,6 +340,55 @@ static void test_a_locked_row_does_not_make_it_spin(void **state)
     decider_free(d);
 }
 
+/* Rows that somebody keeps locked must not hide which value is bad: then they would be told about
+ * together again and again, as fast as the database can. */
+static void test_a_bad_value_is_found_beside_locked_rows(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(3, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *all[] = {claimed(1, "a"), claimed(2, "a"), claimed(3, "a")};
+    commit(d, 1, all, 3);
+    (void)decide(d, 1);
+    settle(d, 2);
+    for (int64_t id = 1; id <= 3; id++) {
+        feed(d, 3,
+             (struct event){.type = EVENT_REPLY,
+                            .slot = all[id - 1]->slot,
+                            .id = id,
+                            .outcome = id == 1 ? OUTCOME_DONE : OUTCOME_FAILED,
+                            .delay_ms = -1});
+    }
+    int rounds = 0;
+    bool found = false;
+    for (int64_t now = 3, due; now < 1000; now = due) {
+        for (due = decide(d, now); d->rounds.in_flight; due = decide(d, now)) {
+            const struct round *x = &d->round;
+            rounds++;
+            if (x->n_finish > 0) {
+                feed(d, now,
+                     (struct event){.type = EVENT_ROUND_FAILED,
+                                    .failure = FAILURE_ROW,
+                                    .text = "bad"});
+                continue;
+            }
+            for (size_t i = 0; i < x->n_requeue; i++) {
+                bool refused = x->requeue[i]->id == 1;
+                d->round.requeue_state[i] = refused ? REQUEUE_WAITS : REQUEUE_MISSED;
+                found = found || refused;
+            }
+            for (size_t i = 0; i < x->n_verify; i++) {
+                d->round.verdicts[i] = VERDICT_MINE;
+            }
+            feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
+            assert_true(rounds < 200);
+        }
+    }
+    assert_true(found);
+    decider_free(d);
+}
+
 /* The database takes something for bad that is none of the outcomes. */
 static void test_a_row_fault_without_an_outcome_pauses(void **state)
 {
@@ -486,6 +535,7 @@ int main(void)
         cmocka_unit_test(test_a_running_task_that_was_taken_is_stopped),
         cmocka_unit_test(test_the_same_task_claimed_twice_is_given_back),
         cmocka_unit_test(test_a_locked_row_does_not_make_it_spin),
+        cmocka_unit_test(test_a_bad_value_is_found_beside_locked_rows),
         cmocka_unit_test(test_a_row_fault_without_an_outcome_pauses),
         cmocka_unit_test(test_an_outcome_refused_twice_pauses),
         cmocka_unit_test(test_a_drain_asks_for_what_it_may_own),

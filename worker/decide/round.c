@@ -198,6 +198,7 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
  * a pause, or outcomes and questions would chase each other as fast as the database can. */
 static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
 {
+    size_t n_missed = 0;
     if (!d->doubtful) {
         d->rounds.doubtful_ms = now_ms + RETRY_MIN_MS;
     }
@@ -208,16 +209,22 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
             decider_drop_claim(d, c);
         } else {
             doubt(d, c);
+            n_missed++;
         }
     }
     for (size_t i = 0; i < x->n_requeue; i++) {
         struct claim *c = x->requeue[i];
         if (x->requeue_state[i] == REQUEUE_MISSED) {
             doubt(d, c);
+            n_missed++;
             continue;
         }
         note_requeue(d, c, x->requeue_state[i]);
         decider_drop_claim(d, c);
+    }
+    /* what was only missed says nothing about the value that failed the round before */
+    if (x->n_finish + x->n_requeue > n_missed && d->rounds.outcomes_max < ROUND_OUTCOMES_MAX) {
+        d->rounds.outcomes_max *= 2;
     }
 }
 
@@ -377,9 +384,6 @@ void round_done(struct decider *d, int64_t now_ms)
     if (d->rounds.failing) {
         d->rounds.failing = false;
         actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
-    }
-    if (d->rounds.outcomes_max < ROUND_OUTCOMES_MAX) {
-        d->rounds.outcomes_max *= 2;
     }
     if (x->own) { /* first, as it was asked: what was requeued then was ours before, and is known */
         take_owned(d, x, now_ms);
