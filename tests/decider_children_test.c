@@ -303,6 +303,24 @@ static void test_a_lost_claim_takes_no_other_along(void **state)
     decider_free(d);
 }
 
+/* An answer that comes too late is an answer: the child that retires after it charges nobody. */
+static void test_a_child_that_answered_a_lost_claim_may_retire(void **state)
+{
+    (void)state;
+    struct decider *d = three_in_one_child();
+    lose_2(d);
+    settle(d, 5011);
+    reply(d, 5012, 2, OUTCOME_DONE);
+    feed(d, 5012, (struct event){.type = EVENT_CHILD_RETIRES, .slot = 0});
+    gone(d, 5012, 0, "exit status 0");
+    (void)decide(d, 5012);
+    assert_int_equal(d->round.n_requeue, 2);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
+    assert_int_equal(d->round.requeue[1]->outcome, OUTCOME_RELEASED);
+    settle(d, 5013);
+    decider_free(d);
+}
+
 static void test_others_have_a_limit_when_one_times_out(void **state)
 {
     (void)state;
@@ -575,6 +593,7 @@ int main(void)
         cmocka_unit_test(test_without_postgresql_it_says_so_once),
         cmocka_unit_test(test_the_grace_counts_from_when_presence_was_last_known),
         cmocka_unit_test(test_a_lost_claim_takes_no_other_along),
+        cmocka_unit_test(test_a_child_that_answered_a_lost_claim_may_retire),
         cmocka_unit_test(test_others_have_a_limit_when_one_times_out),
         cmocka_unit_test(test_each_that_times_out_leaves_the_others_their_time),
         cmocka_unit_test(test_a_child_that_answers_late_goes_on),

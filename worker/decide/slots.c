@@ -238,6 +238,7 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     struct slot *s = &d->slots[e->slot];
     struct claim *c = slots_find(d, e->slot, e->id);
     bool interrupted = s->state == SLOT_STOPPING && e->outcome != OUTCOME_DONE;
+    s->answered = s->answered || c;
     if (!c || is_spent(c) || interrupted) {
         if (c && is_spent(c)) {
             end_spent(d, c, e->error ? e->error : "");
@@ -247,7 +248,6 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
         return;
     }
     count_ended(d, c, now_ms);
-    s->answered = true;
     d->handlers[s->handler].strikes = 0;
     c->reply = e->reply;
     c->reply_bytes = e->reply ? strlen(e->reply) : 0;
