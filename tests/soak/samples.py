@@ -67,9 +67,9 @@ class Samples:
             return
         self.depth_at = time.time()
         _, said = self.soak.rabbitmqctl("-q", "list_queues", "name", "messages")
-        found = re.search(r"tenon\.default\s+(\d+)", said)
-        if found:
-            self.add("wake-ups in RabbitMQ", int(found.group(1)))
+        depths = re.findall(r"^tenon\.\S+\s+(\d+)$", said, re.M)
+        if depths:
+            self.add("wake-ups in RabbitMQ", sum(int(depth) for depth in depths))
 
     def take(self):
         self.of_processes()
