@@ -1,5 +1,5 @@
 /* label: unit */
-/* Several tasks in one child: what becomes of the others when one times out, is lost, or is late. */
+/* Several tasks in one child: what becomes of the others when one times out, is lost or late. */
 #include "tests/support/deciding.h"
 
 #include <signal.h>
