@@ -308,8 +308,40 @@ static void test_until_empty_does_not_spin_while_a_handler_backs_off(void **stat
     assert_int_equal(d->stop_level, 0); /* nobody polled for the kind that backs off */
     (void)decide(d, 11300);
     assert_true(d->rounds.in_flight);
-    commit(d, 11300, NULL, 0);
+    for (int turn = 0; turn < 5 && d->stop_level == 0; turn++) {
+        settle(d, 11300 + turn);
+    }
     assert_int_equal(d->stop_level, 1);
+    decider_free(d);
+}
+
+/* What polls passed over while their handler was left out is found as soon as it is not. */
+static void test_a_handler_that_may_claim_again_sweeps(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(2, 2, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    settle(d, 1);
+    d->handlers[1].backoff_until_ms = 1600;
+    (void)decide(d, 1300);
+    assert_true(d->rounds.in_flight && d->round.left_out[1]);
+    settle(d, 1301);
+    int64_t due = decide(d, 1302);
+    assert_int_equal(due, 1600); /* and not with the next poll or sweep */
+    (void)decide(d, 1600);
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    assert_false(d->round.left_out[1]);
+    settle(d, 1601);
+    d->handlers[0].payload_bytes = d->handlers[1].payload_bytes = HELD_BYTES_MAX;
+    (void)decide(d, 3000); /* nobody may claim anything */
+    assert_int_equal(d->round.n_poll, 0);
+    settle(d, 3001);
+    d->handlers[0].payload_bytes = d->handlers[1].payload_bytes = 0;
+    (void)decide(d, 3002);
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    assert_int_equal(d->round.n_poll > 0, 1);
+    settle(d, 3003);
     decider_free(d);
 }
 
@@ -346,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_once_a_second_a_poll_goes_first),
         cmocka_unit_test(test_in_a_backlog_the_lowest_priority_gets_its_turn),
         cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_backs_off),
+        cmocka_unit_test(test_a_handler_that_may_claim_again_sweeps),
         cmocka_unit_test(test_until_empty_ends_after_a_sweep_that_found_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,6 +32,7 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t backoff_until_ms;
+    bool left_out;                     /* of the last round's poll or claim */
     char why[128];                     /* it backed off last; while it has strikes */
     size_t payload_bytes, reply_bytes; /* of its claims */
     struct claim *waiting;

@@ -21,6 +21,12 @@ bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
     return true;
 }
 
+void polling_sweep(struct polling *p, int64_t now_ms)
+{
+    p->sweep_again = p->sweep != SWEEP_OVER;
+    p->next_sweep_ms = p->sweep == SWEEP_GOES_ON ? p->next_sweep_ms : now_ms;
+}
+
 /* It takes no more than a twentieth of the time, so that dead entries, which a held snapshot keeps
  * in the index, do not take it all. */
 static int64_t sweep_rest_ms(const struct polling *p)
@@ -35,6 +41,9 @@ static void sweep_end(struct polling *p, enum poll_end end, int64_t pause_ms, in
     bool goes_on = end == POLL_BOUNDED || end == POLL_FULL_BEFORE;
     p->sweep = goes_on ? SWEEP_GOES_ON : end == POLL_FULL ? SWEEP_HELD_UP : SWEEP_OVER;
     p->next_sweep_ms = now_ms + (goes_on ? pause_ms : sweep_rest_ms(p));
+    if (p->sweep == SWEEP_OVER && p->sweep_again) {
+        polling_sweep(p, now_ms);
+    }
 }
 
 void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,

@@ -38,12 +38,16 @@ struct polling {
     enum sweep sweep;
     int64_t sweep_took_ms; /* its polls, together */
     bool sweep_found;      /* something is left, or may be */
+    bool sweep_again;      /* one that began before now is not enough */
     unsigned turn;         /* rotates the queues */
 };
 
 /* Which poll is due? It goes into the next round; one of POLL_LOWEST is for one task. In a backlog
  * the polls decide what comes next, not the order of messages. */
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms);
+
+/* Polls passed over what may be claimed from now on: sweep at once, from the head. */
+void polling_sweep(struct polling *p, int64_t now_ms);
 
 /* Its round has ended. `found`: a task, or not all kinds were asked for. */
 void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,

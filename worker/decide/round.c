@@ -91,11 +91,34 @@ static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
            !any_backs_off(d, now_ms);
 }
 
+static bool is_left_out(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
+{
+    return now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
+}
+
+/* Whose kinds must not be claimed now? When that is over, a sweep finds what polls passed over
+ * meanwhile. ret: may any be claimed? */
+static bool plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
+{
+    bool any = false;
+    for (int i = 0; i < d->n_handlers; i++) {
+        struct decider_handler *h = &d->handlers[i];
+        bool out = is_left_out(d, h, now_ms);
+        if (h->left_out && !out) {
+            polling_sweep(&d->polling, now_ms);
+        }
+        h->left_out = x->left_out[i] = out;
+        x->leaves_out = x->leaves_out || out;
+        any = any || !out;
+    }
+    return any;
+}
+
 /* Which tasks to claim: what a poll finds, when one is due, or those whose wake-ups came. */
 static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     int room = round_capacity(d);
-    if (room == 0) {
+    if (room == 0 || !plan_handlers(d, x, now_ms)) {
         return;
     }
     if (wants_last_sweep(d, now_ms)) {
@@ -109,11 +132,6 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
         }
     } else {
         x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->again, (size_t)room);
-    }
-    for (int i = 0; i < d->n_handlers; i++) {
-        const struct decider_handler *h = &d->handlers[i];
-        x->left_out[i] = now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
-        x->leaves_out = x->leaves_out || x->left_out[i];
     }
 }
 
@@ -518,6 +536,23 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     d->rounds.next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->rounds.next_chores_ms;
 }
 
+/* When is there something to claim? A handler that holds too much may claim again after an outcome,
+ * which makes a round of its own. */
+static int64_t claims_due(const struct decider *d, int64_t now_ms)
+{
+    int64_t back_ms = INT64_MAX;
+    bool any = false;
+    for (int i = 0; i < d->n_handlers; i++) {
+        const struct decider_handler *h = &d->handlers[i];
+        if (h->left_out && h->payload_bytes < decider_bytes_share(d)) {
+            back_ms = sooner(back_ms, h->backoff_until_ms);
+        }
+        any = any || !h->left_out;
+    }
+    int64_t poll_ms = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
+    return any ? sooner(back_ms, sooner(poll_ms, wakeups_due(&d->wakeups))) : back_ms;
+}
+
 int64_t round_due(const struct decider *d, int64_t now_ms)
 {
     const struct rounds *r = &d->rounds;
@@ -530,8 +565,7 @@ int64_t round_due(const struct decider *d, int64_t now_ms)
     } else if (round_may_claim(d) && round_capacity(d) == 0) {
         due = sooner(due, r->next_chores_ms);
     } else if (round_may_claim(d)) {
-        int64_t poll_ms = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
-        due = sooner(due, sooner(poll_ms, wakeups_due(&d->wakeups)));
+        due = sooner(due, sooner(claims_due(d, now_ms), r->next_chores_ms));
     }
     return later(due, later(paced_until(d), r->retry_ms));
 }
