@@ -21,19 +21,26 @@ DECLARE
     n      integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
     SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error, enqueued_by
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
+    IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
+        RAISE EXCEPTION 'tenon: role % may not cancel task %', session_user, id
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Another role enqueued it, and cancel_own in tenon.setting is true: ask an operator.';
+    END IF;
     RETURN n > 0;
 END $$;
 
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, max_attempts integer, timeout interval, trace text) RETURNS boolean
     LANGUAGE plpgsql
     AS $_$
+DECLARE
+    least_ms bigint;
 BEGIN
     IF tenon.is_kind(kind) IS NOT TRUE THEN
         PERFORM tenon.refuse('kind', quote_literal(kind), '1 to 100 of A-Z a-z 0-9 _ . : -');
@@ -47,8 +54,15 @@ BEGIN
     IF max_attempts NOT BETWEEN 1 AND 1000 THEN
         PERFORM tenon.refuse('max_attempts', max_attempts::text, '1 to 1000');
     END IF;
-    IF timeout NOT BETWEEN interval '1 millisecond' AND interval '30 days' THEN
+    -- the milliseconds, not the interval: '-1 year 361 days' is longer than nothing and ends before it begins
+    IF extract(epoch FROM timeout) * 1000 NOT BETWEEN 1 AND 2592000000 THEN
         PERFORM tenon.refuse('timeout', timeout::text, '1 millisecond to 30 days');
+    END IF;
+    IF timeout IS NOT NULL THEN
+        SELECT k.timeout_min_ms INTO least_ms FROM tenon.kind k WHERE k.name = check_enqueue.kind;
+        IF extract(epoch FROM timeout) * 1000 < least_ms THEN
+            PERFORM tenon.refuse('timeout', timeout::text, format('at least %s ms for %s (timeout_min_ms in tenon.kind)', least_ms, kind));
+        END IF;
     END IF;
     IF run_at IS NOT NULL AND delay IS NOT NULL THEN
         PERFORM tenon.refuse('delay', delay::text, 'given alone, not together with run_at');
@@ -56,7 +70,7 @@ BEGIN
     IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
-    IF delay IS NOT NULL AND delay NOT BETWEEN interval '0' AND interval '10 years' THEN
+    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0) THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
@@ -76,6 +90,21 @@ BEGIN
     ELSIF bytes > bytes_max THEN
         PERFORM tenon.refuse('payload', format('of %s bytes', bytes),
                              format('at most %s bytes as text (payload_bytes_max in tenon.setting)', bytes_max));
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_refused(kind text, queue text, payload jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    d record;
+BEGIN
+    SELECT * INTO d FROM tenon.defaults(kind, queue);
+    PERFORM tenon.check_payload(payload, d.payload_bytes_max);
+    IF EXISTS (SELECT FROM tenon.producer) AND NOT tenon.may_enqueue(d.queue, kind) THEN
+        RAISE EXCEPTION 'tenon: role % may not enqueue kind % to queue %', session_user, kind, d.queue
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Another queue or kind, or ask the owner of the schema (tenon.producer).';
     END IF;
 END $$;
 
@@ -126,18 +155,19 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, trace)
+                                queue, kind, payload, trace, enqueued_by)
         SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace, session_user
           FROM unnest(documents) WITH ORDINALITY AS a (p, o)
-         WHERE octet_length(p::text) <= d.payload_bytes_max ORDER BY o
+         WHERE octet_length(p::text) <= d.payload_bytes_max
+           AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind)) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
-        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(documents) p;
-        RAISE EXCEPTION 'tenon: payload_bytes_max was changed meanwhile'
+        PERFORM tenon.check_refused(kind, queue, p) FROM unnest(documents) p;
+        RAISE EXCEPTION 'tenon: what may be enqueued was changed meanwhile'
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
@@ -172,17 +202,18 @@ BEGIN
     due := greatest(coalesce(run_at, at + delay), at);
     LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace)
+                                announced, queue, kind, payload, unique_key, trace, enqueued_by)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace, session_user
           FROM tenon.defaults(kind, queue) d
          WHERE octet_length(document::text) <= d.payload_bytes_max
+           AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
         EXIT WHEN FOUND;
-        PERFORM tenon.check_payload(document, s.payload_bytes_max) FROM tenon.setting s;
-        added := tenon.holder(unique_key);
+        PERFORM tenon.check_refused(kind, queue, document);
+        added := tenon.holder(kind, unique_key);
         IF added.id IS NOT NULL THEN
             RETURN added;
         END IF;
@@ -219,6 +250,9 @@ BEGIN
         RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): no task is finished';
         RETURN;
     END IF;
+    IF result IS NOT NULL THEN
+        result := tenon.result_kept(result);
+    END IF;
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
@@ -227,9 +261,9 @@ BEGIN
         RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
-                                last_error, result)
+                                last_error, result, enqueued_by)
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
+           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
       FROM gone;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 THEN
@@ -239,17 +273,22 @@ BEGIN
     END IF;
 END $_$;
 
-CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
+CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
+#variable_conflict use_variable
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel, tenon.finish TO %I', role);
+    DELETE FROM tenon.producer p WHERE p.role = role;
+    IF queues IS NOT NULL OR kinds IS NOT NULL THEN
+        INSERT INTO tenon.producer VALUES (role, queues, kinds);
+    END IF;
 END $$;
 
-CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
+CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -257,7 +296,8 @@ CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
 DECLARE
     held tenon.enqueued;
 BEGIN
-    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s WHERE t.unique_key = holder.unique_key;
+    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s
+     WHERE t.unique_key = holder.unique_key AND t.kind = holder.kind;
     RETURN held;
 END $$;
 
@@ -290,6 +330,23 @@ BEGIN
     END LOOP;
     RETURN made;
 END $$;
+
+CREATE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT NOT s.cancel_own OR enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE')
+      FROM tenon.setting s
+$$;
+
+CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
+      FROM tenon.producer p
+      JOIN pg_roles r ON r.rolname = p.role
+     WHERE pg_has_role(session_user, r.oid, 'MEMBER')
+       AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
+$_$;
 
 CREATE FUNCTION tenon.need_partition(moment timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
@@ -344,10 +401,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, trace, last_error)
+                                unique_key, trace, last_error, enqueued_by)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, trace, error
+               unique_key, trace, error, enqueued_by
           FROM gone g
         RETURNING dead.id
     ), back AS (
@@ -368,6 +425,18 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $_$;
+
+CREATE FUNCTION tenon.result_kept(result jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    IF result IS NULL OR octet_length(result::text) <= 2097152 THEN
+        RETURN result;
+    END IF;
+    RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
+    RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+END $$;
 
 CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
     LANGUAGE sql
@@ -402,6 +471,7 @@ CREATE TABLE tenon.dead (
     unique_key text,
     trace text,
     last_error text,
+    enqueued_by text,
     CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'timeout'::text])))
 );
 
@@ -424,6 +494,7 @@ CREATE TABLE tenon.finished (
     trace text,
     last_error text,
     result jsonb,
+    enqueued_by text,
     CONSTRAINT finished_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'cancelled'::text])))
 )
 PARTITION BY RANGE (finished_at);
@@ -435,11 +506,13 @@ CREATE TABLE tenon.kind (
     max_attempts integer,
     timeout_ms bigint,
     on_timeout text DEFAULT 'retry'::text NOT NULL,
+    timeout_min_ms bigint DEFAULT 1 NOT NULL,
     CONSTRAINT kind_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
     CONSTRAINT kind_name_check CHECK ((name ~ '^[A-Za-z0-9_.:-]{1,100}$'::text)),
     CONSTRAINT kind_on_timeout_check CHECK ((on_timeout = ANY (ARRAY['retry'::text, 'dead'::text]))),
     CONSTRAINT kind_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT kind_queue_check CHECK ((queue ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'::text)),
+    CONSTRAINT kind_timeout_min_ms_check CHECK (((timeout_min_ms >= 1) AND (timeout_min_ms <= '2592000000'::bigint))),
     CONSTRAINT kind_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))
 );
 
@@ -448,6 +521,12 @@ CREATE TABLE tenon.migration (
     name text NOT NULL,
     breaking boolean NOT NULL,
     applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE tenon.producer (
+    role text NOT NULL,
+    queues text[],
+    kinds text[]
 );
 
 CREATE TABLE tenon.queue (
@@ -483,7 +562,8 @@ CREATE TABLE tenon.task (
     trace text,
     progress jsonb,
     last_error text,
-    CONSTRAINT task_check CHECK (((start_time IS NULL) = (worker_id IS NULL)))
+    enqueued_by text,
+    CONSTRAINT task_check CHECK ((((start_time IS NULL) = (worker_id IS NULL)) AND ((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint))))
 )
 WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
 
@@ -507,7 +587,8 @@ CREATE VIEW tenon.ready AS
     t.unique_key,
     t.trace,
     t.progress,
-    t.last_error
+    t.last_error,
+    t.enqueued_by
    FROM tenon.task t
   WHERE ((t.start_time IS NULL) AND (t.run_at <= clock_timestamp()) AND (NOT (EXISTS ( SELECT
            FROM tenon.queue q
@@ -519,8 +600,9 @@ CREATE TABLE tenon.setting (
     history_keep interval DEFAULT '24:00:00'::interval NOT NULL,
     history_rows_max bigint DEFAULT 10000000 NOT NULL,
     exchange text DEFAULT 'tenon'::text NOT NULL,
+    cancel_own boolean DEFAULT false NOT NULL,
     CONSTRAINT setting_exchange_check CHECK ((exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'::text)),
-    CONSTRAINT setting_history_keep_check CHECK (((history_keep = '00:00:00'::interval) OR (history_keep >= '01:00:00'::interval))),
+    CONSTRAINT setting_history_keep_check CHECK (((EXTRACT(epoch FROM history_keep) = (0)::numeric) OR (EXTRACT(epoch FROM history_keep) >= (3600)::numeric))),
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
     CONSTRAINT setting_one_check CHECK (one),
     CONSTRAINT setting_payload_bytes_max_check CHECK ((payload_bytes_max > 0))
@@ -559,7 +641,8 @@ CREATE VIEW tenon.tasks AS
     NULL::jsonb AS result,
     task.unique_key,
     task.trace,
-    task.last_error
+    task.last_error,
+    task.enqueued_by
    FROM tenon.task
 UNION ALL
  SELECT finished.id,
@@ -580,7 +663,8 @@ UNION ALL
     finished.result,
     finished.unique_key,
     finished.trace,
-    finished.last_error
+    finished.last_error,
+    finished.enqueued_by
    FROM tenon.finished
 UNION ALL
  SELECT dead.id,
@@ -593,7 +677,7 @@ UNION ALL
     dead.start_time,
     dead.dead_at AS end_time,
     dead.worker_id,
-    ((dead.failures + dead.crashes) + ((dead.reason = ANY (ARRAY['handler'::text, 'deadline'::text])))::integer) AS attempt,
+    ((dead.failures + dead.crashes) + ((dead.reason = 'handler'::text))::integer) AS attempt,
     dead.claims,
     dead.failures,
     dead.crashes,
@@ -601,7 +685,8 @@ UNION ALL
     NULL::jsonb AS result,
     dead.unique_key,
     dead.trace,
-    dead.last_error
+    dead.last_error,
+    dead.enqueued_by
    FROM tenon.dead;
 
 CREATE TABLE tenon.worker (
@@ -638,6 +723,9 @@ ALTER TABLE ONLY tenon.kind
 ALTER TABLE ONLY tenon.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY tenon.producer
+    ADD CONSTRAINT producer_pkey PRIMARY KEY (role);
+
 ALTER TABLE ONLY tenon.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
 
@@ -661,7 +749,7 @@ CREATE INDEX task_delayed ON tenon.task USING btree (run_at) WHERE delayed;
 
 CREATE INDEX task_order ON tenon.task USING btree (queue, priority DESC, run_at, ((id + 0)));
 
-CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key) WHERE (unique_key IS NOT NULL);
+CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key, kind) WHERE (unique_key IS NOT NULL);
 
 CREATE INDEX worker_alive ON tenon.worker USING btree (started_at) WHERE (ended_at IS NULL);
 
@@ -670,6 +758,8 @@ REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, max_attempts integer, timeout interval, trace text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_refused(kind text, queue text, payload jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.defaults(kind text, queue text) FROM PUBLIC;
 
@@ -681,13 +771,17 @@ REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, qu
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.grant_producer(role text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.grant_producer(role text, queues text[], kinds text[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.holder(unique_key text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.holder(kind text, unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.may_cancel(enqueued_by text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.may_enqueue(queue text, kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FROM PUBLIC;
 
@@ -696,6 +790,8 @@ REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.result_kept(result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay(failures integer) FROM PUBLIC;
 

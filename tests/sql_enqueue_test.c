@@ -113,8 +113,9 @@ static void test_precedence(void **state)
                                   "tenon.route_of('mail')"));
     assert_true(test_sql_bool(fx, "SELECT routing_key = 'fast/mail' FROM "
                                   "tenon.route_of('mail', 'fast')"));
-    assert_true(test_sql_bool(fx, "SELECT tenon.enqueue_routed('mail', unique_key => 'k') ="
-                                  " tenon.enqueue_routed('other', unique_key => 'k')"));
+    assert_true(test_sql_bool(fx,
+                              "SELECT tenon.enqueue_routed('mail', unique_key => 'k') ="
+                              " tenon.enqueue_routed('mail', queue => 'x', unique_key => 'k')"));
 }
 
 #define TRACE "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -14,12 +14,13 @@ WITH mine AS MATERIALIZED (
     USING mine m
     WHERE t.id BETWEEN m.id AND m.id
     RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
-              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, m.reply
+              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, m.reply
 )
 INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                             crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
-                            result)
+                            enqueued_by, result)
 SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
-       'done', queue, kind, payload, unique_key, trace, last_error, reply -> 'result'
+       'done', queue, kind, payload, unique_key, trace, last_error, enqueued_by,
+       reply -> 'result'
 FROM gone
 RETURNING id;

@@ -5,10 +5,11 @@ CREATE TABLE tenon.setting (
     one               boolean  PRIMARY KEY DEFAULT true CHECK (one),
     payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
     history_keep      interval NOT NULL DEFAULT '24 hours'
-                               CHECK (history_keep = '0' OR history_keep >= '1 hour'),
+                               CHECK (extract(epoch FROM history_keep) = 0 OR extract(epoch FROM history_keep) >= 3600),
     history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0),
     exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
-                               CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$')
+                               CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'),
+    cancel_own        boolean  NOT NULL DEFAULT false
 );
 INSERT INTO tenon.setting DEFAULT VALUES;
 COMMENT ON TABLE tenon.setting IS 'The settings: one row, which you may update.';
@@ -16,6 +17,7 @@ COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
 COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
+COMMENT ON COLUMN tenon.setting.cancel_own IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` has more rows, its oldest days go.';
 
 CREATE TABLE tenon.queue (
@@ -38,7 +40,8 @@ CREATE TABLE tenon.kind (
     priority     smallint CHECK (priority BETWEEN 0 AND 9),
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
-    on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead'))
+    on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead')),
+    timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000)
 );
 COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue. You may insert, update and delete rows; a kind without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
@@ -46,10 +49,21 @@ COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NUL
 COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
 COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 
--- Every enqueue reads these three. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
-ANALYZE tenon.setting, tenon.queue, tenon.kind;
+CREATE TABLE tenon.producer (
+    role   text   PRIMARY KEY,
+    queues text[],
+    kinds  text[]
+);
+COMMENT ON TABLE tenon.producer IS 'Roles that are confined to some queues or kinds; `tenon setup --grant-producer ROLE --queues ... --kinds ...` writes it. It holds for the role that logged in and for those it is a member of: of several rows one must allow it. A superuser is not confined.';
+COMMENT ON COLUMN tenon.producer.role IS 'The role.';
+COMMENT ON COLUMN tenon.producer.queues IS 'The queues it may enqueue to; NULL = all.';
+COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue; NULL = all.';
+
+-- Every enqueue reads these four. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
+ANALYZE tenon.setting, tenon.queue, tenon.kind, tenon.producer;
 
 -- One row per start of a worker process. It is alive while it holds the session advisory lock
 -- (1952804463, lock_key); 1952804463 spells 'teno'.
@@ -105,8 +119,9 @@ CREATE TABLE tenon.task (
     trace        text,
     progress     jsonb,
     last_error   text,
+    enqueued_by  text,
     PRIMARY KEY (id),
-    CHECK ((start_time IS NULL) = (worker_id IS NULL))
+    CHECK ((start_time IS NULL) = (worker_id IS NULL) AND timeout_ms BETWEEN 1 AND 2592000000)
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
 COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only.';
@@ -126,14 +141,15 @@ COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
 COMMENT ON COLUMN tenon.task.queue IS 'Where it waits.';
 COMMENT ON COLUMN tenon.task.kind IS 'What it is about; picks the handler.';
 COMMENT ON COLUMN tenon.task.payload IS 'What its handler gets.';
-COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks have the same.';
+COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind have the same.';
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'Not used yet.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
+COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
 -- id + 0 and not id, so that no plan looks a task up here by its id.
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
-CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key) WHERE unique_key IS NOT NULL;
+CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
 
 -- Append-only.
 CREATE TABLE tenon.finished (
@@ -154,7 +170,8 @@ CREATE TABLE tenon.finished (
     unique_key  text,
     trace       text,
     last_error  text,
-    result      jsonb
+    result      jsonb,
+    enqueued_by text
 ) PARTITION BY RANGE (finished_at);
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well or were cancelled; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
@@ -181,11 +198,12 @@ CREATE TABLE tenon.dead (
     payload      jsonb       NOT NULL,
     unique_key   text,
     trace        text,
-    last_error   text
+    last_error   text,
+    enqueued_by  text
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows.';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
-COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `deadline`: it ran out of time, and its kind says `dead`.';
+COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 
 -- What "ready" means. Every statement that claims or publishes is held against this view by a test.
@@ -196,7 +214,7 @@ CREATE VIEW tenon.ready AS
       AND t.run_at <= clock_timestamp()
       AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused);
 
--- A dead task's last attempt is not among its failures when its handler or kind said that it is over.
+-- A dead task's last attempt is not among its failures when its handler said that it can never work.
 CREATE VIEW tenon.tasks AS
     SELECT id, queue, kind,
            CASE WHEN start_time IS NOT NULL THEN 'running'
@@ -205,17 +223,17 @@ CREATE VIEW tenon.tasks AS
                 ELSE 'scheduled' END AS state,
            priority, created_at, run_at, start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
-           payload, NULL::jsonb AS result, unique_key, trace, last_error
+           payload, NULL::jsonb AS result, unique_key, trace, last_error, enqueued_by
     FROM tenon.task
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
-           payload, result, unique_key, trace, last_error
+           payload, result, unique_key, trace, last_error, enqueued_by
     FROM tenon.finished
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
-           failures + crashes + (reason IN ('handler', 'deadline'))::integer, claims, failures, crashes,
-           payload, NULL, unique_key, trace, last_error
+           failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
+           payload, NULL, unique_key, trace, last_error, enqueued_by
     FROM tenon.dead;
 
 COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, and the queue is not paused.';

@@ -18,6 +18,8 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind)
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
     delay interval, max_attempts integer, timeout interval, trace text) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+    least_ms bigint;
 BEGIN
     IF tenon.is_kind(kind) IS NOT TRUE THEN
         PERFORM tenon.refuse('kind', quote_literal(kind), '1 to 100 of A-Z a-z 0-9 _ . : -');
@@ -31,8 +33,15 @@ BEGIN
     IF max_attempts NOT BETWEEN 1 AND 1000 THEN
         PERFORM tenon.refuse('max_attempts', max_attempts::text, '1 to 1000');
     END IF;
-    IF timeout NOT BETWEEN interval '1 millisecond' AND interval '30 days' THEN
+    -- the milliseconds, not the interval: '-1 year 361 days' is longer than nothing and ends before it begins
+    IF extract(epoch FROM timeout) * 1000 NOT BETWEEN 1 AND 2592000000 THEN
         PERFORM tenon.refuse('timeout', timeout::text, '1 millisecond to 30 days');
+    END IF;
+    IF timeout IS NOT NULL THEN
+        SELECT k.timeout_min_ms INTO least_ms FROM tenon.kind k WHERE k.name = check_enqueue.kind;
+        IF extract(epoch FROM timeout) * 1000 < least_ms THEN
+            PERFORM tenon.refuse('timeout', timeout::text, format('at least %s ms for %s (timeout_min_ms in tenon.kind)', least_ms, kind));
+        END IF;
     END IF;
     IF run_at IS NOT NULL AND delay IS NOT NULL THEN
         PERFORM tenon.refuse('delay', delay::text, 'given alone, not together with run_at');
@@ -40,7 +49,7 @@ BEGIN
     IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
-    IF delay IS NOT NULL AND delay NOT BETWEEN interval '0' AND interval '10 years' THEN
+    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0) THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
@@ -75,6 +84,31 @@ LANGUAGE sql STABLE AS $$
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $$;
 
+-- May whoever logged in enqueue this? Asked only while tenon.producer has rows.
+CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
+      FROM tenon.producer p
+      JOIN pg_roles r ON r.rolname = p.role
+     WHERE pg_has_role(session_user, r.oid, 'MEMBER')
+       AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
+$$;
+
+-- Why was no task made? Raises what is wrong with it, if it is that.
+CREATE FUNCTION tenon.check_refused(kind text, queue text, payload jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    d record;
+BEGIN
+    SELECT * INTO d FROM tenon.defaults(kind, queue);
+    PERFORM tenon.check_payload(payload, d.payload_bytes_max);
+    IF EXISTS (SELECT FROM tenon.producer) AND NOT tenon.may_enqueue(d.queue, kind) THEN
+        RAISE EXCEPTION 'tenon: role % may not enqueue kind % to queue %', session_user, kind, d.queue
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Another queue or kind, or ask the owner of the schema (tenon.producer).';
+    END IF;
+END $$;
+
 -- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds
 -- (1952804463, 2) exclusively. A NOTIFY in every commit would make all commits wait in line.
 CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
@@ -83,14 +117,15 @@ LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(195280
 -- A task that is there now, the new one or the unfinished one that holds its unique_key, and where its wake-up goes.
 CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
 
--- The unfinished task that holds unique_key; NULLs: none. By the index, also in a session that made its plan when
--- there were only a few tasks.
-CREATE FUNCTION tenon.holder(unique_key text) RETURNS tenon.enqueued
+-- The unfinished task of this kind that holds unique_key; NULLs: none. By the index, also in a session that made its
+-- plan when there were only a few tasks.
+CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 DECLARE
     held tenon.enqueued;
 BEGIN
-    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s WHERE t.unique_key = holder.unique_key;
+    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s
+     WHERE t.unique_key = holder.unique_key AND t.kind = holder.kind;
     RETURN held;
 END $$;
 
@@ -122,17 +157,18 @@ BEGIN
     due := greatest(coalesce(run_at, at + delay), at);
     LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace)
+                                announced, queue, kind, payload, unique_key, trace, enqueued_by)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace, session_user
           FROM tenon.defaults(kind, queue) d
          WHERE octet_length(document::text) <= d.payload_bytes_max
+           AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
         EXIT WHEN FOUND;
-        PERFORM tenon.check_payload(document, s.payload_bytes_max) FROM tenon.setting s;
-        added := tenon.holder(unique_key);
+        PERFORM tenon.check_refused(kind, queue, document);
+        added := tenon.holder(kind, unique_key);
         IF added.id IS NOT NULL THEN
             RETURN added;
         END IF;
@@ -191,18 +227,19 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, trace)
+                                queue, kind, payload, trace, enqueued_by)
         SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace, session_user
           FROM unnest(documents) WITH ORDINALITY AS a (p, o)
-         WHERE octet_length(p::text) <= d.payload_bytes_max ORDER BY o
+         WHERE octet_length(p::text) <= d.payload_bytes_max
+           AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind)) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
-        PERFORM tenon.check_payload(p, s.payload_bytes_max) FROM tenon.setting s, unnest(documents) p;
-        RAISE EXCEPTION 'tenon: payload_bytes_max was changed meanwhile'
+        PERFORM tenon.check_refused(kind, queue, p) FROM unnest(documents) p;
+        RAISE EXCEPTION 'tenon: what may be enqueued was changed meanwhile'
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
@@ -221,7 +258,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_payload, tenon.defaults,
-    tenon.publisher_sleeps, tenon.holder, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
+    tenon.may_enqueue, tenon.check_refused, tenon.publisher_sleeps, tenon.holder, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
     tenon.route_of FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
@@ -231,14 +268,14 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
 - `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
 - `run_at`, `delay`: not before this moment, or not before so much time has passed, at most 10 years ahead; one of them. Default: at once.
-- `unique_key`: 1 to 200 characters. While an unfinished task holds the key, its id is returned instead of a new task's.
+- `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, its id is returned instead of a new task's.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
-- `timeout`: how long one run may take, 1 ms to 30 days; default: that of the kind, else of the queue, else one hour.
+- `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
 - `trace`: a W3C traceparent, which the handler gets.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
 - `announced`: true when the caller publishes the wake-up himself.
 
-An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed.$$;
+An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed. A queue or kind that the role is not allowed (`tenon.producer`) raises 42501.$$;
 
 COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
 

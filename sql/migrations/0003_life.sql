@@ -53,10 +53,10 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, trace, last_error)
+                                unique_key, trace, last_error, enqueued_by)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, trace, error
+               unique_key, trace, error, enqueued_by
           FROM gone g
         RETURNING dead.id
     ), back AS (
@@ -89,6 +89,19 @@ BEGIN
     END IF;
 END $$;
 
+-- A result that can be stored in little may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. What
+-- is longer than 2 MiB as text is replaced by a note that says so; a worker measures what its handlers return.
+CREATE FUNCTION tenon.result_kept(result jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF result IS NULL OR octet_length(result::text) <= 2097152 THEN
+        RETURN result;
+    END IF;
+    RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
+    RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+END $$;
+
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
@@ -104,6 +117,9 @@ BEGIN
         RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): no task is finished';
         RETURN;
     END IF;
+    IF result IS NOT NULL THEN
+        result := tenon.result_kept(result);
+    END IF;
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
@@ -112,9 +128,9 @@ BEGIN
         RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
-                                last_error, result)
+                                last_error, result, enqueued_by)
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result
+           priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
       FROM gone;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 THEN
@@ -124,6 +140,13 @@ BEGIN
     END IF;
 END $$;
 
+-- May whoever logged in cancel what this role enqueued? An operator is who may change queues.
+CREATE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT NOT s.cancel_own OR enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE')
+      FROM tenon.setting s
+$$;
+
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
 #variable_conflict use_variable
@@ -132,34 +155,44 @@ DECLARE
     n      integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
     SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error, enqueued_by
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
+    IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
+        RAISE EXCEPTION 'tenon: role % may not cancel task %', session_user, id
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'Another role enqueued it, and cancel_own in tenon.setting is true: ask an operator.';
+    END IF;
     RETURN n > 0;
 END $$;
 
 -- It may see the schema's version, so that its programs can tell whether they fit.
-CREATE FUNCTION tenon.grant_producer(role text) RETURNS void
+CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL, kinds text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel, tenon.finish TO %I', role);
+    DELETE FROM tenon.producer p WHERE p.role = role;
+    IF queues IS NOT NULL OR kinds IS NOT NULL THEN
+        INSERT INTO tenon.producer VALUES (role, queues, kinds);
+    END IF;
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.finish, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.grant_producer FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `result`: kept in `tenon.finished`.
+- `result`: kept in `tenon.finished`; of one that is longer than 2 MiB as text only a note is kept.
 
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
 
-COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds.$$;
+COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
 
-COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue, cancel and finish tasks, and nothing else; as `tenon setup --grant-producer ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue, cancel and finish tasks, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;

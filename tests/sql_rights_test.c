@@ -1,0 +1,194 @@
+/* label: sql */
+/* Strangers in the same database: what one producer can do to the tasks of another, and what no
+ * argument may do to the rest. Each role logs in as itself. */
+#include "tests/support/held.h"
+
+#include <stdio.h>
+
+static char role_of[2][80];
+
+/* Two producers, not superusers, and a session of each. */
+static void two_roles(struct fixture *fx, PGconn *ret[2])
+{
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(role_of[i], sizeof role_of[i], "%s_%c", fx->database, 'a' + i);
+        test_sql(fx, "CREATE ROLE %s", role_of[i]);
+        test_sql(fx, "SELECT tenon.grant_producer('%s')", role_of[i]);
+        ret[i] = sql_connect(fx->database_url);
+        sql_run(ret[i], "SET SESSION AUTHORIZATION %s", role_of[i]);
+    }
+}
+
+static void no_roles(struct fixture *fx, PGconn *conns[2])
+{
+    for (int i = 0; i < 2; i++) {
+        PQfinish(conns[i]);
+        test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role_of[i], role_of[i]);
+    }
+}
+
+static void confine(struct fixture *fx, int role, const char *how)
+{
+    test_sql(fx, "SELECT tenon.grant_producer('%s'%s)", role_of[role], how);
+}
+
+#define MAY_NOT(conn, what, ...) sql_fails(conn, "42501", what, "SELECT tenon." __VA_ARGS__)
+
+static void test_a_producer_may_be_confined_to_kinds(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conns[2];
+    two_roles(fx, conns);
+    confine(fx, 0, ", kinds => '{mail,sms}'");
+    assert_true(sql_int(conns[0], "SELECT tenon.enqueue('mail', queue => 'any')") > 0);
+    assert_true(sql_bool(conns[0], "SELECT cardinality(tenon.enqueue_many('sms', '{1,2}')) = 2"));
+    MAY_NOT(conns[0], "may not enqueue kind pay to queue default", "enqueue('pay')");
+    MAY_NOT(conns[0], "may not enqueue kind pay", "enqueue_routed('pay', unique_key => 'k')");
+    MAY_NOT(conns[0], "may not enqueue kind pay", "enqueue_many('pay', '{1}')");
+    MAY_NOT(conns[0], "may not enqueue kind pay",
+            "enqueue_many('pay', '{1}', unique_keys => '{k}')");
+    assert_true(sql_int(conns[1], "SELECT tenon.enqueue('pay')") > 0);
+    confine(fx, 0, "");
+    assert_true(sql_int(conns[0], "SELECT tenon.enqueue('pay')") > 0);
+    no_roles(fx, conns);
+}
+
+/* Where the kind says which queue, that one counts. */
+static void test_a_producer_may_be_confined_to_queues(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conns[2];
+    two_roles(fx, conns);
+    test_sql(fx, "INSERT INTO tenon.kind (name, queue) VALUES ('pay', 'money')");
+    confine(fx, 0, ", queues => '{default}'");
+    assert_true(sql_int(conns[0], "SELECT tenon.enqueue('mail')") > 0);
+    assert_true(sql_int(conns[0], "SELECT tenon.enqueue('pay', queue => 'default')") > 0);
+    MAY_NOT(conns[0], "may not enqueue kind pay to queue money", "enqueue('pay')");
+    MAY_NOT(conns[0], "kind mail to queue money", "enqueue('mail', queue => 'money')");
+    no_roles(fx, conns);
+}
+
+/* A member is confined as its group is, whatever role it takes on. */
+static void test_members_are_confined(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conns[2];
+    two_roles(fx, conns);
+    confine(fx, 0, ", kinds => '{mail}'");
+    test_sql(fx, "GRANT %s TO %s", role_of[0], role_of[1]);
+    MAY_NOT(conns[1], "may not enqueue kind pay", "enqueue('pay')");
+    sql_run(conns[1], "SET ROLE %s", role_of[0]);
+    MAY_NOT(conns[1], "may not enqueue kind pay", "enqueue('pay')");
+    confine(fx, 1, ", kinds => '{pay}'"); /* of several rows one must allow it */
+    assert_true(sql_int(conns[1], "SELECT tenon.enqueue('pay')") > 0);
+    no_roles(fx, conns);
+}
+
+static void test_cancel_may_be_for_ones_own_tasks(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conns[2];
+    two_roles(fx, conns);
+    long long a = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
+    long long b = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
+    assert_true(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", a));
+    test_sql(fx, "UPDATE tenon.setting SET cancel_own = true");
+    MAY_NOT(conns[1], "may not cancel task", "cancel(%lld)", b);
+    assert_state(fx, b, "ready");
+    assert_false(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", a));
+    assert_true(sql_bool(conns[0], "SELECT tenon.cancel(%lld)", b));
+    long long c = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", c));
+    char *by = test_sql_text(fx, "SELECT DISTINCT enqueued_by FROM tenon.tasks");
+    assert_string_equal(by, role_of[0]);
+    free(by);
+    no_roles(fx, conns);
+}
+
+/* A stranger's key of another kind neither tells nor blocks anything. */
+static void test_unique_keys_are_per_kind(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    int64_t pay = test_sql_int(fx, "SELECT tenon.enqueue('pay', unique_key => 'k')");
+    sql_run(other, "BEGIN");
+    int64_t mail = sql_int(other, "SELECT tenon.enqueue('mail', unique_key => 'k')");
+    assert_true(mail != pay);
+    test_sql(fx, "SET lock_timeout = '5 s'");
+    assert_true(test_sql_int(fx, "SELECT tenon.enqueue('sms', unique_key => 'k')") > mail);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.enqueue('pay', unique_key => 'k')"), pay);
+    PQfinish(other);
+}
+
+/* A task that times out at once makes its worker end a child, and runs again and again. */
+static void test_a_kind_has_a_least_timeout(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "INSERT INTO tenon.kind (name, timeout_min_ms) VALUES ('pay', 1000)");
+    test_sql_fails(fx, "22023", "timeout 00:00:00.999|at least 1000 ms for pay",
+                   "SELECT tenon.enqueue('pay', timeout => '999 ms')");
+    test_sql_fails(fx, "22023", "at least 1000 ms",
+                   "SELECT tenon.enqueue_many('pay', '{1}', timeout => '1 ms')");
+    assert_true(test_sql_int(fx, "SELECT tenon.enqueue('pay', timeout => '1 s')") > 0);
+    assert_true(test_sql_int(fx, "SELECT tenon.enqueue('mail', timeout => '1 ms')") > 0);
+}
+
+/* PostgreSQL compares with 360 days to the year and counts seconds with 365.25. */
+static void test_intervals_of_mixed_sign(void **state)
+{
+    struct fixture *fx = *state;
+    assert_true(test_sql_bool(fx, "SELECT interval '-1 year 361 days' > '0'"));
+    test_sql_fails(fx, "22023", "timeout -1 years",
+                   "SELECT tenon.enqueue('a', timeout => '-1 year 361 days')");
+    test_sql_fails(fx, "22023", "timeout 1 year",
+                   "SELECT tenon.enqueue('a', timeout => '1 year -335 days')");
+    test_sql_fails(fx, "22023", "delay -1 years",
+                   "SELECT tenon.enqueue('a', delay => '-1 year 361 days')");
+    test_sql_fails(fx, "23514", "history_keep",
+                   "UPDATE tenon.setting SET history_keep = '-1 year 361 days'");
+    test_sql(fx, "SELECT tenon.enqueue('a')");
+    test_sql_fails(fx, "23514", "task_check", "UPDATE tenon.task SET timeout_ms = -1");
+}
+
+static void finish_with(struct fixture *fx, const char *result, const char *want)
+{
+    struct held c;
+    char text[HELD_TEXT_BYTES];
+    held_new(fx, &c);
+    held_text(&c, text);
+    test_sql(fx, "SELECT tenon.finish('%s', (%s)::jsonb)", text, result);
+    char *kept = test_sql_text(fx,
+                               "SELECT left(result::text, 40) FROM tenon.finished WHERE id = %lld",
+                               (long long)c.id);
+    assert_string_equal(kept, want);
+    free(kept);
+}
+
+/* Little in the table, and more than pg_dump can read when it is printed. */
+static void test_a_result_is_measured_as_text(void **state)
+{
+    static const char note[] = "\"tenon: the result was not kept, it is l";
+    struct fixture *fx = *state;
+    finish_with(fx, "'[1e3]'", "[1000]");
+    finish_with(fx, "to_jsonb(repeat('x', 2097150))",
+                "\""
+                "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+    finish_with(fx, "to_jsonb(repeat('x', 2097151))", note);
+    finish_with(fx, "'[' || repeat('1e-16383,', 200) || '1]'", note);
+    finish_with(fx, "'[' || repeat('1e-16383,', 70000) || '1]'", note);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_a_producer_may_be_confined_to_kinds),
+        WITH_DATABASE(test_a_producer_may_be_confined_to_queues),
+        WITH_DATABASE(test_members_are_confined),
+        WITH_DATABASE(test_cancel_may_be_for_ones_own_tasks),
+        WITH_DATABASE(test_unique_keys_are_per_kind),
+        WITH_DATABASE(test_a_kind_has_a_least_timeout),
+        WITH_DATABASE(test_intervals_of_mixed_sign),
+        WITH_DATABASE(test_a_result_is_measured_as_text),
+    };
+    return RUN_GROUP(tests);
+}
