@@ -29,17 +29,24 @@ def welcome_mail(task):
 HANDLERS = {"welcome_mail": welcome_mail}
 
 
-def run(task):
+def run(line):
+    try:
+        task = json.loads(line)
+    except (ValueError, RecursionError) as error:  # 5,000 digits, or 1,500 arrays in each other
+        return {"outcome": "dead", "error": "Python cannot read the payload: %s" % error}
     handler = HANDLERS.get(task["kind"])
     if handler is None:
-        return {"id": task["id"], "outcome": "failed", "error": "no handler for %(kind)s" % task}
+        return {"outcome": "failed", "error": "no handler for %(kind)s" % task}
     try:
-        result = handler(task)
-    except KeyError as error:  # such a payload will not get better
-        return {"id": task["id"], "outcome": "dead", "error": "no %s in the payload" % error}
+        return {"outcome": "done", "result": handler(task)}
+    except (KeyError, TypeError) as error:  # such a payload will not get better
+        return {"outcome": "dead", "error": "not what the payload should be: %r" % error}
     except OSError as error:  # the disk is full: it may get better
-        return {"id": task["id"], "outcome": "failed", "error": str(error)}
-    return {"id": task["id"], "outcome": "done", "result": result}
+        return {"outcome": "failed", "error": str(error)}
+
+
+def task_id(line):
+    return int(line[len('{"id":'):line.index(",")])  # each begins so, whatever follows
 
 
 def say(line):
@@ -52,7 +59,7 @@ def main():
         os.makedirs(os.path.join(MAILDIR, part), exist_ok=True)
     say({"hello": "tenon", "in_flight": 8})  # so many tasks may be sent before they are answered
     for line in sys.stdin:
-        say(run(json.loads(line)))
+        say({"id": task_id(line), **run(line)})
 
 
 if __name__ == "__main__":

@@ -145,6 +145,28 @@ static void test_pool_handler_in_python(void **state)
     free(shell(fx, 0, "test -f $MAILDIR/new/task-7"));
 }
 
+/* PostgreSQL accepts them; a handler that dies of one would take its neighbours with it. */
+static void test_payloads_that_libraries_cannot_read(void **state)
+{
+    static const char lines[] =
+        "import sys\n"
+        "for id, payload in (1, '[' * 3000 + ']' * 3000), (2, '9' * 5000), (3, '{}'):\n"
+        "    print('{\"id\":%d,\"kind\":\"other\",\"payload\":%s}' % (id, payload))\n";
+    static const char *const handlers[] = {"$EXAMPLES/handler.py", "$BUILT/handler"};
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
+        char command[1024];
+        (void)snprintf(command, sizeof command,
+                       "python3 -c \"$(cat <<'END'\n%sEND\n)\" | %s | tr -d ' '", lines,
+                       handlers[i]);
+        char *out = shell(fx, 0, command);
+        assert_contains(out, "{\"id\":1,\"outcome\":\"dead\"");
+        assert_contains(out, "{\"id\":2,\"outcome\":\"dead\"");
+        assert_contains(out, "{\"id\":3,\"outcome\":\"failed\"");
+        free(out);
+    }
+}
+
 static void test_pool_handler_in_c(void **state)
 {
     struct fixture *fx = *state;
@@ -174,9 +196,13 @@ static void test_pool_handler_in_c(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_producers),          WITH_DATABASE(test_psql),
-        WITH_DATABASE(test_dead_tasks_again),  WITH_DATABASE(test_quick_start_of_the_readme),
-        WITH_DATABASE(test_exec_handler),      WITH_DATABASE(test_pool_handler_in_python),
+        WITH_SERVERS(test_producers),
+        WITH_DATABASE(test_psql),
+        WITH_DATABASE(test_dead_tasks_again),
+        WITH_DATABASE(test_quick_start_of_the_readme),
+        WITH_DATABASE(test_exec_handler),
+        WITH_DATABASE(test_pool_handler_in_python),
+        WITH_DATABASE(test_payloads_that_libraries_cannot_read),
         WITH_DATABASE(test_pool_handler_in_c),
     };
     return RUN_GROUP(tests);

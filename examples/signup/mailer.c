@@ -117,12 +117,19 @@ static void take_line(const char *maildir, int journal, const char *line)
 {
     struct task t;
     json_t *task = json_loads(line, 0, NULL);
-    if (json_unpack(task, "{s:I, s:I, s:{s:I, s:s, s:s}}", "id", &t.id, "attempt", &t.attempt,
-                    "payload", "user", &t.user, "email", &t.email, "name", &t.name) != 0) {
-        (void)fprintf(stderr, "mailer: not the payload of a welcome mail: %s", line);
-        exit(1); /* the task fails, with these words as its error */
+    if (sscanf(line, "{\"id\":%lld,", &t.id) != 1) {
+        (void)fprintf(stderr, "mailer: not a task line: %.200s\n", line);
+        exit(1);
     }
-    run(maildir, journal, &t);
+    if (json_unpack(task, "{s:I, s:{s:I, s:s, s:s}}", "attempt", &t.attempt, "payload", "user",
+                    &t.user, "email", &t.email, "name", &t.name) == 0) {
+        run(maildir, journal, &t);
+    } else {
+        (void)printf("{\"id\":%lld,\"outcome\":\"dead\","
+                     "\"error\":\"not the payload of a welcome mail\"}\n",
+                     t.id);
+        (void)fflush(stdout);
+    }
     json_decref(task);
 }
 

@@ -51,11 +51,11 @@ def run(task, maildir, journal):
     return {"id": task["id"], "outcome": "done", "result": {"mail": name}}
 
 
-def run_and_reply(task, maildir, journal):
+def run_and_reply(line, maildir, journal):
     try:
-        reply = run(task, maildir, journal)
-    except Exception as error:
-        reply = {"id": task["id"], "outcome": "failed", "error": repr(error)}
+        reply = run(json.loads(line), maildir, journal)
+    except Exception as error:  # also of a payload that Python cannot read
+        reply = {"id": int(line[6:line.index(",")]), "outcome": "failed", "error": repr(error)}
     with out_lock:
         print(json.dumps(reply), flush=True)
 
@@ -68,7 +68,7 @@ def main():
     print(json.dumps({"hello": "tenon", "in_flight": IN_FLIGHT}), flush=True)
     with ThreadPoolExecutor(IN_FLIGHT) as threads:
         for line in sys.stdin:
-            threads.submit(run_and_reply, json.loads(line), maildir, journal)
+            threads.submit(run_and_reply, line, maildir, journal)
 
 
 main()
