@@ -96,6 +96,10 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     } else if (!print_queues(calls[QUEUES].rows, f)) {
         return false;
     }
+    if (rows_count(calls[QUEUES].rows) >= (size_t)atoi(LINES_MAX)) {
+        (void)puts("(not all: " LINES_MAX
+                   " queues, those that are set up or served before others)");
+    }
     (void)putchar('\n');
     if (rows_count(calls[WORKERS].rows) == 0) {
         (void)puts("no worker is there");

@@ -3,20 +3,12 @@
 -- looked at, and where that was not all, `at_least` says so. A row of a backlog of millions is never
 -- read; what runs is found because the oldest due rows are claimed first.
 --   $1 bigint  how far to count    $2 bigint  how many queues
-WITH RECURSIVE named AS (
-    (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
-    FROM named n WHERE n.queue IS NOT NULL
-), dead AS MATERIALIZED (
+WITH dead AS MATERIALIZED (
     SELECT queue, count(*) AS n
     FROM (SELECT queue FROM tenon.dead ORDER BY dead_at DESC LIMIT $1::bigint) d GROUP BY queue
-), every AS (
-    SELECT queue FROM named WHERE queue IS NOT NULL
-    UNION SELECT name FROM tenon.queue
-    UNION SELECT queue FROM dead
 ), shown AS MATERIALIZED (
-    SELECT queue FROM every ORDER BY queue LIMIT $2::bigint
+    SELECT queue FROM tenon.queue_names($2::bigint) AS queue
+    UNION SELECT queue FROM (SELECT queue FROM dead LIMIT $2::bigint) d
 )
 SELECT r.*, row_to_json(r)::text
 FROM shown s

@@ -1,15 +1,9 @@
 -- Kinds that nobody handles: due tasks, in a queue that is not paused, which no living worker takes.
 -- Tasks are looked for as in status_queues.sql, within the same bounds.
---   $1 bigint  how many due rows of each queue are read    $2 bigint  how many rows to return
-WITH RECURSIVE named AS (
-    (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
-    FROM named n WHERE n.queue IS NOT NULL
-)
+--   $1 bigint  how many due rows of each queue are read    $2 bigint  how many queues to look at, and rows to return
 SELECT s.queue, l.kind, count(*),
        json_build_object('queue', s.queue, 'kind', l.kind, 'ready', count(*))::text
-FROM named s
+FROM tenon.queue_names($2::bigint) AS s (queue)
 CROSS JOIN LATERAL (
     SELECT t.kind, t.start_time
     FROM generate_series(9, 0, -1) p

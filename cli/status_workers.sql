@@ -1,14 +1,9 @@
 -- One row per worker that has not ended: what it is, whether it holds its presence lock, and how many
 -- tasks it runs. Tasks are looked for as in status_queues.sql, within the same bounds.
---   $1 bigint  how many due rows of each queue are read    $2 bigint  how many workers
-WITH RECURSIVE named AS (
-    (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
-    UNION ALL
-    SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
-    FROM named n WHERE n.queue IS NOT NULL
-), running AS MATERIALIZED (
+--   $1 bigint  how many due rows of each queue are read    $2 bigint  how many queues to look at, and workers
+WITH running AS MATERIALIZED (
     SELECT l.worker_id, count(*) AS n
-    FROM named s
+    FROM tenon.queue_names($2::bigint) AS s (queue)
     CROSS JOIN LATERAL (
         SELECT t.worker_id
         FROM generate_series(9, 0, -1) p

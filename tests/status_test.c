@@ -216,6 +216,26 @@ static void test_status_names_kinds_that_wait_in_vain(void **state)
     free(out);
 }
 
+/* A producer may make up as many names as he likes. */
+static void test_status_of_thousands_of_queues(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('mail', queue => 'a' || i) FROM generate_series(1, 3000) i");
+    test_sql(fx, "SELECT tenon.enqueue('mail', queue => q) FROM unnest('{yy,zz}'::text[]) q");
+    test_sql(fx, "INSERT INTO tenon.queue (name, paused) VALUES ('yy', true)");
+    make_worker(fx, "{zz}", "{fax}", true);
+    json_t *o = run_json(fx, "status", NULL);
+    json_t *queues = json_object_get(o, "queues");
+    assert_int_equal(json_array_size(queues), 1000);
+    assert_true(json_is_true(json_object_get(element(queues, "queue", "yy"), "paused")));
+    assert_int_equal(number(element(queues, "queue", "zz"), "ready"), 1);
+    assert_int_equal(number(element(json_object_get(o, "unhandled"), "queue", "zz"), "ready"), 1);
+    json_decref(o);
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_contains(out, "(not all: 1000 queues");
+    free(out);
+}
+
 static void test_status_stops_counting(void **state)
 {
     struct fixture *fx = *state;
@@ -335,6 +355,7 @@ int main(void)
         WITH_DATABASE(test_status_counts_every_state),
         WITH_DATABASE(test_status_knows_who_is_present),
         WITH_DATABASE(test_status_names_kinds_that_wait_in_vain),
+        WITH_DATABASE(test_status_of_thousands_of_queues),
         WITH_DATABASE(test_status_stops_counting),
         WITH_DATABASE(test_show_says_why),
         WITH_DATABASE(test_show_keeps_every_digit),

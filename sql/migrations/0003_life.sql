@@ -170,6 +170,26 @@ BEGIN
     RETURN n > 0;
 END $$;
 
+-- At most so many queues that have tasks or a row in tenon.queue: first those that somebody set up or serves, then the
+-- others by name. A producer may make up as many names as he likes; here they cost what is asked for and no more.
+CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+    WITH RECURSIVE named AS (
+        (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+          FROM named n WHERE n.queue IS NOT NULL
+    ), every AS (
+        SELECT name AS queue, true AS known FROM tenon.queue
+        UNION ALL
+        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q
+         WHERE w.ended_at IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.queue = q)
+        UNION ALL
+        (SELECT queue, false FROM named WHERE queue IS NOT NULL LIMIT $1)
+    )
+    SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
+$$;
+
 -- It may see the schema's version, so that its programs can tell whether they fit.
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL, kinds text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -184,7 +204,7 @@ BEGIN
     END IF;
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.grant_producer FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 
