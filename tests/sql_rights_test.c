@@ -105,6 +105,90 @@ static void test_cancel_may_be_for_ones_own_tasks(void **state)
     no_roles(fx, conns);
 }
 
+/* --- what each part may --- */
+
+enum { STRANGER = 1, PRODUCER = 2, READER = 4, OPERATOR = 8, WORKER = 16, PARTS = 5 };
+
+static const struct {
+    const char *sql;
+    int who; /* may run it */
+} acts[] = {
+    {"SELECT tenon.enqueue('a')", PRODUCER | OPERATOR},
+    {"SELECT id FROM tenon.enqueue_routed('a')", PRODUCER | OPERATOR},
+    {"SELECT tenon.enqueue_many('a', '{1}')", PRODUCER | OPERATOR},
+    {"SELECT * FROM tenon.route_of('a')", PRODUCER | OPERATOR},
+    {"SELECT tenon.cancel(0)", PRODUCER | OPERATOR},
+    {"SELECT tenon.finish('0/0/0/00000000-0000-0000-0000-000000000000')", PRODUCER},
+    {"SELECT version FROM tenon.migration", PRODUCER | READER | OPERATOR | WORKER},
+    {"SELECT payload FROM tenon.tasks", READER | OPERATOR},
+    {"SELECT payload FROM tenon.ready", READER | OPERATOR},
+    {"SELECT tenon.queue_names(1)", READER | OPERATOR},
+    {"SELECT payload FROM tenon.task", READER | OPERATOR | WORKER},
+    {"SELECT payload FROM tenon.finished", READER | OPERATOR},
+    {"SELECT payload FROM tenon.dead", READER | OPERATOR},
+    {"SELECT * FROM tenon.worker", READER | OPERATOR | WORKER},
+    {"SELECT * FROM tenon.setting", READER | OPERATOR | WORKER},
+    {"SELECT * FROM tenon.producer", READER | OPERATOR},
+    {"INSERT INTO tenon.queue (name) VALUES ('q')", OPERATOR},
+    {"UPDATE tenon.queue SET paused = true", OPERATOR},
+    {"DELETE FROM tenon.kind", OPERATOR},
+    {"UPDATE tenon.setting SET payload_bytes_max = 1000", OPERATOR},
+    {"DELETE FROM tenon.dead", OPERATOR},
+    {"UPDATE tenon.producer SET kinds = NULL", 0},
+    {"DELETE FROM tenon.producer", 0},
+    {"SELECT * FROM tenon.task FOR UPDATE", WORKER},
+    {"DELETE FROM tenon.task", WORKER},
+    {"UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid()", WORKER},
+    {"SELECT * FROM tenon.requeue('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
+     WORKER},
+    {"SELECT tenon.make_partitions()", WORKER},
+    {"UPDATE tenon.worker SET state = 'left'", WORKER},
+    {"DELETE FROM tenon.worker", 0},
+    {"INSERT INTO tenon.task (run_at) VALUES (now())", 0},
+    {"UPDATE tenon.finished SET outcome = 'done'", 0},
+    {"DELETE FROM tenon.finished", 0},
+    {"UPDATE tenon.dead SET reason = 'crashes'", 0},
+    {"TRUNCATE tenon.task", 0},
+    {"UPDATE tenon.migration SET version = 1", 0},
+    {"SELECT tenon.grant_producer('public')", 0},
+    {"SELECT tenon.grant_worker('public')", 0},
+    {"CREATE TABLE tenon.mine (n integer)", 0},
+    {"CREATE FUNCTION tenon.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'", 0},
+    {"DROP TABLE tenon.finished", 0},
+    {"CREATE INDEX mine ON tenon.task (kind)", 0},
+};
+
+/* By trying all else. */
+static void test_each_part_has_the_least_rights(void **state)
+{
+    static const char *const grants[PARTS] = {NULL, "producer", "reader", "operator", "worker"};
+    struct fixture *fx = *state;
+    for (int part = 0; part < PARTS; part++) {
+        test_sql(fx, "CREATE ROLE %s_p", fx->database);
+        if (grants[part]) {
+            test_sql(fx, "SELECT tenon.grant_%s('%s_p')", grants[part], fx->database);
+        }
+        PGconn *conn = sql_connect(fx->database_url);
+        sql_run(conn, "SET SESSION AUTHORIZATION %s_p", fx->database);
+        for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+            sql_run(conn, "BEGIN");
+            PGresult *result = PQexec(conn, acts[i].sql);
+            const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+            bool refused = code && strcmp(code, "42501") == 0;
+            if (refused == (bool)(acts[i].who & 1 << part) || (code && !refused)) {
+                fail_msg("%s, %s: %s", grants[part] ? grants[part] : "stranger", acts[i].sql,
+                         code ? PQresultErrorMessage(result) : "it may");
+            }
+            PQclear(result);
+            sql_run(conn, "ROLLBACK");
+        }
+        PQfinish(conn);
+        test_sql(fx, "DROP OWNED BY %s_p; DROP ROLE %s_p", fx->database, fx->database);
+    }
+}
+
+/* --- what arguments may do --- */
+
 /* A stranger's key of another kind neither tells nor blocks anything. */
 static void test_unique_keys_are_per_kind(void **state)
 {
@@ -185,6 +269,7 @@ int main(void)
         WITH_DATABASE(test_a_producer_may_be_confined_to_queues),
         WITH_DATABASE(test_members_are_confined),
         WITH_DATABASE(test_cancel_may_be_for_ones_own_tasks),
+        WITH_DATABASE(test_each_part_has_the_least_rights),
         WITH_DATABASE(test_unique_keys_are_per_kind),
         WITH_DATABASE(test_a_kind_has_a_least_timeout),
         WITH_DATABASE(test_intervals_of_mixed_sign),

@@ -204,7 +204,41 @@ BEGIN
     END IF;
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer FROM PUBLIC;
+-- What every part but a producer may read.
+CREATE FUNCTION tenon.grant_reader(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
+END $$;
+
+-- And set what the columns that are yours to set say, retry and cancel.
+CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM tenon.grant_reader(role);
+    EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT UPDATE ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel TO %I', role);
+END $$;
+
+-- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
+CREATE FUNCTION tenon.grant_worker(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
+    EXECUTE format('GRANT INSERT ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions TO %I', role);
+END $$;
+
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+    tenon.grant_operator, tenon.grant_worker FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 
@@ -216,3 +250,9 @@ Raises SQLSTATE 55000 when the claim is not valid any more, because the task was
 COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
 
 COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue, cancel and finish tasks, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
+
+COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
+
+COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause queues and set defaults and settings, cancel and enqueue any task, delete dead ones; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
+
+COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; as `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
