@@ -1,0 +1,136 @@
+/* label: e2e */
+/* Through PgBouncer: producers in transaction mode, a worker's rounds in session mode. */
+#include "tests/support/working.h"
+
+#include "core/now.h"
+
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { READY_MS = 15000, PRODUCERS = 20, TASKS = 200 };
+
+static int free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    (void)close(fd);
+    return ntohs(at.sin_port);
+}
+
+/* PgBouncer with 4 connections to the server. It refuses to run as root. ret_url: through it */
+static struct process *pooler(struct fixture *fx, const char *mode, char ret_url[512])
+{
+    char path[300];
+    int port = free_port();
+    (void)snprintf(path, sizeof path, "%s/pgbouncer.ini", fx->dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    (void)fprintf(file,
+                  "[databases]\n%s = host=%s port=%s user=%s password=%s\n"
+                  "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n"
+                  "auth_type = any\npool_mode = %s\ndefault_pool_size = 4\nmax_client_conn = 200\n"
+                  "ignore_startup_parameters = extra_float_digits,options\n",
+                  fx->database, PQhost(fx->conn), PQport(fx->conn), PQuser(fx->conn),
+                  PQpass(fx->conn), port, mode);
+    (void)fclose(file);
+    (void)chmod(fx->dir, 0755);
+    const char *const argv[] = {"sh", "-c",
+                                "[ $(id -u) != 0 ] || as=\"setpriv --reuid=nobody --clear-groups "
+                                "--pdeathsig KILL\"; exec $as pgbouncer \"$0\"",
+                                path, NULL};
+    struct process *p = process_spawn(fx, argv, NULL);
+    (void)snprintf(ret_url, 512, "postgresql://%s@127.0.0.1:%d/%s", PQuser(fx->conn), port,
+                   fx->database);
+    process_await_line(p, "process up", READY_MS);
+    return p;
+}
+
+static void test_producers_in_transaction_mode(void **state)
+{
+    struct fixture *fx = *state;
+    char url[512], h[600];
+    (void)pooler(fx, "transaction", url);
+    struct process *worker = TENON(fx, "worker", "--slots", "4", "--handler", "a=true");
+    process_await_line(worker, "event=worker_ready", READY_MS);
+    PGconn *conns[PRODUCERS]; /* more than the pooler has connections */
+    for (int i = 0; i < PRODUCERS; i++) {
+        conns[i] = sql_connect(url);
+    }
+    for (int i = 0; i < TASKS; i++) {
+        PGconn *conn = conns[i % PRODUCERS];
+        sql_run(conn, "BEGIN");
+        assert_true(sql_int(conn, "SELECT tenon.enqueue('a')") > 0);
+        sql_run(conn, i % 4 == 0 ? "ROLLBACK" : "COMMIT");
+    }
+    (void)snprintf(h, sizeof h, "DATABASE_URL=%s", url); /* and through libtenon */
+    struct process *enqueue = tenon_spawn(fx, (const char *const[]){"enqueue", "a", NULL},
+                                          (const char *const[]){h, NULL});
+    assert_int_equal(process_wait(enqueue, READY_MS), 0);
+    await_done(fx, TASKS * 3 / 4 + 1);
+    for (int i = 0; i < PRODUCERS; i++) {
+        PQfinish(conns[i]);
+    }
+    end_well(worker);
+}
+
+static void refuses(struct fixture *fx, const char *url, const char *command)
+{
+    const char *const args[] = {command, "--database-url", url, NULL};
+    const char *const worker[] = {command, "--database-url", url, "--handler", "a=true", NULL};
+    struct process *p = tenon_spawn(fx, strcmp(command, "worker") == 0 ? worker : args, NULL);
+    assert_int_equal(process_wait(p, READY_MS), 2);
+    assert_int_equal(process_lines(p, "pooler"), 1);
+}
+
+static void test_presence_and_cleaner_refuse(void **state)
+{
+    static const char *const modes[] = {"transaction", "session"};
+    struct fixture *fx = *state;
+    char url[512];
+    for (int i = 0; i < 2; i++) {
+        (void)pooler(fx, modes[i], url);
+        refuses(fx, url, "worker");
+        refuses(fx, url, "cleaner");
+    }
+    /* and leave nothing behind in the pooler's sessions, which are others' next */
+    PGconn *conn = sql_connect(url);
+    assert_true(sql_bool(conn, "SELECT current_setting('search_path') LIKE '%%public%%' AND"
+                               " current_setting('statement_timeout') = '0' AND"
+                               " NOT EXISTS (SELECT FROM pg_prepared_statements)"));
+    PQfinish(conn);
+}
+
+/* With its presence direct a worker's rounds may go through a session of the pooler's, which dies. */
+static void test_rounds_in_session_mode(void **state)
+{
+    struct fixture *fx = *state;
+    char url[512];
+    struct process *p = pooler(fx, "session", url);
+    struct process *worker = TENON(fx, "worker", "--database-url", url, "--presence-url",
+                                   fx->database_url, "--slots", "1", "--handler", "a=true");
+    process_await_line(worker, "event=worker_ready", READY_MS);
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 20)");
+    await_done(fx, 20);
+    process_kill(p);
+    process_await_line(worker, "event=round_failed", READY_MS);
+    process_signal(worker, SIGTERM);
+    assert_int_equal(process_wait(worker, READY_MS), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_producers_in_transaction_mode),
+        WITH_DATABASE(test_presence_and_cleaner_refuse),
+        WITH_SERVERS(test_rounds_in_session_mode),
+    };
+    return RUN_GROUP(tests);
+}
