@@ -160,12 +160,14 @@ static int close_servers(void **state)
     return code;
 }
 
+#define WITH_OWN_POSTGRESQL(test)                                                                  \
+    cmocka_unit_test_setup_teardown(test, postgresql_setup, close_servers)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_certificates_of_rabbitmq),
-        cmocka_unit_test_setup_teardown(test_certificates_of_postgresql, postgresql_setup,
-                                        close_servers),
+        WITH_OWN_POSTGRESQL(test_certificates_of_postgresql),
     };
     return RUN_GROUP(tests);
 }
