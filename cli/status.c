@@ -10,7 +10,9 @@
 #include <string.h>
 
 #define ROWS_LOOKED_AT_MAX "100000" /* of each queue; beyond it a count is a lower bound */
-#define LINES_MAX "1000"            /* queues, workers and kinds that are shown */
+#define TEXT_OF(n) #n
+#define TEXT(n) TEXT_OF(n)
+#define LINES_MAX 1000 /* queues, workers and kinds that are shown */
 
 enum { QUEUES, WORKERS, UNHANDLED, FINISHED, VERSION, CALLS };
 
@@ -96,9 +98,9 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     } else if (!print_queues(calls[QUEUES].rows, f)) {
         return false;
     }
-    if (rows_count(calls[QUEUES].rows) >= (size_t)atoi(LINES_MAX)) {
-        (void)puts("(not all: " LINES_MAX
-                   " queues, those that are set up or served before others)");
+    if (rows_count(calls[QUEUES].rows) >= LINES_MAX) {
+        (void)printf("(not all: %d queues, those that are set up or served before others)\n",
+                     LINES_MAX);
     }
     (void)putchar('\n');
     if (rows_count(calls[WORKERS].rows) == 0) {
@@ -144,7 +146,7 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
 
 bool status_run(const struct options *o, struct fault *f)
 {
-    static const char *const params[] = {ROWS_LOOKED_AT_MAX, LINES_MAX};
+    static const char *const params[] = {ROWS_LOOKED_AT_MAX, TEXT(LINES_MAX)};
     struct db_call calls[CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
         [WORKERS] = {.statement = &sql_status_workers, .params = params, .n_params = 2},

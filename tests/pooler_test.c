@@ -108,7 +108,8 @@ static void test_presence_and_cleaner_refuse(void **state)
     PQfinish(conn);
 }
 
-/* With its presence direct a worker's rounds may go through a session of the pooler's, which dies. */
+/* With its presence direct a worker may send its rounds through a session of the pooler, which
+ * dies. */
 static void test_rounds_in_session_mode(void **state)
 {
     struct fixture *fx = *state;

@@ -142,7 +142,7 @@ static void test_certificates_of_rabbitmq(void **state)
     broker_says(fx, "amqps", listen_with(fx, "other"), 2, "IP address mismatch");
     broker_says(fx, "amqps", listen_with(fx, "expired"), 2, "certificate has expired");
     broker_says(fx, "amqps", listen_with(fx, "own"), 2, "self-signed certificate");
-    int plain = atoi(strrchr(strchr(fx->amqp_url, '@'), ':') + 1);
+    int plain = (int)strtol(strrchr(strchr(fx->amqp_url, '@'), ':') + 1, NULL, 10);
     broker_says(fx, "amqps", plain, 1, "could not set up RabbitMQ");
     broker_says(fx, "amqp", listen_with(fx, "right"), 1, "could not set up RabbitMQ");
 }
