@@ -155,13 +155,13 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, trace, enqueued_by)
+                                queue, kind, payload, payload_bytes, trace, enqueued_by)
         SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace, session_user
-          FROM unnest(documents) WITH ORDINALITY AS a (p, o)
-         WHERE octet_length(p::text) <= d.payload_bytes_max
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, trace, session_user
+          FROM (SELECT p, o, octet_length(p::text) AS bytes FROM unnest(documents) WITH ORDINALITY AS a (p, o) OFFSET 0) a
+         WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind)) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
@@ -185,6 +185,7 @@ CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{
 #variable_conflict use_variable
 DECLARE
     document jsonb := payload;
+    bytes   integer := octet_length(document::text);
     at      timestamptz := clock_timestamp();
     due     timestamptz;
     tries   integer := 0;
@@ -202,12 +203,14 @@ BEGIN
     due := greatest(coalesce(run_at, at + delay), at);
     LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace, enqueued_by)
+                                announced, queue, kind, payload, payload_bytes, unique_key, trace,
+                                enqueued_by)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace, session_user
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, bytes, unique_key, trace,
+               session_user
           FROM tenon.defaults(kind, queue) d
-         WHERE octet_length(document::text) <= d.payload_bytes_max
+         WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
@@ -273,6 +276,18 @@ BEGIN
     END IF;
 END $_$;
 
+CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    PERFORM tenon.grant_reader(role);
+    EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT UPDATE ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel TO %I', role);
+END $$;
+
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -286,6 +301,30 @@ BEGIN
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (role, queues, kinds);
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.grant_reader(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
+END $$;
+
+CREATE FUNCTION tenon.grant_worker(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
+    EXECUTE format('GRANT INSERT ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
@@ -360,6 +399,27 @@ END $$;
 CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
+
+CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $_$
+    WITH RECURSIVE named AS (
+        (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+          FROM named n WHERE n.queue IS NOT NULL
+    ), every AS (
+        SELECT name AS queue, true AS known FROM tenon.queue
+        UNION ALL
+        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q
+         WHERE w.ended_at IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.queue = q)
+        UNION ALL
+        (SELECT queue, false FROM named WHERE queue IS NOT NULL LIMIT $1)
+    )
+    SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
+$_$;
 
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
     LANGUAGE plpgsql
@@ -552,6 +612,7 @@ CREATE TABLE tenon.task (
     failures integer DEFAULT 0 NOT NULL,
     crashes integer DEFAULT 0 NOT NULL,
     max_attempts integer NOT NULL,
+    payload_bytes integer DEFAULT 0 NOT NULL,
     priority smallint NOT NULL,
     delayed boolean NOT NULL,
     announced boolean NOT NULL,
@@ -578,6 +639,7 @@ CREATE VIEW tenon.ready AS
     t.failures,
     t.crashes,
     t.max_attempts,
+    t.payload_bytes,
     t.priority,
     t.delayed,
     t.announced,
@@ -771,7 +833,13 @@ REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, qu
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_producer(role text, queues text[], kinds text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.grant_reader(role text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.grant_worker(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.holder(kind text, unique_key text) FROM PUBLIC;
 
@@ -786,6 +854,8 @@ REVOKE ALL ON FUNCTION tenon.may_enqueue(queue text, kind text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.queue_names(most bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 

@@ -188,6 +188,29 @@ static int64_t read_by(struct fixture *fx, const char *kinds, const char *n, int
     return rows;
 }
 
+/* A payload may be a megabyte: only what is claimed is read. */
+static void test_it_reads_the_payloads_that_it_claims(void **state)
+{
+    static const char detoasted[] = "SELECT coalesce(idx_scan, 0) FROM pg_stat_xact_all_tables"
+                                    " WHERE relid = (SELECT reltoastrelid FROM pg_class"
+                                    " WHERE oid = 'tenon.task'::regclass)";
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx,
+             "SELECT tenon.enqueue('a', to_jsonb(p), priority => 9) FROM generate_series(1, 50),"
+             " LATERAL (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 500) i) r (p)");
+    test_sql(fx, "BEGIN");
+    int64_t before = test_sql_int(fx, "%s", detoasted);
+    const char *const params[] = {worker,   "{a}", "40",    "{default}", "{9}",
+                                  "{NULL}", "{0}", "10000", "20000",     "true"};
+    PGresult *result = statement_run(fx->conn, &sql_poll, params, POLL_PARAMS);
+    assert_int_equal(poll_claimed(result), 2);
+    PQclear(result);
+    assert_int_equal(test_sql_int(fx, "%s", detoasted) - before, 2);
+    test_sql(fx, "COMMIT");
+}
+
 static void enqueue(struct fixture *fx, const char *kind, int n, const char *how)
 {
     test_sql(fx, "SELECT tenon.enqueue_many('%s', array_fill('1'::jsonb, ARRAY[%d])%s)", kind, n,
@@ -230,6 +253,7 @@ int main(void)
         WITH_DATABASE(test_it_claims_a_bounded_number_of_bytes),
         WITH_DATABASE(test_what_it_claims_comes_in_order),
         WITH_DATABASE(test_it_locks_only_what_it_claims),
+        WITH_DATABASE(test_it_reads_the_payloads_that_it_claims),
         WITH_DATABASE(test_it_reads_little),
         WITH_DATABASE(test_of_a_kind_that_nobody_handles_it_reads_a_bounded_number),
         WITH_DATABASE(test_a_paused_queue_is_not_read),

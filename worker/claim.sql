@@ -1,8 +1,7 @@
 -- Claim the tasks whose wake-ups arrived. Only ready ones, only queues and kinds this worker serves.
 --   $1 uuid      worker, must be alive     $3 text[]  queues
 --   $2 bigint[]  ids                       $4 text[]  kinds
---   $5 bigint    bytes of payload to claim at most, but for the last task; they are measured without being read,
---                but for compressed ones
+--   $5 bigint    bytes of payload to claim at most, but for the last task
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
 -- The rows are found by their ids one by one, and updated by where they lie: whatever statistics were taken of
 -- a queue that was empty then, no plan can read more of the table than that.
@@ -10,8 +9,7 @@ WITH c AS MATERIALIZED (
     SELECT t.ctid, t.bytes
     FROM unnest($2::bigint[]) AS i (id)
     CROSS JOIN LATERAL (
-        SELECT ctid, CASE WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
-                          ELSE octet_length(payload::text) END AS bytes
+        SELECT ctid, payload_bytes AS bytes
         FROM tenon.task
         WHERE id = i.id
           AND start_time IS NULL

@@ -12,10 +12,7 @@ WITH read AS MATERIALIZED (
     FROM unnest($4::text[], $5::smallint[], $6::bigint[], $7::bigint[])
          WITH ORDINALITY r (queue, priority, from_us, from_id, range)
     CROSS JOIN LATERAL (
-        SELECT ctid, run_at, id,
-               CASE WHEN kind <> ALL ($2::text[]) THEN NULL  -- not to be claimed
-                    WHEN pg_column_compression(payload) IS NULL THEN pg_column_size(payload)
-                    ELSE octet_length(payload::text) END AS bytes
+        SELECT ctid, run_at, id, CASE WHEN kind = ANY ($2::text[]) THEN payload_bytes END AS bytes  -- NULL: not ours
         FROM tenon.task
         WHERE queue = r.queue AND priority = r.priority AND run_at <= statement_timestamp()
           AND (run_at, id + 0) > (coalesce(timestamptz 'epoch' + from_us * interval '1 microsecond', '-infinity'), from_id)

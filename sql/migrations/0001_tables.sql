@@ -109,6 +109,7 @@ CREATE TABLE tenon.task (
     failures     integer     NOT NULL DEFAULT 0,
     crashes      integer     NOT NULL DEFAULT 0,
     max_attempts integer     NOT NULL,
+    payload_bytes integer    NOT NULL DEFAULT 0,
     priority     smallint    NOT NULL,
     delayed      boolean     NOT NULL,
     announced    boolean     NOT NULL,
@@ -141,6 +142,7 @@ COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
 COMMENT ON COLUMN tenon.task.queue IS 'Where it waits.';
 COMMENT ON COLUMN tenon.task.kind IS 'What it is about; picks the handler.';
 COMMENT ON COLUMN tenon.task.payload IS 'What its handler gets.';
+COMMENT ON COLUMN tenon.task.payload_bytes IS 'Of its payload as text, so that a claim need not read it to know.';
 COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind have the same.';
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'Not used yet.';

@@ -140,6 +140,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     document jsonb := payload;
+    bytes   integer := octet_length(document::text);
     at      timestamptz := clock_timestamp();
     due     timestamptz;
     tries   integer := 0;
@@ -157,12 +158,14 @@ BEGIN
     due := greatest(coalesce(run_at, at + delay), at);
     LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace, enqueued_by)
+                                announced, queue, kind, payload, payload_bytes, unique_key, trace,
+                                enqueued_by)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace, session_user
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, bytes, unique_key, trace,
+               session_user
           FROM tenon.defaults(kind, queue) d
-         WHERE octet_length(document::text) <= d.payload_bytes_max
+         WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
@@ -227,13 +230,13 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, trace, enqueued_by)
+                                queue, kind, payload, payload_bytes, trace, enqueued_by)
         SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace, session_user
-          FROM unnest(documents) WITH ORDINALITY AS a (p, o)
-         WHERE octet_length(p::text) <= d.payload_bytes_max
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, trace, session_user
+          FROM (SELECT p, o, octet_length(p::text) AS bytes FROM unnest(documents) WITH ORDINALITY AS a (p, o) OFFSET 0) a
+         WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind)) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
