@@ -55,8 +55,7 @@
     X(worker_found_dead, "a worker is dead, its row says alive")                                   \
     X(worker_declared_dead, "its row says dead, up to 500 of its tasks are requeued, not counted") \
     X(worker_rest, "more than those 500 tasks are still its")                                      \
-    X(tasks_recovered, "all are requeued, none is published")                                      \
-    X(partition_detached, "an old partition is detached, not dropped")
+    X(tasks_recovered, "all are requeued, none is published")
 
 #ifdef TENON_POINTS
 

@@ -44,7 +44,6 @@ enum who {
     HANDLER,
     CLEANER,
     RECOVERER, /* a cleaner; a worker is killed that has many tasks */
-    SWEEPER,   /* a cleaner that finds old partitions */
 };
 
 enum { CLAIMS = 1 /* the armed worker holds claims then */, CAN_FAIL = 2 /* the action error */ };
@@ -93,7 +92,6 @@ static const struct point_plan plans[] = {
     {"hot_sent", CLEANER, 3, 0, EXIT},
     {"publish_taken", CLEANER, 3, 0, EXIT},
     {"publish_sent", CLEANER, 3, CAN_FAIL, FAIL},
-    {"partition_detached", SWEEPER, 1, CAN_FAIL, FAIL},
 };
 enum { PLANS = sizeof plans / sizeof *plans };
 
@@ -387,9 +385,6 @@ static void strike_cleaner(const struct round *r)
     if (heir) {
         process_await_line(heir, "event=leader", limit_ms(r));
     }
-    if (r->plan->who == SWEEPER) {
-        test_await(lane.fx, LIMIT_MS, "SELECT to_regclass('tenon.finished_20010203') IS NULL");
-    }
     end_cleaner(r, &s, p);
     end_well(worker);
     if (heir) {
@@ -435,13 +430,6 @@ static void strike_recoverer(const struct round *r)
     struck_judge(&s, true);
 }
 
-static void strike_sweeper(const struct round *r)
-{
-    test_sql(lane.fx, "SET timezone = 'UTC'; CREATE TABLE tenon.finished_20010203 PARTITION OF "
-                      "tenon.finished FOR VALUES FROM ('2001-02-03') TO ('2001-02-04')");
-    strike_cleaner(r);
-}
-
 static void run(const struct round *r, void (*strike)(const struct round *r))
 {
     int64_t begin_ms = now_ms();
@@ -475,16 +463,11 @@ static void test_recoverer(void **state)
     run(*state, strike_recoverer);
 }
 
-static void test_sweeper(void **state)
-{
-    run(*state, strike_sweeper);
-}
-
 static const struct CMUnitTest kinds[] = {
     [PRODUCER] = cmocka_unit_test(test_producer),   [WORKER] = cmocka_unit_test(test_worker),
     [EXEC_WORKER] = cmocka_unit_test(test_worker),  [STOPPED] = cmocka_unit_test(test_worker),
     [HANDLER] = cmocka_unit_test(test_handler),     [CLEANER] = cmocka_unit_test(test_cleaner),
-    [RECOVERER] = cmocka_unit_test(test_recoverer), [SWEEPER] = cmocka_unit_test(test_sweeper),
+    [RECOVERER] = cmocka_unit_test(test_recoverer),
 };
 
 /* --- which rounds, and where ------------------------------------------------------------------ */

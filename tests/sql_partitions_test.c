@@ -92,6 +92,51 @@ static void test_making_partitions_stops_no_finish(void **state)
     PQfinish(other);
 }
 
+static void old_day(struct fixture *fx, const char *day)
+{
+    test_sql(fx,
+             "CREATE TABLE tenon.finished_%s PARTITION OF tenon.finished"
+             " FOR VALUES FROM ('%s 00:00+0') TO (timestamptz '%s 00:00+0' + interval '1 day')",
+             day, day, day);
+}
+
+/* A finish waits behind the drop no longer than the drop waits, whatever the reader does. */
+static void test_a_drop_beside_a_reader_gives_up(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    old_day(fx, "20200101");
+    held_new(fx, &c);
+    PGconn *reader = sql_connect(fx->database_url), *drops = sql_connect(fx->database_url);
+    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.finished");
+    assert_int_equal(PQsendQuery(drops, "SELECT tenon.drop_history()"), 1);
+    test_sql(fx, "SET lock_timeout = 1000");
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    PGresult *result = PQgetResult(drops);
+    assert_string_equal(PQresultErrorField(result, PG_DIAG_SQLSTATE), "55P03");
+    PQclear(result);
+    assert_null(PQgetResult(drops));
+    sql_run(reader, "COMMIT");
+    char *name = sql_text(drops, "SELECT tenon.drop_history()");
+    assert_string_equal(name, "finished_20200101");
+    free(name);
+    assert_true(sql_bool(drops, "SELECT tenon.drop_history() IS NULL"));
+    PQfinish(reader);
+    PQfinish(drops);
+}
+
+/* One that an operator took out of the history is his. */
+static void test_a_detached_day_stays(void **state)
+{
+    struct fixture *fx = *state;
+    old_day(fx, "20200101");
+    old_day(fx, "20200102");
+    test_sql(fx, "ALTER TABLE tenon.finished DETACH PARTITION tenon.finished_20200101");
+    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() = 'finished_20200102'"));
+    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() IS NULL"));
+    test_sql(fx, "SELECT count(*) FROM tenon.finished_20200101");
+}
+
 /* Neither a cleaner nor a worker ran for more than a week, and an application goes on. */
 static void test_applications_make_partitions(void **state)
 {
@@ -123,6 +168,8 @@ int main(void)
         WITH_DATABASE(test_partitions_raced),
         WITH_DATABASE(test_finishing_at_day_boundaries),
         WITH_DATABASE(test_making_partitions_stops_no_finish),
+        WITH_DATABASE(test_a_drop_beside_a_reader_gives_up),
+        WITH_DATABASE(test_a_detached_day_stays),
         WITH_DATABASE(test_applications_make_partitions),
     };
     return RUN_GROUP(tests);

@@ -281,5 +281,36 @@ BEGIN
     END LOOP;
     RETURN made;
 END $$;
-REVOKE ALL ON FUNCTION tenon.make_partitions FROM PUBLIC;
+
+-- Drops one day of the history that is due: older than history_keep, or beyond history_rows_max counted from the
+-- newest day. Returns its partition's name, or NULL when none is due. Yesterday's is made ahead, so an empty one stays.
+-- A reader in the way for 100 ms raises 55P03: every finish waits behind this one, and so it does not stay. It takes
+-- the locks of parent and partition one after the other, hence at most twice that.
+CREATE FUNCTION tenon.drop_history() RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '100 ms' AS $$
+DECLARE
+    part text;
+BEGIN
+    WITH day AS (
+        SELECT c.oid, c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
+               CASE WHEN c.reltuples > 0 AND c.relpages > 0
+                    THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
+                    ELSE pg_relation_size(c.oid) / 200.0 END AS n
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
+    ), old AS (
+        SELECT d.*, sum(d.n) OVER (ORDER BY d.ends DESC) AS n_newer FROM day d
+    )
+    SELECT o.relname INTO part
+      FROM old o CROSS JOIN tenon.setting s
+     WHERE o.ends <= now() - interval '1 hour'
+       AND (o.ends <= now() - s.history_keep OR o.n_newer > s.history_rows_max)
+       AND (o.ends < current_date OR pg_relation_size(o.oid) > 0)
+     ORDER BY o.ends LIMIT 1;
+    IF part IS NOT NULL THEN
+        EXECUTE format('DROP TABLE IF EXISTS tenon.%I', part);  -- two at once
+    END IF;
+    RETURN part;
+END $$;
+REVOKE ALL ON FUNCTION tenon.make_partitions, tenon.drop_history FROM PUBLIC;
 SELECT tenon.make_partitions();

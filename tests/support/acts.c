@@ -91,7 +91,7 @@ const struct act acts[ACTS] = {
     {"cancel", &cancel, CANCELS, false, false, {"$id"}},
     {"enqueue", &enqueue, ENQUEUES, false, false, {NULL}},
     {"make_partitions", &partitions, NONE, false, false, {NULL}},
-    {"drop of a partition", NULL, NONE, false, false, {NULL}},
+    {"drop_history", &sql_history, NONE, false, false, {NULL}},
     {"stale finish", &sql_finish, FINISHES, true, false, {FENCE, "{NULL}"}},
     {"stale finish_unlocked", &sql_finish_unlocked, FINISHES, true, true, {FENCE, "{NULL}"}},
     {"stale tenon.finish", &inside, FINISHES, true, false, {"$claim"}},
@@ -126,7 +126,8 @@ int act_params(const struct act *a, const struct cast *c, const char *params[ACT
 
 bool act_may_raise(const struct act *a, const char *sqlstate)
 {
-    return a->st == &inside && strcmp(sqlstate, "55000") == 0;
+    return (a->st == &inside && strcmp(sqlstate, "55000") == 0) ||
+           (a->st == &sql_history && strcmp(sqlstate, "55P03") == 0);
 }
 
 bool act_skips_marked(const struct act *a)
@@ -136,7 +137,7 @@ bool act_skips_marked(const struct act *a)
 
 bool act_is_of_partitions(const struct act *a)
 {
-    return a->st == NULL || a->st == &partitions;
+    return a->st == &sql_history || a->st == &partitions;
 }
 
 bool act_is_fenced(const struct act *a)

@@ -25,7 +25,7 @@ enum { ACTS = 20, ACT_PARAMS_MAX = 10 };
 
 struct act {
     const char *name;
-    const struct statement *st; /* NULL: the end of a partition, which is no transaction */
+    const struct statement *st;
     enum effect effect;
     bool stale;                         /* with the fence of an older claim */
     bool skips_locked;                  /* leaves rows out that somebody else has locked */
@@ -51,7 +51,8 @@ void fence_set(struct fence *f, const char *id, int claims, long long start_us);
 /* Fill in the parameters of an act; returns how many. */
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX]);
 
-/* tenon.finish() raises where the others change nothing. */
+/* tenon.finish() raises where the others change nothing, and tenon.drop_history() when it waited
+ * for 100 ms. */
 bool act_may_raise(const struct act *a, const char *sqlstate);
 
 /* Leaves out rows that bear another transaction's mark, though it may be over. */
