@@ -1,20 +1,21 @@
-/* `tenon setup`: the schema in the database, the exchange in RabbitMQ, rights for producers. */
+/* `tenon setup`: the schema in the database, the exchange in RabbitMQ, rights of roles. */
 #include "cli/command.h"
 #include "cli/migrate.h"
 #include "cli/print.h"
 #include "cli/rabbitmqctl.h"
 #include "cli/statements.h"
 #include "core/amqp_topology.h"
+#include "core/array.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WHERE_BYTES = 256, LINE_BYTES_MAX = 4096 };
+enum { WHERE_BYTES = 256, LINE_BYTES_MAX = 4096, NAMES_BYTES_MAX = 256 * 1024 };
 
 struct setup {
     bool dry_run;
-    const char *role;     /* NULL = none */
+    const struct options *options;
     const char *amqp_url; /* NULL = RabbitMQ is left alone */
     struct amqp_url url;  /* the same, taken apart */
     struct db *db;
@@ -27,24 +28,74 @@ struct setup {
 
 /* --- doing it ------------------------------------------------------------------------------- */
 
-static bool grant(struct setup *s, struct fault *f)
+/* The parts that a role may play; setup_grant.sql knows them as well. */
+static const struct part {
+    enum option_id option;
+    const char *name;
+} parts[] = {
+    {OPTION_GRANT_PRODUCER, "producer"}, {OPTION_GRANT_READER, "reader"},
+    {OPTION_GRANT_OPERATOR, "operator"}, {OPTION_GRANT_WORKER, "worker"},
+    {OPTION_GRANT_CLEANER, "cleaner"},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static const char *role_of(const struct setup *s, const struct part *part)
 {
-    const char *const params[] = {s->role};
+    return option_text(s->options, part->option);
+}
+
+static bool role_check(struct setup *s, const struct part *part, struct fault *f)
+{
+    const char *const params[] = {role_of(s, part)};
     struct rows *rows = NULL;
-    if (!s->role) {
-        return true;
-    }
     if (!db_exec(s->db, &sql_setup_role, params, 1, &rows, f)) {
         return fault_add(f, "could not find out about the role");
     }
     bool exists = rows_bool(rows, 0, 0);
     rows_free(rows);
-    if (!exists) {
-        return fault_set(f, FAULT_CONFIG, "--grant-producer \"%.100s\": there is no such role",
-                         s->role);
+    return exists || fault_set(f, FAULT_CONFIG, "--grant-%s \"%.100s\": there is no such role",
+                               part->name, params[0]);
+}
+
+/* The names of a list as an array; NULL when the list is not given, or has no room. */
+static const char *names_of(const struct setup *s, enum option_id id, bool given, struct buf *b)
+{
+    buf_init(b, NAMES_BYTES_MAX);
+    if (!given) {
+        return NULL;
     }
-    return s->dry_run || db_exec(s->db, &sql_setup_grant, params, 1, NULL, f) ||
-           fault_add(f, "could not grant rights to %.100s", s->role);
+    array_begin(b);
+    for (size_t i = 0; i < option_items(s->options, id); i++) {
+        array_put_text(b, option_item(s->options, id, i));
+    }
+    return array_end(b);
+}
+
+/* A config file and TENON_QUEUES speak of the queues of workers. */
+static bool grant(struct setup *s, const struct part *part, struct fault *f)
+{
+    const struct options *o = s->options;
+    struct buf queues, kinds;
+    const char *const params[] = {part->name, role_of(s, part),
+                                  names_of(s, OPTION_QUEUES, option_is_typed(o, OPTION_QUEUES),
+                                           &queues),
+                                  names_of(s, OPTION_KINDS, option_is_given(o, OPTION_KINDS),
+                                           &kinds)};
+    bool ok = queues.failed || kinds.failed ? fault_memory(f)
+                                            : db_exec(s->db, &sql_setup_grant, params, 4, NULL, f);
+    buf_clear(&queues);
+    buf_clear(&kinds);
+    return ok || fault_add(f, "could not grant the rights of a %s to %.100s", part->name,
+                           role_of(s, part));
+}
+
+static bool grant_all(struct setup *s, struct fault *f)
+{
+    bool ok = true;
+    for (const struct part *part = parts; ok && part < parts + PARTS; part++) {
+        ok = !role_of(s, part) || (role_check(s, part, f) && (s->dry_run || grant(s, part, f)));
+    }
+    return ok;
 }
 
 /* Its name is a setting; without a schema yet it will be the default. */
@@ -63,6 +114,33 @@ static bool exchange_find(struct setup *s, struct fault *f)
     return true;
 }
 
+/* Texts of tasks may hold any character. */
+static bool encoding_check(struct setup *s, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!db_exec(s->db, &sql_setup_encoding, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not read the database's encoding");
+    }
+    const char *encoding = rows_text(rows, 0, 0);
+    bool ok = strcmp(encoding, "UTF8") == 0 ||
+              fault_set(f, FAULT_CONFIG,
+                        "the encoding of %s is %s, and tenon needs UTF8: move the data with "
+                        "pg_dump to a database that was made with CREATE DATABASE ... ENCODING "
+                        "'UTF8' TEMPLATE template0",
+                        db_where(s->db), encoding);
+    rows_free(rows);
+    return ok;
+}
+
+/* What confines nobody is a mistake as well. */
+static bool confines_check(const struct options *o, struct fault *f)
+{
+    bool queues = option_is_typed(o, OPTION_QUEUES), kinds = option_is_given(o, OPTION_KINDS);
+    return (!queues && !kinds) || option_text(o, OPTION_GRANT_PRODUCER) ||
+           fault_set(f, FAULT_CONFIG, "--%s is for a role that --grant-producer names",
+                     queues ? "queues" : "kinds");
+}
+
 /* A URL that cannot be read is a mistake to find before anything is changed. */
 static bool url_read(struct setup *s, struct fault *f)
 {
@@ -73,13 +151,14 @@ static bool url_read(struct setup *s, struct fault *f)
     return amqp_url_parse(s->amqp_url, &s->url, f);
 }
 
-static bool set_up_database(struct setup *s, const struct options *o, struct fault *f)
+static bool set_up_database(struct setup *s, struct fault *f)
 {
-    return db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon setup", &s->db, f) &&
+    const char *url = option_text(s->options, OPTION_DATABASE_URL);
+    return db_open(url, DB_PLAIN, "tenon setup", &s->db, f) && encoding_check(s, f) &&
            migrate_begin(s->db, s->dry_run, f) && migrate_read(s->db, &s->plan, f) &&
            (s->dry_run || s->plan.first == schema_migrations_n ||
             migrate_apply(s->db, &s->plan, f)) &&
-           grant(s, f) && exchange_find(s, f) &&
+           grant_all(s, f) && exchange_find(s, f) &&
            db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
 }
 
@@ -105,6 +184,16 @@ static void print_schema(const struct setup *s)
     }
     for (size_t i = s->plan.first; i < schema_migrations_n; i++) {
         (void)printf("%sapplied %s\n", would, schema_migrations[i].name);
+    }
+}
+
+static void print_grants(const struct setup *s)
+{
+    for (const struct part *part = parts; part < parts + PARTS; part++) {
+        if (role_of(s, part)) {
+            (void)printf("%sgranted %s rights to %s\n", s->dry_run ? "would have " : "", part->name,
+                         role_of(s, part));
+        }
     }
 }
 
@@ -153,9 +242,7 @@ static bool print_text(const struct setup *s, struct fault *f)
 {
     (void)printf("connected to %s\n", db_where(s->db));
     print_schema(s);
-    if (s->role) {
-        (void)printf("%sgranted producer rights to %s\n", s->dry_run ? "would have " : "", s->role);
-    }
+    print_grants(s);
     print_broker(s);
     if (s->amqp_url) {
         print_lines(s);
@@ -170,6 +257,17 @@ static json_t *json_migrations(const struct setup *s)
         (void)json_array_append_new(list, json_string(schema_migrations[i].name));
     }
     return list;
+}
+
+static json_t *json_grants(const struct setup *s)
+{
+    json_t *granted = json_object();
+    for (const struct part *part = parts; !s->dry_run && part < parts + PARTS; part++) {
+        if (role_of(s, part)) {
+            (void)json_object_set_new(granted, part->name, json_string(role_of(s, part)));
+        }
+    }
+    return granted;
 }
 
 static json_t *json_broker(const struct setup *s)
@@ -192,10 +290,10 @@ static json_t *json_report(const struct setup *s)
 {
     int ours = schema_migrations[schema_migrations_n - 1].version;
     bool all = !s->dry_run && s->plan.first < schema_migrations_n;
-    return json_pack("{s:s, s:b, s:i, s:o, s:s?, s:o}", "database", db_where(s->db), "dry_run",
+    return json_pack("{s:s, s:b, s:i, s:o, s:o, s:o}", "database", db_where(s->db), "dry_run",
                      s->dry_run, "schema_version", all ? ours : s->plan.version,
-                     s->dry_run ? "missing" : "applied", json_migrations(s), "granted_to",
-                     s->dry_run ? NULL : s->role, "rabbitmq", json_broker(s));
+                     s->dry_run ? "missing" : "applied", json_migrations(s), "granted",
+                     json_grants(s), "rabbitmq", json_broker(s));
 }
 
 static bool print_json(const struct setup *s, struct fault *f)
@@ -211,9 +309,9 @@ bool setup_run(const struct options *o, struct fault *f)
 {
     const char *url = option_text(o, OPTION_AMQP_URL);
     struct setup s = {.dry_run = option_flag(o, OPTION_DRY_RUN),
-                      .role = option_text(o, OPTION_GRANT_PRODUCER),
+                      .options = o,
                       .amqp_url = url && strcmp(url, "none") != 0 ? url : NULL};
-    bool ok = url_read(&s, f) && set_up_database(&s, o, f);
+    bool ok = url_read(&s, f) && confines_check(o, f) && set_up_database(&s, f);
     if (ok) {
         set_up_broker(&s);
         ok = option_flag(o, OPTION_JSON) ? print_json(&s, f) : print_text(&s, f);

@@ -300,6 +300,11 @@ bool option_is_given(const struct options *o, enum option_id id)
     return o->values[id].source > SOURCE_DEFAULT;
 }
 
+bool option_is_typed(const struct options *o, enum option_id id)
+{
+    return o->values[id].source == SOURCE_FLAG;
+}
+
 size_t option_items(const struct options *o, enum option_id id)
 {
     return o->values[id].n_items;

@@ -31,6 +31,11 @@ enum option_id {
     OPTION_JSON,
     OPTION_DRY_RUN,
     OPTION_GRANT_PRODUCER,
+    OPTION_KINDS,
+    OPTION_GRANT_READER,
+    OPTION_GRANT_OPERATOR,
+    OPTION_GRANT_WORKER,
+    OPTION_GRANT_CLEANER,
     OPTION_QUEUE,
     OPTION_PRIORITY,
     OPTION_RUN_AT,
@@ -100,6 +105,7 @@ const char *option_text(const struct options *o, enum option_id id);
 int64_t option_int(const struct options *o, enum option_id id);
 bool option_flag(const struct options *o, enum option_id id);
 bool option_is_given(const struct options *o, enum option_id id); /* not by default */
+bool option_is_typed(const struct options *o, enum option_id id); /* on the command line */
 
 /* LIST and EACH. In the environment EACH has one value per line. */
 size_t option_items(const struct options *o, enum option_id id);

@@ -38,7 +38,20 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(DRY_RUN, "dry-run", COMMAND_SETUP, NULL,
            "Print what would be done, with the SQL, and change nothing.", .type = OPTION_TYPE_FLAG),
     OPTION(GRANT_PRODUCER, "grant-producer", COMMAND_SETUP, "ROLE",
-           "Let this role enqueue, cancel and finish tasks, and nothing else."),
+           "Let this role enqueue, cancel and finish tasks, and nothing else; with `--queues` or "
+           "`--kinds`, enqueue only to those."),
+    OPTION(KINDS, "kinds", COMMAND_SETUP, "KIND,...",
+           "The kinds that the role of `--grant-producer` may enqueue; without it all.",
+           .type = OPTION_TYPE_LIST, .fits = fits_kind, .allowed = KIND_ALLOWED),
+    OPTION(GRANT_READER, "grant-reader", COMMAND_SETUP, "ROLE",
+           "Let this role read everything, as `tenon status` and `tenon show` do."),
+    OPTION(GRANT_OPERATOR, "grant-operator", COMMAND_SETUP, "ROLE",
+           "Let this role read everything, change queues, kinds and settings, enqueue, cancel, and "
+           "delete what is dead."),
+    OPTION(GRANT_WORKER, "grant-worker", COMMAND_SETUP, "ROLE",
+           "Let this role do what `tenon worker` does, and nothing else."),
+    OPTION(GRANT_CLEANER, "grant-cleaner", COMMAND_SETUP, "ROLE",
+           "Let this role do what `tenon cleaner` does, and nothing else."),
     OPTION(QUEUE, "queue", COMMAND_ENQUEUE, "QUEUE",
            "The task's queue; else the one of its kind in `tenon.kind`, else `default`.",
            .letter = 'q', .fits = fits_queue, .allowed = QUEUE_ALLOWED),
@@ -64,9 +77,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .fits = fits_trace,
         .allowed =
             "a W3C traceparent: 2, 32, 16 and 2 hexadecimal digits in lower case, with - between"),
-    OPTION(QUEUES, "queues", COMMAND_WORKER, "QUEUE,...", "The queues that a worker serves.",
-           .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
-           .allowed = QUEUE_ALLOWED),
+    OPTION(
+        QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP, "QUEUE,...",
+        "The queues that a worker serves. For `setup`, where only the command line counts: those "
+        "that the role of `--grant-producer` may enqueue to; without it all.",
+        .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
+        .allowed = QUEUE_ALLOWED),
     OPTION(HANDLERS, "handlers", COMMAND_WORKER, "FILE",
            "The file that says which program handles which kind (docs/handlers.md)."),
     OPTION(HANDLER, "handler", COMMAND_WORKER, "KIND=COMMAND",

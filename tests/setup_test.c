@@ -250,6 +250,78 @@ static void test_unknown_producer_is_refused(void **state)
     assert_true(test_sql_bool(fx, "SELECT to_regnamespace('tenon') IS NULL"));
 }
 
+/* Each grant is what the function of its name grants. */
+static void test_every_part_has_its_grant(void **state)
+{
+    static const char *const parts[] = {"producer", "reader", "operator", "worker", "cleaner"};
+    static const char rights[] =
+        "SELECT string_agg(o || ' ' || coalesce(acl::text, ''), '; ' ORDER BY o) FROM ("
+        "SELECT oid::regclass::text, relacl FROM pg_class WHERE relnamespace = "
+        "'tenon'::regnamespace UNION ALL SELECT oid::regprocedure::text, proacl FROM pg_proc "
+        "WHERE pronamespace = 'tenon'::regnamespace) x (o, acl)";
+    struct fixture *fx = *state;
+    char option[40], role[80];
+    (void)snprintf(role, sizeof role, "%s_p", fx->database);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        (void)snprintf(option, sizeof option, "--grant-%s", parts[i]);
+        test_sql(fx, "CREATE ROLE %s", role);
+        char *out = TENON_RUN(fx, 0, "setup", "--json", option, role), want[200];
+        (void)snprintf(want, sizeof want, "\"granted\": {\n    \"%s\": \"%s\"\n  }", parts[i],
+                       role);
+        assert_contains(out, want);
+        free(out);
+        char *got = test_sql_text(fx, "%s", rights);
+        test_sql(fx, "DROP OWNED BY %s; SELECT tenon.grant_%s('%s')", role, parts[i], role);
+        char *plain = test_sql_text(fx, "%s", rights);
+        assert_string_equal(got, plain);
+        test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role, role);
+        free(got);
+        free(plain);
+    }
+}
+
+static void test_a_producer_is_confined(void **state)
+{
+    struct fixture *fx = *state;
+    static const char confined[] =
+        "SELECT format('%s %s', queues, kinds) FROM tenon.producer WHERE role = current_user";
+    char *me = test_sql_text(fx, "SELECT current_user");
+    free(TENON_RUN(fx, 0, "setup", "--grant-producer", me, "--queues", "a,b", "--kinds", "mail"));
+    char *got = test_sql_text(fx, "%s", confined);
+    assert_string_equal(got, "{a,b} {mail}");
+    free(got);
+    /* what is said for workers confines nobody */
+    free(run_for_log(fx, 0, (const char *const[]){"setup", "--grant-producer", me, NULL},
+                     "TENON_QUEUES=a"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.producer"), 0);
+    static const char *const wrong[][4] = {{"setup", "--queues", "a"}, {"setup", "--kinds", "a"}};
+    for (int i = 0; i < 2; i++) {
+        char *log = run_for_log(fx, 2, wrong[i], NULL);
+        assert_contains(log, "is for a role that --grant-producer names");
+        free(log);
+    }
+    free(me);
+}
+
+static void test_an_encoding_that_is_not_utf8_is_refused(void **state)
+{
+    struct fixture *fx = *state;
+    char name[80], url[600], env[620];
+    (void)snprintf(name, sizeof name, "%s_latin", fx->database);
+    url_with_path(fx->database_url, name, url, sizeof url);
+    (void)snprintf(env, sizeof env, "DATABASE_URL=%s", url);
+    sql_run(fx->maintenance, "CREATE DATABASE %s ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'",
+            name);
+    char *log = run_for_log(fx, 2, (const char *const[]){"setup", NULL}, env);
+    assert_contains(log, "is LATIN1, and tenon needs UTF8");
+    assert_contains(log, "CREATE DATABASE");
+    free(log);
+    PGconn *conn = sql_connect(url);
+    assert_true(sql_bool(conn, "SELECT to_regnamespace('tenon') IS NULL"));
+    PQfinish(conn);
+    sql_run(fx->maintenance, "DROP DATABASE %s", name);
+}
+
 static void test_no_schema(void **state)
 {
     struct fixture *fx = *state;
@@ -403,6 +475,9 @@ int main(void)
         WITH_DATABASE(test_failed_migration_leaves_nothing),
         WITH_DATABASE(test_producer_may_enqueue_and_nothing_else),
         WITH_DATABASE(test_unknown_producer_is_refused),
+        WITH_DATABASE(test_every_part_has_its_grant),
+        WITH_DATABASE(test_a_producer_is_confined),
+        WITH_DATABASE(test_an_encoding_that_is_not_utf8_is_refused),
         WITH_DATABASE(test_no_schema),
         WITH_DATABASE(test_older_schema),
         WITH_DATABASE(test_newer_breaking_schema),

@@ -107,7 +107,7 @@ static void test_cancel_may_be_for_ones_own_tasks(void **state)
 
 /* --- what each part may --- */
 
-enum { STRANGER = 1, PRODUCER = 2, READER = 4, OPERATOR = 8, WORKER = 16, PARTS = 5 };
+enum { STRANGER = 1, PRODUCER = 2, READER = 4, OPERATOR = 8, WORKER = 16, CLEANER = 32, PARTS = 6 };
 
 static const struct {
     const char *sql;
@@ -119,15 +119,20 @@ static const struct {
     {"SELECT * FROM tenon.route_of('a')", PRODUCER | OPERATOR},
     {"SELECT tenon.cancel(0)", PRODUCER | OPERATOR},
     {"SELECT tenon.finish('0/0/0/00000000-0000-0000-0000-000000000000')", PRODUCER},
-    {"SELECT version FROM tenon.migration", PRODUCER | READER | OPERATOR | WORKER},
+    {"SELECT version FROM tenon.migration", PRODUCER | READER | OPERATOR | WORKER | CLEANER},
     {"SELECT payload FROM tenon.tasks", READER | OPERATOR},
     {"SELECT payload FROM tenon.ready", READER | OPERATOR},
     {"SELECT tenon.queue_names(1)", READER | OPERATOR},
-    {"SELECT payload FROM tenon.task", READER | OPERATOR | WORKER},
+    {"SELECT payload FROM tenon.task", READER | OPERATOR | WORKER | CLEANER},
     {"SELECT payload FROM tenon.finished", READER | OPERATOR},
     {"SELECT payload FROM tenon.dead", READER | OPERATOR},
-    {"SELECT * FROM tenon.worker", READER | OPERATOR | WORKER},
-    {"SELECT * FROM tenon.setting", READER | OPERATOR | WORKER},
+    {"SELECT id, claims, worker_id, outcome FROM tenon.finished", READER | OPERATOR | WORKER},
+    {"SELECT id FROM tenon.dead", READER | OPERATOR | WORKER | CLEANER},
+    {"SELECT result FROM tenon.finished", READER | OPERATOR},
+    {"SELECT * FROM tenon.worker", READER | OPERATOR | WORKER | CLEANER},
+    {"SELECT * FROM tenon.setting", READER | OPERATOR | WORKER | CLEANER},
+    {"SELECT last_value FROM tenon.task_id_seq", CLEANER},
+    {"SELECT nextval('tenon.task_id_seq')", 0},
     {"SELECT * FROM tenon.producer", READER | OPERATOR},
     {"INSERT INTO tenon.queue (name) VALUES ('q')", OPERATOR},
     {"UPDATE tenon.queue SET paused = true", OPERATOR},
@@ -136,14 +141,20 @@ static const struct {
     {"DELETE FROM tenon.dead", OPERATOR},
     {"UPDATE tenon.producer SET kinds = NULL", 0},
     {"DELETE FROM tenon.producer", 0},
-    {"SELECT * FROM tenon.task FOR UPDATE", WORKER},
-    {"DELETE FROM tenon.task", WORKER},
-    {"UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid()", WORKER},
+    {"SELECT * FROM tenon.task FOR UPDATE", WORKER | CLEANER},
+    {"DELETE FROM tenon.task", WORKER | CLEANER},
+    {"UPDATE tenon.task SET claims = 1", WORKER},
+    {"UPDATE tenon.task SET payload = '{}'", WORKER},
+    {"UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid()", WORKER | CLEANER},
     {"SELECT * FROM tenon.requeue('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
+     WORKER | CLEANER},
+    {"SELECT tenon.make_partitions()", WORKER | CLEANER},
+    {"SELECT tenon.drop_history()", CLEANER},
+    {"INSERT INTO tenon.worker (host, pid, slots, queues, kinds) VALUES ('h', 1, 1, '{}', '{}')",
      WORKER},
-    {"SELECT tenon.make_partitions()", WORKER},
-    {"UPDATE tenon.worker SET state = 'left'", WORKER},
-    {"DELETE FROM tenon.worker", 0},
+    {"UPDATE tenon.worker SET state = 'left'", WORKER | CLEANER},
+    {"UPDATE tenon.worker SET host = 'h'", WORKER},
+    {"DELETE FROM tenon.worker", CLEANER},
     {"INSERT INTO tenon.task (run_at) VALUES (now())", 0},
     {"UPDATE tenon.finished SET outcome = 'done'", 0},
     {"DELETE FROM tenon.finished", 0},
@@ -152,6 +163,7 @@ static const struct {
     {"UPDATE tenon.migration SET version = 1", 0},
     {"SELECT tenon.grant_producer('public')", 0},
     {"SELECT tenon.grant_worker('public')", 0},
+    {"SELECT tenon.grant_cleaner('public')", 0},
     {"CREATE TABLE tenon.mine (n integer)", 0},
     {"CREATE FUNCTION tenon.mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'", 0},
     {"DROP TABLE tenon.finished", 0},
@@ -161,7 +173,8 @@ static const struct {
 /* By trying all else. */
 static void test_each_part_has_the_least_rights(void **state)
 {
-    static const char *const grants[PARTS] = {NULL, "producer", "reader", "operator", "worker"};
+    static const char *const grants[PARTS] = {NULL,       "producer", "reader",
+                                              "operator", "worker",   "cleaner"};
     struct fixture *fx = *state;
     for (int part = 0; part < PARTS; part++) {
         test_sql(fx, "CREATE ROLE %s_p", fx->database);

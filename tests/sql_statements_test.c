@@ -158,6 +158,33 @@ static bool has_plan(const struct statement *st)
     return false;
 }
 
+/* EXPLAIN asks for the rights that a run needs, but for those inside of functions. */
+static void test_each_part_may_run_its_statements(void **state)
+{
+    static const struct {
+        const char *part, *dir;
+        const struct statement *const *all;
+    } rights[] = {{"producer", "enqueue", sql_enqueue_all},
+                  {"worker", "worker", sql_worker_all},
+                  {"worker", "core", sql_core_all},
+                  {"cleaner", "cleaner", sql_cleaner_all},
+                  {"cleaner", "core", sql_core_all}};
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof rights / sizeof *rights; i++) {
+        test_sql(fx, "CREATE ROLE %s_p; SELECT tenon.grant_%s('%s_p')", fx->database,
+                 rights[i].part, fx->database);
+        PGconn *conn = connect_as(fx, DB_PLAIN);
+        sql_run(conn, "SET SESSION AUTHORIZATION %s_p", fx->database);
+        for (const struct statement *const *st = rights[i].all; *st; st++) {
+            if (has_plan(*st)) {
+                free(explain(conn, rights[i].dir, *st));
+            }
+        }
+        PQfinish(conn);
+        test_sql(fx, "DROP OWNED BY %s_p; DROP ROLE %s_p", fx->database, fx->database);
+    }
+}
+
 static void test_hot_plans(void **state)
 {
     struct fixture *fx = *state;
@@ -394,6 +421,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_every_statement_prepares),
+        WITH_DATABASE(test_each_part_may_run_its_statements),
         WITH_DATABASE(test_hot_plans),
         WITH_DATABASE(test_without_the_settings_it_would_scan),
         WITH_DATABASE(test_plans_inside_of_functions),

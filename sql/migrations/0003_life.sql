@@ -232,13 +232,27 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
     EXECUTE format('GRANT INSERT ON tenon.finished, tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT (id) ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
+    EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions TO %I', role);
 END $$;
 
+-- What its statements need, and no more. It reads tasks whole, as who makes one dead copies it.
+CREATE FUNCTION tenon.grant_cleaner(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT SELECT ON SEQUENCE %s TO %I', pg_get_serial_sequence('tenon.task', 'id'), role);
+    EXECUTE format('GRANT SELECT, DELETE, UPDATE (run_at, start_time, worker_id, failures, crashes, delayed, last_error) ON tenon.task TO %I', role);
+    EXECUTE format('GRANT INSERT, SELECT (id) ON tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.drop_history TO %I', role);
+END $$;
+
 REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
-    tenon.grant_operator, tenon.grant_worker FROM PUBLIC;
+    tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 
@@ -256,3 +270,5 @@ COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon 
 COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause queues and set defaults and settings, cancel and enqueue any task, delete dead ones; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; as `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
+
+COMMENT ON FUNCTION tenon.grant_cleaner IS $$Lets a role run `tenon cleaner`, and nothing else; as `tenon setup --grant-cleaner ROLE`. For the owner of the schema.$$;

@@ -1,0 +1,2 @@
+-- The encoding of the database, such as UTF8.
+SELECT getdatabaseencoding();
