@@ -356,10 +356,10 @@ static void old_partition(struct fixture *fx, const char *day)
 static void assert_partitions(struct fixture *fx, int old, int ahead)
 {
     char *got = test_sql_text(
-        fx,
-        "SELECT format('%%s %%s', count(*) FILTER (WHERE c.relname < 'finished_20200109'),"
-        " count(*) FILTER (WHERE c.relname > 'finished_20200109'))"
-        " FROM pg_class c WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname ~ '^finished_[0-9]{8}$'");
+        fx, "SELECT format('%%s %%s', count(*) FILTER (WHERE c.relname < 'finished_20200109'),"
+            " count(*) FILTER (WHERE c.relname > 'finished_20200109'))"
+            " FROM pg_class c WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname"
+            " ~ '^finished_[0-9]{8}$'");
     char want[64];
     (void)snprintf(want, sizeof want, "%d %d", old, ahead);
     assert_string_equal(got, want);
