@@ -14,6 +14,7 @@ enum source { SOURCE_NONE, SOURCE_DEFAULT, SOURCE_FILE, SOURCE_VARIABLE, SOURCE_
 
 struct value {
     enum source source;
+    bool took_env; /* from the second variable */
     int64_t number;
     char **items; /* as they were typed; only LIST and EACH have more than one */
     size_t n_items;
@@ -181,7 +182,9 @@ static bool read_variable(struct options *o, const struct option_row *row, const
     if (!text || !*text || value_of(o, row)->source >= SOURCE_VARIABLE) {
         return true;
     }
-    return value_set(o, row, SOURCE_VARIABLE, name, text, f);
+    bool ok = value_set(o, row, SOURCE_VARIABLE, name, text, f);
+    value_of(o, row)->took_env = name == row->env;
+    return ok;
 }
 
 static bool read_variables(struct options *o, struct fault *f)
@@ -303,6 +306,11 @@ bool option_is_given(const struct options *o, enum option_id id)
 bool option_is_typed(const struct options *o, enum option_id id)
 {
     return o->values[id].source == SOURCE_FLAG;
+}
+
+bool option_took_env(const struct options *o, enum option_id id)
+{
+    return o->values[id].took_env;
 }
 
 size_t option_items(const struct options *o, enum option_id id)

@@ -49,6 +49,7 @@ enum option_id {
     OPTION_HANDLER,
     OPTION_SLOTS,
     OPTION_PRESENCE_URL,
+    OPTION_PASS_ENV,
     OPTION_DRAIN_LIMIT,
     OPTION_UNTIL_EMPTY,
     OPTION_RUN_ONE,
@@ -106,6 +107,7 @@ int64_t option_int(const struct options *o, enum option_id id);
 bool option_flag(const struct options *o, enum option_id id);
 bool option_is_given(const struct options *o, enum option_id id); /* not by default */
 bool option_is_typed(const struct options *o, enum option_id id); /* on the command line */
+bool option_took_env(const struct options *o, enum option_id id); /* of the row's `env` */
 
 /* LIST and EACH. In the environment EACH has one value per line. */
 size_t option_items(const struct options *o, enum option_id id);

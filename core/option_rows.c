@@ -97,6 +97,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "A direct way to the same database, when the database URL leads through a transaction "
            "pooler; by default the database URL.",
            .secret = true),
+    OPTION(PASS_ENV, "pass-env", COMMAND_WORKER, "NAME,...",
+           "Variables that handlers get though the worker connects with them: `DATABASE_URL` or "
+           "`AMQP_URL` where it took its own from there, and those that begin with `PG`.",
+           .type = OPTION_TYPE_LIST, .fits = fits_variable, .allowed = VARIABLE_ALLOWED),
     OPTION(DRAIN_LIMIT, "drain-limit", COMMAND_WORKER, "TIME",
            "After SIGTERM, tasks that run longer than this are given back, uncharged.",
            .type = OPTION_TYPE_DURATION, .def = "25s", .max = DAY_MS),

@@ -185,6 +185,11 @@ bool fits_kind(const char *text)
     return bytes > 0 && !text[bytes];
 }
 
+bool fits_variable(const char *text)
+{
+    return *text && !strpbrk(text, "=,");
+}
+
 bool fits_handler(const char *text)
 {
     size_t bytes = kind_bytes(text);

@@ -22,7 +22,10 @@ void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED
 bool fits_queue(const char *text);
 bool fits_kind(const char *text);
 
-/* KIND=COMMAND, "amqp://..." or "none", a W3C traceparent. */
+#define VARIABLE_ALLOWED "the name of a variable"
+
+/* The name of a variable, KIND=COMMAND, "amqp://..." or "none", a W3C traceparent. */
+bool fits_variable(const char *text);
 bool fits_handler(const char *text);
 bool fits_amqp_url(const char *text);
 bool fits_trace(const char *text);

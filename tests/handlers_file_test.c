@@ -50,7 +50,8 @@ static void test_two_handlers(void **state)
     struct handlers hs;
     struct fault f = {0};
     assert_ok(load_text("handler \"mail,sms\" {\n command = {\"/bin/cat\", \"-x\"}\n mode = pool\n"
-                        " in_flight = 8\n directory = /tmp\n}\nhandler b { command = sh }",
+                        " in_flight = 8\n directory = /tmp\n pass_env = {PGHOST}\n}"
+                        "handler b { command = sh }",
                         &hs, &f),
               &f);
     assert_int_equal(hs.n, 2);
@@ -60,6 +61,7 @@ static void test_two_handlers(void **state)
     assert_int_equal(hs.items[0].in_flight, 8);
     assert_string_equal(hs.items[0].argv[1], "-x");
     assert_string_equal(hs.items[0].directory, "/tmp");
+    assert_string_equal(hs.items[0].pass_env[0], "PGHOST");
     handlers_clear(&hs);
 }
 

@@ -268,6 +268,7 @@ static void schedule_run(struct schedule *s)
             stepper_open(&g->sessions[i], g->fx->database_url, g->lock_timeout_ms);
         }
         s->part[i].session = &g->sessions[i];
+        stepper_prepare(&g->sessions[i], s->part[i].act->st); /* that may meet a lock as well */
     }
     for (const char *who = s->order; *who; who++) {
         take_turn(s, &s->part[*who == 'B']);
@@ -289,7 +290,7 @@ static void schedule_run(struct schedule *s)
 
 static void partitions_stage(struct stage *g, const struct part part[2])
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = part[0].act == part[1].act; i < 2; i++) {
         if (part[i].act->st == &sql_history) {
             test_sql(g->fx, "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING"
                             " DEFAULTS INCLUDING CONSTRAINTS); ALTER TABLE tenon.finished ATTACH"

@@ -115,7 +115,7 @@ static void run_lines(void *arg)
     buf_init(&b, 1 << 20);
     if (c) {
         line_put_task(&b, c, worker_id);
-        char **env = line_environment(c, worker_id);
+        char **env = line_environment(environ, c, worker_id);
         assert_true(env || nth_struck());
         free(env);
     }

@@ -319,6 +319,42 @@ static void test_run_one(void **state)
     assert_int_equal(process_wait(tenon_spawn(fx, dead, env), LIMIT_MS), 65);
 }
 
+static void assert_prints(struct fixture *fx, const char *const *args, const char *const *env,
+                          const char *want)
+{
+    struct process *p = tenon_spawn(fx, args, env);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    char *out = file_text(p->out);
+    assert_string_equal(out, want);
+    free(out);
+}
+
+/* What the worker connects with is its own, by the same rule as when it runs. */
+static void test_a_handler_gets_no_password(void **state)
+{
+    static const char print[] = "a=echo ${DATABASE_URL-no} ${AMQP_URL-no} ${PGPASSWORD-no}";
+    struct fixture *fx = *state;
+    char path[256], file[256], text[600];
+    (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
+    write_text(path, "1");
+    const char *const args[] = {"worker", "--handler", print, "--run-one", "a", path, NULL};
+    const char *const plain[] = {"TENON_PASS_ENV", "PGPASSWORD=word", NULL};
+    assert_prints(fx, args, plain, "\"no no no\"\n");
+    const char *const own[] = {"TENON_PASS_ENV", "TENON_DATABASE_URL=postgresql:///worker",
+                               "DATABASE_URL=handler", NULL};
+    assert_prints(fx, args, own, "\"handler no no\"\n");
+    const char *const passed[] = {"TENON_PASS_ENV=PGPASSWORD,AMQP_URL", "PGPASSWORD=word",
+                                  "AMQP_URL=none", NULL};
+    assert_prints(fx, args, passed, "\"no none word\"\n");
+    (void)snprintf(file, sizeof file, "%s/handlers.conf", fx->dir);
+    (void)snprintf(text, sizeof text,
+                   "handler a { command = {\"sh\", \"-c\", '%s'} pass_env = {PGPASSWORD} }",
+                   "echo ${DATABASE_URL-no} ${PGPASSWORD-no}");
+    write_text(file, text);
+    const char *const by_file[] = {"worker", "--handlers", file, "--run-one", "a", path, NULL};
+    assert_prints(fx, by_file, plain, "\"no word\"\n");
+}
+
 /* What the handler does in its transaction is done; only there is no task to finish. */
 static void test_run_one_of_a_handler_that_finishes_its_task(void **state)
 {
@@ -389,6 +425,7 @@ int main(void)
         WITH_SERVERS(test_handlers_and_what_they_started_die_with_the_worker),
         WITH_SERVERS(test_handlers_file),
         WITH_SERVERS(test_run_one),
+        WITH_SERVERS(test_a_handler_gets_no_password),
         WITH_SERVERS(test_run_one_of_a_handler_that_finishes_its_task),
         WITH_SERVERS(test_an_ignored_sigchld_hides_no_end),
         WITH_SERVERS(test_a_closed_stdin_takes_nothing_from_handlers),

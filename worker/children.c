@@ -38,7 +38,7 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     const struct handler *h = &cs->handlers->items[handler];
     struct child *c = &cs->slots[slot];
     struct fault f = {0};
-    char **env = line_environment(task, worker_id);
+    char **env = line_environment(h->environment, task, worker_id);
     bool ok = env ? child_start(c, h, env, task ? task->payload : NULL,
                                 task ? task->payload_bytes : 0,
                                 h->pool ? LINE_BYTES_MAX + 1 : RESULT_BYTES_MAX, &f)

@@ -4,6 +4,7 @@
 #include "core/file.h"
 #include "core/option_value.h"
 #include "worker/decide/decider.h"
+#include "worker/environment.h"
 
 #include <confuse.h>
 #include <limits.h>
@@ -13,12 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void handler_clear(struct handler *h)
+static void words_free(char **words)
 {
-    for (char **word = h->argv; word && *word; word++) {
+    for (char **word = words; word && *word; word++) {
         free(*word);
     }
-    free(h->argv);
+    free(words);
+}
+
+static void handler_clear(struct handler *h)
+{
+    words_free(h->argv);
+    words_free(h->pass_env);
+    free(h->environment);
     free(h->kinds);
     free(h->directory);
 }
@@ -103,16 +111,16 @@ static struct handler *add_handler(struct handlers *all, struct fault *f)
     return &items[all->n];
 }
 
-static bool set_words(struct handler *h, const char *const *words, size_t n, struct fault *f)
+static bool set_words(char ***ret, const char *const *words, size_t n, struct fault *f)
 {
-    h->argv = calloc(n + 1, sizeof *h->argv);
-    for (size_t i = 0; h->argv && i < n; i++) {
-        h->argv[i] = strdup(words[i]);
-        if (!h->argv[i]) {
+    char **copy = *ret = calloc(n + 1, sizeof *copy);
+    for (size_t i = 0; copy && i < n; i++) {
+        copy[i] = strdup(words[i]);
+        if (!copy[i]) {
             return fault_memory(f);
         }
     }
-    return h->argv ? true : fault_memory(f);
+    return copy ? true : fault_memory(f);
 }
 
 /* --- is the program there? It would show with the first task otherwise. --- */
@@ -209,7 +217,7 @@ static bool load_flag(struct handlers *all, const char *text, struct fault *f)
     free(kinds);
     h->pool = strncmp(equals + 1, "pool:", 5) == 0;
     const char *const words[] = {"/bin/sh", "-c", equals + (h->pool ? 6 : 1)};
-    ok = ok && set_words(h, words, 3, f) && check_command(words[2], f);
+    ok = ok && set_words(&h->argv, words, 3, f) && check_command(words[2], f);
     all->n++;
     return ok || fault_add(f, "--handler %s", text);
 }
@@ -252,26 +260,36 @@ static int check_in_flight(cfg_t *cfg, cfg_opt_t *opt)
     return -1;
 }
 
+static bool load_list(cfg_t *section, const char *name, size_t min, char ***ret, struct fault *f)
+{
+    const char *words[HANDLER_WORDS_MAX];
+    size_t n = cfg_size(section, name);
+    if (n < min || n > HANDLER_WORDS_MAX) {
+        return fault_set(f, FAULT_CONFIG, "%s must have %zu to %d words", name, min,
+                         HANDLER_WORDS_MAX);
+    }
+    for (size_t i = 0; i < n; i++) {
+        words[i] = cfg_getnstr(section, name, (unsigned)i);
+    }
+    return set_words(ret, words, n, f);
+}
+
 static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
 {
     struct handler *h = add_handler(all, f);
     if (!h) {
         return false;
     }
-    const char *words[HANDLER_WORDS_MAX];
-    size_t n = cfg_size(section, "command");
-    if (n == 0 || n > HANDLER_WORDS_MAX) {
-        return fault_set(f, FAULT_CONFIG, "command must have 1 to %d words", HANDLER_WORDS_MAX);
-    }
-    for (size_t i = 0; i < n; i++) {
-        words[i] = cfg_getnstr(section, "command", (unsigned)i);
+    if (!load_list(section, "command", 1, &h->argv, f) ||
+        !load_list(section, "pass_env", 0, &h->pass_env, f)) {
+        all->n++;
+        return false;
     }
     h->pool = strcmp(cfg_getstr(section, "mode"), "pool") == 0;
     h->in_flight = (int)cfg_getint(section, "in_flight");
     const char *directory = cfg_getstr(section, "directory");
     h->directory = directory ? strdup(directory) : NULL;
-    bool ok = set_kinds(h, all, cfg_title(section), f) && set_words(h, words, n, f) &&
-              check_program(directory, words[0], f);
+    bool ok = set_kinds(h, all, cfg_title(section), f) && check_program(directory, h->argv[0], f);
     all->n++;
     return ok;
 }
@@ -314,8 +332,10 @@ static bool load_text(struct handlers *all, const char *path, struct buf *text, 
 {
     cfg_opt_t handler[] = {CFG_STR_LIST("command", NULL, CFGF_NONE),
                            CFG_STR("mode", "exec", CFGF_NONE),
+                           CFG_STR_LIST("pass_env", NULL, CFGF_NONE),
                            CFG_STR("directory", NULL, CFGF_NONE),
-                           CFG_INT("in_flight", 0, CFGF_NONE), CFG_END()};
+                           CFG_INT("in_flight", 0, CFGF_NONE),
+                           CFG_END()};
     cfg_opt_t file[] = {CFG_SEC("handler", handler, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                         CFG_BOOL(FILE_END, cfg_false, CFGF_NONE), CFG_END()};
     cfg_t *cfg = cfg_init(file, CFGF_NONE);
@@ -347,6 +367,10 @@ bool handlers_load(const struct options *o, struct handlers *ret, struct fault *
     if (ok && all.n == 0) {
         ok = fault_set(f, FAULT_CONFIG,
                        "no handler is given: use --handler KIND=COMMAND or --handlers FILE");
+    }
+    for (int i = 0; ok && i < all.n; i++) {
+        all.items[i].environment = environment_of(o, all.items[i].pass_env);
+        ok = all.items[i].environment || fault_memory(f);
     }
     if (!ok) {
         handlers_clear(&all);

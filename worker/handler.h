@@ -12,12 +12,14 @@ enum {
 };
 
 struct handler {
-    char *kinds;     /* "mail" or "mail,sms" */
-    bool pool;       /* a long-lived child that speaks JSON lines; else one process per task */
-    char **argv;     /* ends with NULL */
-    char *directory; /* where it runs; NULL = where the worker does */
-    int in_flight;   /* tasks a pool child may have at once; 0 = as its hello says */
-    bool own_stderr; /* it writes to the worker's stderr; else the last of it is kept */
+    char *kinds;        /* "mail" or "mail,sms" */
+    bool pool;          /* a long-lived child that speaks JSON lines; else one process per task */
+    char **argv;        /* ends with NULL */
+    char **pass_env;    /* variables that it gets all the same; ends with NULL */
+    char **environment; /* all that it gets, but for the task's; ends with NULL */
+    char *directory;    /* where it runs; NULL = where the worker does */
+    int in_flight;      /* tasks a pool child may have at once; 0 = as its hello says */
+    bool own_stderr;    /* it writes to the worker's stderr; else the last of it is kept */
 };
 
 struct handler_kind {

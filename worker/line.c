@@ -72,18 +72,6 @@ char *line_clean_text(const char *text, size_t bytes)
 
 enum { TASK_VARIABLES = 9, TASK_VARIABLES_BYTES_MAX = 4096 };
 
-static bool is_secret(const char *variable)
-{
-    static const char *const secrets[] = {"TENON_DATABASE_URL=", "TENON_AMQP_URL=",
-                                          "TENON_PRESENCE_URL=", "TENON_TASK_"};
-    for (size_t i = 0; i < sizeof secrets / sizeof *secrets; i++) {
-        if (strncmp(variable, secrets[i], strlen(secrets[i])) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Each ends with a NUL. */
 static void put_variable(struct buf *b, const char *name, const char *value)
 {
@@ -116,7 +104,7 @@ static void put_task_variables(struct buf *b, const struct claim *task, const ch
     buf_put_char(b, '\0');
 }
 
-char **line_environment(const struct claim *task, const char *worker_id)
+char **line_environment(char *const *own_env, const struct claim *task, const char *worker_id)
 {
     struct buf text;
     size_t own = 0, n = 0;
@@ -124,15 +112,14 @@ char **line_environment(const struct claim *task, const char *worker_id)
     if (task) {
         put_task_variables(&text, task, worker_id);
     }
-    while (environ[own]) {
+    while (own_env[own]) {
         own++;
     }
     size_t pointers = own + TASK_VARIABLES + 1;
     char **env = text.failed ? NULL : malloc(pointers * sizeof *env + text.len);
     if (env) {
-        for (size_t i = 0; i < own; i++) {
-            env[n] = environ[i];
-            n += !is_secret(environ[i]);
+        for (; n < own; n++) {
+            env[n] = own_env[n];
         }
         char *at = (char *)(env + pointers), *end = at + text.len;
         memcpy(at, buf_text(&text), text.len);

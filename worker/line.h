@@ -27,9 +27,9 @@ void line_put_task(struct buf *b, const struct claim *task, const char *worker_i
  * U+FFFD. NULL when there is no memory. */
 char *line_clean_text(const char *text, size_t bytes);
 
-/* The environment of a child: the worker's own, borrowed, without the worker's secrets, and for an
- * exec child the task's variables. One allocation; NULL when there is no memory. */
-char **line_environment(const struct claim *task, const char *worker_id);
+/* The environment of a child: that of its handler, borrowed, and for an exec child the task's
+ * variables. One allocation; NULL when there is no memory. */
+char **line_environment(char *const *own_env, const struct claim *task, const char *worker_id);
 
 /* The first line of a pool child. `bytes` without the newline; the text is NUL-terminated there. */
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight,

@@ -26,6 +26,7 @@ static void child_environment(const struct fixture *fx, const char *const *env)
 {
     (void)setenv("DATABASE_URL", fx->database_url, 1);
     (void)setenv("AMQP_URL", *fx->vhost ? fx->amqp_url : "none", 1);
+    (void)setenv("TENON_PASS_ENV", "DATABASE_URL", 1); /* handlers of tests finish by themselves */
     (void)setenv("TEST_JOURNAL", fx->journal, 1);
     for (; env && *env; env++) {
         if (strchr(*env, '=')) {

@@ -37,7 +37,7 @@ void stepper_send(struct stepper *s, const char *text)
     s->busy = true;
 }
 
-static void prepare(struct stepper *s, const struct statement *st)
+void stepper_prepare(struct stepper *s, const struct statement *st)
 {
     for (size_t i = 0; i < s->n_prepared; i++) {
         if (s->prepared[i] == st) {
@@ -56,7 +56,7 @@ static void prepare(struct stepper *s, const struct statement *st)
 void stepper_send_prepared(struct stepper *s, const struct statement *st, const char *const *params,
                            int n)
 {
-    prepare(s, st);
+    stepper_prepare(s, st);
     if (!PQsendQueryPrepared(s->conn, st->name, n, params, NULL, NULL, 0)) {
         fail_msg("could not send %s.sql: %s", st->name, PQerrorMessage(s->conn));
     }

@@ -22,6 +22,9 @@ struct stepper {
 void stepper_open(struct stepper *s, const char *url, int lock_timeout_ms);
 void stepper_close(struct stepper *s);
 
+/* Once per session and statement. Waits for locks on the tables. */
+void stepper_prepare(struct stepper *s, const struct statement *st);
+
 /* Send a statement, as a text or an embedded one. */
 void stepper_send(struct stepper *s, const char *text);
 void stepper_send_prepared(struct stepper *s, const struct statement *st, const char *const *params,

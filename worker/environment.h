@@ -1,0 +1,14 @@
+/* What of the worker's own environment its handlers get: all but what the worker connects with.
+ * docs/handlers.md, "Environment", has the rule. */
+#ifndef TENON_WORKER_ENVIRONMENT_H
+#define TENON_WORKER_ENVIRONMENT_H
+
+#include "core/option.h"
+
+/* The variables that a handler gets, borrowed from `environ`; ends with NULL, free(). NULL when
+ * there is no memory.
+ *   names    what is passed on all the same, besides what --pass-env names; ends with NULL, or is
+ *            NULL */
+char **environment_of(const struct options *o, char *const *names);
+
+#endif
