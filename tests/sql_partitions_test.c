@@ -109,6 +109,7 @@ static void test_a_drop_beside_a_reader_gives_up(void **state)
     held_new(fx, &c);
     PGconn *reader = sql_connect(fx->database_url), *drops = sql_connect(fx->database_url);
     sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.finished");
+    sql_run(drops, "SET statement_timeout = '20 s'");
     assert_int_equal(PQsendQuery(drops, "SELECT tenon.drop_history()"), 1);
     test_sql(fx, "SET lock_timeout = 1000");
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
