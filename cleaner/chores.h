@@ -39,6 +39,12 @@ MUST_CHECK bool report_turn(struct cleaner *c, struct turn *turn, struct fault *
 /* The leadership begins: LISTEN, and all rows that are there are old. */
 MUST_CHECK bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f);
 
+/* It ends, and the session goes on. */
+MUST_CHECK bool fresh_stop(struct cleaner *c, struct fault *f);
+
+/* Somebody else has the sleeper's lock: take another one, if we do not hold it ourselves. */
+MUST_CHECK bool fresh_disturbed(struct cleaner *c, struct fault *f);
+
 /* The statistics line, now. */
 void report_now(struct cleaner *c);
 

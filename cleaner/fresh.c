@@ -23,8 +23,33 @@ bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
         return false;
     }
     watermark_start(&c->watermark, rows_int(rows, 0, 0));
+    (void)snprintf(c->sleeper_key, sizeof c->sleeper_key, "%s", rows_text(rows, 0, 1));
     pace_start(&c->pace, now_ms);
     c->notified = false;
+    rows_free(rows);
+    return true;
+}
+
+bool fresh_stop(struct cleaner *c, struct fault *f)
+{
+    const char *const params[] = {c->sleeper_key};
+    return !c->pace.asleep || db_exec(c->hot, &sql_fresh_unlock, params, 1, NULL, f);
+}
+
+/* Asleep we hold the lock, and whoever waits for it does no harm yet. */
+bool fresh_disturbed(struct cleaner *c, struct fault *f)
+{
+    struct rows *rows = NULL;
+    const char *const params[] = {c->key};
+    if (c->pace.asleep) {
+        return true;
+    }
+    if (!db_exec(c->hot, &sql_fresh_disturbed, params, 1, &rows, f)) {
+        return false;
+    }
+    if (rows_count(rows) == 1) {
+        (void)snprintf(c->sleeper_key, sizeof c->sleeper_key, "%s", rows_text(rows, 0, 0));
+    }
     rows_free(rows);
     return true;
 }
@@ -35,14 +60,16 @@ static bool read_fresh(struct cleaner *c, enum pace_act act, const char *gaps, s
                        bool *ret_granted, struct fault *f)
 {
     char mark[24], limit[24];
-    const char *const params[] = {mark, gaps, limit};
+    const char *const params[] = {mark, gaps, limit}, *const key[] = {c->sleeper_key};
     struct db_call calls[2];
     size_t n = 0;
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
     (void)snprintf(limit, sizeof limit, "%d", FRESH_ROWS);
     if (act != PACE_READ) {
         calls[n++] = (struct db_call){.statement = act == PACE_LOCK ? &sql_fresh_lock
-                                                                    : &sql_fresh_unlock};
+                                                                    : &sql_fresh_unlock,
+                                      .params = key,
+                                      .n_params = 1};
     }
     calls[n++] = (struct db_call){.statement = &sql_fresh, .params = params, .n_params = 3};
     if (!db_batch(c->hot, calls, n, DB_ANSWER_LIMIT_MS, NULL, f)) {

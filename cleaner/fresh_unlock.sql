@@ -1,2 +1,3 @@
 -- The leader is awake again and reads by itself.
-SELECT pg_advisory_unlock(1952804463, 2);
+--   $1 bigint  sleeper_key
+SELECT pg_advisory_unlock($1::bigint);

@@ -11,22 +11,36 @@
 
 static const char session_name[] = "tenon cleaner";
 
-/* Session locks and LISTEN need a backend of our own. */
+/* Session locks and LISTEN need a backend of our own, and the lock counts by who logged in. */
+static bool session_fits(const struct db *db, const struct rows *rows, struct fault *f)
+{
+    enum { PID = 0, ROLE = 5, COUNTS };
+    if (rows_int(rows, 0, PID) != db_backend_pid(db)) {
+        return fault_set(f, FAULT_CONFIG,
+                         "the database URL leads through a pooler (%s): the cleaner needs a "
+                         "direct connection",
+                         db_where(db));
+    }
+    return rows_bool(rows, 0, COUNTS) ||
+           fault_set(f, FAULT_CONFIG,
+                     "the role %s may not run a cleaner: it needs the rights itself, not those of "
+                     "a role it becomes",
+                     rows_text(rows, 0, ROLE));
+}
+
 static bool session_check(struct cleaner *c, struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_session, NULL, 0, &rows, f)) {
         return false;
     }
-    bool direct = rows_int(rows, 0, 0) == db_backend_pid(db);
+    bool ok = session_fits(db, rows, f);
     if (c->exchange[0] == '\0') {
         (void)snprintf(c->exchange, sizeof c->exchange, "%s", rows_text(rows, 0, 1));
     }
+    (void)snprintf(c->key, sizeof c->key, "%s", rows_text(rows, 0, 3));
     rows_free(rows);
-    return direct || fault_set(f, FAULT_CONFIG,
-                               "the database URL leads through a pooler (%s): the cleaner needs a "
-                               "direct connection",
-                               db_where(db));
+    return ok;
 }
 
 static bool session_open(struct cleaner *c, struct fault *f)
@@ -89,6 +103,7 @@ int64_t session_connect(struct cleaner *c, int64_t at_ms)
     c->was_up = true;
     c->down_logged = false;
     c->connect_failures = 0;
+    c->led_ms = now_ms();
     verdict_start(&c->verdict, now_ms());
     chores_start(c, at_ms);
     return at_ms;

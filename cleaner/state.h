@@ -12,12 +12,13 @@
 #define CLEANER_WAKE_ROWS "10000" /* TOPOLOGY_WINDOW_IDS: workers that are busy find the others */
 
 enum {
-    CLEANER_GRACE_S = 60,         /* a task may be so late before its worker loses it */
-    CLEANER_ONCE_TRIES = 10,      /* --once tries a chore that met a lock so often */
-    CLEANER_NOTICE_BYTES = 7900,  /* PostgreSQL allows a NOTIFY fewer than 8000 */
-    CLEANER_REPORT_MS = 60000,    /* between two statistics lines */
-    CLEANER_STOP_LIMIT_MS = 900,  /* from SIGTERM to the end, whatever hangs */
-    CLEANER_FLUSH_LIMIT_MS = 5000 /* --once waits so long for confirms */
+    CLEANER_GRACE_S = 60,          /* a task may be so late before its worker loses it */
+    CLEANER_ONCE_TRIES = 10,       /* --once tries a chore that met a lock so often */
+    CLEANER_NOTICE_BYTES = 7900,   /* PostgreSQL allows a NOTIFY fewer than 8000 */
+    CLEANER_LEADERLESS_MS = 10000, /* without a leader for so long is an error */
+    CLEANER_REPORT_MS = 60000,     /* between two statistics lines */
+    CLEANER_STOP_LIMIT_MS = 900,   /* from SIGTERM to the end, whatever hangs */
+    CLEANER_FLUSH_LIMIT_MS = 5000  /* --once waits so long for confirms */
 };
 
 /* What was done since the last statistics line. */
@@ -71,7 +72,11 @@ struct cleaner {
     bool was_up;          /* was connected once, so that no fault at connecting is final any more */
     bool down_logged;     /* the loss of the database is logged */
 
+    char key[24];    /* of the lock by which this session leads, if tenon.setting names it */
+    int64_t led_ms;  /* when somebody was seen to lead last */
+    bool leaderless; /* and it is so long ago that it was logged */
     bool leader;
+    char sleeper_key[24]; /* of the lock that says that the leader sleeps */
     struct watermark watermark;
     struct pace pace;
     bool notified;  /* a NOTIFY came since fresh rows were read last */

@@ -5,10 +5,11 @@
 #include "core/point.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { ELECTED, NOW_US, FRESH, DUE_MS, SUSPECT };
+enum { NOW_US, FRESH, DUE_MS, SUSPECT, LEADER_KEY, LED, DISTURBED };
 
-/* Whoever holds the session lock leads, until its session ends. */
+/* The session whose key tenon.setting names leads, until it ends. */
 static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, struct fault *f)
 {
     if (POINT_FAILS(leader_elected, f)) {
@@ -23,15 +24,47 @@ static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, str
     return true;
 }
 
+/* Nobody leads who may: write our key, unless somebody was faster. */
+static bool elect(struct cleaner *c, const char *last_key, bool *ret_ours, struct fault *f)
+{
+    struct rows *rows = NULL;
+    const char *const params[] = {c->key, last_key};
+    if (!db_exec(c->hot, &sql_watch_lead, params, 2, &rows, f)) {
+        return fault_add(f, "could not become the leader");
+    }
+    *ret_ours = rows_count(rows) == 1;
+    rows_free(rows);
+    return true;
+}
+
+/* Lead, go on, or stop when another's key is there. */
+static bool take_lead(struct cleaner *c, const struct rows *rows, const struct turn *turn,
+                      struct fault *f)
+{
+    bool ours = strcmp(rows_text(rows, 0, LEADER_KEY), c->key) == 0;
+    bool led = rows_bool(rows, 0, LED);
+    if (!led && !ours && !elect(c, rows_text(rows, 0, LEADER_KEY), &ours, f)) {
+        return false;
+    }
+    if (c->leader && !ours) {
+        c->leader = false;
+        log_event(LOG_INFO, LOG_EVENT("leader_lost"));
+        return fresh_stop(c, f);
+    }
+    if (c->once && !ours) {
+        log_event(LOG_INFO, LOG_EVENT("leader_is_another"));
+    }
+    return c->leader || !ours || lead(c, rows_int(rows, 0, NOW_US), turn, f);
+}
+
 /* Only the leader asks for rows. */
 static bool ask(struct cleaner *c, struct rows **ret, struct fault *f)
 {
     char mark[24], due[24];
-    const char *const params[] = {c->leader ? "false" : "true", c->leader ? mark : NULL,
-                                  c->leader ? due : NULL};
+    const char *const params[] = {c->leader ? mark : NULL, c->leader ? due : NULL};
     (void)snprintf(mark, sizeof mark, "%lld", (long long)c->watermark.id);
     (void)snprintf(due, sizeof due, "%lld", (long long)c->due_us);
-    return db_exec(c->hot, &sql_watch, params, 3, ret, f);
+    return db_exec(c->hot, &sql_watch, params, 2, ret, f);
 }
 
 /* Whoever has something to do has a turn in this round, or when the next row is due. */
@@ -48,19 +81,34 @@ static void hurry(struct cleaner *c, const struct rows *rows, int64_t now_ms)
     }
 }
 
+/* Without a leader tasks run all the same, later: nobody wakes workers for those who use SQL
+ * alone. */
+static void note_leader(struct cleaner *c, bool led, int64_t now_ms)
+{
+    if (led) {
+        c->led_ms = now_ms;
+        c->leaderless = false;
+    } else if (!c->leaderless && now_ms - c->led_ms >= CLEANER_LEADERLESS_MS) {
+        c->leaderless = true;
+        log_event(LOG_ERROR, LOG_EVENT("no_leader"), LOG_NUM("for_ms", now_ms - c->led_ms));
+    }
+}
+
 bool watch_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;
+    note_leader(c, false, turn->now_ms);
     if (!ask(c, &rows, f)) {
         return false;
     }
-    bool elected = rows_bool(rows, 0, ELECTED);
-    int64_t now_us = rows_int(rows, 0, NOW_US);
     if (!c->once) {
         hurry(c, rows, turn->now_ms);
-    } else if (!elected) {
-        log_event(LOG_INFO, LOG_EVENT("leader_is_another"));
+    }
+    bool disturbed = rows_bool(rows, 0, DISTURBED);
+    bool ok = take_lead(c, rows, turn, f);
+    if (ok) {
+        note_leader(c, c->leader || rows_bool(rows, 0, LED), turn->now_ms);
     }
     rows_free(rows);
-    return !elected || lead(c, now_us, turn, f);
+    return ok && (!c->leader || !disturbed || fresh_disturbed(c, f));
 }

@@ -14,15 +14,16 @@
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
 
-enum { QUEUES, WORKERS, UNHANDLED, FINISHED, VERSION, CALLS };
+enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, VERSION, CALLS };
 
 /* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql and
- * status_finished.sql. */
+ * status_leader.sql and status_finished.sql. */
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_RUNNING, Q_SCHEDULED, Q_RETRYING, Q_DEAD };
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
 enum { W_BACKING_OFF = W_SINCE + 3, W_QUEUES, W_KINDS, W_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_JSON };
+enum { L_LED, L_JSON };
 enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_AT_LEAST, F_JSON };
 
 /* --- for people ----------------------------------------------------------------------------- */
@@ -109,6 +110,9 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
         return false;
     }
     print_troubles(calls[WORKERS].rows, calls[UNHANDLED].rows);
+    if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
+        (void)puts("\nno cleaner leads: workers find tasks by themselves, later; see its log");
+    }
     return true;
 }
 
@@ -134,6 +138,7 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
     (void)printf("{\"database\": %s,\n\"schema_version\": %s,\n\"finished\": %s",
                  buf_text(&database), rows_text(calls[VERSION].rows, 0, 0),
                  rows_text(calls[FINISHED].rows, 0, F_JSON));
+    (void)printf(",\n\"leader\": %s", rows_text(calls[LEADER].rows, 0, L_JSON));
     print_list("queues", calls[QUEUES].rows, Q_JSON);
     print_list("workers", calls[WORKERS].rows, W_JSON);
     print_list("unhandled", calls[UNHANDLED].rows, U_JSON);
@@ -152,6 +157,7 @@ bool status_run(const struct options *o, struct fault *f)
         [WORKERS] = {.statement = &sql_status_workers, .params = params, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
         [FINISHED] = {.statement = &sql_status_finished, .params = params, .n_params = 1},
+        [LEADER] = {.statement = &sql_status_leader},
         [VERSION] = {.statement = &sql_schema_version},
     };
     struct db *db = NULL;

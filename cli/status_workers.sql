@@ -14,16 +14,14 @@ WITH running AS MATERIALIZED (
     WHERE l.worker_id IS NOT NULL
     GROUP BY l.worker_id
 ), held AS MATERIALIZED (
-    SELECT objid FROM pg_locks
-    WHERE locktype = 'advisory' AND classid = 1952804463 AND objsubid = 2 AND granted
-      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    SELECT key FROM tenon.lock WHERE counts
 )
 SELECT l.*, array_to_string(l.queues, ','), array_to_string(l.kinds, ','), row_to_json(l)::text
 FROM tenon.worker w
 LEFT JOIN running r ON r.worker_id = w.id
 CROSS JOIN LATERAL (
     SELECT w.id, w.host, w.pid, w.state,
-           EXISTS (SELECT FROM held h WHERE h.objid = w.lock_key::bigint::oid) AS present,
+           EXISTS (SELECT FROM held h WHERE h.key = w.lock_key) AS present,
            coalesce(r.n, 0) AS running, w.slots,
            to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since, w.queues, w.kinds, w.backing_off
 ) l

@@ -119,37 +119,6 @@ CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, 
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $_$;
 
-CREATE FUNCTION tenon.drop_history() RETURNS text
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET "TimeZone" TO 'UTC'
-    SET lock_timeout TO '100 ms'
-    AS $_$
-DECLARE
-    part text;
-BEGIN
-    WITH day AS (
-        SELECT c.oid, c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
-               CASE WHEN c.reltuples > 0 AND c.relpages > 0
-                    THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
-                    ELSE pg_relation_size(c.oid) / 200.0 END AS n
-          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
-    ), old AS (
-        SELECT d.*, sum(d.n) OVER (ORDER BY d.ends DESC) AS n_newer FROM day d
-    )
-    SELECT o.relname INTO part
-      FROM old o CROSS JOIN tenon.setting s
-     WHERE o.ends <= now() - interval '1 hour'
-       AND (o.ends <= now() - s.history_keep OR o.n_newer > s.history_rows_max)
-       AND (o.ends < current_date OR pg_relation_size(o.oid) > 0)
-     ORDER BY o.ends LIMIT 1;
-    IF part IS NOT NULL THEN
-        EXECUTE format('DROP TABLE IF EXISTS tenon.%I', part);  -- two at once
-    END IF;
-    RETURN part;
-END $_$;
-
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -202,7 +171,7 @@ BEGIN
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
-        IF tenon.publisher_sleeps() THEN
+        IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;
@@ -221,6 +190,7 @@ DECLARE
     tries   integer := 0;
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
     added   tenon.enqueued;
+    sleeper bigint;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace) > 0
@@ -241,7 +211,9 @@ BEGIN
          WHERE octet_length(document::text) <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
+        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind,
+                  (SELECT sleeper_key FROM tenon.setting)
+             INTO added.id, added.exchange, added.routing_key, sleeper;
         EXIT WHEN FOUND;
         PERFORM tenon.check_refused(kind, queue, document);
         added := tenon.holder(kind, unique_key);
@@ -256,7 +228,7 @@ BEGIN
         END IF;
     END LOOP;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
-        IF tenon.publisher_sleeps() THEN
+        IF tenon.publisher_sleeps(sleeper) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;
@@ -304,20 +276,6 @@ BEGIN
     END IF;
 END $_$;
 
-CREATE FUNCTION tenon.grant_cleaner(role text) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT SELECT ON SEQUENCE %s TO %I', pg_get_serial_sequence('tenon.task', 'id'), role);
-    EXECUTE format('GRANT SELECT, DELETE, UPDATE (run_at, start_time, worker_id, failures, crashes, delayed, last_error) ON tenon.task TO %I', role);
-    EXECUTE format('GRANT INSERT, SELECT (id) ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.drop_history TO %I', role);
-END $$;
-
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -325,7 +283,7 @@ CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
 BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT UPDATE ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel TO %I', role);
 END $$;
@@ -364,10 +322,9 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
     EXECUTE format('GRANT INSERT ON tenon.finished, tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
-    EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.finished, tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.random_key TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
@@ -402,7 +359,7 @@ BEGIN
         day := today + i;
         part := 'finished_' || to_char(day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
-        PERFORM pg_advisory_xact_lock(1952804463, 4);  -- two makers at once
+        LOCK TABLE tenon.finished IN SHARE UPDATE EXCLUSIVE MODE;  -- two makers at once; ATTACH takes it anyway
         -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
         CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
         EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);
@@ -439,9 +396,9 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
+CREATE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
     LANGUAGE sql
-    AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
+    AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
 
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
@@ -463,6 +420,13 @@ CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     )
     SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
 $_$;
+
+CREATE FUNCTION tenon.random_key() RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT ('x' || left(u, 8) || right(u, 8))::bit(64)::bigint FROM CAST(gen_random_uuid() AS text) u
+$$;
 
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
     LANGUAGE plpgsql
@@ -619,6 +583,33 @@ CREATE TABLE tenon.kind (
     CONSTRAINT kind_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))
 );
 
+CREATE TABLE tenon.worker (
+    id uuid DEFAULT gen_random_uuid() NOT NULL,
+    lock_key bigint DEFAULT tenon.random_key() NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    slots integer NOT NULL,
+    queues text[] NOT NULL,
+    kinds text[] NOT NULL,
+    state text DEFAULT 'alive'::text NOT NULL,
+    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    ended_at timestamp with time zone,
+    backing_off text,
+    CONSTRAINT worker_state_check CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'left'::text, 'dead'::text])))
+);
+
+CREATE VIEW tenon.lock AS
+ SELECT (((l.classid)::bigint << 32) | (l.objid)::bigint) AS key,
+    l.pid,
+    a.usesysid AS role,
+    (l.mode = 'ExclusiveLock'::text) AS exclusive,
+    (l.granted AND (l.mode = 'ExclusiveLock'::text) AND has_any_column_privilege(a.usesysid, ('tenon.worker'::regclass)::oid, 'UPDATE'::text)) AS counts
+   FROM (pg_locks l
+     JOIN pg_stat_activity a ON ((a.pid = l.pid)))
+  WHERE ((l.locktype = 'advisory'::text) AND (l.objsubid = 1) AND (l.database = ( SELECT pg_database.oid
+           FROM pg_database
+          WHERE (pg_database.datname = current_database()))));
+
 CREATE TABLE tenon.migration (
     version integer NOT NULL,
     name text NOT NULL,
@@ -704,6 +695,8 @@ CREATE TABLE tenon.setting (
     history_rows_max bigint DEFAULT 10000000 NOT NULL,
     exchange text DEFAULT 'tenon'::text NOT NULL,
     cancel_own boolean DEFAULT false NOT NULL,
+    leader_key bigint DEFAULT tenon.random_key() NOT NULL,
+    sleeper_key bigint DEFAULT tenon.random_key() NOT NULL,
     CONSTRAINT setting_exchange_check CHECK ((exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'::text)),
     CONSTRAINT setting_history_keep_check CHECK (((EXTRACT(epoch FROM history_keep) = (0)::numeric) OR (EXTRACT(epoch FROM history_keep) >= (3600)::numeric))),
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
@@ -792,31 +785,6 @@ UNION ALL
     dead.enqueued_by
    FROM tenon.dead;
 
-CREATE TABLE tenon.worker (
-    id uuid DEFAULT gen_random_uuid() NOT NULL,
-    lock_key integer NOT NULL,
-    host text NOT NULL,
-    pid integer NOT NULL,
-    slots integer NOT NULL,
-    queues text[] NOT NULL,
-    kinds text[] NOT NULL,
-    state text DEFAULT 'alive'::text NOT NULL,
-    started_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    ended_at timestamp with time zone,
-    backing_off text,
-    CONSTRAINT worker_state_check CHECK ((state = ANY (ARRAY['alive'::text, 'draining'::text, 'left'::text, 'dead'::text])))
-);
-
-ALTER TABLE tenon.worker ALTER COLUMN lock_key ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME tenon.worker_lock_key_seq
-    START WITH 1000
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-    CYCLE
-);
-
 ALTER TABLE ONLY tenon.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (id);
 
@@ -837,9 +805,6 @@ ALTER TABLE ONLY tenon.setting
 
 ALTER TABLE ONLY tenon.task
     ADD CONSTRAINT task_pkey PRIMARY KEY (id);
-
-ALTER TABLE ONLY tenon.worker
-    ADD CONSTRAINT worker_lock_key_key UNIQUE (lock_key);
 
 ALTER TABLE ONLY tenon.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
@@ -866,8 +831,6 @@ REVOKE ALL ON FUNCTION tenon.check_refused(kind text, queue text, payload jsonb)
 
 REVOKE ALL ON FUNCTION tenon.defaults(kind text, queue text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.drop_history() FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
@@ -875,8 +838,6 @@ REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray
 REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
 
@@ -898,9 +859,11 @@ REVOKE ALL ON FUNCTION tenon.may_enqueue(queue text, kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.publisher_sleeps() FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.publisher_sleeps(key bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.queue_names(most bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.random_key() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 

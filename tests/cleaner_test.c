@@ -50,9 +50,7 @@ static void stop(struct process *p)
 
 /* The leader sleeps: it holds the sleeper's lock. */
 static const char asleep[] =
-    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 1952804463"
-    " AND objid = 2 AND mode = 'ExclusiveLock' AND granted AND database ="
-    " (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    "SELECT EXISTS (SELECT FROM tenon.lock JOIN tenon.setting ON key = sleeper_key WHERE counts)";
 
 static int64_t enqueue(struct fixture *fx, const char *more)
 {
@@ -65,9 +63,7 @@ static char *add_worker(struct fixture *fx, bool lives)
     char *id = test_sql_text(fx, "INSERT INTO tenon.worker (host, pid, slots, queues, kinds)"
                                  " VALUES ('here', 17, 4, '{default}', '{mail}') RETURNING id");
     if (lives) {
-        test_sql(fx,
-                 "SELECT pg_advisory_lock(1952804463, lock_key) FROM tenon.worker WHERE id = '%s'",
-                 id);
+        test_sql(fx, "SELECT pg_advisory_lock(lock_key) FROM tenon.worker WHERE id = '%s'", id);
     }
     return id;
 }

@@ -18,9 +18,7 @@ enum {
 
 /* The leader sleeps: it holds the sleeper's lock. */
 static const char asleep[] =
-    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid = 1952804463"
-    " AND objid = 2 AND mode = 'ExclusiveLock' AND granted AND database ="
-    " (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    "SELECT EXISTS (SELECT FROM tenon.lock JOIN tenon.setting ON key = sleeper_key WHERE counts)";
 
 /* Every 20 ms: what each session of the database has begun last. Statements that are sent together
  * count as one, by the last of them. Watched from another database, so that this does not count. */

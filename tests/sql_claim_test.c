@@ -441,14 +441,14 @@ static void test_due(void **state)
 /* What watch.sql says: fresh rows above an id, when the next delayed row is due, a free lock. */
 static void watched(struct fixture *fx, const char *id, const char *run_at_us, const char *want)
 {
-    const char *const params[] = {"false", id, run_at_us};
-    PGresult *result = statement_run(fx->conn, &sql_watch, params, 3);
+    const char *const params[] = {id, run_at_us};
+    PGresult *result = statement_run(fx->conn, &sql_watch, params, 2);
     char got[64];
-    (void)snprintf(got, sizeof got, "%s %s %s", PQgetvalue(result, 0, 2),
-                   PQgetisnull(result, 0, 3)          ? "none"
-                   : *PQgetvalue(result, 0, 3) == '-' ? "due"
+    (void)snprintf(got, sizeof got, "%s %s %s", PQgetvalue(result, 0, 1),
+                   PQgetisnull(result, 0, 2)          ? "none"
+                   : *PQgetvalue(result, 0, 2) == '-' ? "due"
                                                       : "ahead",
-                   PQgetvalue(result, 0, 4));
+                   PQgetvalue(result, 0, 3));
     PQclear(result);
     assert_string_equal(got, want);
 }
@@ -468,7 +468,7 @@ static void test_watch(void **state)
     watched(fx, NULL, NULL, "f none f");
     worker_make(fx, worker);
     watched(fx, NULL, NULL, "f none t");
-    test_sql(fx, "SELECT pg_advisory_lock(1952804463, lock_key) FROM tenon.worker");
+    test_sql(fx, "SELECT pg_advisory_lock(lock_key) FROM tenon.worker");
     watched(fx, NULL, NULL, "f none f");
     free(now_us);
 }

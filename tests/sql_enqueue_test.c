@@ -465,7 +465,7 @@ static void test_producer_role(void **state)
         "SELECT tenon.requeue('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
         "SELECT tenon.grant_producer('public')",
         "SELECT tenon.retry_delay(1)",
-        "SELECT tenon.publisher_sleeps()",
+        "SELECT tenon.publisher_sleeps(1)",
         "CREATE TABLE tenon.mine (n integer)",
     };
     test_sql(fx, "CREATE ROLE %s_app", fx->database);
@@ -544,7 +544,7 @@ static void test_notify_only_a_sleeper(void **state)
     PGconn *sleeper = sql_connect(fx->database_url);
     sql_run(sleeper, "LISTEN tenon");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        sql_run(sleeper, "SELECT %s(1952804463, 2)",
+        sql_run(sleeper, "SELECT %s(sleeper_key) FROM tenon.setting",
                 cases[i].asleep ? "pg_advisory_lock" : "pg_advisory_unlock");
         test_sql(fx, "SELECT %s", cases[i].call);
         sql_run(sleeper,

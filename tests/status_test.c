@@ -85,7 +85,8 @@ static void make_worker(struct fixture *fx, const char *queues, const char *kind
              "VALUES ('h1', 12, 4, '%s', '%s')",
              queues, kinds);
     if (present) {
-        test_sql(fx, "SELECT pg_advisory_lock(1952804463, max(lock_key)) FROM tenon.worker");
+        test_sql(fx, "SELECT pg_advisory_lock(lock_key) FROM tenon.worker"
+                     " ORDER BY started_at DESC LIMIT 1");
     }
 }
 

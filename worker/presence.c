@@ -33,7 +33,7 @@ struct presence {
     int64_t held_ms; /* the last moment when the lock is known to have been ours */
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
-    char lock_key[12];
+    char lock_key[24]; /* of this session */
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
 };
 
@@ -55,14 +55,13 @@ static bool register_worker(struct presence *p, struct fault *f)
     for (size_t i = 0; i < p->served->n_queues; i++) {
         array_put_text(&queues, p->served->queues[i]);
     }
-    const char *params[] = {host, pid, slots, array_end(&queues), array_end(&kinds)};
+    const char *params[] = {host, pid, slots, array_end(&queues), array_end(&kinds), p->lock_key};
     struct rows *rows = NULL;
-    bool ok = params[3] && params[4] ? db_exec(p->db, &sql_register, params, 5, &rows, f)
+    bool ok = params[3] && params[4] ? db_exec(p->db, &sql_register, params, 6, &rows, f)
                                      : fault_memory(f);
     if (ok) {
         (void)snprintf(p->worker_id, sizeof p->worker_id, "%s", rows_text(rows, 0, 0));
-        (void)snprintf(p->lock_key, sizeof p->lock_key, "%s", rows_text(rows, 0, 1));
-        (void)snprintf(p->exchange, sizeof p->exchange, "%s", rows_text(rows, 0, 2));
+        (void)snprintf(p->exchange, sizeof p->exchange, "%s", rows_text(rows, 0, 1));
     }
     rows_free(rows);
     buf_clear(&kinds);
@@ -111,32 +110,53 @@ static void pause_ms(struct presence *p, int64_t ms)
     }
 }
 
+/* Does the lock that was taken say that we live? */
+static bool check_lock(struct presence *p, const struct rows *rows, struct fault *f)
+{
+    enum { KEY, HELD, PID, ROLE, COUNTS };
+    if (rows_int(rows, 0, PID) != db_backend_pid(p->db)) {
+        return fault_set(
+            f, FAULT_CONFIG,
+            "the worker's presence needs a direct connection, and %s is behind a pooler: give a "
+            "direct one with --presence-url",
+            db_where(p->db));
+    }
+    if (!rows_bool(rows, 0, COUNTS)) {
+        return fault_set(f, FAULT_CONFIG,
+                         "the role %s may not register a worker: it needs the rights of tenon "
+                         "setup --grant-worker itself, not those of a role it becomes",
+                         rows_text(rows, 0, ROLE));
+    }
+    (void)snprintf(p->lock_key, sizeof p->lock_key, "%s", rows_text(rows, 0, KEY));
+    return rows_bool(rows, 0, HELD) ||
+           fault_set(f, FAULT_RETRY, "somebody else holds the lock %s", p->lock_key);
+}
+
+/* Each session takes a random key and writes it to the worker's row, so it holds one, and nobody
+ * can have taken it before. */
 static bool take_lock(struct presence *p, struct fault *f)
 {
-    for (bool held = false; !held;) {
-        struct rows *rows = NULL;
-        const char *params[] = {p->lock_key};
-        if (!db_exec(p->db, &sql_presence_lock, params, 1, &rows, f)) {
-            return fault_add(f, "could not take the worker's lock");
-        }
-        held = rows_bool(rows, 0, 0);
-        int64_t pid = rows_int(rows, 0, 1);
-        rows_free(rows);
-        if (pid != db_backend_pid(p->db)) {
-            return fault_set(
-                f, FAULT_CONFIG,
-                "the worker's presence needs a direct connection, and %s is behind a pooler: "
-                "give a "
-                "direct one with --presence-url",
-                db_where(p->db));
-        }
-        if (!held) {
-            if (is_quitting(p)) {
-                return fault_set(f, FAULT_RETRY, "the worker stops");
-            }
-            pause_ms(p, PRESENCE_LOCK_AGAIN_MS);
-        }
+    struct rows *rows = NULL;
+    if (!db_exec(p->db, &sql_presence_lock, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not take the worker's lock");
     }
+    bool ok = check_lock(p, rows, f);
+    rows_free(rows);
+    return ok && !POINT_FAILS(worker_locked, f);
+}
+
+/* Stay who we were, if the row still says so. */
+static bool renew(struct presence *p, bool *ret_found, struct fault *f)
+{
+    struct rows *rows = NULL;
+    const char *params[] = {p->worker_id, p->lock_key};
+    int64_t asked_ms = now_ms();
+    if (!db_exec(p->db, &sql_presence_renew, params, 2, &rows, f)) {
+        return fault_add(f, "could not renew the worker's lock");
+    }
+    *ret_found = rows_count(rows) > 0;
+    rows_free(rows);
+    p->held_ms = asked_ms;
     return true;
 }
 
@@ -160,22 +180,18 @@ static bool connect_session(struct presence *p, struct fault *f)
 /* Connect and be alive again; `*ret_renewed` when that took a new worker id. */
 static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 {
-    char state[16] = "";
+    bool found = false;
     if (!connect_session(p, f) || !schema_check(p->db, f) ||
-        !db_script(p->db, "LISTEN tenon_wakeup", f)) {
+        !db_script(p->db, "LISTEN tenon_wakeup", f) || !take_lock(p, f) ||
+        (p->worker_id[0] && !renew(p, &found, f))) {
         return false;
     }
-    if (p->worker_id[0] && (!take_lock(p, f) || !read_state(p, state, f))) {
-        return false;
-    }
-    if (strcmp(state, "alive") == 0 || strcmp(state, "draining") == 0) {
-        *ret_renewed = false;
+    *ret_renewed = !found;
+    if (found) {
         return true;
     }
-    *ret_renewed = true;
     p->held_ms = now_ms();
-    return register_worker(p, f) && !POINT_FAILS(worker_registered, f) && take_lock(p, f) &&
-           !POINT_FAILS(worker_locked, f);
+    return register_worker(p, f) && !POINT_FAILS(worker_registered, f);
 }
 
 static void report(struct presence *p, bool up, bool renewed, const char *text)

@@ -10,7 +10,6 @@
 
 enum {
     PRESENCE_PING_MS = 5000,
-    PRESENCE_LOCK_AGAIN_MS = 200,    /* the old session may hold the lock for a moment */
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */

@@ -1,6 +1,13 @@
 -- The tables. What a column means says its COMMENT, from which docs/sql.md is printed; docs/states.md has the life
 -- of a task.
 
+-- The key of a session advisory lock: 64 random bits, which nobody can take before they are known.
+CREATE FUNCTION tenon.random_key() RETURNS bigint
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT ('x' || left(u, 8) || right(u, 8))::bit(64)::bigint FROM CAST(gen_random_uuid() AS text) u
+$$;
+REVOKE ALL ON FUNCTION tenon.random_key FROM PUBLIC;
+
 CREATE TABLE tenon.setting (
     one               boolean  PRIMARY KEY DEFAULT true CHECK (one),
     payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
@@ -9,7 +16,9 @@ CREATE TABLE tenon.setting (
     history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0),
     exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
                                CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'),
-    cancel_own        boolean  NOT NULL DEFAULT false
+    cancel_own        boolean  NOT NULL DEFAULT false,
+    leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
+    sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
 INSERT INTO tenon.setting DEFAULT VALUES;
 COMMENT ON TABLE tenon.setting IS 'The settings: one row, which you may update.';
@@ -18,6 +27,8 @@ COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest 
 COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
 COMMENT ON COLUMN tenon.setting.cancel_own IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it.';
+COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
+COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` has more rows, its oldest days go.';
 
 CREATE TABLE tenon.queue (
@@ -65,11 +76,11 @@ COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue; NULL = all.
 -- Every enqueue reads these four. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
 ANALYZE tenon.setting, tenon.queue, tenon.kind, tenon.producer;
 
--- One row per start of a worker process. It is alive while it holds the session advisory lock
--- (1952804463, lock_key); 1952804463 spells 'teno'.
+-- One row per start of a worker process. Its session takes a random key first and writes it here then: no stranger can
+-- have taken it before, and a session holds one key.
 CREATE TABLE tenon.worker (
     id         uuid        PRIMARY KEY DEFAULT gen_random_uuid(),
-    lock_key   integer     GENERATED ALWAYS AS IDENTITY (START WITH 1000 CYCLE) UNIQUE,
+    lock_key   bigint      NOT NULL DEFAULT tenon.random_key(),
     host       text        NOT NULL,
     pid        integer     NOT NULL,
     slots      integer     NOT NULL,
@@ -82,7 +93,7 @@ CREATE TABLE tenon.worker (
 );
 COMMENT ON TABLE tenon.worker IS 'One row per start of a worker process; kept for a week after it ended.';
 COMMENT ON COLUMN tenon.worker.id IS 'Its name in the claims of tasks.';
-COMMENT ON COLUMN tenon.worker.lock_key IS 'It is alive while it holds the session advisory lock (1952804463, `lock_key`).';
+COMMENT ON COLUMN tenon.worker.lock_key IS 'It is alive while its session holds the advisory lock of this key (`tenon.lock`); each session takes another one.';
 COMMENT ON COLUMN tenon.worker.host IS 'The machine it runs on.';
 COMMENT ON COLUMN tenon.worker.pid IS 'Its process there.';
 COMMENT ON COLUMN tenon.worker.slots IS 'How many handler processes it may run at once.';
@@ -93,6 +104,23 @@ COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
 COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
+
+-- Advisory locks are open to everybody who may log in: one counts only if whoever logged in to its session may act for
+-- tenon, as a worker, a cleaner or the owner. pg_stat_activity names who logged in, whatever SET ROLE said since.
+CREATE VIEW tenon.lock AS
+SELECT (l.classid::bigint << 32) | l.objid::bigint AS key, l.pid, a.usesysid AS role, l.mode = 'ExclusiveLock' AS exclusive,
+       l.granted AND l.mode = 'ExclusiveLock'
+       AND has_any_column_privilege(a.usesysid, 'tenon.worker'::regclass, 'UPDATE') AS counts
+  FROM pg_locks l
+  JOIN pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'advisory' AND l.objsubid = 1
+   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database());
+COMMENT ON VIEW tenon.lock IS 'The advisory locks of this database with keys of 64 bits, those of workers and cleaners among them.';
+COMMENT ON COLUMN tenon.lock.key IS 'The key, as in `tenon.worker.lock_key`.';
+COMMENT ON COLUMN tenon.lock.pid IS 'The backend that holds it, or waits for it.';
+COMMENT ON COLUMN tenon.lock.role IS 'The oid of the role that logged in there.';
+COMMENT ON COLUMN tenon.lock.exclusive IS 'Not shared.';
+COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may act for tenon: who may update `tenon.worker`.';
 
 -- The hot table: unfinished tasks only. A claim changes start_time, worker_id and claims; no index
 -- and no index predicate may name those three, so that claims stay HOT updates.
@@ -271,7 +299,7 @@ BEGIN
         day := today + i;
         part := 'finished_' || to_char(day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
-        PERFORM pg_advisory_xact_lock(1952804463, 4);  -- two makers at once
+        LOCK TABLE tenon.finished IN SHARE UPDATE EXCLUSIVE MODE;  -- two makers at once; ATTACH takes it anyway
         -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
         CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
         EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);

@@ -109,10 +109,10 @@ BEGIN
     END IF;
 END $$;
 
--- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds
--- (1952804463, 2) exclusively. A NOTIFY in every commit would make all commits wait in line.
-CREATE FUNCTION tenon.publisher_sleeps() RETURNS boolean
-LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(1952804463, 2) $$;
+-- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds sleeper_key of tenon.setting
+-- exclusively. A NOTIFY in every commit would make all commits wait in line.
+CREATE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
+LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
 
 -- A task that is there now, the new one or the unfinished one that holds its unique_key, and where its wake-up goes.
 CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
@@ -146,6 +146,7 @@ DECLARE
     tries   integer := 0;
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
     added   tenon.enqueued;
+    sleeper bigint;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace) > 0
@@ -168,7 +169,9 @@ BEGIN
          WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind INTO added;
+        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind,
+                  (SELECT sleeper_key FROM tenon.setting)
+             INTO added.id, added.exchange, added.routing_key, sleeper;
         EXIT WHEN FOUND;
         PERFORM tenon.check_refused(kind, queue, document);
         added := tenon.holder(kind, unique_key);
@@ -183,7 +186,7 @@ BEGIN
         END IF;
     END LOOP;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
-        IF tenon.publisher_sleeps() THEN
+        IF tenon.publisher_sleeps(sleeper) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;
@@ -246,7 +249,7 @@ BEGIN
             USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
     END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
-        IF tenon.publisher_sleeps() THEN
+        IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;

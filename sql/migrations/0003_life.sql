@@ -219,7 +219,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT UPDATE ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel TO %I', role);
 END $$;
@@ -235,7 +235,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.random_key TO %I', role);
 END $$;
 
 -- What its statements need, and no more. It reads tasks whole, as who makes one dead copies it.

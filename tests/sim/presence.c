@@ -53,8 +53,8 @@ static void establish(struct sim *s, struct node *n)
 {
     struct presence *p = &n->presence;
     struct worker_row *w = &s->server.workers[p->worker];
-    if (p->worker && w->lock) {
-        come_back_after(s, n, 200000); /* the old session holds it for a moment */
+    if (p->worker && w->changer) { /* the row is locked: presence_renew.sql gives up */
+        pause_and_come_back(s, n);
         return;
     }
     bool renewed = !p->worker || !(w->now == WORKER_ALIVE || w->now == WORKER_DRAINING);

@@ -17,8 +17,11 @@ PGresult *statement_run(PGconn *conn, const struct statement *st, const char *co
 
 void worker_make(struct fixture *fx, char worker[UUID_BYTES])
 {
-    const char *const params[] = {"host", "1", "10", "{default}", "{a,b,mail}"};
-    PGresult *result = statement_run(fx->conn, &sql_register, params, 5);
+    static int keys;
+    char key[12];
+    (void)snprintf(key, sizeof key, "%d", ++keys);
+    const char *const params[] = {"host", "1", "10", "{default}", "{a,b,mail}", key};
+    PGresult *result = statement_run(fx->conn, &sql_register, params, 6);
     (void)snprintf(worker, UUID_BYTES, "%s", PQgetvalue(result, 0, 0));
     PQclear(result);
 }
