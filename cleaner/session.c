@@ -11,16 +11,10 @@
 
 static const char session_name[] = "tenon cleaner";
 
-/* Session locks and LISTEN need a backend of our own, and the lock counts by who logged in. */
-static bool session_fits(const struct db *db, const struct rows *rows, struct fault *f)
+/* The lock counts by who logged in. */
+static bool session_fits(const struct rows *rows, struct fault *f)
 {
-    enum { PID = 0, ROLE = 5, COUNTS };
-    if (rows_int(rows, 0, PID) != db_backend_pid(db)) {
-        return fault_set(f, FAULT_CONFIG,
-                         "the database URL leads through a pooler (%s): the cleaner needs a "
-                         "direct connection",
-                         db_where(db));
-    }
+    enum { ROLE = 4, COUNTS };
     return rows_bool(rows, 0, COUNTS) ||
            fault_set(f, FAULT_CONFIG,
                      "the role %s may not run a cleaner: it needs the rights itself, not those of "
@@ -28,17 +22,17 @@ static bool session_fits(const struct db *db, const struct rows *rows, struct fa
                      rows_text(rows, 0, ROLE));
 }
 
-static bool session_check(struct cleaner *c, struct db *db, struct fault *f)
+static bool session_read(struct cleaner *c, struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_session, NULL, 0, &rows, f)) {
         return false;
     }
-    bool ok = session_fits(db, rows, f);
+    bool ok = session_fits(rows, f);
     if (c->exchange[0] == '\0') {
-        (void)snprintf(c->exchange, sizeof c->exchange, "%s", rows_text(rows, 0, 1));
+        (void)snprintf(c->exchange, sizeof c->exchange, "%s", rows_text(rows, 0, 0));
     }
-    (void)snprintf(c->key, sizeof c->key, "%s", rows_text(rows, 0, 3));
+    (void)snprintf(c->key, sizeof c->key, "%s", rows_text(rows, 0, 2));
     rows_free(rows);
     return ok;
 }
@@ -46,10 +40,10 @@ static bool session_check(struct cleaner *c, struct db *db, struct fault *f)
 static bool session_open(struct cleaner *c, struct fault *f)
 {
     struct db *db = NULL;
-    if (!db_open(c->database_url, DB_HOT, session_name, &db, f)) {
+    if (!db_open(c->database_url, DB_LEADER, session_name, &db, f)) {
         return false;
     }
-    if (!schema_check(db, f) || !session_check(c, db, f) || !wake_open(c, f)) {
+    if (!schema_check(db, f) || !session_read(c, db, f) || !wake_open(c, f)) {
         db_close(db);
         return false;
     }

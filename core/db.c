@@ -31,7 +31,21 @@ static PGresult *result_of(const struct rows *rows)
 
 const char db_session_hot[] =
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
-    "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;";
+    "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;"
+    "SET enable_indexscan = on; SET enable_indexonlyscan = on; SET enable_nestloop = on;"
+    "SET enable_tidscan = on; SET enable_sort = on; SET enable_material = on;"
+    "SET enable_hashagg = on; SET enable_partition_pruning = on; SET join_collapse_limit = 8;"
+    "SET from_collapse_limit = 8; SET max_parallel_workers_per_gather = 0;";
+
+/* What a role's or a database's own settings must not change: what a statement means, and when a
+ * session ends. All may be set by anybody, but for the last: the server says so if it must be. */
+static const char session_pinned[] =
+    "SET array_nulls = on; SET standard_conforming_strings = on; SET bytea_output = 'hex';"
+    "SET backslash_quote = safe_encoding; SET transform_null_equals = off;"
+    "SET extra_float_digits = 1; SET row_security = on; SET exit_on_error = off;"
+    "SET default_transaction_deferrable = off; SET idle_session_timeout = 0;"
+    "SELECT set_config('session_replication_role', 'origin', false)"
+    " WHERE current_setting('session_replication_role') <> 'origin';";
 
 /* What an SQLSTATE means for the caller (PostgreSQL manual, appendix A). */
 static enum fault_code code_of_state(const char *state)
@@ -293,10 +307,12 @@ bool db_exec(struct db *db, const struct statement *statement, const char *const
     return true;
 }
 
-/* Not PQexec(), which waits for a server that stopped answering until the kernel gives up. */
-static bool run_script(struct db *db, const char *text, int64_t limit_ms, struct fault *f)
+/* Not PQexec(), which waits for a server that stopped answering until the kernel gives up.
+ *   ret_last  the last statement's answer, when all went well; NULL = nobody wants it */
+static bool run_text(struct db *db, const char *text, int64_t limit_ms, PGresult **ret_last,
+                     struct fault *f)
 {
-    PGresult *result = NULL;
+    PGresult *result = NULL, *last = NULL;
     bool ok = true, read = true;
     if (db->broken) {
         return fault_set(f, FAULT_RETRY, "the session is closed");
@@ -310,9 +326,21 @@ static bool run_script(struct db *db, const char *text, int64_t limit_ms, struct
         if (!is_good(result)) {
             ok = fault_of_result(db, result, f);
         }
-        PQclear(result);
+        PQclear(last);
+        last = result;
     }
-    return ok && read;
+    ok = ok && read;
+    if (ok && ret_last) {
+        *ret_last = last;
+    } else {
+        PQclear(last);
+    }
+    return ok;
+}
+
+static bool run_script(struct db *db, const char *text, int64_t limit_ms, struct fault *f)
+{
+    return run_text(db, text, limit_ms, NULL, f);
 }
 
 bool db_script(struct db *db, const char *text, struct fault *f)
@@ -440,9 +468,9 @@ static void session_text(enum db_kind kind, char *text, size_t size)
                  "SET statement_timeout = %d; SET lock_timeout = %d;"
                  "SET idle_in_transaction_session_timeout = %d; SET client_min_messages = warning;"
                  "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
-                 "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000;",
-                 DB_STATEMENT_LIMIT_MS, DB_LOCK_LIMIT_MS, DB_STATEMENT_LIMIT_MS);
-    if (kind == DB_HOT) {
+                 "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000; %s",
+                 DB_STATEMENT_LIMIT_MS, DB_LOCK_LIMIT_MS, DB_STATEMENT_LIMIT_MS, session_pinned);
+    if (kind == DB_HOT || kind == DB_LEADER) {
         (void)snprintf(text + n, size - (size_t)n, "%s", db_session_hot);
     } else if (kind == DB_PRESENCE) {
         (void)snprintf(text + n, size - (size_t)n, "SET idle_session_timeout = %d;",
@@ -450,11 +478,31 @@ static void session_text(enum db_kind kind, char *text, size_t size)
     }
 }
 
-static bool session_set_up(struct db *db, enum db_kind kind, struct fault *f)
+/* A pooler tells its clients another process id than the backend's own. Asked before anything is
+ * set or prepared: whatever stays behind in the pooler's session is somebody else's next. */
+static bool is_direct(struct db *db, const char *name, enum db_kind kind, struct fault *f)
 {
-    char text[1024];
+    PGresult *pid = NULL;
+    if (!run_text(db, "SELECT pg_catalog.pg_backend_pid()", (int64_t)DB_CONNECT_LIMIT_S * 1000,
+                  &pid, f)) {
+        return false;
+    }
+    bool direct = pid && PQntuples(pid) == 1 && atoi(PQgetvalue(pid, 0, 0)) == db_backend_pid(db);
+    PQclear(pid);
+    return direct ||
+           fault_set(f, FAULT_CONFIG,
+                     "the session \"%s\" needs a direct connection, and %s leads through a pooler: "
+                     "give a direct one with --%s-url",
+                     name, db->where, kind == DB_PRESENCE ? "presence" : "database");
+}
+
+static bool session_set_up(struct db *db, const char *name, enum db_kind kind, struct fault *f)
+{
+    char text[2048];
+    bool direct = kind == DB_PRESENCE || kind == DB_LEADER;
     session_text(kind, text, sizeof text);
     return (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f)) &&
+           (!direct || is_direct(db, name, kind, f)) &&
            run_script(db, text, (int64_t)DB_CONNECT_LIMIT_S * 1000, f);
 }
 
@@ -483,7 +531,7 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     if (!db) {
         return fault_memory(f);
     }
-    db->hot = kind == DB_HOT;
+    db->hot = kind == DB_HOT || kind == DB_LEADER;
     db->conn = connect_to(url, name);
     where_of_conn(db->conn, db->where, sizeof db->where);
     if (PQstatus(db->conn) != CONNECTION_OK) {
@@ -493,7 +541,7 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
         return false;
     }
     PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
-    if (!session_set_up(db, kind, f)) {
+    if (!session_set_up(db, name, kind, f)) {
         (void)fault_add(f, "could not set up a session on PostgreSQL");
         db_close(db);
         return false;

@@ -26,6 +26,7 @@ enum db_kind {
     DB_HOT,      /* plans pinned to index scans: rounds, polls, publishing chores */
     DB_PLAIN,    /* the planner is free: recovery scans, lists, setup */
     DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
+    DB_LEADER,   /* as DB_HOT; with session locks and LISTEN, as DB_PRESENCE: no pooler */
 };
 
 /* What pins the plans of a DB_HOT session, as a text for psql. */
@@ -42,10 +43,12 @@ struct db_call {
     struct rows *rows; /* set by db_batch(); free with rows_free() */
 };
 
-/* Connect and set the session up: UTC, READ COMMITTED, time limits, keepalives.
+/* Connect and set the session up: UTC, READ COMMITTED, time limits, keepalives, and whatever a
+ * role's own settings could change the meaning of our statements with.
  *   url     a libpq URL or keyword string; NULL or "" = libpq's PG* variables
  *   name    application_name, shown in pg_stat_activity
- *   false   CONFIG: the URL cannot be parsed, login refused, no such database; RETRY: all else */
+ *   false   CONFIG: the URL cannot be parsed, login refused, no such database, a pooler where the
+ *           kind needs a direct connection; RETRY: all else */
 MUST_CHECK bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret,
                         struct fault *f);
 void db_close(struct db *db); /* NULL is fine */

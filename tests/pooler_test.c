@@ -90,6 +90,16 @@ static void refuses(struct fixture *fx, const char *url, const char *command)
     assert_int_equal(process_lines(p, "pooler"), 1);
 }
 
+/* Nothing of ours stays behind in the pooler's sessions, which are others' next. */
+static void is_clean(const char *url)
+{
+    PGconn *conn = sql_connect(url);
+    assert_true(sql_bool(conn, "SELECT current_setting('search_path') LIKE '%%public%%' AND"
+                               " current_setting('statement_timeout') = '0' AND"
+                               " NOT EXISTS (SELECT FROM pg_prepared_statements)"));
+    PQfinish(conn);
+}
+
 static void test_presence_and_cleaner_refuse(void **state)
 {
     static const char *const modes[] = {"transaction", "session"};
@@ -99,13 +109,8 @@ static void test_presence_and_cleaner_refuse(void **state)
         (void)pooler(fx, modes[i], url);
         refuses(fx, url, "worker");
         refuses(fx, url, "cleaner");
+        is_clean(url);
     }
-    /* and leave nothing behind in the pooler's sessions, which are others' next */
-    PGconn *conn = sql_connect(url);
-    assert_true(sql_bool(conn, "SELECT current_setting('search_path') LIKE '%%public%%' AND"
-                               " current_setting('statement_timeout') = '0' AND"
-                               " NOT EXISTS (SELECT FROM pg_prepared_statements)"));
-    PQfinish(conn);
 }
 
 /* With its presence direct a worker may send its rounds through a session of the pooler, which

@@ -113,14 +113,7 @@ static void pause_ms(struct presence *p, int64_t ms)
 /* Does the lock that was taken say that we live? */
 static bool check_lock(struct presence *p, const struct rows *rows, struct fault *f)
 {
-    enum { KEY, HELD, PID, ROLE, COUNTS };
-    if (rows_int(rows, 0, PID) != db_backend_pid(p->db)) {
-        return fault_set(
-            f, FAULT_CONFIG,
-            "the worker's presence needs a direct connection, and %s is behind a pooler: give a "
-            "direct one with --presence-url",
-            db_where(p->db));
-    }
+    enum { KEY, HELD, ROLE, COUNTS };
     if (!rows_bool(rows, 0, COUNTS)) {
         return fault_set(f, FAULT_CONFIG,
                          "the role %s may not register a worker: it needs the rights of tenon "
