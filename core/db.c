@@ -56,7 +56,7 @@ static enum fault_code code_of_state(const char *state)
     if (sqlstate_is(state, "40 55P03 57014")) {
         return FAULT_AGAIN;
     }
-    if (sqlstate_is(state, "22 23")) {
+    if (sqlstate_is(state, "22 23 54")) { /* 54: too deep, too large */
         return FAULT_ROW;
     }
     if (sqlstate_is(state, "28 3D 42501 3F")) {

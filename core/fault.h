@@ -16,7 +16,7 @@ enum fault_code {
     FAULT_NONE,
     FAULT_RETRY,   /* a server could not be reached or the outcome is unknown: try again later */
     FAULT_AGAIN,   /* the statement met a lock, a deadlock or a timeout: repeat it */
-    FAULT_ROW,     /* one value in a batch is bad (SQLSTATE classes 22 and 23) */
+    FAULT_ROW,     /* one value in a batch is bad (SQLSTATE classes 22, 23 and 54) */
     FAULT_REFUSED, /* the caller gave something that is not allowed */
     FAULT_CONFIG,  /* an option, a file or a permission is wrong: a person must act */
     FAULT_ABSENT,  /* what was asked for is not there */

@@ -3,6 +3,7 @@
 #include "worker/line.h"
 
 #include "tests/support/test.h"
+#include "worker/printed.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -159,7 +160,6 @@ static void test_bad_replies(void **state)
                                         "{\"id\":7,\"outcome\":\"later\",\"delay_ms\":99999999999}",
                                         "{\"id\":7,\"id\":8,\"outcome\":\"done\"}",
                                         "{\"id\":7,\"outcome\":\"done\"",
-                                        "{\"id\":7,\"outcome\":\"done\",\"result\":\"\\u0000\"}",
                                         "{\"id\":7,\"outcome\":\"done\",\"result\":1e1000}"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct event e;
@@ -240,6 +240,66 @@ static void test_exec_outcomes(void **state)
     free(e.error);
 }
 
+/* Beside each text what PostgreSQL makes of it: SELECT octet_length(text::jsonb::text). */
+static void test_how_long_postgresql_prints_it(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } cases[] = {
+        {"1", 1},
+        {"-0.50", 5},
+        {"1e5", 6},
+        {"1E+5", 6},
+        {"1e-5", 7},
+        {"-12.345e1", 7},
+        {"-12.345e4", 7},
+        {"-12.345e-4", 10},
+        {"12e-1", 3},
+        {"[1e-16383]", 16387},
+        {" [ 1 , 2 ] ", 6},
+        {"{\"a\":[true,null],\"b\":\"1e9 , \\\" :\"}", 37},
+        {"1e999999999999999999999", 1000001},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t bytes = printed_bytes(cases[i].text, strlen(cases[i].text));
+        if (bytes < cases[i].bytes || (bytes != cases[i].bytes && bytes < 2000000)) {
+            fail_msg("%s: %zu, not %zu", cases[i].text, bytes, cases[i].bytes);
+        }
+    }
+}
+
+static void test_a_result_that_prints_as_a_gigabyte_is_not_kept(void **state)
+{
+    (void)state;
+    struct buf line;
+    struct event e;
+    buf_init(&line, LINE_BYTES_MAX);
+    buf_put_text(&line, "{\"id\":7,\"outcome\":\"done\",\"result\":[0");
+    for (int i = 0; i < 200; i++) {
+        buf_put_text(&line, ",1e-16383");
+    }
+    buf_put_text(&line, "]}");
+    assert_true(parse(buf_text(&line), &e));
+    assert_int_equal(e.outcome, OUTCOME_DONE);
+    assert_string_equal(e.reply, "{\"result\":\"tenon: the result was not kept, it is longer than "
+                                 "2 MiB as text\"}");
+    free(e.reply);
+    buf_clear(&line);
+}
+
+/* What PostgreSQL says of it becomes a note: worker/decide/round.c. */
+static void test_a_result_with_an_escaped_nul_is_for_postgresql_to_judge(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"id\":7,\"outcome\":\"done\",\"result\":\"\\u0000\"}";
+    struct event e;
+    assert_true(parse(line, &e));
+    assert_string_equal(e.reply, line);
+    free(e.reply);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +311,9 @@ int main(void)
         cmocka_unit_test(test_exec_results),
         cmocka_unit_test(test_a_result_with_a_nul_is_a_text),
         cmocka_unit_test(test_exec_outcomes),
+        cmocka_unit_test(test_how_long_postgresql_prints_it),
+        cmocka_unit_test(test_a_result_that_prints_as_a_gigabyte_is_not_kept),
+        cmocka_unit_test(test_a_result_with_an_escaped_nul_is_for_postgresql_to_judge),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 #include "worker/line.h"
 
 #include "core/text.h"
+#include "worker/printed.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -137,9 +138,11 @@ char **line_environment(char *const *own_env, const struct claim *task, const ch
 static json_t *parse_object(const char *line, size_t bytes, struct fault *f)
 {
     json_error_t error;
-    json_t *object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!object) { /* an integer over 64 bits, in a result that is none of our business */
-        object = json_loadb(line, bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    /* what is in a result is none of our business: \u0000, an integer over 64 bits */
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *object = json_loadb(line, bytes, flags, &error);
+    if (!object) {
+        object = json_loadb(line, bytes, flags | JSON_DECODE_INT_AS_REAL, &error);
     }
     if (!object && json_error_code(&error) == json_error_out_of_memory) {
         (void)fault_memory(f);
@@ -218,6 +221,14 @@ static bool parse_id(const json_t *id, struct event *event)
     return true;
 }
 
+/* A copy of a reply, from which PostgreSQL takes the result: numbers stay as they are. */
+static char *keep_reply(const char *reply, size_t bytes)
+{
+    return printed_bytes(reply, bytes) <= PRINTED_BYTES_MAX
+               ? strndup(reply, bytes)
+               : round_result_note(RESULT_NOT_KEPT ", it is longer than 2 MiB as text");
+}
+
 static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
                        struct fault *f)
 {
@@ -243,8 +254,7 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
         event->error = strdup(text);
     }
     if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
-        event->reply =
-            strndup(line, bytes); /* PostgreSQL takes the result out: numbers stay as they are */
+        event->reply = keep_reply(line, bytes);
         return event->reply || fault_memory(f);
     }
     return true;
@@ -320,7 +330,7 @@ static bool exec_result(const struct child *c, char **ret)
     }
     buf_put_char(&reply, '}');
     json_decref(value);
-    *ret = reply.failed ? NULL : strndup(reply.data, reply.len);
+    *ret = reply.failed ? NULL : keep_reply(reply.data, reply.len);
     buf_clear(&reply);
     return *ret != NULL;
 }

@@ -9,6 +9,7 @@
 enum {
     RESULT_BYTES_MAX = 256 << 10, /* stdout of an exec handler */
     LINE_BYTES_MAX = 2 << 20,     /* one line of a pool child */
+    PRINTED_BYTES_MAX = LINE_BYTES_MAX + 4096, /* the same, as PostgreSQL prints it */
 };
 enum {
     EXIT_DONE = 0,

@@ -171,6 +171,12 @@ static void add_poll(struct round_calls *r, const char *worker)
     r->poll = add_call(r, &sql_poll, 10, params);
 }
 
+static void add_limit(struct round_calls *r)
+{
+    const char *limit = number(r, r->round->limit_ms); /* a number is of milliseconds */
+    (void)add_call(r, &sql_statement_limit, 1, &limit);
+}
+
 bool round_build(struct round_calls *r, struct round_context *context, struct round *round,
                  const char *worker, struct fault *f)
 {
@@ -190,6 +196,9 @@ bool round_build(struct round_calls *r, struct round_context *context, struct ro
     }
     if (round->n_requeue > 0) {
         add_requeue(r, worker);
+    }
+    if (round->limit_ms > 0) {
+        add_limit(r);
     }
     if (round->n_ids > 0) {
         add_claim(r, worker);

@@ -93,7 +93,7 @@ static void run_round(struct round_thread *e, struct round *x, const char *worke
     struct fault f = {0};
     struct round_calls r;
     if (!connect_session(e, &f) || !round_build(&r, &e->context, x, worker, &f)) {
-        report(e, EVENT_ROUND_FAILED, FAILURE_AGAIN, f.text); /* nothing was sent */
+        report(e, EVENT_ROUND_FAILED, FAILURE_UNSENT, f.text);
         return;
     }
     if (x->n_finish > 0) {

@@ -112,7 +112,7 @@ void check_run(struct sim *s, const struct run_entry *e)
     check_that(s, !journal_find(s, e->fence.id, e->fence.claims),
                "claim %d of task %lld runs twice", e->fence.claims, id);
     const struct run_entry *p = e->before >= 0 ? &s->journal.entries[e->before] : NULL;
-    if (!p || p->bad || (p->end != RUN_GOES_ON && p->end != RUN_DONE)) {
+    if (!p || (p->end != RUN_GOES_ON && p->end != RUN_DONE)) {
         return;
     }
     s->journal.doubled++;

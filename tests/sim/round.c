@@ -112,7 +112,7 @@ static void told_again(struct sim *s, int node, int64_t incarnation)
 {
     struct node *n = &s->nodes[node];
     if (n->up && n->incarnation == incarnation) {
-        tell_failure(s, n, FAILURE_AGAIN, "there is no connection");
+        tell_failure(s, n, FAILURE_UNSENT, "there is no connection");
     }
 }
 

@@ -23,6 +23,7 @@ enum event_type {
 
 enum round_failure {
     FAILURE_UNKNOWN, /* the session broke: it may have committed or not */
+    FAILURE_UNSENT,  /* nothing was sent: there is no session */
     FAILURE_AGAIN,   /* rolled back: a lock, a deadlock, a time limit */
     FAILURE_ROW,     /* rolled back: one value is bad */
 };

@@ -1,5 +1,6 @@
 #include "worker/decide/round.h"
 
+#include "core/buf.h"
 #include "worker/decide/decider.h"
 
 #include <signal.h>
@@ -55,6 +56,9 @@ static void plan_outcomes(struct decider *d, struct round *x)
 
 static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
 {
+    if (d->rounds.tell.failing && d->ended) {
+        return; /* outcomes go by themselves: what is wrong may be one of them */
+    }
     while (d->doubtful && now_ms >= d->rounds.doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
         add_verify(x, send_first(&d->doubtful));
     }
@@ -143,10 +147,44 @@ static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-static bool is_worth_it(const struct round *x)
+static bool tells(const struct round *x)
 {
-    bool busy = x->n_finish + x->n_requeue + x->n_verify + x->n_ids > 0 || x->n_poll > 0;
-    return busy || x->own || x->chores;
+    return x->own || x->n_verify + x->n_finish + x->n_requeue > 0;
+}
+
+static bool claims(const struct round *x)
+{
+    return x->n_ids > 0 || x->n_poll > 0 || x->chores;
+}
+
+static void plan_tell(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    x->own = r->need_own || (now_ms >= r->own_again_ms && !(r->tell.failing && d->ended));
+    r->own_again_ms = x->own && !r->need_own ? INT64_MAX : r->own_again_ms;
+    x->unlocked = now_ms < r->unlocked_until_ms;
+    plan_verify(d, x, now_ms);
+    if (!r->need_own) {
+        plan_outcomes(d, x);
+    }
+}
+
+/* Who cannot tell how tasks ended does not start more of them. */
+static bool may_claim_now(const struct decider *d)
+{
+    return round_may_claim(d) && !(d->rounds.tell.failing && d->ended);
+}
+
+/* After one that failed, a claim or poll keeps the outcomes of running tasks waiting for a moment
+ * only; when none runs, it gets the time it needs. */
+static void plan_claim(struct decider *d, struct round *x, int64_t now_ms)
+{
+    const struct side *claim = &d->rounds.claim;
+    plan_claims(d, x, now_ms);
+    plan_chores(d, x, now_ms);
+    if (claim->failing && d->n_given > 0) {
+        x->limit_ms = later(ASK_LIMIT_MIN_MS, claim->retry_pause_ms);
+    }
 }
 
 /* While tasks end fast, a round for each would cost as much as they do, and its commit keeps the
@@ -161,27 +199,23 @@ static int64_t paced_until(const struct decider *d)
 
 void round_plan(struct decider *d, int64_t now_ms)
 {
-    if (d->rounds.in_flight || !d->present || now_ms < d->rounds.retry_ms ||
-        now_ms < paced_until(d)) {
+    struct rounds *r = &d->rounds;
+    struct round *x = &d->round;
+    bool apart = r->tell.failing || r->claim.failing;
+    if (r->in_flight || !d->present || now_ms < paced_until(d)) {
         return;
     }
-    struct round *x = &d->round;
     memset(x, 0, offsetof(struct round, finish));
-    d->rounds.begun_ms = now_ms;
-    x->own = d->rounds.need_own || now_ms >= d->rounds.own_again_ms;
-    d->rounds.own_again_ms = x->own && !d->rounds.need_own ? INT64_MAX : d->rounds.own_again_ms;
-    d->rounds.stale = false;
-    x->unlocked = now_ms < d->rounds.unlocked_until_ms;
-    plan_verify(d, x, now_ms);
-    if (!d->rounds.need_own) {
-        plan_outcomes(d, x);
+    r->begun_ms = now_ms;
+    r->stale = false;
+    if (now_ms >= r->tell.retry_ms) {
+        plan_tell(d, x, now_ms);
     }
-    if (round_may_claim(d)) {
-        plan_claims(d, x, now_ms);
-        plan_chores(d, x, now_ms);
+    if (now_ms >= r->claim.retry_ms && may_claim_now(d) && !(apart && tells(x))) {
+        plan_claim(d, x, now_ms);
     }
-    if (is_worth_it(x)) {
-        d->rounds.in_flight = true;
+    if (tells(x) || claims(x)) {
+        r->in_flight = true;
         (void)actions_add(&d->actions, ACTION_ROUND);
     }
 }
@@ -393,16 +427,32 @@ static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
     d->rounds.need_own = false;
 }
 
+static void side_works(struct side *side)
+{
+    *side = (struct side){.retry_pause_ms = RETRY_MIN_MS};
+}
+
+static void take_success(struct decider *d, const struct round *x)
+{
+    struct rounds *r = &d->rounds;
+    if (tells(x)) {
+        side_works(&r->tell);
+    }
+    if (claims(x)) {
+        side_works(&r->claim);
+    }
+    if (r->failing && !r->tell.failing && !r->claim.failing) {
+        r->failing = false;
+        actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
+    }
+}
+
 void round_done(struct decider *d, int64_t now_ms)
 {
     struct round *x = &d->round;
     d->rounds.in_flight = false;
     d->rounds.ended_ms = now_ms;
-    d->rounds.retry_pause_ms = RETRY_MIN_MS;
-    if (d->rounds.failing) {
-        d->rounds.failing = false;
-        actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
-    }
+    take_success(d, x);
     if (x->own) { /* first, as it was asked: what was requeued then was ours before, and is known */
         take_owned(d, x, now_ms);
     }
@@ -445,12 +495,27 @@ void round_free(struct decider *d)
 
 /* --- it failed --- */
 
+char *round_result_note(const char *note)
+{
+    struct buf reply;
+    buf_init(&reply, RESULT_NOTE_BYTES_MAX);
+    buf_put_text(&reply, "{\"result\":");
+    buf_put_json(&reply, note, strlen(note));
+    buf_put_char(&reply, '}');
+    char *copy = reply.failed ? NULL : strdup(buf_text(&reply));
+    buf_clear(&reply);
+    return copy;
+}
+
 static void send_again(struct decider *d, struct claim **claims, size_t n, bool unknown)
 {
     for (size_t i = n; i-- > 0;) {
         struct claim *c = claims[i];
         if (unknown) {
             doubt(d, c);
+        } else if (c->refused) { /* not before all others, if it is refused for ever */
+            c->state = CLAIM_ENDED;
+            DL_APPEND(d->ended, c);
         } else {
             c->state = CLAIM_ENDED;
             DL_PREPEND(d->ended, c);
@@ -458,24 +523,29 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
     }
 }
 
-/* The one outcome that the database cannot store, a result with \u0000 for instance, becomes a
- * failure that says so; the texts in it are then our own. */
+/* The one outcome that the database cannot store: a result with \u0000 for instance. The task is
+ * done all the same, and a note stands for its result; the texts in it are then our own. */
 static void refuse_outcome(struct claim *c, const char *text)
 {
-    char error[512];
-    (void)snprintf(error, sizeof error, "the handler's result cannot be stored: %.400s", text);
+    char note[512];
+    bool done = c->outcome == OUTCOME_DONE;
+    (void)snprintf(note, sizeof note, "%s: %.400s",
+                   done ? RESULT_NOT_KEPT : "the error's text cannot be stored", text);
     free(c->reply);
     free(c->error);
-    c->reply = NULL;
-    c->error = strdup(error);
-    c->outcome = c->outcome == OUTCOME_DONE ? OUTCOME_FAILED : c->outcome;
+    c->reply = done ? round_result_note(note) : NULL;
+    c->error = done ? NULL : strdup(note);
     c->refused = true;
 }
 
-/* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. */
+/* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. Nor
+ * is one to blame for what shared its round. */
 static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
+    if (claims(x) || x->own || x->n_verify > 0) {
+        return false;
+    }
     if (n > 1) {
         d->rounds.outcomes_max = n / 2;
         return true;
@@ -488,17 +558,33 @@ static bool halve(struct decider *d, struct round *x, const char *text)
     return true;
 }
 
-/* When the next round may begin. Where a lock was met, most likely, the other form of finish does
- * not wait for it. */
-static void pause_rounds(struct decider *d, enum round_failure failure, int64_t now_ms)
+static void pause_side(struct decider *d, struct side *side, int64_t now_ms)
+{
+    side->retry_ms = now_ms + side->retry_pause_ms / 2 + decider_jitter(d, side->retry_pause_ms);
+    side->retry_pause_ms = sooner(2 * side->retry_pause_ms, RETRY_MAX_MS);
+}
+
+/* When the next round may begin. What went together goes again at once, apart. Where a lock was
+ * met, most likely, the other form of finish does not wait for it. */
+static void plan_retry(struct decider *d, enum round_failure failure, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
-    bool locked = failure == FAILURE_AGAIN && d->round.n_finish > 0 && !d->round.unlocked;
-    r->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
-    r->retry_ms = now_ms;
-    if (!locked) {
-        r->retry_ms += r->retry_pause_ms / 2 + decider_jitter(d, r->retry_pause_ms);
-        r->retry_pause_ms = sooner(2 * r->retry_pause_ms, RETRY_MAX_MS);
+    const struct round *x = &d->round;
+    bool rolled_back = failure == FAILURE_AGAIN || failure == FAILURE_ROW;
+    bool locked = failure == FAILURE_AGAIN && x->n_finish > 0 && !x->unlocked;
+    if (tells(x)) {
+        r->tell.failing = failure != FAILURE_UNSENT;
+        r->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
+    }
+    r->claim.failing = r->claim.failing || (claims(x) && failure != FAILURE_UNSENT);
+    if (rolled_back && tells(x) && claims(x)) {
+        return;
+    }
+    if (!rolled_back || (tells(x) && !locked)) {
+        pause_side(d, &r->tell, now_ms);
+    }
+    if (!rolled_back || claims(x)) {
+        pause_side(d, &r->claim, now_ms);
     }
 }
 
@@ -509,9 +595,10 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     d->rounds.in_flight = false;
     bool halved = failure == FAILURE_ROW && halve(d, x, text);
     if (!halved) {
-        pause_rounds(d, failure, now_ms);
+        plan_retry(d, failure, now_ms);
     }
-    if (!d->rounds.failing && !halved) {
+    bool hidden = halved || (failure == FAILURE_ROW && tells(x) && claims(x));
+    if (!d->rounds.failing && !hidden) {
         d->rounds.failing = true;
         actions_note(&d->actions, NOTE_ROUND_FAILED, 0, "%s", text);
     }
@@ -553,19 +640,29 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
     return any ? sooner(back_ms, sooner(poll_ms, wakeups_due(&d->wakeups))) : back_ms;
 }
 
-int64_t round_due(const struct decider *d, int64_t now_ms)
+static int64_t tell_due(const struct decider *d)
 {
     const struct rounds *r = &d->rounds;
-    if (r->in_flight || !d->present) {
+    int64_t due = d->doubtful ? sooner(r->doubtful_ms, r->own_again_ms) : r->own_again_ms;
+    return later(r->need_own || d->ended ? 0 : due, r->tell.retry_ms);
+}
+
+static int64_t claim_due(const struct decider *d, int64_t now_ms)
+{
+    int64_t due = d->rounds.next_chores_ms;
+    if (!may_claim_now(d)) {
         return INT64_MAX;
     }
-    int64_t due = d->doubtful ? sooner(r->doubtful_ms, r->own_again_ms) : r->own_again_ms;
-    if (r->need_own || d->ended) {
-        due = 0;
-    } else if (round_may_claim(d) && round_capacity(d) == 0) {
-        due = sooner(due, r->next_chores_ms);
-    } else if (round_may_claim(d)) {
-        due = sooner(due, sooner(claims_due(d, now_ms), r->next_chores_ms));
+    if (round_capacity(d) > 0) {
+        due = claims_due(d, now_ms);
     }
-    return later(due, later(paced_until(d), r->retry_ms));
+    return later(due, d->rounds.claim.retry_ms);
+}
+
+int64_t round_due(const struct decider *d, int64_t now_ms)
+{
+    if (d->rounds.in_flight || !d->present) {
+        return INT64_MAX;
+    }
+    return later(sooner(tell_due(d), claim_due(d, now_ms)), paced_until(d));
 }

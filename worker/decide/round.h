@@ -25,6 +25,8 @@ enum {
     OWN_AGAIN_MS = 30000,    /* a session we lost may still commit: its statement_timeout is 15 s */
     RETRY_MIN_MS = 50,       /* after a round that failed, twice as long each time, with jitter */
     RETRY_MAX_MS = 5000,
+    ASK_LIMIT_MIN_MS = 500, /* for a claim or poll after one that failed, while tasks run; with each
+                               failure longer, up to RETRY_MAX_MS */
 };
 
 /* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
@@ -38,7 +40,8 @@ struct round {
     bool chores;     /* make partitions, read the settings */
     bool leaves_out; /* `left_out` says what */
     size_t n_finish, n_requeue, n_verify, n_ids;
-    int n_poll; /* 0 = no poll; where there is one, there are no ids */
+    int n_poll;       /* 0 = no poll; where there is one, there are no ids */
+    int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
     enum poll_way way;
     unsigned turn; /* rotates the queues, so that each comes first in its turn */
 
@@ -64,6 +67,13 @@ struct round {
     struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
 };
 
+/* A round has two sides: it tells the database outcomes and asks what became of others, and it
+ * claims tasks. While one of them fails, they go in rounds of their own. */
+struct side {
+    bool failing;
+    int64_t retry_ms, retry_pause_ms;
+};
+
 /* The rounds of a worker: what is in flight, and when the next one may begin. */
 struct rounds {
     bool in_flight, failing;
@@ -73,10 +83,16 @@ struct rounds {
     int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
     int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;        /* halved while one value is bad */
-    int64_t retry_ms, retry_pause_ms;
+    struct side tell, claim;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_chores_ms;
 };
+
+#define RESULT_NOT_KEPT "tenon: the result was not kept"
+enum { RESULT_NOTE_BYTES_MAX = 8192 };
+
+/* A reply whose result is this note; NULL when there is no memory. */
+char *round_result_note(const char *note);
 
 void round_plan(struct decider *d, int64_t now_ms);
 void round_done(struct decider *d, int64_t now_ms);
