@@ -179,8 +179,10 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
-    /* a peer that went away is a fault of the write, never the end of the program */
+    /* a peer that went away, and a file that may not grow, is a fault of the write, never the end of
+     * the program */
     (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    (void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     int code = dispatch(argc, argv);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         (void)fprintf(stderr, "tenon: could not write to stdout: %s\n", strerror(errno));

@@ -258,7 +258,7 @@ static void test_how_long_postgresql_prints_it(void **state)
         {"12e-1", 3},
         {"[1e-16383]", 16387},
         {" [ 1 , 2 ] ", 6},
-        {"{\"a\":[true,null],\"b\":\"1e9 , \\\" :\"}", 37},
+        {"{\"a\":[true,null],\"b\":\"1e9 , \\\" :\"}", 38},
         {"1e999999999999999999999", 1000001},
     };
     (void)state;

@@ -205,6 +205,40 @@ static void test_fault(void **state)
     json_decref(fields);
 }
 
+/* Lines that a full pipe does not take are dropped and counted; one of two pages may be cut. */
+static void test_a_full_pipe_blocks_nobody(void **state)
+{
+    (void)state;
+    char long_text[LOG_LINE_BYTES_MAX / 2 + 1000], page[4096];
+    int pipe_fds[2], n = 0;
+    memset(long_text, 'x', sizeof long_text - 1);
+    long_text[sizeof long_text - 1] = '\0';
+    log_setup("test", LOG_INFO, LOG_FORMAT_JSON);
+    assert_int_equal(pipe(pipe_fds), 0);
+    real_stderr = dup(STDERR_FILENO);
+    (void)dup2(pipe_fds[1], STDERR_FILENO);
+    for (; n < 1000; n++) {
+        log_event(LOG_INFO, LOG_EVENT("nobody_reads"), LOG_TEXT("text", long_text));
+    }
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    (void)fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
+    while (read(pipe_fds[0], page, sizeof page) > 0) {
+    }
+    log_event(LOG_INFO, LOG_EVENT("read_again"));
+    (void)dup2(real_stderr, STDERR_FILENO);
+    (void)close(real_stderr);
+    ssize_t bytes = read(pipe_fds[0], page, sizeof page - 1);
+    page[bytes > 0 ? bytes : 0] = '\0';
+    (void)close(pipe_fds[0]);
+    (void)close(pipe_fds[1]);
+    assert_int_equal(flags & O_NONBLOCK, 0); /* others share it */
+    const char *line = *page == '\n' ? page + 1 : page, *count = strstr(line, "count\":");
+    assert_contains(line, "log_lines_dropped");
+    assert_non_null(count);
+    assert_in_range(strtol(count + 7, NULL, 10), 980, 999);
+    assert_contains(strchr(line, '\n'), "read_again");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -213,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_long_text_is_cut),
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_fault),
+        cmocka_unit_test(test_a_full_pipe_blocks_nobody),
     };
     return RUN_GROUP(tests);
 }

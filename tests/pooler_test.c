@@ -121,8 +121,8 @@ static void test_rounds_in_session_mode(void **state)
     char url[512];
     struct process *p = pooler(fx, "session", url);
     struct process *worker = TENON(fx, "worker", "--database-url", url, "--presence-url",
-                                   fx->database_url, "--slots", "1", "--drain-limit", "1s", "--handler",
-                                   "a=true");
+                                   fx->database_url, "--slots", "1", "--drain-limit", "1s",
+                                   "--handler", "a=true");
     process_await_line(worker, "event=worker_ready", READY_MS);
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 20)");
     await_done(fx, 20);

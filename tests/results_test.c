@@ -35,23 +35,22 @@ static void ends_with_a_note(struct fixture *fx, const char *kind, const char *n
 static void test_results_that_cannot_be_kept(void **state)
 {
     static const char many[] = "awk 'BEGIN { printf \"[\"; for (i = 0; i < 20000; i++)"
-                               " printf \"1e-16383,\"; print \"1]\" }'";
+                               " printf \"1e-16383,\"; printf \"1]\" }'";
     struct fixture *fx = *state;
     char nul[400], tiny[400], large[400], exec[400];
     (void)snprintf(exec, sizeof exec, "exec=%s", many);
-    struct process *worker = TENON(
-        fx, "worker", "--slots", "4", "--handler",
-        pool(fx, "nul", "printf '\"a\\\\u0000b\"'", nul), "--handler",
-        pool(fx, "tiny", "printf '%s' 1e-20000", tiny), "--handler", pool(fx, "large", many, large),
-        "--handler", exec);
+    struct process *worker = TENON(fx, "worker", "--slots", "4", "--handler",
+                                   pool(fx, "nul", "printf '\"a\\\\u0000b\"'", nul), "--handler",
+                                   pool(fx, "tiny", "printf '%s' 1e-20000", tiny), "--handler",
+                                   pool(fx, "large", many, large), "--handler", exec);
     process_await_line(worker, "event=worker_ready", READY_MS);
     ends_with_a_note(fx, "nul", "tenon: the result was not kept: unsupported Unicode escape%%");
     ends_with_a_note(fx, "tiny", "tenon: the result was not kept: %%");
     ends_with_a_note(fx, "large", "tenon: the result was not kept, it is longer than 2 MiB%%");
     ends_with_a_note(fx, "exec", "tenon: the result was not kept, it is longer than 2 MiB%%");
     end_well(worker);
-    const char *const dump[] = {
-        "sh", "-c", "\"$TENON_PGBIN/pg_dump\" \"$DATABASE_URL\" | wc -c", NULL};
+    const char *const dump[] = {"sh", "-c", "\"$TENON_PGBIN/pg_dump\" \"$DATABASE_URL\" | wc -c",
+                                NULL};
     struct process *p = process_spawn(fx, dump, NULL);
     assert_int_equal(process_wait(p, READY_MS), 0);
     char *bytes = file_text(p->out);

@@ -7,8 +7,8 @@
 #include "worker/decide/decider.h"
 
 enum {
-    RESULT_BYTES_MAX = 256 << 10, /* stdout of an exec handler */
-    LINE_BYTES_MAX = 2 << 20,     /* one line of a pool child */
+    RESULT_BYTES_MAX = 256 << 10,              /* stdout of an exec handler */
+    LINE_BYTES_MAX = 2 << 20,                  /* one line of a pool child */
     PRINTED_BYTES_MAX = LINE_BYTES_MAX + 4096, /* the same, as PostgreSQL prints it */
 };
 enum {

@@ -2,6 +2,7 @@
 
 #include "core/amqp_topology.h"
 #include "core/array.h"
+#include "core/log.h"
 #include "core/now.h"
 #include "core/point.h"
 #include "core/schema.h"
@@ -30,7 +31,8 @@ struct presence {
     char note[PRESENCE_NOTE_BYTES];  /* under the mutex, too */
     char noted[PRESENCE_NOTE_BYTES]; /* what the row says */
     bool drained;
-    int64_t held_ms; /* the last moment when the lock is known to have been ours */
+    int64_t silent_ms; /* without a ping; each of our own waits counts, so that a freeze does not */
+    int64_t held_ms;   /* the last moment when the lock is known to have been ours */
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
     char lock_key[24]; /* of this session */
@@ -326,6 +328,20 @@ static bool take_notified(struct presence *p)
     return any;
 }
 
+/* A main loop that hangs starts nothing and obeys no signal: to end frees the lock, and others take
+ * over. Nothing in it may take so long. */
+static void watch(struct presence *p, int64_t since_ms)
+{
+    int64_t waited_ms = now_ms() - since_ms;
+    p->silent_ms += waited_ms < PRESENCE_WATCH_MS ? waited_ms : PRESENCE_WATCH_MS;
+    if (p->silent_ms >= PRESENCE_STUCK_MS) {
+        log_event(LOG_ERROR, LOG_EVENT("worker_stuck"), LOG_NUM("silent_ms", p->silent_ms),
+                  LOG_TEXT("error", "the main loop does not move; the process ends, so that others "
+                                    "take over"));
+        _exit(EXIT_FAILURE);
+    }
+}
+
 /* Is there a ping to do? */
 static bool take_requests(struct presence *p, bool *ret_drain)
 {
@@ -345,8 +361,11 @@ static void *presence_thread(void *arg)
     while (!is_quitting(p)) {
         struct fault f = {0};
         bool drain, ping = take_requests(p, &drain);
+        p->silent_ms = ping ? 0 : p->silent_ms;
         if (!ping && db_is_open(p->db)) {
-            bool spoke = hear(p, db_fd(p->db), -1);
+            int64_t since_ms = now_ms();
+            bool spoke = hear(p, db_fd(p->db), PRESENCE_WATCH_MS);
+            watch(p, since_ms);
             if (!spoke || take_notified(p)) {
                 continue;
             }

@@ -9,6 +9,8 @@
 #include "worker/round_thread.h"
 
 enum {
+    PRESENCE_WATCH_MS = 1000,  /* how often it looks whether the main loop still moves */
+    PRESENCE_STUCK_MS = 30000, /* no ping of it for so long: the process ends */
     PRESENCE_PING_MS = 5000,
     PRESENCE_RECONNECT_MIN_MS = 100, /* doubled each time, with jitter */
     PRESENCE_RECONNECT_MAX_MS = 5000,

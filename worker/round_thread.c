@@ -59,7 +59,9 @@ static void report_fault(struct round_thread *e, struct fault *f)
         failure = db_exec(e->db, &sql_partitions, NULL, 0, NULL, &second) ? FAILURE_AGAIN
                                                                           : FAILURE_UNKNOWN;
     }
-    (void)fault_add(f, "could not run a round with PostgreSQL");
+    if (failure != FAILURE_ROW) { /* that may become the note in place of a result */
+        (void)fault_add(f, "could not run a round with PostgreSQL");
+    }
     report(e, EVENT_ROUND_FAILED, failure, f->text);
 }
 
