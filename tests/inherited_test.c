@@ -1,4 +1,5 @@
 /* label: e2e */
+/* timeout: 240 */
 /* What a worker inherits, or what holds it up, and must not harm it: signals that are ignored, limits,
  * a stderr that nobody reads, a main loop that hangs. */
 #include "tests/support/working.h"
