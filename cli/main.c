@@ -179,8 +179,7 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
-    /* a peer that went away, and a file that may not grow, is a fault of the write, never the end of
-     * the program */
+    /* a peer that went away, or a file that may not grow, fails the write and ends no program */
     (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     (void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     int code = dispatch(argc, argv);

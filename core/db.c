@@ -487,7 +487,8 @@ static bool is_direct(struct db *db, const char *name, enum db_kind kind, struct
                   &pid, f)) {
         return false;
     }
-    bool direct = pid && PQntuples(pid) == 1 && atoi(PQgetvalue(pid, 0, 0)) == db_backend_pid(db);
+    bool direct = pid && PQntuples(pid) == 1 &&
+                  strtol(PQgetvalue(pid, 0, 0), NULL, 10) == db_backend_pid(db);
     PQclear(pid);
     return direct ||
            fault_set(f, FAULT_CONFIG,

@@ -86,9 +86,9 @@ static void put_line(struct buf *line, const char *ts, enum log_level level,
     buf_put_text(line, settings.format == LOG_FORMAT_JSON ? "}\n" : "\n");
 }
 
-/* O_NONBLOCK belongs to all who share a stderr, so a pipe or terminal is opened once more. Where that
- * is not allowed (another user's pipe), a line longer than PIPE_BUF, or somebody else's in the same
- * moment, may block. */
+/* O_NONBLOCK belongs to all who share a stderr, so a pipe or terminal is opened once more. Where
+ * that is not allowed (another user's pipe), a line longer than PIPE_BUF, or somebody else's in the
+ * same moment, may block. */
 static ssize_t write_pipe(const char *data, size_t len)
 {
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};

@@ -119,6 +119,37 @@ CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, 
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $_$;
 
+CREATE FUNCTION tenon.drop_history() RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET "TimeZone" TO 'UTC'
+    SET lock_timeout TO '100 ms'
+    AS $_$
+DECLARE
+    part text;
+BEGIN
+    WITH day AS (
+        SELECT c.oid, c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
+               CASE WHEN c.reltuples > 0 AND c.relpages > 0
+                    THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
+                    ELSE pg_relation_size(c.oid) / 200.0 END AS n
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
+    ), old AS (
+        SELECT d.*, sum(d.n) OVER (ORDER BY d.ends DESC) AS n_newer FROM day d
+    )
+    SELECT o.relname INTO part
+      FROM old o CROSS JOIN tenon.setting s
+     WHERE o.ends <= now() - interval '1 hour'
+       AND (o.ends <= now() - s.history_keep OR o.n_newer > s.history_rows_max)
+       AND (o.ends < current_date OR pg_relation_size(o.oid) > 0)
+     ORDER BY o.ends LIMIT 1;
+    IF part IS NOT NULL THEN
+        EXECUTE format('DROP TABLE IF EXISTS tenon.%I', part);  -- two at once
+    END IF;
+    RETURN part;
+END $_$;
+
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -155,13 +186,13 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, trace, enqueued_by)
+                                queue, kind, payload, payload_bytes, trace, enqueued_by)
         SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, trace, session_user
-          FROM unnest(documents) WITH ORDINALITY AS a (p, o)
-         WHERE octet_length(p::text) <= d.payload_bytes_max
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, trace, session_user
+          FROM (SELECT p, o, octet_length(p::text) AS bytes FROM unnest(documents) WITH ORDINALITY AS a (p, o) OFFSET 0) a
+         WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind)) ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
@@ -185,6 +216,7 @@ CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{
 #variable_conflict use_variable
 DECLARE
     document jsonb := payload;
+    bytes   integer := octet_length(document::text);
     at      timestamptz := clock_timestamp();
     due     timestamptz;
     tries   integer := 0;
@@ -203,12 +235,14 @@ BEGIN
     due := greatest(coalesce(run_at, at + delay), at);
     LOOP
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, unique_key, trace, enqueued_by)
+                                announced, queue, kind, payload, payload_bytes, unique_key, trace,
+                                enqueued_by)
         SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, document, unique_key, trace, session_user
+               coalesce(announced, false) AND due <= at, d.queue, kind, document, bytes, unique_key, trace,
+               session_user
           FROM tenon.defaults(kind, queue) d
-         WHERE octet_length(document::text) <= d.payload_bytes_max
+         WHERE bytes <= d.payload_bytes_max
            AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind,
@@ -276,6 +310,22 @@ BEGIN
     END IF;
 END $_$;
 
+CREATE FUNCTION tenon.grant_cleaner(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT SELECT ON SEQUENCE %s TO %I', pg_get_serial_sequence('tenon.task', 'id'), role);
+    EXECUTE format('GRANT SELECT, DELETE, UPDATE (run_at, start_time, worker_id, failures, crashes, delayed, last_error) ON tenon.task TO %I', role);
+    EXECUTE format('GRANT INSERT, SELECT (id) ON tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
+    EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.drop_history, tenon.random_key TO %I', role);
+END $$;
+
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -322,7 +372,8 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
     EXECUTE format('GRANT INSERT ON tenon.finished, tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT (id) ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
+    EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.random_key TO %I', role);
 END $$;
@@ -646,6 +697,7 @@ CREATE TABLE tenon.task (
     failures integer DEFAULT 0 NOT NULL,
     crashes integer DEFAULT 0 NOT NULL,
     max_attempts integer NOT NULL,
+    payload_bytes integer DEFAULT 0 NOT NULL,
     priority smallint NOT NULL,
     delayed boolean NOT NULL,
     announced boolean NOT NULL,
@@ -672,6 +724,7 @@ CREATE VIEW tenon.ready AS
     t.failures,
     t.crashes,
     t.max_attempts,
+    t.payload_bytes,
     t.priority,
     t.delayed,
     t.announced,
@@ -831,6 +884,8 @@ REVOKE ALL ON FUNCTION tenon.check_refused(kind text, queue text, payload jsonb)
 
 REVOKE ALL ON FUNCTION tenon.defaults(kind text, queue text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.drop_history() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
@@ -838,6 +893,8 @@ REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray
 REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, max_attempts integer, timeout interval, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
 

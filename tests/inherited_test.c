@@ -1,7 +1,7 @@
 /* label: e2e */
 /* timeout: 240 */
-/* What a worker inherits, or what holds it up, and must not harm it: signals that are ignored, limits,
- * a stderr that nobody reads, a main loop that hangs. */
+/* What a worker inherits, or what holds it up, and must not harm it: signals that are ignored,
+ * limits, a stderr that nobody reads, a main loop that hangs. */
 #include "tests/support/working.h"
 
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* label: e2e */
-/* A poll that fails, or takes too long, beside tasks that end: their outcomes wait for none of it. */
+/* A poll that fails, or takes too long, beside tasks that end: their outcomes do not wait. */
 #include "tests/support/working.h"
 
 #include "core/now.h"
@@ -123,7 +123,7 @@ static void test_a_poll_that_fails(void **state)
     all_is_well_again(&r);
 }
 
-/* At first it takes statement_timeout; then half a second, and with each failure more, up to 5 s. */
+/* First it takes statement_timeout, then half a second, with each failure more, 5 s at most. */
 static void test_a_poll_that_takes_too_long(void **state)
 {
     struct running r = start(*state);

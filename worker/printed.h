@@ -1,5 +1,6 @@
-/* How long a JSON text is as PostgreSQL prints it. It keeps numbers without exponents: [1e-16383] is
- * stored in little, and printed in 16 KB, so that 2 MiB of them make a dump that nobody can read. */
+/* How long a JSON text is as PostgreSQL prints it. It keeps numbers without exponents: [1e-16383]
+ * is stored in little and printed in 16 KB, so that 2 MiB of them make a dump that nobody can
+ * read. */
 #ifndef TENON_WORKER_PRINTED_H
 #define TENON_WORKER_PRINTED_H
 

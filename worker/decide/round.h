@@ -95,6 +95,10 @@ enum { RESULT_NOTE_BYTES_MAX = 8192 };
 char *round_result_note(const char *note);
 
 void round_plan(struct decider *d, int64_t now_ms);
+
+/* Does it tell what became of tasks; does it ask for new ones? */
+bool round_tells(const struct round *x);
+bool round_claims(const struct round *x);
 void round_done(struct decider *d, int64_t now_ms);
 void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
 int64_t round_due(const struct decider *d, int64_t now_ms);

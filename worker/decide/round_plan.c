@@ -1,0 +1,263 @@
+/* What goes into the next round, and when it is due. */
+#include "worker/decide/round.h"
+
+#include "worker/decide/decider.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <utlist.h>
+
+bool round_may_claim(const struct decider *d)
+{
+    return d->stop_level == 0 && d->present && !d->rounds.need_own;
+}
+
+/* The free slots, and what will start within AHEAD_MS at the rate of the last moments. Not where
+ * tasks are slow: what is claimed ahead is not overtaken by what is more urgent. */
+int round_capacity(const struct decider *d)
+{
+    double ahead = d->ewma_us < AHEAD_FAST_US ? d->rate_per_ms * AHEAD_MS : 0;
+    int room = slots_room(d) - d->n_waiting + (ahead < AHEAD_MAX ? (int)ahead : AHEAD_MAX);
+    return room < 0 ? 0 : room < ROUND_CLAIMS_MAX ? room : ROUND_CLAIMS_MAX;
+}
+
+/* --- asking --- */
+
+static struct claim *send_first(struct claim **list)
+{
+    struct claim *c = *list;
+    DL_DELETE(*list, c);
+    c->state = CLAIM_IN_ROUND;
+    return c;
+}
+
+static void add_verify(struct round *x, const struct claim *c)
+{
+    x->verify[x->n_verify].id = c->id;
+    x->verify[x->n_verify++].claims = c->claims;
+}
+
+static void plan_outcomes(struct decider *d, struct round *x)
+{
+    size_t bytes = 0;
+    while (d->ended && x->n_finish + x->n_requeue < d->rounds.outcomes_max &&
+           bytes < ROUND_REPLY_BYTES_MAX) {
+        struct claim *c = send_first(&d->ended);
+        bytes += c->reply_bytes;
+        if (c->outcome == OUTCOME_DONE) {
+            x->finish[x->n_finish++] = c;
+        } else {
+            x->requeue[x->n_requeue++] = c;
+        }
+    }
+}
+
+static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
+{
+    if (d->rounds.tell.failing && d->ended) {
+        return; /* outcomes go by themselves: what is wrong may be one of them */
+    }
+    while (d->doubtful && now_ms >= d->rounds.doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
+        add_verify(x, send_first(&d->doubtful));
+    }
+    if (now_ms < d->attention_ms) {
+        return;
+    }
+    for (int i = 0; i < d->n_slots; i++) {
+        struct claim *c;
+        DL_FOREACH(d->slots[i].given, c)
+        {
+            if (now_ms >= c->verify_ms && x->n_verify < ROUND_VERIFY_MAX) {
+                c->verify_ms = now_ms + VERIFY_EVERY_MS;
+                add_verify(x, c);
+            }
+        }
+    }
+}
+
+static bool any_backs_off(const struct decider *d, int64_t now_ms)
+{
+    for (int i = 0; i < d->n_handlers; i++) {
+        if (now_ms < d->handlers[i].backoff_until_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* --until-empty: nothing is left here, so sweep to see whether anything is left at all. One that
+ * must leave out the kinds of a handler that backs off could not tell. */
+static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
+{
+    return d->until_empty && d->n_held == 0 && d->polling.sweep == SWEEP_OVER &&
+           !any_backs_off(d, now_ms);
+}
+
+static bool is_left_out(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
+{
+    return now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
+}
+
+/* Whose kinds must not be claimed now? When that is over, a sweep finds what polls passed over
+ * meanwhile. ret: may any be claimed? */
+static bool plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
+{
+    bool any = false;
+    for (int i = 0; i < d->n_handlers; i++) {
+        struct decider_handler *h = &d->handlers[i];
+        bool out = is_left_out(d, h, now_ms);
+        if (h->left_out && !out) {
+            polling_sweep(&d->polling, now_ms);
+        }
+        h->left_out = x->left_out[i] = out;
+        x->leaves_out = x->leaves_out || out;
+        any = any || !out;
+    }
+    return any;
+}
+
+/* Which tasks to claim: what a poll finds, when one is due, or those whose wake-ups came. */
+static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
+{
+    int room = round_capacity(d);
+    if (room == 0 || !plan_handlers(d, x, now_ms)) {
+        return;
+    }
+    if (wants_last_sweep(d, now_ms)) {
+        d->polling.next_sweep_ms = now_ms;
+    }
+    if (polling_begin(&d->polling, &x->way, now_ms)) {
+        x->n_poll = x->way == POLL_LOWEST ? 1 : room;
+        x->turn = d->polling.turn;
+        if (d->polling.backlog) {
+            wakeups_discard(&d->wakeups); /* polls find their tasks */
+        }
+    } else {
+        x->n_ids = wakeups_take(&d->wakeups, now_ms, x->ids, x->again, (size_t)room);
+    }
+}
+
+static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
+{
+    if (now_ms >= d->rounds.next_chores_ms) {
+        x->chores = true;
+        d->rounds.next_chores_ms = now_ms + CHORES_EVERY_MS;
+    }
+}
+
+bool round_tells(const struct round *x)
+{
+    return x->own || x->n_verify + x->n_finish + x->n_requeue > 0;
+}
+
+bool round_claims(const struct round *x)
+{
+    return x->n_ids > 0 || x->n_poll > 0 || x->chores;
+}
+
+static void plan_tell(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    x->own = r->need_own || (now_ms >= r->own_again_ms && !(r->tell.failing && d->ended));
+    r->own_again_ms = x->own && !r->need_own ? INT64_MAX : r->own_again_ms;
+    x->unlocked = now_ms < r->unlocked_until_ms;
+    plan_verify(d, x, now_ms);
+    if (!r->need_own) {
+        plan_outcomes(d, x);
+    }
+}
+
+/* Who cannot tell how tasks ended does not start more of them. */
+static bool may_claim_now(const struct decider *d)
+{
+    return round_may_claim(d) && !(d->rounds.tell.failing && d->ended);
+}
+
+/* After one that failed, a claim or poll keeps the outcomes of running tasks waiting for a moment
+ * only; when none runs, it gets the time it needs. */
+static void plan_claim(struct decider *d, struct round *x, int64_t now_ms)
+{
+    const struct side *claim = &d->rounds.claim;
+    plan_claims(d, x, now_ms);
+    plan_chores(d, x, now_ms);
+    if (claim->failing && d->n_given > 0) {
+        x->limit_ms = later(ASK_LIMIT_MIN_MS, claim->retry_pause_ms);
+    }
+}
+
+/* While tasks end fast, a round for each would cost as much as they do, and its commit keeps the
+ * producers' waiting: the next one waits for what ends in a moment, or for as much as that should
+ * be. ret: until when */
+static int64_t paced_until(const struct decider *d)
+{
+    int n_ended = d->n_held - d->n_waiting - d->n_given;
+    bool enough = n_ended >= (int)(d->rate_per_ms * PACE_MS);
+    return d->rate_per_ms >= PACE_PER_MS && !enough ? d->rounds.ended_ms + PACE_MS : 0;
+}
+
+void round_plan(struct decider *d, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    struct round *x = &d->round;
+    bool apart = r->tell.failing || r->claim.failing;
+    if (r->in_flight || !d->present || now_ms < paced_until(d)) {
+        return;
+    }
+    memset(x, 0, offsetof(struct round, finish));
+    r->begun_ms = now_ms;
+    r->stale = false;
+    if (now_ms >= r->tell.retry_ms) {
+        plan_tell(d, x, now_ms);
+    }
+    if (now_ms >= r->claim.retry_ms && may_claim_now(d) && !(apart && round_tells(x))) {
+        plan_claim(d, x, now_ms);
+    }
+    if (round_tells(x) || round_claims(x)) {
+        r->in_flight = true;
+        (void)actions_add(&d->actions, ACTION_ROUND);
+    }
+}
+
+/* When is there something to claim? A handler that holds too much may claim again after an outcome,
+ * which makes a round of its own. */
+static int64_t claims_due(const struct decider *d, int64_t now_ms)
+{
+    int64_t back_ms = INT64_MAX;
+    bool any = false;
+    for (int i = 0; i < d->n_handlers; i++) {
+        const struct decider_handler *h = &d->handlers[i];
+        if (h->left_out && h->payload_bytes < decider_bytes_share(d)) {
+            back_ms = sooner(back_ms, h->backoff_until_ms);
+        }
+        any = any || !h->left_out;
+    }
+    int64_t poll_ms = wants_last_sweep(d, now_ms) ? 0 : polling_due(&d->polling);
+    return any ? sooner(back_ms, sooner(poll_ms, wakeups_due(&d->wakeups))) : back_ms;
+}
+
+static int64_t tell_due(const struct decider *d)
+{
+    const struct rounds *r = &d->rounds;
+    int64_t due = d->doubtful ? sooner(r->doubtful_ms, r->own_again_ms) : r->own_again_ms;
+    return later(r->need_own || d->ended ? 0 : due, r->tell.retry_ms);
+}
+
+static int64_t claim_due(const struct decider *d, int64_t now_ms)
+{
+    int64_t due = d->rounds.next_chores_ms;
+    if (!may_claim_now(d)) {
+        return INT64_MAX;
+    }
+    if (round_capacity(d) > 0) {
+        due = claims_due(d, now_ms);
+    }
+    return later(due, d->rounds.claim.retry_ms);
+}
+
+int64_t round_due(const struct decider *d, int64_t now_ms)
+{
+    if (d->rounds.in_flight || !d->present) {
+        return INT64_MAX;
+    }
+    return later(sooner(tell_due(d), claim_due(d, now_ms)), paced_until(d));
+}
