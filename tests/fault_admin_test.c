@@ -77,7 +77,8 @@ static void test_dump_and_restore(void **state)
     char copy[80], url[512], h[256];
     (void)snprintf(copy, sizeof copy, "%s_copy", all.fx->database);
     url_with_path(all.fx->database_url, copy, url, sizeof url);
-    test_sql(all.fx, "SELECT tenon.enqueue('a', run_at => now() + interval '1 s')");
+    test_sql(all.fx, "INSERT INTO public.placed"
+                     " SELECT tenon.enqueue('a', run_at => now() + interval '1 s')");
     load_await_running(all.fx, 2);
     free(shell("pg_dump -Fc \"$0\" >\"$2/dump\"; psql -qc \"CREATE DATABASE $1\" \"$0\"", copy));
     free(shell("pg_restore -d \"$1\" \"$2/dump\"", url));
