@@ -60,6 +60,23 @@ static void test_what_outlasts_the_drain_is_given_back(void **state)
             "tenon.task"));
 }
 
+/* Its session says that it lives: a row that somebody has locked is no reason to give that up. */
+static void test_a_drain_waits_for_its_locked_row(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 6000}')");
+    struct process *p = pool_worker(fx, "1", "1");
+    journal_await_started(fx, 1, LIMIT_MS);
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; SELECT FROM tenon.worker FOR UPDATE");
+    process_signal(p, SIGTERM);
+    journal_await_ended(fx, 1, LIMIT_MS);
+    assert_int_equal(process_lines(p, "event=presence_lost"), 0);
+    PQfinish(other);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    assert_int_equal(process_lines(p, "event=presence_lost"), 0);
+}
+
 static void test_a_second_sigterm_stops_at_once(void **state)
 {
     struct fixture *fx = *state;
@@ -188,6 +205,7 @@ int main(void)
         WITH_SERVERS(test_sigterm_drains),
         WITH_SERVERS(test_sighup_drains),
         WITH_SERVERS(test_what_outlasts_the_drain_is_given_back),
+        WITH_SERVERS(test_a_drain_waits_for_its_locked_row),
         WITH_SERVERS(test_a_second_sigterm_stops_at_once),
         WITH_DATABASE(test_sigterm_while_the_database_is_away_is_no_failure),
         WITH_SERVERS(test_a_breaking_schema_stops_a_running_worker),

@@ -207,6 +207,19 @@ static bool set_state(struct presence *p, const char *state, int64_t limit_ms, s
     return ok;
 }
 
+/* While somebody has the row locked, it is tried again with the next ping: the session that would
+ * be given up for it is what says that we live. */
+static bool tell_drain(struct presence *p, struct fault *f)
+{
+    if (set_state(p, "draining", DB_ANSWER_LIMIT_MS, f)) {
+        p->drained = true;
+        return !POINT_FAILS(drain_begun, f);
+    }
+    bool locked = f->code == FAULT_AGAIN;
+    *f = locked ? (struct fault){0} : *f;
+    return locked;
+}
+
 /* What fails, because somebody has the row locked, is tried again with the next ping. */
 static void write_note(struct presence *p)
 {
@@ -226,14 +239,8 @@ static void write_note(struct presence *p)
 static bool keep_up(struct presence *p, bool drain, struct fault *f)
 {
     char state[16];
-    if (drain && !p->drained) {
-        if (!set_state(p, "draining", DB_ANSWER_LIMIT_MS, f)) {
-            return false;
-        }
-        p->drained = true;
-        if (POINT_FAILS(drain_begun, f)) {
-            return false;
-        }
+    if (drain && !p->drained && !tell_drain(p, f)) {
+        return false;
     }
     if (!read_state(p, state, f)) {
         return false;

@@ -127,6 +127,7 @@ static const char *number(struct round_calls *r, int64_t n)
     struct buf *b = &r->context->texts[r->n_texts++];
     buf_empty(b);
     buf_put_int(b, n);
+    r->failed = r->failed || b->failed;
     return buf_text(b);
 }
 
