@@ -59,7 +59,7 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
     (void)ppoll(fds, 2, &wait, NULL);
 }
 
-/* Notifications come by themselves, or with the answer to a statement. ret: fresh rows are due */
+/* Notifications come by themselves, or with the answer to a statement. ret: chores are due */
 static bool take_notified(struct cleaner *c, int64_t at_ms)
 {
     struct fault f = {.code = FAULT_NONE};
@@ -67,6 +67,9 @@ static bool take_notified(struct cleaner *c, int64_t at_ms)
     bool any = false;
     while (db_next_notified(c->hot, text)) {
         any = true;
+        if (strcmp(text, "settle") == 0) { /* from tenon.enqueue_again and tenon.task_ended */
+            chores_hurry(c, CHORE_SETTLE, at_ms);
+        }
     }
     if (any) {
         c->notified = true;

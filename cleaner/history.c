@@ -29,8 +29,24 @@ static bool drop_day(struct db *db, struct turn *turn, struct fault *f)
     return true;
 }
 
+/* Delete some rows that were kept long enough; then there may be more. */
+static bool purge(struct db *db, struct turn *turn, struct fault *f)
+{
+    struct rows *rows = NULL;
+    const char *const params[] = {CLEANER_BATCH_ROWS};
+    if (!db_exec(db, &sql_history_purge, params, 1, &rows, f)) {
+        return fault_add(f, "could not delete what was kept long enough");
+    }
+    if (rows_int(rows, 0, 0) > 0) {
+        turn->more = true;
+        turn->next_ms = turn->now_ms;
+    }
+    rows_free(rows);
+    return true;
+}
+
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     return session_plain(c, f) && db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f) &&
-           drop_day(c->plain, turn, f);
+           drop_day(c->plain, turn, f) && purge(c->plain, turn, f);
 }

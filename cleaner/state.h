@@ -40,6 +40,7 @@ struct notice {
 enum chore_id {
     CHORE_WATCH,
     CHORE_PARTITIONS,
+    CHORE_SETTLE, /* before the one that wakes workers for the tasks it makes */
     CHORE_FRESH,
     CHORE_DUE,
     CHORE_READY, /* before those that publish themselves what they recover */

@@ -14,6 +14,13 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
         LIMIT 1) AS due_ms,
        EXISTS (SELECT FROM tenon.worker w
                WHERE w.ended_at IS NULL AND w.lock_key NOT IN (SELECT h.key FROM held h WHERE h.counts)) AS suspect,
+       CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) THEN 0
+            ELSE (SELECT ceil(extract(epoch FROM start_before - now()) * 1000)::bigint
+                  FROM tenon.task
+                  WHERE start_before < now() + interval '1 second'
+                    AND start_time IS NULL
+                  ORDER BY start_before
+                  LIMIT 1) END AS settle_ms,
        s.leader_key,
        EXISTS (SELECT FROM held h WHERE h.key = s.leader_key AND h.counts) AS led,
        EXISTS (SELECT FROM held h

@@ -54,7 +54,13 @@ CROSS JOIN LATERAL (VALUES
         'worker', CASE WHEN worker_id IS NOT NULL THEN json_build_object(
             'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
         'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
-        'last_error', last_error, 'dead_reason', dead_reason,
+        'last_error', last_error, 'error_class', error_class, 'dead_reason', dead_reason,
+        'start_before', start_before, 'compensates', compensates,
+        'attempts', (SELECT coalesce(json_agg(json_build_object(
+             'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
+             'started_at', a.started_at, 'ended_at', a.ended_at, 'worker', a.worker_id, 'host', a.host,
+             'exit_code', a.exit_code, 'signal', a.signal) ORDER BY a.ended_at), '[]')
+             FROM tenon.attempt a WHERE a.id = j.id),
         'backing_off', CASE WHEN why = 'handler_backs_off' THEN backing_off END)::text),
     ('task', id::text),
     ('state', state),
@@ -74,6 +80,8 @@ CROSS JOIN LATERAL (VALUES
                         attempt, failures, ' of ' || max_attempts, crashes, claims)),
     ('created', to_char(created_at, form)),
     ('run at', to_char(run_at, form)),
+    ('start before', to_char(start_before, form)),
+    ('compensates', 'task ' || compensates),
     ('timeout', make_interval(secs => timeout_ms / 1000.0)::text),
     ('started', to_char(start_time, form)),
     ('ended', to_char(end_time, form) || coalesce(format(' (ran %s)', ran), '')),
@@ -83,4 +91,12 @@ CROSS JOIN LATERAL (VALUES
     ('last error', last_error),
     ('progress', progress::text),
     ('result', result::text),
-    ('payload', payload::text)) AS l (name, text);
+    ('payload', payload::text)) AS l (name, text)
+UNION ALL
+(SELECT 'attempt ' || a.attempt,
+        format('%s, %s after %s on %s%s', to_char(a.started_at, form), a.outcome,
+               date_trunc('milliseconds', a.ended_at - a.started_at), coalesce(a.host, a.worker_id::text), ': ' || a.error)
+ FROM judged j
+ JOIN tenon.attempt a ON a.id = j.id
+ WHERE a.id = $1::bigint
+ ORDER BY a.ended_at);

@@ -66,12 +66,31 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(UNIQUE_KEY, "unique-key", COMMAND_ENQUEUE, "KEY",
            "While an unfinished task holds this key (1 to 200 characters), its id is returned "
            "instead of a new task's."),
+    OPTION(
+        ON_CONFLICT, "on-conflict", COMMAND_ENQUEUE, "keep|replace|merge",
+        "What becomes of an unstarted task that holds the key: `keep` it, the default; `replace` "
+        "its payload and times; `merge` the payloads."),
+    OPTION(UNIQUE_FOR, "unique-for", COMMAND_ENQUEUE, "TIME",
+           "The key is taken for so long, also after its task has ended.",
+           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)365 * DAY_MS),
+    OPTION(DEBOUNCE, "debounce", COMMAND_ENQUEUE, "TIME",
+           "Start when nobody has enqueued under the key for so long; the last payload counts.",
+           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
+    OPTION(DEBOUNCE_MAX, "debounce-max", COMMAND_ENQUEUE, "TIME",
+           "With `--debounce`: no later than so long after the first.",
+           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)3650 * DAY_MS),
+    OPTION(START_BEFORE, "start-before", COMMAND_ENQUEUE, "TIME",
+           "What has not started by this moment is expired; a moment as for `--run-at`."),
     OPTION(MAX_ATTEMPTS, "max-attempts", COMMAND_ENQUEUE, "N",
            "With so many failures the task is dead; else the number of its kind or queue, else 25.",
            .type = OPTION_TYPE_INT, .min = 1, .max = 1000),
     OPTION(TIMEOUT, "timeout", COMMAND_ENQUEUE, "TIME",
            "How long one run may take; else the time of its kind or queue, else 1h.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
+    OPTION(RETRY, "retry", COMMAND_ENQUEUE, "POLICY",
+           "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h)`, "
+           "`linear(10 s, 1 h)` or `constant(1 min)`; else that of its kind or queue, else "
+           "`sidekiq`."),
     OPTION(
         TRACE, "trace", COMMAND_ENQUEUE, "TRACEPARENT", "The trace that the handler goes on with.",
         .fits = fits_trace,

@@ -11,6 +11,7 @@ static const struct {
                        "in `tenon.task`: failed or crashed before, `run_at` lies ahead"},
     [TASK_DONE] = {"done", "in `tenon.finished`: it ended well"},
     [TASK_CANCELLED] = {"cancelled", "in `tenon.finished`: somebody cancelled it"},
+    [TASK_EXPIRED] = {"expired", "in `tenon.finished`: it had not started before `start_before`"},
     [TASK_DEAD] = {"dead", "in `tenon.dead`: it failed for good, `reason` says how"},
     [TASK_NONE] = {"", ""},
 };
@@ -61,10 +62,16 @@ const struct task_act task_acts[] = {
     {"cancel", TASK_RETRYING, TASK_CANCELLED, "application", "tenon.cancel", "somebody cancels it"},
     {"cancel", TASK_RUNNING, TASK_CANCELLED, "application", "tenon.cancel",
      "somebody cancels it; its worker loses the claim and stops the handler"},
+    {"expire", TASK_SCHEDULED, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},
+    {"expire", TASK_READY, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},
+    {"expire", TASK_RETRYING, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},
     {"forget", TASK_DONE, TASK_NONE, "cleaner", "dropping a partition of tenon.finished",
      "its day lies further back than history_keep"},
     {"forget", TASK_CANCELLED, TASK_NONE, "cleaner", "dropping a partition of tenon.finished",
      "its day lies further back than history_keep"},
+    {"forget", TASK_EXPIRED, TASK_NONE, "cleaner", "dropping a partition of tenon.finished",
+     "its day lies further back than history_keep"},
+    {"purge", TASK_DEAD, TASK_NONE, "cleaner", "tenon.purge", "it died longer ago than dead_keep"},
 };
 
 const size_t task_acts_n = sizeof task_acts / sizeof *task_acts;

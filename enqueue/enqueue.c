@@ -39,6 +39,12 @@ static tenon_task task_of(const struct options *o, const char *payload)
     task.run_at = option_text(o, OPTION_RUN_AT);
     task.delay_ms = option_int(o, OPTION_DELAY);
     task.unique_key = option_text(o, OPTION_UNIQUE_KEY);
+    task.on_conflict = option_text(o, OPTION_ON_CONFLICT);
+    task.unique_for_ms = option_int(o, OPTION_UNIQUE_FOR);
+    task.debounce_ms = option_int(o, OPTION_DEBOUNCE);
+    task.debounce_max_ms = option_int(o, OPTION_DEBOUNCE_MAX);
+    task.start_before = option_text(o, OPTION_START_BEFORE);
+    task.retry = option_text(o, OPTION_RETRY);
     task.max_attempts = (int)option_int(o, OPTION_MAX_ATTEMPTS);
     task.timeout_ms = option_int(o, OPTION_TIMEOUT);
     task.trace = option_text(o, OPTION_TRACE);

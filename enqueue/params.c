@@ -22,7 +22,7 @@ static const char *interval(char text[PARAMS_NUMBER_BYTES], int64_t ms)
 
 bool params_fill(struct params *p, const tenon_task *task, bool announced)
 {
-    bool now = announced && !task->run_at && task->delay_ms == 0;
+    bool now = announced && !task->run_at && task->delay_ms == 0 && task->debounce_ms == 0;
     const char *values[PARAMS_N] = {
         task->kind,
         task->payload ? task->payload : "{}",
@@ -31,8 +31,14 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         task->run_at,
         interval(p->numbers[1], task->delay_ms),
         task->unique_key,
-        number(p->numbers[2], task->max_attempts, 0),
-        interval(p->numbers[3], task->timeout_ms),
+        task->on_conflict,
+        interval(p->numbers[2], task->unique_for_ms),
+        interval(p->numbers[3], task->debounce_ms),
+        interval(p->numbers[4], task->debounce_max_ms),
+        task->start_before,
+        number(p->numbers[5], task->max_attempts, 0),
+        interval(p->numbers[6], task->timeout_ms),
+        task->retry,
         task->trace,
         task->prepared ? "false" : "true",
         now ? "true" : "false",

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum {
-    PARAMS_N = 12,
+    PARAMS_N = 18,
     PARAMS_PAYLOAD = 1,
     PARAMS_UNIQUE_KEY = 6,
     PARAMS_NUMBER_BYTES = 40,
@@ -16,7 +16,7 @@ enum {
 
 struct params {
     const char *values[PARAMS_N]; /* in PostgreSQL's text form, NULL is SQL's NULL */
-    char numbers[4][PARAMS_NUMBER_BYTES];
+    char numbers[7][PARAMS_NUMBER_BYTES];
 };
 
 /* Fill `p` from `task`, which must outlive it.

@@ -94,6 +94,49 @@ static void test_dead_tasks_again(void **state)
                      1);
 }
 
+/* Each death is told once, by mail or in a chat. */
+static void test_on_dead(void **state)
+{
+    static const char server[] =
+        "import http.server, os, sys\n"
+        "class Post(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_POST(self):\n"
+        "        body = self.rfile.read(int(self.headers['Content-Length']))\n"
+        "        open(sys.argv[1] + '/chat', 'ab').write(body + b'\\n')\n"
+        "        self.send_response(200); self.end_headers()\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), Post)\n"
+        "open(sys.argv[1] + '/port.new', 'w').write(str(server.server_port))\n"
+        "os.rename(sys.argv[1] + '/port.new', sys.argv[1] + '/port')\n"
+        "server.handle_request()\n";
+    struct fixture *fx = *state;
+    char command[2048];
+    test_sql(fx, "UPDATE tenon.setting SET on_dead = 'task_died';"
+                 "SELECT tenon.enqueue('a', '{\"card\": 7}')");
+    (void)
+        snprintf(command, sizeof command,
+                 "dir=$(dirname \"$MAILDIR\")\n"
+                 "python3 -c \"$(cat <<'END'\n%sEND\n)\" \"$dir\" &\n"
+                 "while ! test -f \"$dir/port\"; do :; done\n"
+                 "printf '#!/bin/sh\\ncat >> %%s/letters\\n' \"$dir\" > \"$dir/send\"\n"
+                 "chmod +x \"$dir/send\"\n"
+                 "export WEBHOOK_URL=http://127.0.0.1:$(cat \"$dir/port\")/hook SENDMAIL=$dir/send"
+                 " OPERATOR=ops@example.org AMQP_URL=none\n"
+                 "$BUILT/../tenon worker --until-empty --handler 'a=echo no money >&2; exit 65'"
+                 " --handler \"task_died=pool:exec $EXAMPLES/on_dead/chat.py\"\n"
+                 "psql -Xqc \"SELECT tenon.enqueue('b')\" \"$DATABASE_URL\"\n"
+                 "$BUILT/../tenon worker --until-empty --handler 'b=exit 65'"
+                 " --handler \"task_died=$EXAMPLES/on_dead/mail.py\"\n"
+                 "wait; cat \"$dir/chat\" \"$dir/letters\"",
+                 server);
+    char *out = shell(fx, 0, command);
+    assert_contains(out,
+                    "{\"text\": \"Task 1 (a) is dead after attempt 1: exit status 65: no money\"}");
+    assert_contains(out, "To: ops@example.org\nSubject: task 3 (b) is dead: exit status 65\n");
+    free(out);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done'"),
+                     2);
+}
+
 /* The two programs in Python of README.md: one enqueues, the other handles. */
 static void test_quick_start_of_the_readme(void **state)
 {
@@ -199,6 +242,7 @@ int main(void)
         WITH_SERVERS(test_producers),
         WITH_DATABASE(test_psql),
         WITH_DATABASE(test_dead_tasks_again),
+        WITH_DATABASE(test_on_dead),
         WITH_DATABASE(test_quick_start_of_the_readme),
         WITH_DATABASE(test_exec_handler),
         WITH_DATABASE(test_pool_handler_in_python),

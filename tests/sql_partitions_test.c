@@ -14,7 +14,7 @@ static void test_partitions(void **state)
         test_sql_int(
             fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.finished'::regclass"),
         9);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 3);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 6);
     assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 0);
     /* the index of the parent came with each */
     assert_int_equal(
@@ -45,7 +45,7 @@ static void test_partitions_raced(void **state)
         PQclear(result);
         PQfinish(conn[i]);
     }
-    assert_int_equal(made, 30);
+    assert_int_equal(made, 60);
 }
 
 /* In every one of the next days, at both of its ends, there is a place to finish to. */
@@ -53,7 +53,7 @@ static void test_finishing_at_day_boundaries(void **state)
 {
     struct fixture *fx = *state;
     test_sql(fx, "SET timezone = 'Pacific/Kiritimati'");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(8)"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(8)"), 2);
     test_sql(fx, "SET timezone = 'UTC'");
     test_sql(
         fx,
@@ -98,6 +98,24 @@ static void old_day(struct fixture *fx, const char *day)
              "CREATE TABLE tenon.finished_%s PARTITION OF tenon.finished"
              " FOR VALUES FROM ('%s 00:00+0') TO (timestamptz '%s 00:00+0' + interval '1 day')",
              day, day, day);
+}
+
+/* Attempts have days of their own, which go after attempt_keep. */
+static void test_attempts_go_by_the_day(void **state)
+{
+    struct fixture *fx = *state;
+    assert_int_equal(
+        test_sql_int(
+            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.attempt'::regclass"),
+        9);
+    test_sql(fx, "CREATE TABLE tenon.attempt_20200101 PARTITION OF tenon.attempt"
+                 " FOR VALUES FROM ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0')");
+    test_sql(fx, "UPDATE tenon.setting SET attempt_keep = '1000000 hours'");
+    assert_null(test_sql_text(fx, "SELECT tenon.drop_history()"));
+    test_sql(fx, "UPDATE tenon.setting SET attempt_keep = DEFAULT");
+    char *part = test_sql_text(fx, "SELECT tenon.drop_history()");
+    assert_string_equal(part, "attempt_20200101");
+    free(part);
 }
 
 /* A finish waits behind the drop no longer than the drop waits, whatever the reader does. */
@@ -169,6 +187,7 @@ int main(void)
         WITH_DATABASE(test_partitions_raced),
         WITH_DATABASE(test_finishing_at_day_boundaries),
         WITH_DATABASE(test_making_partitions_stops_no_finish),
+        WITH_DATABASE(test_attempts_go_by_the_day),
         WITH_DATABASE(test_a_drop_beside_a_reader_gives_up),
         WITH_DATABASE(test_a_detached_day_stays),
         WITH_DATABASE(test_applications_make_partitions),

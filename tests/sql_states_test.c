@@ -73,6 +73,24 @@ static void do_cancel(struct fixture *fx, const struct held *c)
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
 }
 
+/* Its start_before comes. */
+static void do_settle(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx,
+             "UPDATE tenon.task SET start_before = now() WHERE id = %lld;"
+             "SELECT tenon.settle()",
+             (long long)c->id);
+}
+
+/* Its dead_keep is over. */
+static void do_purge(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx,
+             "UPDATE tenon.dead SET dead_at = dead_at - interval '91 days' WHERE id = %lld;"
+             "SELECT tenon.purge(10)",
+             (long long)c->id);
+}
+
 /* Time goes by: for the task, everything is two hours ago. */
 static void do_time(struct fixture *fx, const struct held *c)
 {
@@ -178,6 +196,8 @@ static const struct doing doings[] = {
     {"time", "due", NULL, TASK_READY, .run = do_time},
     {"due.sql", NULL, NULL, TASK_NONE, .run = do_due},
     {"verify.sql, own.sql", NULL, NULL, TASK_NONE, .run = do_verify},
+    {"tenon.settle", "expire", NULL, TASK_EXPIRED, .run = do_settle},
+    {"tenon.purge", "purge", NULL, TASK_NONE, .run = do_purge},
     {"history", "forget", NULL, TASK_NONE, .run = do_forget},
 };
 enum { DOINGS = sizeof doings / sizeof *doings };
@@ -213,6 +233,7 @@ static void make(struct fixture *fx, enum task_state state, struct held *c)
         break;
     case TASK_READY:
     case TASK_CANCELLED:
+    case TASK_EXPIRED:
         c->id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
         break;
     case TASK_STATE_COUNT:
@@ -220,6 +241,8 @@ static void make(struct fixture *fx, enum task_state state, struct held *c)
     }
     if (state == TASK_CANCELLED) {
         test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
+    } else if (state == TASK_EXPIRED) {
+        do_settle(fx, c);
     } else if (state == TASK_RUNNING && doing->was) {
         test_sql(fx, "UPDATE tenon.task SET %s WHERE id = %lld", doing->was, (long long)c->id);
         c->start_us =

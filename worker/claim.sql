@@ -13,7 +13,7 @@ WITH c AS MATERIALIZED (
         FROM tenon.task
         WHERE id = i.id
           AND start_time IS NULL
-          AND run_at <= statement_timestamp()
+          AND run_at <= statement_timestamp() AND coalesce(start_before > statement_timestamp(), true)
           AND queue || '' = ANY (ARRAY(SELECT q.queue FROM unnest($3::text[]) AS q (queue)
                                        WHERE NOT EXISTS (SELECT FROM tenon.queue p
                                                          WHERE p.name = q.queue AND p.paused)))

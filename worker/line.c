@@ -253,6 +253,8 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
         text_shorten(text, sizeof text, json_string_value(error));
         event->error = strdup(text);
     }
+    const char *class = json_string_value(json_object_get(reply, "error_class"));
+    text_shorten(event->error_class, sizeof event->error_class, class ? class : "");
     if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
         event->reply = keep_reply(line, bytes);
         return event->reply || fault_memory(f);

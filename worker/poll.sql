@@ -16,7 +16,7 @@ WITH read AS MATERIALIZED (
         FROM tenon.task
         WHERE queue = r.queue AND priority = r.priority AND run_at <= statement_timestamp()
           AND (run_at, id + 0) > (coalesce(timestamptz 'epoch' + from_us * interval '1 microsecond', '-infinity'), from_id)
-          AND start_time IS NULL AND (xmax = '0' OR $10::boolean)
+          AND start_time IS NULL AND coalesce(start_before > statement_timestamp(), true) AND (xmax = '0' OR $10::boolean)
         ORDER BY run_at, id + 0 LIMIT $8::integer
     ) t
     WHERE (SELECT paused FROM tenon.queue WHERE name = r.queue) IS NOT TRUE

@@ -69,10 +69,12 @@ static void add_requeue(struct round_calls *r, const char *worker)
 {
     struct round *x = r->round;
     struct buf *reasons = new_array(r), *errors = new_array(r), *delays = new_array(r);
+    struct buf *classes = new_array(r);
     for (size_t i = 0; i < x->n_requeue; i++) {
         const struct claim *c = x->requeue[i];
         array_put_text(reasons, claim_reason(c->outcome));
         array_put_text(errors, c->error);
+        array_put_text(classes, *c->error_class ? c->error_class : NULL);
         if (c->delay_ms >= 0) {
             array_put_int(delays, c->delay_ms);
         } else {
@@ -85,8 +87,9 @@ static void add_requeue(struct round_calls *r, const char *worker)
                             fence_array(r, x->requeue, x->n_requeue, FIELD_START),
                             end_array(r, reasons),
                             end_array(r, errors),
-                            end_array(r, delays)};
-    r->requeue = add_call(r, &sql_requeue, 7, params);
+                            end_array(r, delays),
+                            end_array(r, classes)};
+    r->requeue = add_call(r, &sql_requeue, 8, params);
 }
 
 static void add_verify(struct round_calls *r, const char *worker)

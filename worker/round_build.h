@@ -7,7 +7,7 @@
 #include "worker/handler.h"
 #include "worker/poll.h"
 
-enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 24 };
+enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 32 };
 
 /* What stays from round to round. */
 struct round_context {

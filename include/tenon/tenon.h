@@ -96,11 +96,20 @@ typedef struct tenon_task {
     const char *unique_key; /* while an unfinished task holds it, that task's id is returned */
     const char *trace;      /* a W3C traceparent */
     int prepared;           /* 1: the transaction will be PREPAREd, see tenon_committed() */
+    /* With a unique_key; tenon.enqueue() in docs/sql.md says more. */
+    const char *on_conflict;  /* "keep", "replace" or "merge"; NULL = keep */
+    int64_t unique_for_ms;    /* the key is taken for so long, also after the task's end; 0 = not */
+    int64_t debounce_ms;      /* start when nobody has enqueued for so long; 0 = not */
+    int64_t debounce_max_ms;  /* but no later than so long after the first; 0 = no limit */
+    const char *start_before; /* not started by then, it is expired; in any form that PostgreSQL
+                                 reads */
+    const char *retry;        /* "exponential(10 s, 1 h)" and such; NULL = default, "sidekiq" */
 } tenon_task;
 
 #define TENON_TASK_INIT                                                                            \
     {                                                                                              \
-        sizeof(tenon_task), NULL, NULL, NULL, -1, 0, 0, 0, NULL, NULL, NULL, 0                     \
+        sizeof(tenon_task), NULL, NULL, NULL, -1, 0, 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, 0,     \
+            NULL, NULL                                                                             \
     }
 
 /* Make a handle: one per process is enough.

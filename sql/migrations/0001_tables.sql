@@ -17,6 +17,10 @@ CREATE TABLE tenon.setting (
     exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
                                CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'),
     cancel_own        boolean  NOT NULL DEFAULT false,
+    attempt_keep      interval NOT NULL DEFAULT '7 days' CHECK (extract(epoch FROM attempt_keep) >= 3600),
+    dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM dead_keep) >= 3600),
+    on_dead           text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    confined          boolean  NOT NULL DEFAULT false,
     leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
@@ -27,15 +31,45 @@ COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest 
 COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
 COMMENT ON COLUMN tenon.setting.cancel_own IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it.';
+COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
+COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
+COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
+COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: `tenon.producer` has rows.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
-COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` has more rows, its oldest days go.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
+
+-- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add. NULLs: it is none.
+CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision,
+    OUT jitter double precision)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    part text[] := regexp_match(policy, '^(sidekiq|exponential|linear|constant)(?:\(([^,()]+)(?:,([^,()]+))?(?:,\s*(\d{1,3}) ?%)?\))?$');
+BEGIN
+    IF part[1] IS NULL OR (part[1] <> 'sidekiq') <> (part[2] IS NOT NULL) THEN
+        RETURN;
+    END IF;
+    first_s := extract(epoch FROM coalesce(part[2], '15 s')::interval);
+    cap_s := extract(epoch FROM coalesce(part[3]::interval, interval '30 days'));
+    jitter := coalesce(part[4]::integer, 10) / 100.0;
+    IF first_s BETWEEN 0.001 AND cap_s AND cap_s <= 2592000 AND jitter <= 1 THEN
+        curve := part[1];
+    END IF;
+EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow OR interval_field_overflow THEN
+    RETURN;
+END $$;
+
+CREATE FUNCTION tenon.is_retry(policy text) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN policy IS NULL OR (tenon.retry_parts(policy)).curve IS NOT NULL;
+REVOKE ALL ON FUNCTION tenon.retry_parts, tenon.is_retry FROM PUBLIC;
 
 CREATE TABLE tenon.queue (
     name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
     priority     smallint CHECK (priority BETWEEN 0 AND 9),
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
+    retry        text     CHECK (tenon.is_retry(retry)),
     paused       boolean  NOT NULL DEFAULT false
 );
 COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused. You may insert, update and delete rows; a queue without a row is fine. Defaults are copied into a task when it is enqueued.';
@@ -43,6 +77,7 @@ COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, no
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
+COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = `sidekiq`, n^4 + 15 s.';
 COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set: while true, no worker claims from it. What runs goes on.';
 
 CREATE TABLE tenon.kind (
@@ -51,7 +86,9 @@ CREATE TABLE tenon.kind (
     priority     smallint CHECK (priority BETWEEN 0 AND 9),
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
+    retry        text     CHECK (tenon.is_retry(retry)),
     on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead')),
+    on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000)
 );
 COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue. You may insert, update and delete rows; a kind without a row is fine. Defaults are copied into a task when it is enqueued.';
@@ -61,6 +98,8 @@ COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0
 COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
+COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
 COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 
 CREATE TABLE tenon.producer (
@@ -73,7 +112,18 @@ COMMENT ON COLUMN tenon.producer.role IS 'The role.';
 COMMENT ON COLUMN tenon.producer.queues IS 'The queues it may enqueue to; NULL = all.';
 COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue; NULL = all.';
 
--- Every enqueue reads these four. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
+-- So that who enqueues need not ask.
+CREATE FUNCTION tenon.note_confined() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE tenon.setting s SET confined = EXISTS (SELECT FROM tenon.producer);
+    RETURN NULL;
+END $$;
+REVOKE ALL ON FUNCTION tenon.note_confined FROM PUBLIC;
+CREATE TRIGGER note_confined AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON tenon.producer
+    FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
+
+-- Every enqueue reads three of these. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
 ANALYZE tenon.setting, tenon.queue, tenon.kind, tenon.producer;
 
 -- One row per start of a worker process. Its session takes a random key first and writes it here then: no stranger can
@@ -131,6 +181,7 @@ CREATE TABLE tenon.task (
     run_at       timestamptz NOT NULL,
     start_time   timestamptz,
     created_at   timestamptz NOT NULL,
+    start_before timestamptz,
     worker_id    uuid,
     timeout_ms   bigint      NOT NULL,
     claims       integer     NOT NULL DEFAULT 0,
@@ -145,10 +196,14 @@ CREATE TABLE tenon.task (
     kind         text        NOT NULL,
     payload      jsonb       NOT NULL,
     unique_key   text,
+    retry        text,
     trace        text,
     progress     jsonb,
     last_error   text,
+    error_class  text,
     enqueued_by  text,
+    compensates  bigint,
+    again        bigint,
     PRIMARY KEY (id),
     CHECK ((start_time IS NULL) = (worker_id IS NULL) AND timeout_ms BETWEEN 1 AND 2592000000)
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
@@ -158,6 +213,7 @@ COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
 COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment.';
 COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
 COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN tenon.task.start_before IS 'It does not start at or after this moment, but is `expired`; NULL = whenever.';
 COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
 COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
 COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';
@@ -172,14 +228,62 @@ COMMENT ON COLUMN tenon.task.kind IS 'What it is about; picks the handler.';
 COMMENT ON COLUMN tenon.task.payload IS 'What its handler gets.';
 COMMENT ON COLUMN tenon.task.payload_bytes IS 'Of its payload as text, so that a claim need not read it to know.';
 COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind have the same.';
+COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in `tenon.kind`; NULL = as its kind or queue says then.';
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'Not used yet.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
+COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the first word of the error.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
+COMMENT ON COLUMN tenon.task.compensates IS 'The dead task because of which this one was enqueued (`on_dead`).';
+COMMENT ON COLUMN tenon.task.again IS 'The row of `tenon.again` that becomes a task when this one ends.';
 -- id + 0 and not id, so that no plan looks a task up here by its id.
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
+CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
+
+-- Enqueued under a unique_key whose holder was running, or locked, or overdue: tenon.settle() makes it one with the
+-- holder, or a task of its own, after the commit. So no producer waits for a worker, nor a worker for a producer.
+CREATE TABLE tenon.again (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_at       timestamptz NOT NULL,
+    created_at   timestamptz NOT NULL,
+    start_before timestamptz,
+    timeout_ms   bigint      NOT NULL,
+    max_attempts integer     NOT NULL,
+    payload_bytes integer    NOT NULL,
+    priority     smallint    NOT NULL,
+    delayed      boolean     NOT NULL,
+    queue        text        NOT NULL,
+    kind         text        NOT NULL,
+    payload      jsonb       NOT NULL,
+    unique_key   text        NOT NULL,
+    retry        text,
+    trace        text,
+    enqueued_by  text,
+    on_conflict  text        NOT NULL,
+    debounce     interval,
+    debounce_max interval,
+    taken        boolean     NOT NULL
+);
+COMMENT ON TABLE tenon.again IS 'What was enqueued under a unique key while the task that holds the key could not take it in; it becomes a task, or part of one, after the commit.';
+COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
+COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
+COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
+COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of a running task, which names it in `again`.';
+
+-- Keys that are kept for a time though their task may have ended.
+CREATE TABLE tenon.unique_hold (
+    kind       text,
+    unique_key text,
+    until      timestamptz NOT NULL,
+    id         bigint,
+    PRIMARY KEY (unique_key, kind)
+);
+CREATE INDEX unique_hold_until ON tenon.unique_hold (until);
+COMMENT ON TABLE tenon.unique_hold IS 'The keys that were enqueued with `unique_for`.';
+COMMENT ON COLUMN tenon.unique_hold.until IS 'Until then whoever enqueues with `unique_for` gets this task''s id.';
+COMMENT ON COLUMN tenon.unique_hold.id IS 'The task, which may have ended.';
 
 -- Append-only.
 CREATE TABLE tenon.finished (
@@ -193,7 +297,7 @@ CREATE TABLE tenon.finished (
     failures    integer     NOT NULL,
     crashes     integer     NOT NULL,
     priority    smallint    NOT NULL,
-    outcome     text        NOT NULL CHECK (outcome IN ('done', 'cancelled')),
+    outcome     text        NOT NULL CHECK (outcome IN ('done', 'cancelled', 'expired')),
     queue       text        NOT NULL,
     kind        text        NOT NULL,
     payload     jsonb       NOT NULL,
@@ -203,9 +307,9 @@ CREATE TABLE tenon.finished (
     result      jsonb,
     enqueued_by text
 ) PARTITION BY RANGE (finished_at);
-COMMENT ON TABLE tenon.finished IS 'Tasks that ended well or were cancelled; a partition a day, which goes when its time has come (`tenon.setting`).';
+COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
-COMMENT ON COLUMN tenon.finished.outcome IS '`done` or `cancelled`.';
+COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
 COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
 CREATE INDEX finished_id ON tenon.finished (id);
 
@@ -215,6 +319,7 @@ CREATE TABLE tenon.dead (
     run_at       timestamptz NOT NULL,
     start_time   timestamptz,
     created_at   timestamptz NOT NULL,
+    start_before timestamptz,
     worker_id    uuid,
     timeout_ms   bigint      NOT NULL,
     claims       integer     NOT NULL,
@@ -227,14 +332,48 @@ CREATE TABLE tenon.dead (
     kind         text        NOT NULL,
     payload      jsonb       NOT NULL,
     unique_key   text,
+    retry        text,
     trace        text,
     last_error   text,
-    enqueued_by  text
+    error_class  text,
+    enqueued_by  text,
+    compensates  bigint
 );
-COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows.';
+COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows; they go by themselves after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
+
+-- Append-only. A good attempt is the row of tenon.finished.
+CREATE TABLE tenon.attempt (
+    ended_at    timestamptz NOT NULL,
+    id          bigint      NOT NULL,
+    attempt     integer     NOT NULL,
+    claims      integer     NOT NULL,
+    started_at  timestamptz NOT NULL,
+    worker_id   uuid        NOT NULL,
+    host        text,
+    outcome     text        NOT NULL CHECK (outcome IN ('failed', 'timed_out', 'crashed', 'dead')),
+    queue       text        NOT NULL,
+    kind        text        NOT NULL,
+    error_class text,
+    error       text,
+    exit_code   integer,
+    signal      integer
+) PARTITION BY RANGE (ended_at);
+COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; a partition a day, which goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.finished`.';
+COMMENT ON COLUMN tenon.attempt.ended_at IS 'When it ended.';
+COMMENT ON COLUMN tenon.attempt.id IS 'The task.';
+COMMENT ON COLUMN tenon.attempt.attempt IS 'Which attempt it was, from 1.';
+COMMENT ON COLUMN tenon.attempt.claims IS 'How often the task had been claimed, with this one.';
+COMMENT ON COLUMN tenon.attempt.started_at IS 'When the task was claimed for it.';
+COMMENT ON COLUMN tenon.attempt.worker_id IS 'The worker (`tenon.worker`, for a week).';
+COMMENT ON COLUMN tenon.attempt.host IS 'The machine it ran on.';
+COMMENT ON COLUMN tenon.attempt.outcome IS '`failed`, `timed_out`, `crashed`: the worker died; `dead`: the handler said that it can never work.';
+COMMENT ON COLUMN tenon.attempt.error IS 'What went wrong, with the last words on stderr of a process that ended; at most 8,192 characters.';
+COMMENT ON COLUMN tenon.attempt.exit_code IS 'Of the handler''s process, if it ended by itself.';
+COMMENT ON COLUMN tenon.attempt.signal IS 'The signal that ended it.';
+CREATE INDEX attempt_id ON tenon.attempt (id);
 
 -- What "ready" means. Every statement that claims or publishes is held against this view by a test.
 CREATE VIEW tenon.ready AS
@@ -242,33 +381,35 @@ CREATE VIEW tenon.ready AS
     FROM tenon.task t
     WHERE t.start_time IS NULL
       AND t.run_at <= clock_timestamp()
+      AND coalesce(t.start_before > clock_timestamp(), true)
       AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused);
 
 -- A dead task's last attempt is not among its failures when its handler said that it can never work.
 CREATE VIEW tenon.tasks AS
     SELECT id, queue, kind,
            CASE WHEN start_time IS NOT NULL THEN 'running'
+                WHEN start_before <= clock_timestamp() THEN 'expired'
                 WHEN run_at <= clock_timestamp() THEN 'ready'
                 WHEN failures + crashes > 0 THEN 'retrying'
                 ELSE 'scheduled' END AS state,
            priority, created_at, run_at, start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
-           payload, NULL::jsonb AS result, unique_key, trace, last_error, enqueued_by
+           payload, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
     FROM tenon.task
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
-           payload, result, unique_key, trace, last_error, enqueued_by
+           payload, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL
     FROM tenon.finished
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
-           payload, NULL, unique_key, trace, last_error, enqueued_by
+           payload, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
     FROM tenon.dead;
 
-COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, and the queue is not paused.';
+COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and the queue is not paused.';
 COMMENT ON VIEW tenon.tasks IS 'Every task there is, unfinished or ended, in one shape.';
-COMMENT ON COLUMN tenon.tasks.state IS '`scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled` or `dead` ([states.md](states.md)).';
+COMMENT ON COLUMN tenon.tasks.state IS '`scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
 COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';
 COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, with the one that runs. What was released or put off was none.';
 COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
@@ -279,60 +420,63 @@ DECLARE
 BEGIN
     FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
                FROM pg_attribute o JOIN pg_attribute t USING (attname)
-              WHERE o.attrelid = ANY ('{tenon.finished,tenon.dead,tenon.ready,tenon.tasks}'::regclass[])
-                AND t.attrelid = 'tenon.task'::regclass AND t.attnum > 0 LOOP
+              WHERE o.attrelid = ANY ('{tenon.again,tenon.unique_hold,tenon.finished,tenon.dead,tenon.attempt,tenon.ready,tenon.tasks}'::regclass[])
+                AND t.attrelid = 'tenon.task'::regclass AND t.attnum > 0
+                AND col_description(o.attrelid, o.attnum) IS NULL LOOP
         EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', c.relation, c.attname, c.text);
     END LOOP;
 END $$;
 
--- Partitions of tenon.finished for today and the days to come. Each is made as a plain table and
+-- Partitions of tenon.finished and tenon.attempt for today and the days to come. Each is made as a plain table and
 -- attached, which stops no finish. Returns how many were made.
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 DECLARE
-    today date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
-    made  integer := 0;
-    day   date;
-    part  text;
+    today  date := (clock_timestamp() AT TIME ZONE 'UTC')::date;
+    made   integer := 0;
+    parent text;
+    day    date;
+    part   text;
 BEGIN
-    FOR i IN -1..days_ahead LOOP
-        day := today + i;
-        part := 'finished_' || to_char(day, 'YYYYMMDD');
+    FOR parent, day IN SELECT p, today + i FROM unnest('{finished,attempt}'::text[]) p, generate_series(-1, days_ahead) i LOOP
+        part := parent || '_' || to_char(day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
-        LOCK TABLE tenon.finished IN SHARE UPDATE EXCLUSIVE MODE;  -- two makers at once; ATTACH takes it anyway
+        EXECUTE format('LOCK TABLE tenon.%I IN SHARE UPDATE EXCLUSIVE MODE', parent);  -- two makers at once; ATTACH takes it anyway
         -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
         CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
-        EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part);
-        EXECUTE format('ALTER TABLE tenon.finished ATTACH PARTITION tenon.%I FOR VALUES FROM (%L) TO (%L)',
-                       part, day::timestamptz, (day + 1)::timestamptz);
+        EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
+        EXECUTE format('ALTER TABLE tenon.%I ATTACH PARTITION tenon.%I FOR VALUES FROM (%L) TO (%L)',
+                       parent, part, day::timestamptz, (day + 1)::timestamptz);
         made := made + 1;
     END LOOP;
     RETURN made;
 END $$;
 
--- Drops one day of the history that is due: older than history_keep, or beyond history_rows_max counted from the
--- newest day. Returns its partition's name, or NULL when none is due. Yesterday's is made ahead, so an empty one stays.
--- A reader in the way for 100 ms raises 55P03: every finish waits behind this one, and so it does not stay. It takes
--- the locks of parent and partition one after the other, hence at most twice that.
+-- Drops one day of the history or of the attempts that is due: older than history_keep or attempt_keep, or beyond
+-- history_rows_max counted from the newest day. Returns its partition's name, or NULL when none is due. Yesterday's is
+-- made ahead, so an empty one stays. A reader in the way for 100 ms raises 55P03: every finish waits behind this one,
+-- and so it does not stay. It takes the locks of parent and partition one after the other, hence at most twice that.
 CREATE FUNCTION tenon.drop_history() RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET lock_timeout = '100 ms' AS $$
 DECLARE
     part text;
 BEGIN
     WITH day AS (
-        SELECT c.oid, c.relname, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
+        SELECT c.oid, c.relname, i.inhparent, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
                CASE WHEN c.reltuples > 0 AND c.relpages > 0
                     THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
                     ELSE pg_relation_size(c.oid) / 200.0 END AS n
           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
+         WHERE i.inhparent IN ('tenon.finished'::regclass, 'tenon.attempt'::regclass)
+           AND c.relname ~ '^(finished|attempt)_[0-9]{8}$'
     ), old AS (
-        SELECT d.*, sum(d.n) OVER (ORDER BY d.ends DESC) AS n_newer FROM day d
+        SELECT d.*, sum(d.n) OVER (PARTITION BY d.inhparent ORDER BY d.ends DESC) AS n_newer FROM day d
     )
     SELECT o.relname INTO part
       FROM old o CROSS JOIN tenon.setting s
      WHERE o.ends <= now() - interval '1 hour'
-       AND (o.ends <= now() - s.history_keep OR o.n_newer > s.history_rows_max)
+       AND (o.ends <= now() - CASE WHEN o.inhparent = 'tenon.attempt'::regclass THEN s.attempt_keep ELSE s.history_keep END
+            OR o.n_newer > s.history_rows_max)
        AND (o.ends < current_date OR pg_relation_size(o.oid) > 0)
      ORDER BY o.ends LIMIT 1;
     IF part IS NOT NULL THEN
@@ -340,5 +484,20 @@ BEGIN
     END IF;
     RETURN part;
 END $$;
-REVOKE ALL ON FUNCTION tenon.make_partitions, tenon.drop_history FROM PUBLIC;
+
+-- Deletes up to so many dead tasks whose dead_keep is over and so many keys whose unique_for is; returns how many.
+CREATE FUNCTION tenon.purge(most integer) RETURNS integer
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH dead AS (
+        DELETE FROM tenon.dead WHERE id IN (
+            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - (SELECT s.dead_keep FROM tenon.setting s)
+             ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED) RETURNING 1
+    ), held AS (
+        DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
+            SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now()
+             ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED) RETURNING 1
+    )
+    SELECT ((SELECT count(*) FROM dead) + (SELECT count(*) FROM held))::integer
+$$;
+REVOKE ALL ON FUNCTION tenon.make_partitions, tenon.drop_history, tenon.purge FROM PUBLIC;
 SELECT tenon.make_partitions();

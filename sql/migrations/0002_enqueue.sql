@@ -16,7 +16,8 @@ LANGUAGE sql IMMUTABLE AS $$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind)
 -- The checks of what is enqueued. Without a search_path of its own: only functions that have one call it, and to
 -- set it costs more than the checks.
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
-    delay interval, max_attempts integer, timeout interval, trace text) RETURNS boolean
+    delay interval, start_before timestamptz, max_attempts integer, timeout interval, retry text, trace text)
+RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
     least_ms bigint;
@@ -52,8 +53,41 @@ BEGIN
     IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0) THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
+    IF start_before IS NOT NULL AND (NOT isfinite(start_before)
+                                     OR start_before <= greatest(coalesce(run_at, clock_timestamp() + delay), clock_timestamp())) THEN
+        PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
+    END IF;
+    IF NOT tenon.is_retry(retry) THEN
+        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, or exponential(10 s, 1 h, 10 %), linear(...), constant(...) with a first delay of 1 ms to 30 days');
+    END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
+    END IF;
+    RETURN true;
+END $$;
+
+-- The checks of what is given with a unique_key.
+CREATE FUNCTION tenon.check_unique(unique_key text, on_conflict text, unique_for interval, debounce interval,
+    debounce_max interval, run_at timestamptz, delay interval) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
+        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
+    END IF;
+    IF unique_key IS NULL AND num_nonnulls(on_conflict, unique_for, debounce, debounce_max) > 0 THEN
+        PERFORM tenon.refuse('unique_key', NULL, 'given together with on_conflict, unique_for, debounce and debounce_max');
+    END IF;
+    IF on_conflict NOT IN ('keep', 'replace', 'merge') THEN
+        PERFORM tenon.refuse('on_conflict', quote_literal(on_conflict), 'keep, replace or merge');
+    END IF;
+    IF extract(epoch FROM unique_for) NOT BETWEEN 0.001 AND 31536000 THEN
+        PERFORM tenon.refuse('unique_for', unique_for::text, '1 millisecond to 365 days');
+    END IF;
+    IF extract(epoch FROM debounce) NOT BETWEEN 0.001 AND 2592000 OR (debounce IS NOT NULL AND num_nonnulls(run_at, delay) > 0) THEN
+        PERFORM tenon.refuse('debounce', debounce::text, '1 millisecond to 30 days, and given without run_at and delay');
+    END IF;
+    IF debounce_max IS NOT NULL AND (debounce IS NULL OR debounce_max < debounce) THEN
+        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'given with debounce, and no shorter');
     END IF;
     RETURN true;
 END $$;
@@ -74,17 +108,18 @@ END $$;
 -- What holds for a task that does not say it itself: its kind's default, else its queue's, else ours.
 -- One row; plain SQL, so that it becomes a part of the statement that asks.
 CREATE FUNCTION tenon.defaults(kind text, queue text)
-RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer)
+RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer,
+    confined boolean, exchange text, sleeper_key bigint)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
-           s.payload_bytes_max
+           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key
       FROM tenon.setting s
       LEFT JOIN tenon.kind k ON k.name = $1
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $$;
 
--- May whoever logged in enqueue this? Asked only while tenon.producer has rows.
+-- May whoever logged in enqueue this? Asked only while tenon.producer has rows, which is `confined` of tenon.setting.
 CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
@@ -94,15 +129,15 @@ LANGUAGE sql STABLE AS $$
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $$;
 
--- Why was no task made? Raises what is wrong with it, if it is that.
-CREATE FUNCTION tenon.check_refused(kind text, queue text, payload jsonb) RETURNS void
+-- Is there anything wrong with it? Then it raises that.
+CREATE FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     d record;
 BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     PERFORM tenon.check_payload(payload, d.payload_bytes_max);
-    IF EXISTS (SELECT FROM tenon.producer) AND NOT tenon.may_enqueue(d.queue, kind) THEN
+    IF d.confined AND NOT tenon.may_enqueue(d.queue, kind) THEN
         RAISE EXCEPTION 'tenon: role % may not enqueue kind % to queue %', session_user, kind, d.queue
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'Another queue or kind, or ask the owner of the schema (tenon.producer).';
@@ -129,13 +164,95 @@ BEGIN
     RETURN held;
 END $$;
 
+-- A payload after somebody else enqueued under its key.
+CREATE FUNCTION tenon.joined(on_conflict text, old jsonb, new jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE AS $$ SELECT CASE on_conflict WHEN 'replace' THEN new WHEN 'merge' THEN old || new ELSE old END $$;
+
+-- When the holder of a key runs after somebody else enqueued under it.
+CREATE FUNCTION tenon.joined_at(a tenon.again, old timestamptz, created_at timestamptz) RETURNS timestamptz
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN a.debounce IS NOT NULL THEN least(a.run_at, created_at + a.debounce_max)
+                WHEN a.on_conflict = 'replace' THEN a.run_at ELSE old END
+$$;
+
+-- Let the unstarted task that holds the key take in what was enqueued under it. False: it cannot, because it is running,
+-- locked by somebody, another role's, or gone; or it is overdue by more than `patience`, and should rather be left to the workers, who
+-- pass over what is locked.
+CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    held    tenon.task;
+    joined  jsonb;
+    bytes   integer;
+BEGIN
+    SELECT t.* INTO held FROM tenon.task t
+     WHERE t.unique_key = a.unique_key AND t.kind = a.kind AND t.start_time IS NULL
+       AND (patience IS NULL OR t.run_at > clock_timestamp() - patience)
+       FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    IF a.on_conflict = 'keep' AND a.debounce IS NULL THEN
+        RETURN true;  -- locked until the commit: so it starts afterwards
+    END IF;
+    IF held.enqueued_by <> a.enqueued_by AND (SELECT s.cancel_own FROM tenon.setting s) THEN
+        RETURN false;
+    END IF;
+    joined := tenon.joined(a.on_conflict, held.payload, a.payload);
+    bytes := octet_length(joined::text);
+    IF a.on_conflict = 'merge' AND bytes > (SELECT s.payload_bytes_max FROM tenon.setting s) THEN
+        RETURN false;  -- two tasks, then
+    END IF;
+    UPDATE tenon.task t
+       SET payload = joined, payload_bytes = bytes, run_at = tenon.joined_at(a, t.run_at, t.created_at), delayed = true,
+           start_before = CASE WHEN a.on_conflict = 'replace' THEN a.start_before ELSE t.start_before END
+     WHERE t.id = held.id;
+    RETURN true;
+END $$;
+
+-- What is enqueued under a key that another task holds: part of that task, if it can take it in now; else it is left to
+-- tenon.settle(). Returns the holder; NULLs: it is gone.
+CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held tenon.enqueued := tenon.holder(a.kind, a.unique_key);
+BEGIN
+    IF held.id IS NULL OR tenon.join_holder(a, interval '1 second') THEN
+        RETURN held;
+    END IF;
+    INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
+    IF notify THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    RETURN held;
+END $$;
+
+-- The task, ended or not, for which this key is held by unique_for; NULL: none, and now it is held until then.
+CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamptz) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held bigint;
+BEGIN
+    INSERT INTO tenon.unique_hold AS h (kind, unique_key, until) VALUES (kind, unique_key, until)
+    ON CONFLICT ON CONSTRAINT unique_hold_pkey
+    DO UPDATE SET until = excluded.until, id = NULL WHERE h.until <= clock_timestamp();
+    IF NOT FOUND THEN
+        SELECT h.id INTO held FROM tenon.unique_hold h
+         WHERE h.kind = hold_key.kind AND h.unique_key = hold_key.unique_key
+           AND NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = h.id);
+    END IF;
+    RETURN held;
+END $$;
+
 -- libtenon calls it, without names, because PostgreSQL has to make sense of the call each time. `payload` is of any
 -- type, so that nobody has to cast what his driver sends, and an untyped one is a text. `notify`: a transaction that is
 -- PREPAREd can neither NOTIFY nor hold the publisher's lock.
 CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
-    unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
-    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+    unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, trace text DEFAULT NULL,
+    notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -146,38 +263,46 @@ DECLARE
     tries   integer := 0;
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
     added   tenon.enqueued;
-    sleeper bigint;
+    again   tenon.again;
+    d       record;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
-    IF num_nonnulls(queue, priority, run_at, delay, unique_key, max_attempts, timeout, trace) > 0
+    IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
+                    max_attempts, timeout, retry, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
-        checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
-        IF length(unique_key) NOT BETWEEN 1 AND 200 THEN
-            PERFORM tenon.refuse('unique_key', quote_literal(unique_key), '1 to 200 characters long');
+        checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
+        checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+    END IF;
+    due := greatest(coalesce(run_at, at + coalesce(delay, debounce)), at);
+    announced := coalesce(announced, false) AND due <= at;
+    SELECT * INTO d FROM tenon.defaults(kind, queue);
+    IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
+        PERFORM tenon.check_allowed(kind, queue, document);
+    END IF;
+    IF unique_for IS NOT NULL THEN
+        added.id := tenon.hold_key(kind, unique_key, at + unique_for);
+        IF added.id IS NOT NULL THEN
+            RETURN ROW(added.id, d.exchange, d.queue || '/' || kind)::tenon.enqueued;
         END IF;
     END IF;
-    due := greatest(coalesce(run_at, at + delay), at);
     LOOP
-        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,
-                                announced, queue, kind, payload, payload_bytes, unique_key, trace,
+        INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed,
+                                announced, queue, kind, payload, payload_bytes, unique_key, retry, trace,
                                 enqueued_by)
-        SELECT due, at, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
-               coalesce(announced, false) AND due <= at, d.queue, kind, document, bytes, unique_key, trace,
-               session_user
-          FROM tenon.defaults(kind, queue) d
-         WHERE bytes <= d.payload_bytes_max
-           AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind))
+        VALUES (due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+                announced, d.queue, kind, document, bytes, unique_key, retry, trace,
+                session_user)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
-        RETURNING task.id, (SELECT exchange FROM tenon.setting), task.queue || '/' || task.kind,
-                  (SELECT sleeper_key FROM tenon.setting)
-             INTO added.id, added.exchange, added.routing_key, sleeper;
+        RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
-        PERFORM tenon.check_refused(kind, queue, document);
-        added := tenon.holder(kind, unique_key);
-        IF added.id IS NOT NULL THEN
-            RETURN added;
-        END IF;
+        again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+                     coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
+                     document, unique_key, retry, trace, session_user,
+                     coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
+                     false);
+        added := tenon.enqueue_again(again, coalesce(notify, true));
+        EXIT WHEN added.id IS NOT NULL;
         -- the holder may have finished between the two statements: once more, which is enough in practice
         tries := tries + 1;
         IF tries = 100 THEN
@@ -185,8 +310,13 @@ BEGIN
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
     END LOOP;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) THEN
-        IF tenon.publisher_sleeps(sleeper) THEN
+    added.exchange := d.exchange;
+    added.routing_key := coalesce(added.routing_key, d.queue || '/' || kind);
+    IF unique_for IS NOT NULL THEN
+        UPDATE tenon.unique_hold h SET id = added.id WHERE h.kind = kind AND h.unique_key = unique_key AND h.id IS NULL;
+    END IF;
+    IF coalesce(notify, true) AND NOT announced THEN
+        IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;
@@ -196,21 +326,26 @@ END $$;
 -- Plain SQL: it becomes a call of tenon.enqueue_routed when PostgreSQL plans the statement.
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
-    unique_key text DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
-    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
+    unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, trace text DEFAULT NULL,
+    notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
 LANGUAGE sql AS $$
-    SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, max_attempts, timeout,
-                                 trace, notify, announced)).id
+    SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, on_conflict, unique_for,
+                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
+                                 announced)).id
 $$;
 
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
-    unique_keys text[] DEFAULT NULL, max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL,
-    trace text DEFAULT NULL, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+    unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, trace text DEFAULT NULL,
+    notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, max_attempts, timeout, trace);
+    checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
     documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
@@ -225,31 +360,33 @@ BEGIN
             PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
                                  format('as long as payloads, %s elements', cardinality(payloads)));
         END IF;
-        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, max_attempts, timeout,
-                                                trace, notify, announced) ORDER BY o), '{}')
+        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, on_conflict, unique_for, debounce,
+                                                debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
+                                                announced) ORDER BY o), '{}')
           INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
+    checked := tenon.check_unique(NULL, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
     SELECT * INTO d FROM tenon.defaults(kind, queue);
+    IF d.confined THEN
+        PERFORM tenon.check_allowed(kind, queue, '{}');
+    END IF;
     WITH new AS (
-        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, trace, enqueued_by)
-        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(),
+        INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
+                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by)
+        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, trace, session_user
+               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, retry, trace, session_user
           FROM (SELECT p, o, octet_length(p::text) AS bytes FROM unnest(documents) WITH ORDINALITY AS a (p, o) OFFSET 0) a
-         WHERE bytes <= d.payload_bytes_max
-           AND (NOT EXISTS (SELECT FROM tenon.producer) OR tenon.may_enqueue(d.queue, kind)) ORDER BY o
+         WHERE bytes <= d.payload_bytes_max ORDER BY o
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
-        PERFORM tenon.check_refused(kind, queue, p) FROM unnest(documents) p;
-        RAISE EXCEPTION 'tenon: what may be enqueued was changed meanwhile'
-            USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
+        PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(documents) p;
     END IF;
     IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
-        IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
+        IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;
@@ -263,9 +400,23 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
       FROM tenon.setting s
 $$;
 
-REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_payload, tenon.defaults,
-    tenon.may_enqueue, tenon.check_refused, tenon.publisher_sleeps, tenon.holder, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
-    tenon.route_of FROM PUBLIC;
+-- What this transaction has enqueued so far, savepoints included: a row that I can see though the transaction that wrote
+-- it is in progress. pg_xact_status() wants 64 bits: those above xmin's 32 are of the newest transaction not above it.
+CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT v.*
+      FROM tenon.task t
+      CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next, t.xmin::text::bigint AS low) x
+      JOIN tenon.tasks v ON v.id = t.id
+     WHERE t.created_at >= now()
+       AND pg_xact_status(((x.next - low & ~4294967295) + low)::text::xid8) = 'in progress'
+     ORDER BY t.id
+$$;
+
+REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
+    tenon.may_enqueue, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.joined_at,
+    tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
+    tenon.route_of, tenon.mine FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
 
@@ -274,9 +425,14 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
 - `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
 - `run_at`, `delay`: not before this moment, or not before so much time has passed, at most 10 years ahead; one of them. Default: at once.
-- `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, its id is returned instead of a new task's.
+- `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
+- `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
+- `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id.
+- `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` after the first; `on_conflict` is `replace`, if not given.
+- `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
+- `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %); default: that of the kind, else of the queue, else `sidekiq`.
 - `trace`: a W3C traceparent, which the handler gets.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
 - `announced`: true when the caller publishes the wake-up himself.
@@ -288,3 +444,5 @@ COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers 
 COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each. The other arguments are those of `tenon.enqueue`, for all of them.$$;
 
 COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
+
+COMMENT ON FUNCTION tenon.mine IS $$What this transaction has enqueued so far and not rolled back to a savepoint, as rows of `tenon.tasks`: so that a test of an application can look, and then roll back. It reads the whole table of unfinished tasks.$$;

@@ -1,11 +1,33 @@
 -- The rest of a task's life: requeue, finish, cancel. The worker's own statements for claiming and
 -- finishing many tasks at once stand beside the worker.
 
--- How long after its n-th failure a task waits: n^4 + 15 s, and up to 10 n s of jitter.
--- The curve is Sidekiq's, which people know: 25 attempts take about three weeks.
-CREATE FUNCTION tenon.retry_delay(failures integer) RETURNS interval
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp
-RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures);
+-- How long after its n-th failure a task waits. Without a policy, and with `sidekiq`: n^4 + 15 s, and up to 10 n s of
+-- jitter. The curve is Sidekiq's, which people know: 25 attempts take about three weeks.
+CREATE FUNCTION tenon.retry_delay(failures integer, policy text DEFAULT NULL) RETURNS interval
+LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT make_interval(secs => CASE p.curve
+               WHEN 'exponential' THEN least(p.cap_s, p.first_s * power(2, least(failures - 1, 60))) * (1 + p.jitter * random())
+               WHEN 'linear' THEN least(p.cap_s, p.first_s * failures) * (1 + p.jitter * random())
+               WHEN 'constant' THEN p.first_s * (1 + p.jitter * random())
+               ELSE power(failures, 4) + 15 + random() * 10 * failures END)
+      FROM tenon.retry_parts(policy) p
+$$;
+
+-- How a handler's process ended, as the worker's error begins.
+CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer)
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT m[1]::integer, m[2]::integer
+      FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
+$$;
+
+-- What kind of error this is, for grouping: how the process ended, or the first word of the text.
+CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
+                WHEN reason = 'crashed' THEN 'crash'
+                ELSE left(coalesce('exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+      FROM tenon.ended_by(error) e
+$$;
 
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, claims, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
@@ -20,18 +42,24 @@ RETURN make_interval(secs => power(failures, 4) + 15 + random() * 10 * failures)
 --   errors      what went wrong, or NULL to keep the last error. Of one that is too long the middle is left out: its
 --               beginning says what failed, its end why
 --   delays_ms   how long to wait instead, or NULL
+--   classes     what kinds of errors they are, or NULL: the first word of each
+-- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
 -- each row is looked up by its id, whatever the table held when the plan was made.
 CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid,
-    reasons text[], errors text[], delays_ms bigint[]) RETURNS TABLE (id bigint, state text)
-LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+    reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL)
+RETURNS TABLE (id bigint, state text)
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
-        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7) AS g (id, claims, start_us, reason, error, delay_ms)
+        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8) AS g (id, claims, start_us, reason, error, delay_ms, class)
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.kind, g.reason, g.delay_ms,
+               t.max_attempts, t.queue, t.kind, t.retry, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
+               CASE WHEN g.reason IN ('failed', 'timed_out', 'crashed', 'dead')
+                    THEN coalesce(g.class, tenon.error_class(g.reason, g.error)) ELSE t.error_class END AS class,
+               1 + t.failures + t.crashes AS attempt,
                CASE WHEN length(g.error) > 8192 THEN left(g.error, 2048) || ' ... ' || right(g.error, 6139)
                     ELSE coalesce(g.error, t.last_error) END AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
@@ -49,24 +77,50 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
-        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error
+        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt
     ), died AS (
-        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
+        INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, trace, last_error, enqueued_by)
-        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, worker_id, timeout_ms, claims,
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+        SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, trace, error, enqueued_by
+               unique_key, retry, trace, error, class, enqueued_by, compensates
           FROM gone g
         RETURNING dead.id
+    ), compensated AS (
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
+                                payload, payload_bytes, trace, enqueued_by, compensates)
+        SELECT now(), now(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, c.kind,
+               c.payload, octet_length(c.payload::text), g.trace, session_user, g.id
+          FROM gone g
+          JOIN tenon.setting s ON g.compensates IS NULL
+          LEFT JOIN tenon.kind k ON k.name = g.kind
+         CROSS JOIN LATERAL (
+               SELECT coalesce(k.on_dead, s.on_dead) AS kind,
+                      jsonb_build_object('id', g.id, 'queue', g.queue, 'kind', g.kind, 'payload', g.payload,
+                          'reason', g.dead_of, 'error', g.error, 'error_class', g.class, 'attempt', g.attempt,
+                          'failures', g.failures_now, 'crashes', g.crashes_now, 'unique_key', g.unique_key,
+                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by) AS payload) c
+         CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
+         WHERE c.kind IS NOT NULL
+    ), attempted AS (
+        INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
+                                   error_class, error, exit_code, signal)
+        SELECT clock_timestamp(), j.id, j.attempt, j.claims, j.start_time, $4,
+               (SELECT w.host FROM tenon.worker w WHERE w.id = $4), j.reason, j.queue, j.kind, j.class, j.error,
+               e.exit_code, e.signal
+          FROM judged j CROSS JOIN tenon.ended_by(j.error) e WHERE j.reason IN ('failed', 'timed_out', 'crashed', 'dead')
+    ), settled AS (  -- what waited for its end may join it now
+        UPDATE tenon.again a SET taken = false FROM judged j WHERE a.id = j.again AND j.dead_of IS NULL
     ), back AS (
         UPDATE tenon.task t
-           SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes,
-               last_error = j.error,
+           SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
+               last_error = j.error, error_class = j.class,
                delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
                run_at = CASE
                    WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures)
+                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures, coalesce(j.retry,
+                       (SELECT k.retry FROM tenon.kind k WHERE k.name = j.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = j.queue)))
                    WHEN j.reason = 'released' THEN t.run_at
                    ELSE clock_timestamp() END
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
@@ -100,6 +154,87 @@ BEGIN
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
 EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+END $$;
+
+-- When a task ends, what was enqueued under its key while it ran is settled at once.
+CREATE FUNCTION tenon.task_ended() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE tenon.again SET taken = false WHERE id = OLD.again;
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (OLD.again IS NOT NULL)
+    EXECUTE FUNCTION tenon.task_ended();
+
+-- What was enqueued under a key, and has been committed: part of the task that holds the key, or a task of its own when
+-- nobody holds it; under a running task it waits for its end. False: somebody has locked the holder, or is just making
+-- one; later. With two under one running task the second joins the first.
+CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '10 ms' AS $$
+DECLARE
+    held  tenon.task;
+    first tenon.again;
+BEGIN
+    IF tenon.join_holder(a, NULL) THEN
+        DELETE FROM tenon.again g WHERE g.id = a.id;
+        RETURN true;
+    END IF;
+    SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind FOR UPDATE SKIP LOCKED;
+    IF held.id IS NULL THEN
+        IF EXISTS (SELECT FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind) THEN
+            RETURN false;
+        END IF;
+        INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
+                                queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
+        VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
+                a.run_at > clock_timestamp(), false,
+                a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
+        ON CONFLICT DO NOTHING;
+        DELETE FROM tenon.again g WHERE g.id = a.id AND FOUND;
+    ELSIF held.start_time IS NULL THEN
+        RETURN false;
+    ELSIF held.again IS NULL THEN
+        UPDATE tenon.task t SET again = a.id WHERE t.id = held.id;
+        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+    ELSE
+        UPDATE tenon.again g
+           SET payload = tenon.joined(a.on_conflict, g.payload, a.payload), run_at = tenon.joined_at(a, g.run_at, g.created_at),
+               payload_bytes = octet_length(tenon.joined(a.on_conflict, g.payload, a.payload)::text)
+         WHERE g.id = held.again;
+        DELETE FROM tenon.again g WHERE g.id = a.id;
+    END IF;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+-- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, and what was
+-- enqueued under taken keys finds its place. Up to so many of each; returns how many. By whom and how often does not
+-- matter: it derives everything from the rows, and leaves what is locked for later.
+CREATE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    n      integer;
+    a      tenon.again;
+BEGIN
+    PERFORM tenon.need_partition(moment);
+    WITH gone AS (
+        DELETE FROM tenon.task WHERE id = ANY (ARRAY(
+            SELECT t.id FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL
+             ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
+        RETURNING *)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
+    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, 'expired', queue,
+           kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by
+      FROM gone g;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        n := n + tenon.settle_again(a)::integer;
+    END LOOP;
+    RETURN n;
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
@@ -190,6 +325,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
 $$;
 
+COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires what has missed `start_before`, and finds a place for what was enqueued under taken keys. Up to `most` of each; returns how many. Cleaners call it; whoever else does no harm.$$;
+
 -- It may see the schema's version, so that its programs can tell whether they fit.
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL, kinds text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -197,7 +334,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish TO %I', role);
     DELETE FROM tenon.producer p WHERE p.role = role;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (role, queues, kinds);
@@ -219,9 +356,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own) ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.cancel TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
 END $$;
 
 -- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
@@ -231,29 +368,29 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
-    EXECUTE format('GRANT INSERT ON tenon.finished, tenon.dead TO %I', role);
+    EXECUTE format('GRANT INSERT ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.make_partitions, tenon.random_key TO %I', role);
 END $$;
 
--- What its statements need, and no more. It reads tasks whole, as who makes one dead copies it.
+-- What its statements need, and no more.
 CREATE FUNCTION tenon.grant_cleaner(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT SELECT ON SEQUENCE %s TO %I', pg_get_serial_sequence('tenon.task', 'id'), role);
-    EXECUTE format('GRANT SELECT, DELETE, UPDATE (run_at, start_time, worker_id, failures, crashes, delayed, last_error) ON tenon.task TO %I', role);
-    EXECUTE format('GRANT INSERT, SELECT (id) ON tenon.dead TO %I', role);
+    EXECUTE format('GRANT SELECT, UPDATE (run_at) ON tenon.task TO %I', role);  -- UPDATE, because it locks rows
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.retry_delay, tenon.make_partitions, tenon.drop_history, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.requeue, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

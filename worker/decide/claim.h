@@ -29,6 +29,8 @@ enum claim_outcome {
     OUTCOME_RELEASED,  /* could not be run here: not charged, ready at once */
 };
 
+enum { ERROR_CLASS_BYTES = 101 };
+
 /* The strings live behind the struct, in one allocation, but for `reply` and `error`. */
 struct claim {
     int64_t id;
@@ -60,7 +62,8 @@ struct claim {
     char *reply;         /* JSON object whose key "result" is kept; NULL = no result; owned */
     size_t reply_bytes;  /* as they were counted, whatever became of the reply */
     char *error;         /* owned; NULL = none */
-    int64_t delay_ms;    /* -1 = the usual */
+    char error_class[ERROR_CLASS_BYTES]; /* "" = the database tells by the error */
+    int64_t delay_ms;                    /* -1 = the usual */
 
     struct claim *prev, *next; /* in one list of its owner: waiting, a slot's, or ended */
     UT_hash_handle hh;         /* by id, among all that are held */

@@ -18,7 +18,6 @@
 #include "worker/decide/wakeups.h"
 
 enum {
-    HELD_BYTES_MAX = 64 << 20, /* payloads, and again results, of all handlers together */
     FULL_FOR_MS = 1000,        /* no free slot for so long: give the wake-ups back */
     PRESENCE_GRACE_MS = 20000, /* without PostgreSQL for so long: stop our own children */
     PREFETCH_FAST = 256,       /* ids held unacked when tasks take less than FAST_US */

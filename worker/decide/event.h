@@ -5,14 +5,14 @@
 #include "worker/decide/claim.h"
 
 enum event_type {
-    EVENT_WAKEUPS,           /* epoch, ids, n, last_tag */
-    EVENT_BROKER,            /* up, epoch */
-    EVENT_PRESENCE,          /* up, renewed: under a new worker id, so that all claims are lost;
+    EVENT_WAKEUPS,      /* epoch, ids, n, last_tag */
+    EVENT_BROKER,       /* up, epoch */
+    EVENT_PRESENCE,     /* up, renewed: under a new worker id, so that all claims are lost;
                               down: since_ms */
-    EVENT_ROUND_DONE,        /* the round in flight has committed */
-    EVENT_ROUND_FAILED,      /* failure, text */
-    EVENT_CHILD_READY,       /* slot, room */
-    EVENT_REPLY,             /* slot, id, outcome, reply, error (taken over), delay_ms */
+    EVENT_ROUND_DONE,   /* the round in flight has committed */
+    EVENT_ROUND_FAILED, /* failure, text */
+    EVENT_CHILD_READY,  /* slot, room */
+    EVENT_REPLY,        /* slot, id, outcome, reply, error (taken over), error_class, delay_ms */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
     EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
@@ -40,6 +40,7 @@ struct event {
     int64_t id;
     enum claim_outcome outcome;
     char *reply, *error; /* owned: taken over by the decider */
+    char error_class[ERROR_CLASS_BYTES];
     int64_t delay_ms;
     int64_t since_ms; /* when presence was last known to be held */
     const char *text; /* borrowed for the call */

@@ -13,7 +13,8 @@ enum {
     ROUND_REPLY_BYTES_MAX = 64 << 20, /* but for the last one's */
     ROUND_CLAIMS_MAX = 2048,
     ROUND_VERIFY_MAX = 1024,
-    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim */
+    CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim or poll, but for the last one's */
+    HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
     AHEAD_MS = 50,              /* claim what will start within so long, where tasks are fast */
     AHEAD_FAST_US = 20000,      /* which is, when one takes less than this */
     AHEAD_MAX = 2048,           /* tasks claimed ahead at most */

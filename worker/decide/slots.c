@@ -253,6 +253,7 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     c->reply_bytes = e->reply ? strlen(e->reply) : 0;
     d->handlers[c->handler].reply_bytes += c->reply_bytes;
     c->delay_ms = e->delay_ms;
+    memcpy(c->error_class, e->error_class, sizeof c->error_class);
     decider_end_claim(d, c, e->outcome, e->error);
 }
 

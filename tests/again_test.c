@@ -1,0 +1,160 @@
+/* label: e2e */
+/* timeout: 180 */
+/* long: 300 */
+/* No update is swallowed: whoever enqueues under a unique key gets a run that starts after his
+ * commit, whatever holds the key and whoever dies. And what misses its start_before expires. */
+#include "tests/support/working.h"
+
+#include "core/now.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PRODUCERS = 50, KEYS = 5, KILL_EVERY_MS = 700, PACE_MS = 200 };
+
+/* A handler writes down what was committed when it started, and the ids in its payload. */
+#define SEES                                                                                       \
+    "a=psql -Xqv ON_ERROR_STOP=1 \"$APP_URL\" -v p=\"$(cat)\" <<'EOF'\n"                           \
+    "INSERT INTO seen SELECT id FROM change WHERE key = (:'p'::jsonb ->> 'key')::integer;\n"       \
+    "INSERT INTO given SELECT k::bigint FROM jsonb_object_keys(:'p') k WHERE k <> 'key';\n"        \
+    "EOF"
+
+static struct process *start_worker(struct fixture *fx)
+{
+    char app[600];
+    (void)snprintf(app, sizeof app, "APP_URL=%s", fx->database_url);
+    return tenon_spawn(fx, (const char *const[]){"worker", "--slots", "4", "--handler", SEES, NULL},
+                       (const char *const[]){app, NULL});
+}
+
+/* Changes rows and enqueues; every seventh time it rolls back. With odd keys payloads are merged. */
+static void produce(const struct fixture *fx, int me, int64_t until_ms)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    for (int i = 0; now_ms() < until_ms; i++) {
+        int key = (me + i) % KEYS;
+        sql_run(conn, "BEGIN");
+        int64_t id = sql_int(conn, "INSERT INTO change (key) VALUES (%d) RETURNING id", key);
+        sql_run(conn,
+                "SELECT tenon.enqueue('a', '{\"key\": %d, \"%lld\": 1}', unique_key => 'k%d',"
+                " on_conflict => '%s')",
+                key, (long long)id, key, key % 2 == 1 ? "merge" : "keep");
+        sql_run(conn, i % 7 == 6 ? "ROLLBACK" : "COMMIT");
+        (void)poll(NULL, 0, PACE_MS); /* a bounded load */
+    }
+    PQfinish(conn);
+    _exit(0);
+}
+
+static void start_producers(const struct fixture *fx, int64_t until_ms)
+{
+    for (int i = 0; i < PRODUCERS; i++) {
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            produce(fx, i, until_ms);
+        }
+    }
+}
+
+static void test_no_update_is_swallowed(void **state)
+{
+    struct fixture *fx = *state;
+    int64_t until_ms = now_ms() + (getenv("TEST_LONG") ? 20000 : 4000);
+    test_sql(fx, "CREATE TABLE change (id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,"
+                 " key integer); CREATE TABLE seen (id bigint); CREATE TABLE given (id bigint)");
+    struct process *cleaner = TENON(fx, "cleaner");
+    struct process *workers[2] = {start_worker(fx), start_worker(fx)};
+    start_producers(fx, until_ms);
+    for (int i = 0; now_ms() < until_ms; i++) {
+        (void)poll(NULL, 0, KILL_EVERY_MS);
+        process_kill(workers[i % 2]);
+        workers[i % 2] = start_worker(fx);
+    }
+    for (int i = 0; i < PRODUCERS; i++) {
+        int status;
+        assert_true(wait(&status) > 0);
+        assert_int_equal(status, 0);
+    }
+    test_await(
+        fx, 90000,
+        "SELECT NOT EXISTS (SELECT FROM tenon.task) AND NOT EXISTS (SELECT FROM tenon.again),"
+        " (SELECT count(*) FROM tenon.task), (SELECT count(*) FROM tenon.again),"
+        " (SELECT string_agg(state || ' ' || run_at, ',') FROM tenon.tasks WHERE end_time IS"
+        " NULL)");
+    assert_true(test_sql_int(fx, "SELECT count(*) FROM change") > PRODUCERS);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM change WHERE id NOT IN (SELECT id FROM seen)"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM change WHERE key %% 2 = 1 AND id NOT IN"
+                                      " (SELECT id FROM given)"),
+                     0);
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM given WHERE id NOT IN (SELECT id FROM change)"), 0);
+    /* and not a run for each: they join each other */
+    assert_true(test_sql_bool(fx, "SELECT (SELECT count(*) FROM tenon.finished) <"
+                                  " (SELECT count(*) FROM change)"));
+    end_well(workers[0]);
+    end_well(workers[1]);
+    end_well(cleaner);
+}
+
+/* By itself, and soon: what was enqueued while a task ran follows it without a poll's second. */
+static void test_the_next_run_follows(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    struct process *worker = pool_worker(fx, "1", "1");
+    test_sql(fx,
+             "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 1000}', unique_key => 'k')");
+    journal_await_started(fx, 1, LIMIT_MS);
+    test_sql(fx, "SELECT tenon.enqueue('a', '{}', unique_key => 'k')");
+    await_done(fx, 2);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.again"), 0);
+    end_well(worker);
+    end_well(cleaner);
+}
+
+/* Also when nobody works: within a second of its moment. A worker never starts it. */
+static void test_expired(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = TENON(fx, "cleaner", "--amqp-url", "none");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    test_sql(fx, "SELECT tenon.enqueue('a', start_before => clock_timestamp() + interval '2 s')"
+                 " FROM generate_series(1, 20);"
+                 "SELECT tenon.enqueue('a', start_before => now() + interval '1 h')");
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 21 FROM tenon.ready"));
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 20 FROM tenon.finished WHERE outcome = 'expired'");
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT bool_and(state = 'expired' AND start_time IS NULL AND last_error LIKE"
+                      " 'not started before %%') FROM tenon.tasks WHERE id <= 20"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1);
+    end_well(cleaner);
+    /* nobody cleans up: the view says expired, and no worker takes it */
+    test_sql(fx,
+             "DELETE FROM tenon.task; SELECT tenon.enqueue('a', '{}',"
+             " start_before => now() + interval '1 h'); UPDATE tenon.task SET start_before = now();"
+             "SELECT tenon.enqueue('a', '{}', start_before => now() +"
+             " interval '1 h')");
+    struct process *worker = pool_worker(fx, "1", "1");
+    await_done(fx, 1);
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND bool_and(state = 'expired' AND claims ="
+                                  " 0) FROM tenon.tasks WHERE end_time IS NULL"));
+    end_well(worker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_no_update_is_swallowed),
+        WITH_SERVERS(test_the_next_run_follows),
+        WITH_SERVERS(test_expired),
+    };
+    return RUN_GROUP(tests);
+}

@@ -1,0 +1,203 @@
+/* label: sql */
+/* How tasks end that do not end well: attempts are kept, policies say when the next one comes, and
+ * each death enqueues one task, if somebody wants it. */
+#include "tests/support/held.h"
+
+#include <stdio.h>
+
+static void requeue_classed(struct fixture *fx, const struct held *c, const char *reason,
+                            const char *error, const char *class)
+{
+    test_sql(fx,
+             "SELECT tenon.requeue('{%lld}', '{%d}', '{%lld}', '%s', '{%s}', ARRAY[%s], NULL,"
+             " ARRAY[%s])",
+             (long long)c->id, c->claims, (long long)c->start_us, c->worker, reason, error, class);
+}
+
+static void test_attempts(void **state)
+{
+    static const struct {
+        const char *reason, *error, *class, *want; /* outcome, class, exit code, signal */
+    } cases[] = {
+        {"failed", "'TimeoutError: no answer'", "NULL", "failed TimeoutError - -"},
+        {"failed", "'TimeoutError: no answer'", "'smtp'", "failed smtp - -"},
+        {"failed", "'exit status 3: no such user'", "NULL", "failed exit_3 3 -"},
+        {"failed", "'killed by signal 9 (Killed)'", "NULL", "failed signal_9 - 9"},
+        {"failed", "'the handler ended without an answer: exit status 1: oops'", "NULL",
+         "failed exit_1 1 -"},
+        {"failed", "'it says exit status 1'", "NULL", "failed it - -"},
+        {"failed", "''", "NULL", "failed - - -"},
+        {"failed", "NULL", "NULL", "failed - - -"},
+        {"timed_out", "'timed out after 5 ms'", "NULL", "timed_out timeout - -"},
+        {"crashed", "'worker x died'", "NULL", "crashed crash - -"},
+        {"dead", "'no such address'", "'bad_address'", "dead bad_address - -"},
+        {"later", "'not yet'", "NULL", NULL},
+        {"released", "NULL", "NULL", NULL},
+    };
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct held c;
+        held_new(fx, &c);
+        test_sql(fx, "UPDATE tenon.worker SET host = 'h1' WHERE id = '%s'", c.worker);
+        requeue_classed(fx, &c, cases[i].reason, cases[i].error, cases[i].class);
+        char *got = test_sql_text(
+            fx,
+            "SELECT concat_ws(' ', outcome, coalesce(error_class, '-'), coalesce(exit_code::text,"
+            " '-'), coalesce(signal::text, '-')) FROM tenon.attempt WHERE id = %lld AND attempt = 1"
+            " AND claims = 1 AND worker_id = '%s' AND host = 'h1' AND ended_at >= started_at AND"
+            " kind = 'a' AND queue = 'default' AND error IS NOT DISTINCT FROM %s",
+            (long long)c.id, c.worker, cases[i].error);
+        if (!cases[i].want != !got || (got && strcmp(got, cases[i].want) != 0)) {
+            fail_msg("%s %s: \"%s\", not \"%s\"", cases[i].reason, cases[i].error,
+                     got ? got : "none", cases[i].want ? cases[i].want : "none");
+        }
+        free(got);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead WHERE error_class ="
+                                      " 'bad_address'"),
+                     1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE error_class ="
+                                      " 'TimeoutError'"),
+                     1);
+}
+
+/* Seconds of the n-th delay, at least and at most. */
+static void test_policies(void **state)
+{
+    static const struct {
+        const char *policy;
+        int failures;
+        double least, most;
+    } cases[] = {
+        {"NULL", 1, 16, 26},
+        {"'sidekiq'", 2, 31, 51},
+        {"'exponential(10 s, 1 h)'", 1, 10, 11},
+        {"'exponential(10 s, 1 h)'", 3, 40, 44},
+        {"'exponential(10 s, 1 h)'", 999, 3600, 3960},
+        {"'exponential(10 s, 1 h, 0 %)'", 4, 80, 80},
+        {"'exponential(10 s)'", 1000, 2592000, 2851200},
+        {"'linear(1 min, 5 min, 50 %)'", 3, 180, 270},
+        {"'linear(1 min, 5 min, 50 %)'", 30, 300, 450},
+        {"'constant(500 ms, 500 ms, 100 %)'", 7, 0.5, 1},
+    };
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char call[120];
+        (void)snprintf(call, sizeof call, "tenon.retry_delay(%d, %s)", cases[i].failures,
+                       cases[i].policy);
+        if (!test_sql_bool(fx,
+                           "SELECT extract(epoch FROM %s) BETWEEN %f AND %f"
+                           " FROM generate_series(1, 20)",
+                           call, cases[i].least, cases[i].most)) {
+            fail_msg("%s is not %f to %f s", call, cases[i].least, cases[i].most);
+        }
+    }
+}
+
+/* The task's own goes before its kind's before its queue's, as they are when it fails. */
+static void test_whose_policy(void **state)
+{
+    static const struct {
+        const char *own, *kind, *queue;
+        double s;
+    } cases[] = {
+        {"'constant(1 h, 1 h, 0 %)'", "'constant(2 h)'", "'constant(3 h)'", 3600},
+        {"NULL", "'constant(2 h, 2 h, 0 %)'", "'constant(3 h)'", 7200},
+        {"NULL", "NULL", "'constant(3 h, 3 h, 0 %)'", 10800},
+    };
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct held c;
+        char sql[300];
+        held_new(fx, &c);
+        (void)snprintf(sql, sizeof sql,
+                       "DELETE FROM tenon.kind; DELETE FROM tenon.queue;"
+                       "INSERT INTO tenon.kind (name, retry) VALUES ('a', %s);"
+                       "INSERT INTO tenon.queue (name, retry) VALUES ('default', %s);"
+                       "UPDATE tenon.task SET retry = %s WHERE id = %lld",
+                       cases[i].kind, cases[i].queue, cases[i].own, (long long)c.id);
+        test_sql(fx, "%s", sql);
+        free(held_requeue(fx, &c, "failed", "x", NULL));
+        assert_true(test_sql_bool(fx,
+                                  "SELECT abs(extract(epoch FROM run_at - clock_timestamp()) - %f)"
+                                  " < 60 FROM tenon.task WHERE id = %lld",
+                                  cases[i].s, (long long)c.id));
+    }
+    test_sql_fails(fx, "23514", "kind_retry_check", "UPDATE tenon.kind SET retry = 'often'");
+}
+
+/* With the death, whatever its reason, in the same statement; with the dead one as payload. */
+static void test_on_dead(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    held_new(fx, &c);
+    free(held_requeue(fx, &c, "dead", "x", NULL));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0); /* nobody wants it */
+    test_sql(fx, "UPDATE tenon.setting SET on_dead = 'tell';"
+                 "INSERT INTO tenon.kind (name, queue, priority) VALUES ('tell', 'ops', 9),"
+                 " ('a', NULL, NULL)");
+    held_new(fx, &c);
+    test_sql(fx, "UPDATE tenon.task SET payload = '{\"card\": 7}', max_attempts = 1");
+    free(held_requeue(fx, &c, "failed", "Declined: no money", NULL));
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT kind = 'tell' AND queue = 'ops' AND priority = 9 AND compensates = %lld"
+        " AND payload @> '{\"kind\": \"a\", \"payload\": {\"card\": 7}, \"reason\": \"failures\","
+        " \"error_class\": \"Declined\", \"error\": \"Declined: no money\", \"attempt\": 1}'"
+        " AND payload_bytes = octet_length(payload::text) AND (payload ->> 'id')::bigint = %lld"
+        " FROM tenon.task",
+        (long long)c.id, (long long)c.id));
+    test_sql(fx,
+             "DELETE FROM tenon.task; UPDATE tenon.kind SET on_dead = 'refund' WHERE name = 'a'");
+    held_new(fx, &c);
+    test_sql(fx, "UPDATE tenon.task SET crashes = 2");
+    free(held_requeue(fx, &c, "crashed", "x", NULL));
+    char *kinds = test_sql_text(fx, "SELECT string_agg(kind, ' ') FROM tenon.task");
+    assert_string_equal(kinds, "refund"); /* the kind's own instead */
+    free(kinds);
+}
+
+/* One that dies itself enqueues nothing: no chain. */
+static void test_no_chain(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    char worker[UUID_BYTES];
+    test_sql(fx, "UPDATE tenon.setting SET on_dead = 'a'");
+    held_new(fx, &c);
+    free(held_requeue(fx, &c, "dead", "x", NULL));
+    int64_t id = test_sql_int(fx, "SELECT id FROM tenon.task");
+    worker_make(fx, worker);
+    assert_true(held_take(fx, worker, id, &c));
+    free(held_requeue(fx, &c, "dead", "x", NULL));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead WHERE compensates IS NOT"
+                                      " NULL"),
+                     1);
+}
+
+static void test_dead_keep(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    for (int i = 0; i < 3; i++) {
+        held_new(fx, &c);
+        free(held_requeue(fx, &c, "dead", "x", NULL));
+    }
+    test_sql(fx, "UPDATE tenon.dead SET dead_at = now() - interval '91 days' WHERE id < %lld",
+             (long long)c.id);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.purge(1)"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.purge(100)"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_attempts),     WITH_DATABASE(test_policies),
+        WITH_DATABASE(test_whose_policy), WITH_DATABASE(test_on_dead),
+        WITH_DATABASE(test_no_chain),     WITH_DATABASE(test_dead_keep),
+    };
+    return RUN_GROUP(tests);
+}

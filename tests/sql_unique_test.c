@@ -1,0 +1,307 @@
+/* label: sql */
+/* unique_key of tenon.enqueue: what becomes of the task that holds it, of what is enqueued while it
+ * runs, and of keys that are held for a time. */
+#include "tests/support/held.h"
+
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+/* One text of the only task of kind "a": payload, seconds until run_at, state. */
+static void assert_task(struct fixture *fx, const char *want)
+{
+    char *got = test_sql_text(
+        fx,
+        "SELECT string_agg(format('%%s %%s s %%s', payload, greatest(0, 5 * round(extract(epoch FROM run_at -"
+        " clock_timestamp()) / 5)), state), '; ' ORDER BY id) FROM tenon.tasks WHERE state NOT IN"
+        " ('done', 'cancelled')");
+    assert_string_equal(got ? got : "none", want);
+    free(got);
+}
+
+static void enqueue(PGconn *conn, const char *arguments)
+{
+    sql_run(conn, "SELECT tenon.enqueue('a', unique_key => 'k', %s)", arguments);
+}
+
+static void test_an_unstarted_holder(void **state)
+{
+    static const struct {
+        const char *second, *want;
+    } cases[] = {
+        {"payload => '{\"b\": 2}'", "{\"a\": 1} 3600 s scheduled"},
+        {"payload => '{\"b\": 2}', on_conflict => 'keep'", "{\"a\": 1} 3600 s scheduled"},
+        {"payload => '{\"b\": 2}', on_conflict => 'replace', delay => '60 s'",
+         "{\"b\": 2} 60 s scheduled"},
+        {"payload => '{\"b\": 2}', on_conflict => 'replace'", "{\"b\": 2} 0 s ready"},
+        {"payload => '{\"b\": 2}', on_conflict => 'merge', delay => '60 s'",
+         "{\"a\": 1, \"b\": 2} 3600 s scheduled"},
+        {"payload => '{\"b\": 2}', debounce => '10 s'", "{\"b\": 2} 10 s scheduled"},
+        {"payload => '{\"b\": 2}', debounce => '10 s', on_conflict => 'merge'",
+         "{\"a\": 1, \"b\": 2} 10 s scheduled"},
+        {"payload => '{\"b\": 2}', debounce => '10 s', on_conflict => 'keep'",
+         "{\"a\": 1} 10 s scheduled"},
+        {"payload => '{\"b\": 2}', debounce => '60 s', debounce_max => '90 s'",
+         "{\"b\": 2} 60 s scheduled"},
+    };
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enqueue(fx->conn, "payload => '{\"a\": 1}', delay => '1 h'");
+        enqueue(fx->conn, cases[i].second);
+        assert_task(fx, cases[i].want);
+        test_sql(fx, "DELETE FROM tenon.task");
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.again"), 0);
+}
+
+static void test_debounce_ends(void **state)
+{
+    struct fixture *fx = *state;
+    enqueue(fx->conn, "debounce => '60 s', debounce_max => '90 s'");
+    test_sql(fx, "UPDATE tenon.task SET created_at = created_at - interval '80 s'");
+    enqueue(fx->conn, "debounce => '60 s', debounce_max => '90 s'");
+    assert_task(fx, "{} 10 s scheduled");
+}
+
+static void test_bad_arguments(void **state)
+{
+    static const struct {
+        const char *arguments, *says;
+    } bad[] = {
+        {"on_conflict => 'replace'", "unique_key NULL|together with on_conflict"},
+        {"debounce => '1 s'", "unique_key NULL"},
+        {"unique_key => 'k', on_conflict => 'drop'", "on_conflict 'drop'|keep, replace or merge"},
+        {"unique_key => 'k', unique_for => '0'", "unique_for 00:00:00|1 millisecond to 365 days"},
+        {"unique_key => 'k', unique_for => '366 days'", "unique_for 366 days"},
+        {"unique_key => 'k', debounce => '31 days'", "debounce 31 days|1 millisecond to 30 days"},
+        {"unique_key => 'k', debounce => '1 s', delay => '1 s'", "debounce|without run_at"},
+        {"unique_key => 'k', debounce_max => '1 s'", "debounce_max 00:00:01|with debounce"},
+        {"unique_key => 'k', debounce => '2 s', debounce_max => '1 s'", "debounce_max 00:00:01"},
+        {"start_before => '2001-01-01'", "start_before 2001|still to come"},
+        {"start_before => now() + interval '1 h', delay => '2 h'", "start_before|after run_at"},
+        {"start_before => 'infinity'", "start_before infinity"},
+        {"retry => 'never'", "retry 'never'|sidekiq"},
+        {"retry => 'linear'", "retry 'linear'"},
+        {"retry => 'constant(0 s)'", "retry 'constant(0 s)'"},
+        {"retry => 'exponential(1 h, 1 s)'", "retry 'exponential(1 h, 1 s)'"},
+        {"retry => 'exponential(1 s, 1 h, 101 %)'", "retry 'exponential(1 s, 1 h, 101 %)'"},
+        {"retry => 'constant(yesterday)'", "retry 'constant(yesterday)'"},
+    };
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char call[200];
+        (void)snprintf(call, sizeof call, "SELECT tenon.enqueue('a', %s)", bad[i].arguments);
+        test_sql_fails(fx, "22023", bad[i].says, "%s", call);
+    }
+}
+
+/* What was enqueued while the first ran, starts when it has ended, however that was. */
+static void test_a_running_holder(void **state)
+{
+    static const char *const ends[] = {"finish", "failed", "dead", "cancel", "finish()"};
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct held c;
+        char text[HELD_TEXT_BYTES];
+        int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '1', unique_key => 'k')");
+        assert_true(held_take(fx, worker, id, &c));
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.enqueue('a', '2', unique_key => 'k')"), id);
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0); /* it waits */
+        assert_task(fx, "1 0 s running");
+        held_text(&c, text);
+        if (strcmp(ends[i], "finish") == 0) {
+            assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+        } else if (strcmp(ends[i], "finish()") == 0) {
+            test_sql(fx, "SELECT tenon.finish('%s')", text);
+        } else if (strcmp(ends[i], "cancel") == 0) {
+            test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)id);
+        } else {
+            free(held_requeue(fx, &c, ends[i], "x", NULL));
+        }
+        test_sql(fx, "DELETE FROM tenon.dead");
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+        if (strcmp(ends[i], "failed") == 0) { /* the next attempt will do */
+            assert_true(test_sql_bool(fx, "SELECT bool_and(payload = '1') FROM tenon.task"));
+        } else {
+            assert_task(fx, "2 0 s ready");
+        }
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1);
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.again"), 0);
+        test_sql(fx, "DELETE FROM tenon.task");
+    }
+}
+
+/* Many requests under one running task are one task afterwards. */
+static void test_requests_join_each_other(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    struct held c;
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')");
+    assert_true(held_take(fx, worker, id, &c));
+    for (int i = 0; i < 5; i++) {
+        test_sql(fx,
+                 "SELECT tenon.enqueue('a', jsonb_build_object(%d, 1), unique_key => 'k',"
+                 " on_conflict => 'merge')",
+                 i);
+        test_sql(fx, "SELECT tenon.settle()");
+    }
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_task(fx, "{\"0\": 1, \"1\": 1, \"2\": 1, \"3\": 1, \"4\": 1} 0 s ready");
+}
+
+/* An open transaction neither stops the holder's end nor is it stopped; what it enqueued follows. */
+static void test_an_open_transaction(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    char worker[UUID_BYTES];
+    struct held c;
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '1', unique_key => 'k')");
+    assert_true(held_take(fx, worker, id, &c));
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', '2', unique_key => 'k')");
+    test_sql(fx, "SET lock_timeout = '1 s'");
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    sql_run(other, "COMMIT");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+    assert_task(fx, "2 0 s ready");
+    /* and rolled back it never was */
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', '3', unique_key => 'k'); ROLLBACK");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    assert_task(fx, "2 0 s ready");
+    PQfinish(other);
+}
+
+/* Who joins an unstarted task holds it until his commit, so that it starts afterwards; but not one
+ * that has been ready for a second: it might never start. */
+static void test_an_unstarted_holder_waits_for_the_commit(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    char worker[UUID_BYTES];
+    struct held c;
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')");
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', unique_key => 'k')");
+    assert_false(held_take(fx, worker, id, &c));
+    /* a third one does not wait either */
+    test_sql(fx, "SET lock_timeout = '1 s'; SELECT tenon.enqueue('a', unique_key => 'k')");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    sql_run(other, "COMMIT");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+    assert_task(fx, "{} 0 s ready");
+    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - interval '2 s'");
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', unique_key => 'k')");
+    assert_true(held_take(fx, worker, id, &c));
+    sql_run(other, "COMMIT");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+    assert_task(fx, "{} 0 s ready");
+    PQfinish(other);
+}
+
+static void test_another_role_changes_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    enqueue(fx->conn, "payload => '1', delay => '1 h'");
+    test_sql(fx, "UPDATE tenon.task SET enqueued_by = 'somebody';"
+                 "UPDATE tenon.setting SET cancel_own = true");
+    enqueue(fx->conn, "payload => '2', on_conflict => 'replace'");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    assert_task(fx, "1 3600 s scheduled");
+    test_sql(fx, "UPDATE tenon.setting SET cancel_own = false");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
+    assert_task(fx, "2 0 s ready");
+}
+
+static void test_a_merge_that_is_too_large_is_a_task_of_its_own(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "UPDATE tenon.setting SET payload_bytes_max = 100");
+    enqueue(fx->conn, "payload => jsonb_build_object('a', repeat('a', 60)), delay => '1 h'");
+    enqueue(fx->conn,
+            "payload => jsonb_build_object('b', repeat('b', 60)), on_conflict => 'merge'");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    test_sql(fx, "SELECT tenon.cancel(id) FROM tenon.task; SELECT tenon.settle()");
+    assert_true(test_sql_bool(fx, "SELECT payload ? 'b' FROM tenon.task"));
+}
+
+static void test_unique_for(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    struct held c;
+    static const char call[] = "SELECT tenon.enqueue('a', unique_key => 'k', unique_for => '1 h')";
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, call);
+    assert_int_equal(test_sql_int(fx, call), id);
+    assert_true(held_take(fx, worker, id, &c));
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    assert_int_equal(test_sql_int(fx, call), id);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
+    /* another kind's key is another key */
+    assert_int_not_equal(
+        test_sql_int(fx, "SELECT tenon.enqueue('b', unique_key => 'k', unique_for => '1 h')"), id);
+    /* who does not ask for it does not mind */
+    assert_int_not_equal(test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')"), id);
+    test_sql(fx, "DELETE FROM tenon.task; UPDATE tenon.unique_hold SET until = now()");
+    int64_t next = test_sql_int(fx, call);
+    assert_int_not_equal(next, id);
+    test_sql(fx, "DELETE FROM tenon.task"); /* it ended */
+    assert_int_equal(test_sql_int(fx, call), next);
+    /* rolled back, it holds nothing */
+    test_sql(fx, "DELETE FROM tenon.unique_hold");
+    test_sql(fx, "BEGIN");
+    test_sql(fx, call);
+    test_sql(fx, "ROLLBACK");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.unique_hold"), 0);
+    test_sql(fx, call);
+    test_sql(fx, "UPDATE tenon.unique_hold SET until = now() - interval '1 s'");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.purge(10)"), 1);
+}
+
+static void test_mine(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', '1')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '2')");
+    test_sql(fx,
+             "BEGIN; SELECT tenon.enqueue('a', '3'); SAVEPOINT s; SELECT tenon.enqueue('a', '4');"
+             "SAVEPOINT t; SELECT tenon.enqueue('a', '5'); ROLLBACK TO t;"
+             "SELECT tenon.enqueue_many('a', '{6,7}')");
+    char *mine = test_sql_text(fx, "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM"
+                                   " tenon.mine()");
+    assert_string_equal(mine, "3 4 6 7");
+    free(mine);
+    test_sql(fx, "ROLLBACK");
+    sql_run(other, "ROLLBACK");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.mine()"), 0);
+    PQfinish(other);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_an_unstarted_holder),
+        WITH_DATABASE(test_debounce_ends),
+        WITH_DATABASE(test_bad_arguments),
+        WITH_DATABASE(test_a_running_holder),
+        WITH_DATABASE(test_requests_join_each_other),
+        WITH_DATABASE(test_an_open_transaction),
+        WITH_DATABASE(test_an_unstarted_holder_waits_for_the_commit),
+        WITH_DATABASE(test_another_role_changes_nothing),
+        WITH_DATABASE(test_a_merge_that_is_too_large_is_a_task_of_its_own),
+        WITH_DATABASE(test_unique_for),
+        WITH_DATABASE(test_mine),
+    };
+    return RUN_GROUP(tests);
+}
