@@ -23,13 +23,15 @@ static void report_counts(struct cleaner *c)
     static const struct counts nothing;
     struct counts *n = &c->counts;
     n->published = c->broker.published - c->reported.published;
+    n->held_back = c->broker.held_back - c->reported.held_back;
     n->dropped = c->broker.dropped - c->reported.dropped;
     if (memcmp(n, &nothing, sizeof nothing) != 0) {
         log_event(LOG_INFO, LOG_EVENT("cleaner_stats"), LOG_NUM("fresh", n->fresh),
                   LOG_NUM("due", n->due), LOG_NUM("ready", n->ready),
                   LOG_NUM("notices", n->notices), LOG_NUM("recovered", n->recovered),
                   LOG_NUM("dead", n->dead), LOG_NUM("workers_dead", n->workers),
-                  LOG_NUM("published", n->published), LOG_NUM("dropped", n->dropped));
+                  LOG_NUM("published", n->published), LOG_NUM("held_back", n->held_back),
+                  LOG_NUM("dropped", n->dropped));
     }
     c->reported = c->broker;
     *n = (struct counts){0};

@@ -23,12 +23,12 @@ enum {
 
 /* What was done since the last statistics line. */
 struct counts {
-    int64_t fresh, due, ready;  /* rows whose workers were to be woken */
-    int64_t notices;            /* NOTIFYs instead of wake-ups */
-    int64_t recovered;          /* tasks requeued, by whatever reason */
-    int64_t dead;               /* tasks that ended dead in a recovery */
-    int64_t workers;            /* workers declared dead */
-    int64_t published, dropped; /* by the publisher */
+    int64_t fresh, due, ready;             /* rows whose workers were to be woken */
+    int64_t notices;                       /* NOTIFYs instead of wake-ups */
+    int64_t recovered;                     /* tasks requeued, by whatever reason */
+    int64_t dead;                          /* tasks that ended dead in a recovery */
+    int64_t workers;                       /* workers declared dead */
+    int64_t published, held_back, dropped; /* by the publisher */
 };
 
 /* What the next NOTIFY says, see wake.h. */

@@ -12,8 +12,11 @@
 #include <utlist.h>
 
 enum {
-    BURST = 64,     /* publishes before anything else is done */
-    PACE_US = 1000, /* bursts begin so far apart at least, but for full ones */
+    BURST = 64,        /* publishes before anything else is done */
+    PACE_US = 1000,    /* bursts begin so far apart at least, but for full ones */
+    FULL_FOR_MS = 100, /* nothing is sent to a queue that refused, for so long */
+    KEYS = 64,         /* routing keys are told apart by so many hashes */
+    TAGS = 4096,       /* of so many publishes it is known where they went */
 };
 
 struct publisher {
@@ -28,6 +31,8 @@ struct publisher {
     pthread_cond_t settled;
     struct wakeup *pending;
     uint64_t sent, answered; /* tags of this link: the last that was published, and confirmed */
+    uint8_t key_of_tag[TAGS];
+    int64_t full_until_ms[KEYS];
     struct publisher_stats stats;
 };
 
@@ -43,6 +48,35 @@ static void drop_pending(struct publisher *p)
     p->stats.dropped += (int64_t)p->n_pending;
     p->n_pending = 0;
     wakeups_free(&p->pending);
+}
+
+static unsigned hash_of(const struct wakeup *w)
+{
+    unsigned hash = 5381;
+    for (const char *c = w->key; *c; c++) {
+        hash = hash * 33 + (unsigned char)*c;
+    }
+    return hash % KEYS;
+}
+
+/* Its queue is full: what waits for it need not be sent. */
+static void hold_back(struct publisher *p, unsigned key)
+{
+    bool was_full = p->full_until_ms[key] > now_ms();
+    struct wakeup *w, *next;
+    p->full_until_ms[key] = now_ms() + FULL_FOR_MS;
+    if (was_full) {
+        return;
+    }
+    DL_FOREACH_SAFE(p->pending, w, next)
+    {
+        if (hash_of(w) == key) {
+            DL_DELETE(p->pending, w);
+            free(w);
+            p->n_pending--;
+            p->stats.held_back++;
+        }
+    }
 }
 
 /* --- the link --------------------------------------------------------------------------------- */
@@ -92,6 +126,14 @@ static void take_answer(struct publisher *p, uint64_t tag, int64_t *count)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
+static void take_refusal(struct publisher *p, uint64_t tag)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    hold_back(p, p->key_of_tag[tag % TAGS]);
+    (void)pthread_mutex_unlock(&p->lock);
+    take_answer(p, tag, &p->stats.held_back);
+}
+
 static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
 {
     struct publisher *p = owner;
@@ -100,7 +142,7 @@ static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
     if (frame->frame_type == AMQP_FRAME_METHOD && m->id == AMQP_BASIC_ACK_METHOD) {
         take_answer(p, ((amqp_basic_ack_t *)m->decoded)->delivery_tag, &p->stats.published);
     } else if (frame->frame_type == AMQP_FRAME_METHOD && m->id == AMQP_BASIC_NACK_METHOD) {
-        take_answer(p, ((amqp_basic_nack_t *)m->decoded)->delivery_tag, &p->stats.dropped);
+        take_refusal(p, ((amqp_basic_nack_t *)m->decoded)->delivery_tag);
     }
     return true;
 }
@@ -126,6 +168,7 @@ static size_t take_burst(struct publisher *p, struct wakeup *burst[BURST])
         burst[n] = p->pending;
         DL_DELETE(p->pending, burst[n]);
         n++;
+        p->key_of_tag[(p->sent + n) % TAGS] = (uint8_t)hash_of(burst[n - 1]);
     }
     p->n_pending -= n;
     p->sent += n; /* what fails to be sent is lost with the link */
@@ -243,12 +286,13 @@ void wakeups_free(struct wakeup **list)
 bool publisher_offer(struct publisher *p, struct wakeup *w)
 {
     (void)pthread_mutex_lock(&p->lock);
-    bool ok = w && !p->away && p->n_pending < PUBLISHER_PENDING_MAX;
+    bool full = w && p->full_until_ms[hash_of(w)] > now_ms();
+    bool ok = w && !full && !p->away && p->n_pending < PUBLISHER_PENDING_MAX;
     if (ok) {
         DL_APPEND(p->pending, w);
         p->n_pending++;
     } else {
-        p->stats.dropped++;
+        *(full ? &p->stats.held_back : &p->stats.dropped) += 1;
     }
     (void)pthread_mutex_unlock(&p->lock);
     if (!ok) {

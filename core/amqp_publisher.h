@@ -3,7 +3,8 @@
  * A thread of its own does everything that can block (rabbitmq-c can block in any send), so no call
  * here waits longer than it says. A wake-up that is lost costs time only: the row is the truth. So
  * what cannot be published soon is dropped: while RabbitMQ is away or has an alarm, and when too
- * many are pending. The thread connects when it has something to publish, and again after a fault,
+ * many are pending. A queue that holds as many as it may refuses the next; then none is sent there
+ * for a moment, as workers with such a backlog poll. The thread connects when it has something to publish, and again after a fault,
  * with a jittered pause of 0.1 s doubling to 10 s. Messages are transient, their body is the id in
  * decimal; RabbitMQ drops those of a kind that no worker serves. */
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
@@ -40,7 +41,8 @@ struct publisher_settings {
 /* Whatever was offered is one of these in the end. */
 struct publisher_stats {
     int64_t published; /* RabbitMQ confirmed it, though it drops what has no queue */
-    int64_t dropped;   /* not published, refused by RabbitMQ, or lost with the connection */
+    int64_t held_back; /* refused by a full queue, or not sent to it */
+    int64_t dropped;   /* not published, or lost with the connection */
     bool connected;
     char last_error[256]; /* "" while all is well */
 };
@@ -50,13 +52,14 @@ struct publisher_stats {
 MUST_CHECK bool publisher_open(const struct publisher_settings *settings, struct publisher **ret,
                                struct fault *f);
 
-/* Offer a wake-up, which is the publisher's from now on. Never waits. false: dropped, or NULL. */
+/* Offer a wake-up, which is the publisher's from now on. Never waits. false: dropped, held back, or
+ * NULL. */
 bool publisher_offer(struct publisher *p, struct wakeup *w);
 
 /* Would an offer be dropped now because RabbitMQ is away or has an alarm? */
 bool publisher_is_away(const struct publisher *p);
 
-/* Wait until all that was offered is published or dropped. false: not within limit_ms. */
+/* Wait until all that was offered is published, held back or dropped. false: not within limit_ms. */
 bool publisher_flush(struct publisher *p, int64_t limit_ms);
 
 void publisher_stats(struct publisher *p, struct publisher_stats *ret);

@@ -31,7 +31,7 @@ static bool declare(struct link *l, const char *name, struct fault *f)
     char doing[TOPOLOGY_NAME_BYTES + 128];
     amqp_table_entry_t arguments[] = {link_entry_text("x-queue-type", "classic"),
                                       entry_number("x-max-length", TOPOLOGY_WINDOW_IDS),
-                                      link_entry_text("x-overflow", "drop-head"),
+                                      link_entry_text("x-overflow", "reject-publish"),
                                       entry_number("x-message-ttl", TOPOLOGY_TTL_MS),
                                       entry_number("x-expires", TOPOLOGY_EXPIRES_MS)};
     (void)snprintf(doing, sizeof doing,

@@ -204,6 +204,37 @@ static void test_too_many_at_once(void **state)
     silent_close(&silent);
 }
 
+/* A queue that is full refuses, and is left alone for a moment; others are not. */
+static void test_a_full_queue(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b = broker_open(fx->amqp_url);
+    struct publisher *p = publisher_to(fx->amqp_url, false);
+    broker_declare(b, mail);
+    broker_spy(b, "default/other", "default/other");
+    for (int i = 1; i <= 10050; i++) {
+        assert_true(offer(p, i));
+    }
+    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_int_equal(broker_depth(b, mail), 10000);
+    struct publisher_stats stats = stats_of(p);
+    assert_int_equal(stats.published + stats.held_back, 10050);
+    assert_int_equal(stats.dropped, 0);
+    assert_true(stats.held_back > 0);
+    assert_true(publisher_offer(p, wakeup_new("tenon", "default/other", 1)));
+    broker_purge(b, mail);
+    int64_t held_back = stats_of(p).held_back;
+    while (!offer(p, 1)) { /* until the moment is over */
+        held_back++;
+    }
+    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_int_equal(stats_of(p).held_back, held_back);
+    assert_int_equal(broker_depth(b, mail), 1);
+    assert_int_equal(broker_depth(b, "default/other"), 1);
+    publisher_close(p, 1000);
+    broker_close(b);
+}
+
 static void test_abandoned_in_a_child(void **state)
 {
     struct fixture *fx = *state;
@@ -273,6 +304,7 @@ int main(void)
         WITH_SERVERS(test_publisher_comes_back),
         cmocka_unit_test(test_names_that_are_too_long),
         cmocka_unit_test(test_too_many_at_once),
+        WITH_SERVERS(test_a_full_queue),
         WITH_SERVERS(test_abandoned_in_a_child),
         cmocka_unit_test(test_a_broker_that_never_answers),
         cmocka_unit_test(test_a_broker_that_lets_nobody_in),

@@ -40,6 +40,12 @@ static const struct statement enqueue_again = {
     "test_enqueue_again",
     "SELECT tenon.enqueue('a', unique_key => 'k' || id) FROM unnest($1::bigint[]) id"};
 
+static const struct statement enqueue_join = {
+    "test_enqueue_join",
+    "SELECT tenon.join_holder(ROW(0, now(), now(), NULL, 1, 1, 1, 4, false, 'default', 'a', '1',"
+    " 'k' || id, NULL, NULL, session_user, 'replace', NULL, NULL, false), NULL)"
+    " FROM unnest($1::bigint[]) id"};
+
 static const struct planned {
     const struct statement *st;
     const char *session;
@@ -74,6 +80,7 @@ static const struct planned {
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
     {&cancel, plain, {"$ids"}, true, false, TASKS},
     {&enqueue_again, plain, {"$ids"}, false, false, TASKS},
+    {&enqueue_join, plain, {"$ids"}, false, false, TASKS},
     {&sql_own, db_session_hot, {WORKER}, true, true, TASKS + 1},
     {&sql_deadlines_expired, plain, {"0 s", "$n"}, true, true, TASKS},
     {&sql_deadlines_orphans, plain, {"$n"}, true, true, TASKS},
@@ -157,6 +164,9 @@ static void mark_tasks(struct fixture *fx, const struct planned *p, int first, i
         fx,
         "UPDATE tenon.task SET delayed = true, unique_key = 'k' || id WHERE id BETWEEN %d AND %d",
         first, first + n - 1);
+    if (p->st == &enqueue_again) { /* else it may join the holder, or not, by the time */
+        test_sql(fx, "UPDATE tenon.task SET run_at = run_at - interval '10 s'");
+    }
     if (p->started) {
         test_sql(fx,
                  "UPDATE tenon.task SET claims = 1, worker_id = '" WORKER "', start_time ="

@@ -356,6 +356,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts TO %I', role);  -- of the checks there
     EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);

@@ -132,7 +132,7 @@ static void declare_bound(struct broker *b, const char *exchange, const char *na
     char full[NAME_BYTES];
     amqp_table_entry_t entries[] = {entry_text("x-queue-type", "classic"),
                                     entry_number("x-max-length", 10000),
-                                    entry_text("x-overflow", "drop-head"),
+                                    entry_text("x-overflow", "reject-publish"),
                                     entry_number("x-message-ttl", 10000),
                                     entry_number("x-expires", 86400000)};
     (void)amqp_queue_declare(b->conn, CHANNEL, queue_name(name, full), 0, 1, 0, 0,
