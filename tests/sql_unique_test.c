@@ -188,8 +188,9 @@ static void test_an_unstarted_holder_waits_for_the_commit(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')");
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k', delay => '1 s')");
     sql_run(other, "BEGIN; SELECT tenon.enqueue('a', unique_key => 'k')");
+    test_await(fx, 10000, "SELECT run_at < clock_timestamp() FROM tenon.task");
     assert_false(held_take(fx, worker, id, &c));
     /* a third one does not wait either */
     test_sql(fx, "SET lock_timeout = '1 s'; SELECT tenon.enqueue('a', unique_key => 'k')");
