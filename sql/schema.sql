@@ -14,6 +14,7 @@ CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -381,6 +382,7 @@ CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL::jsonb) RETUR
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $_$
 #variable_conflict use_variable
 DECLARE
@@ -509,6 +511,7 @@ CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     held tenon.enqueued;
@@ -551,6 +554,7 @@ CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS bool
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     held    tenon.task;
@@ -857,6 +861,7 @@ CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $_$
     WITH RECURSIVE named AS (
         (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
@@ -1038,6 +1043,7 @@ CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     SET lock_timeout TO '10 ms'
     AS $$
 DECLARE

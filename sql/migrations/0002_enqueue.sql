@@ -155,7 +155,7 @@ CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
 -- The unfinished task of this kind that holds unique_key; NULLs: none. By the index, also in a session that made its
 -- plan when there were only a few tasks.
 CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     held tenon.enqueued;
 BEGIN
@@ -179,7 +179,7 @@ $$;
 -- locked by somebody, another role's, or gone; or it is overdue by more than `patience`, and should rather be left to the workers, who
 -- pass over what is locked.
 CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     held    tenon.task;
     joined  jsonb;

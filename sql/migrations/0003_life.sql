@@ -171,7 +171,7 @@ CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (OLD.agai
 -- nobody holds it; under a running task it waits for its end. False: somebody has locked the holder, or is just making
 -- one; later. With two under one running task the second joins the first.
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '10 ms' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
 DECLARE
     held  tenon.task;
     first tenon.again;
@@ -238,7 +238,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
     part   text[] := string_to_array(claim, '/');
@@ -283,7 +283,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
     moment timestamptz := clock_timestamp();
@@ -308,7 +308,7 @@ END $$;
 -- At most so many queues that have tasks or a row in tenon.queue: first those that somebody set up or serves, then the
 -- others by name. A producer may make up as many names as he likes; here they cost what is asked for and no more.
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE named AS (
         (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
         UNION ALL
