@@ -4,9 +4,10 @@
  * here waits longer than it says. A wake-up that is lost costs time only: the row is the truth. So
  * what cannot be published soon is dropped: while RabbitMQ is away or has an alarm, and when too
  * many are pending. A queue that holds as many as it may refuses the next; then none is sent there
- * for a moment, as workers with such a backlog poll. The thread connects when it has something to publish, and again after a fault,
- * with a jittered pause of 0.1 s doubling to 10 s. Messages are transient, their body is the id in
- * decimal; RabbitMQ drops those of a kind that no worker serves. */
+ * for a moment, as workers with such a backlog poll. The thread connects when it has something to
+ * publish, and again after a fault, with a jittered pause of 0.1 s doubling to 10 s. Messages are
+ * transient, their body is the id in decimal; RabbitMQ drops those of a kind that no worker serves.
+ */
 #ifndef TENON_CORE_AMQP_PUBLISHER_H
 #define TENON_CORE_AMQP_PUBLISHER_H
 
@@ -59,7 +60,7 @@ bool publisher_offer(struct publisher *p, struct wakeup *w);
 /* Would an offer be dropped now because RabbitMQ is away or has an alarm? */
 bool publisher_is_away(const struct publisher *p);
 
-/* Wait until all that was offered is published, held back or dropped. false: not within limit_ms. */
+/* Wait until all that was offered is published, held back or dropped. false: not in limit_ms. */
 bool publisher_flush(struct publisher *p, int64_t limit_ms);
 
 void publisher_stats(struct publisher *p, struct publisher_stats *ret);

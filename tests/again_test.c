@@ -28,7 +28,7 @@ static struct process *start_worker(struct fixture *fx)
                        (const char *const[]){app, NULL});
 }
 
-/* Changes rows and enqueues; every seventh time it rolls back. With odd keys payloads are merged. */
+/* Changes rows and enqueues, rolls back every seventh time. With odd keys payloads are merged. */
 static void produce(const struct fixture *fx, int me, int n)
 {
     PGconn *conn = sql_connect(fx->database_url);

@@ -417,7 +417,7 @@ static void test_indexes_leave_claims_alone(void **state)
                           " FROM pg_trigger WHERE tgrelid = 'tenon.task'::regclass"));
 }
 
-/* A forbidden scan counts as so expensive that PostgreSQL compiles the plan: 0.1 s for each call. */
+/* A forbidden scan counts as so dear that PostgreSQL would compile the plan: 0.1 s each time. */
 static void test_no_function_is_compiled(void **state)
 {
     struct fixture *fx = *state;

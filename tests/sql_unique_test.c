@@ -12,7 +12,8 @@ static void assert_task(struct fixture *fx, const char *want)
 {
     char *got = test_sql_text(
         fx,
-        "SELECT string_agg(format('%%s %%s s %%s', payload, greatest(0, 5 * round(extract(epoch FROM run_at -"
+        "SELECT string_agg(format('%%s %%s s %%s', payload, greatest(0, 5 * round("
+        "extract(epoch FROM run_at -"
         " clock_timestamp()) / 5)), state), '; ' ORDER BY id) FROM tenon.tasks WHERE state NOT IN"
         " ('done', 'cancelled')");
     assert_string_equal(got ? got : "none", want);
@@ -155,7 +156,7 @@ static void test_requests_join_each_other(void **state)
     assert_task(fx, "{\"0\": 1, \"1\": 1, \"2\": 1, \"3\": 1, \"4\": 1} 0 s ready");
 }
 
-/* An open transaction neither stops the holder's end nor is it stopped; what it enqueued follows. */
+/* An open transaction does not stop the holder's end, nor that it; what it enqueued follows. */
 static void test_an_open_transaction(void **state)
 {
     struct fixture *fx = *state;
