@@ -4,7 +4,7 @@
 WITH known AS MATERIALIZED (
     SELECT t.*, coalesce(q.paused, false) AS paused, w.host, w.pid, w.state AS worker_state,
            h.has_worker, h.backing_off,
-           x.max_attempts, x.timeout_ms, x.progress, d.reason AS dead_reason,
+           x.max_attempts, x.timeout_ms, d.reason AS dead_reason,
            date_trunc('milliseconds', coalesce(t.end_time, statement_timestamp()) - t.start_time) AS ran,
            date_trunc('milliseconds', statement_timestamp() - t.run_at) AS waited,
            'YYYY-MM-DD HH24:MI:SS.MS "UTC"' AS form
@@ -13,9 +13,9 @@ WITH known AS MATERIALIZED (
     LEFT JOIN tenon.worker w ON w.id = t.worker_id
     LEFT JOIN tenon.dead d ON d.id = t.id AND t.state = 'dead'
     LEFT JOIN LATERAL (
-        SELECT max_attempts, timeout_ms, progress FROM tenon.task WHERE id = t.id
+        SELECT max_attempts, timeout_ms FROM tenon.task WHERE id = t.id
         UNION ALL
-        SELECT max_attempts, timeout_ms, NULL FROM tenon.dead WHERE id = t.id
+        SELECT max_attempts, timeout_ms FROM tenon.dead WHERE id = t.id
         LIMIT 1) x ON true
     CROSS JOIN LATERAL (
         -- who handles it; backing_off: where the handler does not start, if it starts nowhere

@@ -37,9 +37,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_FLAG),
     OPTION(DRY_RUN, "dry-run", COMMAND_SETUP, NULL,
            "Print what would be done, with the SQL, and change nothing.", .type = OPTION_TYPE_FLAG),
-    OPTION(GRANT_PRODUCER, "grant-producer", COMMAND_SETUP, "ROLE",
-           "Let this role enqueue, cancel and finish tasks, and nothing else; with `--queues` or "
-           "`--kinds`, enqueue only to those."),
+    OPTION(
+        GRANT_PRODUCER, "grant-producer", COMMAND_SETUP, "ROLE",
+        "Let this role enqueue and cancel tasks, finish, extend and say the progress of those that "
+        "it runs, and nothing else; with `--queues` or "
+        "`--kinds`, enqueue only to those."),
     OPTION(KINDS, "kinds", COMMAND_SETUP, "KIND,...",
            "The kinds that the role of `--grant-producer` may enqueue; without it all.",
            .type = OPTION_TYPE_LIST, .fits = fits_kind, .allowed = KIND_ALLOWED),

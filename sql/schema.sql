@@ -141,6 +141,19 @@ BEGIN
     RETURN true;
 END $$;
 
+CREATE FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF worker_id = '00000000-0000-0000-0000-000000000000' THEN
+        RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): nothing is written';
+    ELSIF NOT holds THEN
+        RAISE EXCEPTION 'tenon: the claim % is not valid any more', quote_literal(claim)
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+                  HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint)
     LANGUAGE sql STABLE
     AS $_$
@@ -378,6 +391,31 @@ CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
       FROM tenon.ended_by(error) e
 $$;
 
+CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamp with time zone
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    timeout_max_ms constant bigint := 2592000000;
+    by_ms    numeric := extract(epoch FROM by) * 1000;
+    deadline timestamptz;
+    fence    record;
+BEGIN
+    fence := tenon.read_claim(claim);
+    IF (by_ms BETWEEN 1 AND timeout_max_ms) IS NOT TRUE THEN
+        PERFORM tenon.refuse('by', by::text, '1 millisecond to 30 days');
+    END IF;
+    deadline := clock_timestamp() + by;
+    UPDATE tenon.task t
+       SET timeout_ms = greatest(t.timeout_ms, least(timeout_max_ms, ceil(extract(epoch FROM deadline - t.start_time) * 1000)))
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
+    RETURNING t.start_time + make_interval(secs => t.timeout_ms / 1000.0) INTO deadline;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    RETURN deadline;
+END $$;
+
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL::jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -457,7 +495,7 @@ CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
     DELETE FROM tenon.producer p WHERE p.role = role;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (role, queues, kinds);
@@ -486,7 +524,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.make_partitions, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamp with time zone) RETURNS bigint
@@ -746,6 +784,7 @@ CREATE VIEW tenon.tasks AS
     task.failures,
     task.crashes,
     task.payload,
+    task.progress,
     NULL::jsonb AS result,
     task.unique_key,
     task.trace,
@@ -771,6 +810,7 @@ UNION ALL
     finished.failures,
     finished.crashes,
     finished.payload,
+    NULL::jsonb AS progress,
     finished.result,
     finished.unique_key,
     finished.trace,
@@ -796,6 +836,7 @@ UNION ALL
     dead.failures,
     dead.crashes,
     dead.payload,
+    NULL::jsonb AS progress,
     NULL::jsonb AS result,
     dead.unique_key,
     dead.trace,
@@ -834,6 +875,49 @@ CREATE FUNCTION tenon.note_confined() RETURNS trigger
     AS $$
 BEGIN
     UPDATE tenon.setting s SET confined = EXISTS (SELECT FROM tenon.producer);
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tenon.printed_bytes(value jsonb) RETURNS bigint
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    RETURN octet_length(value::text);
+EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
+    RETURN 1 << 30;
+END $$;
+
+CREATE FUNCTION tenon.progress(claim text, value jsonb) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    progress_bytes_max constant integer := 65536;
+    bytes bigint := tenon.printed_bytes(value);
+    fence record;
+BEGIN
+    fence := tenon.read_claim(claim);
+    IF bytes > progress_bytes_max THEN
+        PERFORM tenon.refuse('value', format('of %s bytes', bytes),
+                             format('at most %s bytes as text', progress_bytes_max));
+    END IF;
+    UPDATE tenon.task t SET progress = nullif(value, 'null')
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+END $$;
+
+CREATE FUNCTION tenon.progress_kept(line text) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    value jsonb;
+BEGIN
+    value := line::jsonb -> 'progress';
+    RETURN CASE WHEN tenon.printed_bytes(value) <= 65536 THEN value END;
+EXCEPTION WHEN others THEN
     RETURN NULL;
 END $$;
 
@@ -885,6 +969,21 @@ CREATE FUNCTION tenon.random_key() RETURNS bigint
     AS $$
     SELECT ('x' || left(u, 8) || right(u, 8))::bit(64)::bigint FROM CAST(gen_random_uuid() AS text) u
 $$;
+
+CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims integer, OUT start_time timestamp with time zone, OUT worker_id uuid) RETURNS record
+    LANGUAGE plpgsql IMMUTABLE
+    AS $_$
+DECLARE
+    part text[] := string_to_array(claim, '/');
+BEGIN
+    IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
+        PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
+    END IF;
+    id := part[1];
+    claims := part[2];
+    start_time := timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond';
+    worker_id := part[4];
+END $_$;
 
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
     LANGUAGE plpgsql
@@ -1546,6 +1645,8 @@ REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FRO
 
 REVOKE ALL ON FUNCTION tenon.check_unique(unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, run_at timestamp with time zone, delay interval) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.defaults(kind text, queue text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.drop_history() FROM PUBLIC;
@@ -1561,6 +1662,8 @@ REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray
 REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.error_class(reason text, error text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.extend(claim text, by interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
@@ -1602,6 +1705,12 @@ REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FRO
 
 REVOKE ALL ON FUNCTION tenon.note_confined() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.printed_bytes(value jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.progress(claim text, value jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.progress_kept(line text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps(key bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.purge(most integer) FROM PUBLIC;
@@ -1609,6 +1718,8 @@ REVOKE ALL ON FUNCTION tenon.purge(most integer) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.queue_names(most bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.random_key() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims integer, OUT start_time timestamp with time zone, OUT worker_id uuid) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
 

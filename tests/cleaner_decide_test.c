@@ -7,7 +7,7 @@
 #include "tests/support/test.h"
 #include "worker/decide/slots.h"
 
-_Static_assert(SIBLINGS_MAX_MS + TERM_GRACE_MS < 1000 * CLEANER_GRACE_S,
+_Static_assert(ASK_LIMIT_MS + SIBLINGS_MAX_MS + TERM_GRACE_MS < 1000 * CLEANER_GRACE_S,
                "the worker ends a task that timed out before the cleaner does");
 
 static struct watermark mark;

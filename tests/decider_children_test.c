@@ -14,7 +14,9 @@ static void test_timeout_terms_then_kills_then_charges(void **state)
     int64_t due = decide(d, 9000);
     settle(d, 9000);
     assert_true(due <= 10001);
-    (void)decide(d, 10002);
+    (void)decide(d, 10002); /* asks the database whether there is more time */
+    assert_null(action_find(d, ACTION_SIGNAL));
+    settle(d, 10002);
     assert_int_equal(action_find(d, ACTION_SIGNAL)->n, SIGTERM);
     settle(d, 10002);
     (void)decide(d, 10002 + TERM_GRACE_MS);

@@ -87,6 +87,7 @@ static void test_others_have_a_limit_when_one_times_out(void **state)
     d->slots[0].given->next->deadline_ms = d->slots[0].given->next->next->deadline_ms = 1000000;
     verdict = VERDICT_MINE;
     (void)decide(d, 10002);
+    settle(d, 10002);
     assert_null(action_find(d, ACTION_SIGNAL));
     for (int64_t now = 10003; now < 10002 + SIBLINGS_MAX_MS; now += 997) {
         settle(d, now);
@@ -118,7 +119,7 @@ static void test_each_that_times_out_leaves_the_others_their_time(void **state)
     (void)decide(d, 10002);
     settle(d, 10003);
     (void)decide(d, 20000);
-    settle(d, 20001);
+    settle(d, 20000);
     reply(d, 20002, 1, OUTCOME_DONE);
     for (int64_t now = 20003; now < 20000 + SIBLINGS_MAX_MS; now += 997) {
         (void)decide(d, now);

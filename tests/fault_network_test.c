@@ -16,7 +16,7 @@ enum {
     BROKER_BYTES = 600,    /* at least so many go either way until a consumer or publisher works */
     LIFE_BYTES_MAX = 2000, /* of three tasks */
     CUT_LIMIT_MS = 2000,
-    HELD_MS = 2000,
+    HELD_MS = 4000,
     STARVED_MS = 75000, /* two checks, 30 to 33 s apart, see CONSUMER_WATCH_MS; and a task's time */
 };
 

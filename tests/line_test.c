@@ -6,6 +6,7 @@
 #include "worker/printed.h"
 
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,13 +36,13 @@ static void test_task_line_copies_the_payload(void **state)
     struct buf b;
     buf_init(&b, 1 << 20);
     line_put_task(&b, &c, worker_id);
-    assert_string_equal(
-        buf_text(&b),
-        "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,"
-        "\"failures\":1,\"max_attempts\":25,"
-        "\"timeout_ms\":3600000,"
-        "\"claim\":\"7/5/1700000000000001/11111111-2222-3333-4444-555555555555\","
-        "\"trace\":null,\"payload\":{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}}\n");
+    assert_string_equal(buf_text(&b),
+                        "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,"
+                        "\"failures\":1,\"max_attempts\":25,"
+                        "\"timeout_ms\":3600000,"
+                        "\"claim\":\"7/5/1700000000000001/11111111-2222-3333-4444-555555555555\","
+                        "\"trace\":null,\"progress\":null,"
+                        "\"payload\":{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}}\n");
     buf_clear(&b);
 }
 
@@ -74,6 +75,14 @@ static void test_environment_has_the_task_and_no_secret(void **state)
     assert_string_equal(variable(env, "TENON_TASK_CLAIM"),
                         "7/5/1700000000000001/11111111-2222-3333-4444-555555555555");
     assert_null(variable(env, "TENON_TASK_TRACE"));
+    assert_null(variable(env, "TENON_TASK_PROGRESS"));
+    free(env);
+    c.progress = malloc(PROGRESS_BYTES_MAX + 1); /* as much as there may be */
+    memset(c.progress, '7', PROGRESS_BYTES_MAX);
+    c.progress[PROGRESS_BYTES_MAX] = '\0';
+    env = line_environment(own, &c, worker_id);
+    assert_string_equal(variable(env, "TENON_TASK_PROGRESS"), c.progress);
+    free(c.progress);
     free(env);
     env = line_environment(own, NULL, worker_id); /* a pool child */
     assert_null(variable(env, "TENON_TASK_ID"));
@@ -98,10 +107,10 @@ static void test_hello(void **state)
                   {"", 0}};
     for (size_t i = 0; i < sizeof hellos / sizeof *hellos; i++) {
         struct fault f = {0};
-        int room = 0;
-        bool ok = line_parse_hello(hellos[i].line, strlen(hellos[i].line), &room, &f);
+        struct hello hello = {0};
+        bool ok = line_parse_hello(hellos[i].line, strlen(hellos[i].line), &hello, &f);
         assert_int_equal(ok, hellos[i].room > 0);
-        assert_int_equal(room, hellos[i].room);
+        assert_int_equal(hello.in_flight, hellos[i].room);
         assert_int_equal(f.code != FAULT_NONE, !ok);
     }
 }
@@ -111,6 +120,76 @@ static bool parse(const char *line, struct event *event)
     struct fault f = {0};
     *event = (struct event){0};
     return line_parse(line, strlen(line), event, &f);
+}
+
+static void test_progress_lines(void **state)
+{
+    (void)state;
+    static const char line[] = "{\"id\":7,\"progress\":{\"n\":123456789012345678901234}}";
+    struct event e;
+    assert_true(parse(line, &e));
+    assert_int_equal(e.type, EVENT_PROGRESS);
+    assert_int_equal(e.id, 7);
+    assert_string_equal(e.progress, line); /* every digit */
+    assert_int_equal(e.extend_ms, 0);
+    free(e.progress);
+    assert_true(parse("{\"id\":7,\"extend_ms\":60000}", &e));
+    assert_int_equal(e.type, EVENT_PROGRESS);
+    assert_null(e.progress);
+    assert_int_equal(e.extend_ms, 60000);
+    assert_true(parse("{\"id\":7,\"progress\":null,\"extend_ms\":2592000000}", &e));
+    assert_non_null(e.progress);
+    assert_true(e.extend_ms == 2592000000);
+    free(e.progress);
+    assert_false(parse("{\"id\":7,\"extend_ms\":0}", &e));
+    assert_false(parse("{\"id\":7,\"extend_ms\":2592000001}", &e));
+    assert_false(parse("{\"id\":7,\"extend_ms\":\"1 min\"}", &e));
+    assert_false(parse("{\"progress\":1}", &e));
+    /* with an outcome it is a reply, and says nothing of progress */
+    assert_true(parse("{\"id\":7,\"outcome\":\"interrupted\",\"progress\":1,\"delay_ms\":5}", &e));
+    assert_int_equal(e.type, EVENT_REPLY);
+    assert_int_equal(e.outcome, OUTCOME_RELEASED);
+    assert_int_equal(e.delay_ms, -1);
+    assert_null(e.progress);
+}
+
+/* As it is printed: [1e-16383] is short, and 16 KB for PostgreSQL. */
+static void test_progress_has_a_limit(void **state)
+{
+    (void)state;
+    struct event e;
+    char line[PROGRESS_BYTES_MAX + 1024];
+    for (int over = 0; over < 2; over++) {
+        size_t bytes = PROGRESS_BYTES_MAX - 2 + (over ? 200 : 0);
+        int n = snprintf(line, sizeof line, "{\"id\":7,\"progress\":\"");
+        memset(line + n, 'x', bytes);
+        (void)snprintf(line + n + bytes, sizeof line - (size_t)n - bytes, "\"}");
+        assert_int_equal(parse(line, &e), !over);
+        assert_int_equal(e.progress != NULL, !over);
+        free(e.progress);
+    }
+    assert_false(
+        parse("{\"id\":7,\"progress\":[1e-16383,1e-16383,1e-16383,1e-16383,1e-16383]}", &e));
+}
+
+static void test_stop_lines(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 1 << 20);
+    line_put_stop(&b, 17, "cancelled");
+    line_put_stop(&b, 0, "drain");
+    assert_string_equal(buf_text(&b), "{\"stop\":17,\"why\":\"cancelled\"}\n"
+                                      "{\"stop\":null,\"why\":\"drain\"}\n");
+    buf_clear(&b);
+    struct hello hello;
+    struct fault f = {0};
+    static const char hears[] = "{\"hello\":\"tenon\",\"stop\":true}";
+    static const char deaf[] = "{\"hello\":\"tenon\",\"stop\":1}";
+    assert_ok(line_parse_hello(hears, strlen(hears), &hello, &f), &f);
+    assert_true(hello.stop);
+    assert_ok(line_parse_hello(deaf, strlen(deaf), &hello, &f), &f);
+    assert_false(hello.stop);
 }
 
 static void test_replies(void **state)
@@ -306,6 +385,9 @@ int main(void)
         cmocka_unit_test(test_task_line_copies_the_payload),
         cmocka_unit_test(test_environment_has_the_task_and_no_secret),
         cmocka_unit_test(test_hello),
+        cmocka_unit_test(test_progress_lines),
+        cmocka_unit_test(test_progress_has_a_limit),
+        cmocka_unit_test(test_stop_lines),
         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_bad_replies),
         cmocka_unit_test(test_exec_results),

@@ -217,8 +217,8 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
                                     "WHERE pronamespace = 'tenon'::regnamespace "
                                     "AND has_function_privilege('%s', oid, 'EXECUTE')",
                                     role);
-    assert_string_equal(functions,
-                        "cancel enqueue enqueue_many enqueue_routed finish mine route_of");
+    assert_string_equal(functions, "cancel enqueue enqueue_many enqueue_routed extend finish mine "
+                                   "progress route_of");
     free(functions);
     assert_int_equal(
         test_sql_int(fx,

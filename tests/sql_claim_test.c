@@ -386,7 +386,8 @@ static void test_verify(void **state)
     verify_is(fx, &other, "mine");
     verify_both_is(fx, &c, &other, other.claims);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
-    verify_is(fx, &other, "");
+    verify_is(fx, &other, "cancelled");
+    verify_is(fx, &c, "");
 }
 
 static void test_own(void **state)

@@ -36,6 +36,12 @@ static const struct statement finish_inside = {"test_finish",
                                                "') FROM unnest($1::bigint[]) id"};
 static const struct statement cancel = {"test_cancel",
                                         "SELECT tenon.cancel(id) FROM unnest($1::bigint[]) id"};
+static const struct statement progress_inside = {"test_progress",
+                                                 "SELECT tenon.progress(id || '/1/" START_US
+                                                 "/" WORKER "', '1') FROM unnest($1::bigint[]) id"};
+static const struct statement extend_inside = {"test_extend",
+                                               "SELECT tenon.extend(id || '/1/" START_US "/" WORKER
+                                               "', '1 h') FROM unnest($1::bigint[]) id"};
 static const struct statement enqueue_again = {
     "test_enqueue_again",
     "SELECT tenon.enqueue('a', unique_key => 'k' || id) FROM unnest($1::bigint[]) id"};
@@ -65,6 +71,7 @@ static const struct planned {
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
     {&sql_verify, db_session_hot, {WORKER, "$ids", "$claims"}, true, false, TASKS},
+    {&sql_progress, db_session_hot, {FENCE, "$nulls", "$nulls"}, true, false, TASKS},
     {&sql_requeue,
      db_session_hot,
      {FENCE, "$failed", "$nulls", "$nulls", "$nulls"},
@@ -78,6 +85,8 @@ static const struct planned {
     {&sql_watch, db_session_hot, {"1000000000", "9000000000000000"}, false, false, 1},
     {&sql_ready, plain, {"$n"}, false, true, TASKS},
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
+    {&progress_inside, plain, {"$ids"}, true, false, TASKS},
+    {&extend_inside, plain, {"$ids"}, true, false, TASKS},
     {&cancel, plain, {"$ids"}, true, false, TASKS},
     {&enqueue_again, plain, {"$ids"}, false, false, TASKS},
     {&enqueue_join, plain, {"$ids"}, false, false, TASKS},

@@ -72,14 +72,26 @@ static void break_protocol(struct child *c, const char *how)
     break_off(c, text);
 }
 
+/* It does not read, and there is no room for more: nothing good comes of waiting. */
+static void check_input(struct child *c)
+{
+    if (c->input.failed) {
+        break_off(c, "it does not read its tasks");
+    }
+}
+
 void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id)
 {
     struct child *c = &cs->slots[slot];
     line_put_task(&c->input, task, worker_id);
-    if (c->input.failed) {
-        /* it does not read, and there is no room for more: nothing good comes of waiting */
-        break_off(c, "it does not read its tasks");
-    }
+    check_input(c);
+}
+
+void children_tell_stop(struct children *cs, int slot, int64_t task, const char *why)
+{
+    struct child *c = &cs->slots[slot];
+    line_put_stop(&c->input, task, why);
+    check_input(c);
 }
 
 void children_close(struct children *cs, int slot)
@@ -109,14 +121,18 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
 {
     struct child *c = &cs->slots[slot];
     struct fault f = {0};
-    int room, limit = c->handler->in_flight;
-    if (!line_parse_hello(line, bytes, &room, &f)) {
+    struct hello hello;
+    int limit = c->handler->in_flight;
+    if (!line_parse_hello(line, bytes, &hello, &f)) {
         break_protocol(c, f.text);
         return;
     }
     c->said_hello = true;
-    room = limit > 0 && limit < room ? limit : room;
-    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY, .slot = slot, .room = room});
+    cs->emit(cs->owner,
+             &(struct event){.type = EVENT_CHILD_READY,
+                             .slot = slot,
+                             .room = limit > 0 && limit < hello.in_flight ? limit : hello.in_flight,
+                             .hears_stop = hello.stop});
 }
 
 static void take_line(struct children *cs, int slot, const char *line, size_t bytes)
@@ -136,6 +152,7 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
     } else if (!cs->is_given(cs->owner, slot, event.id)) {
         free(event.reply);
         free(event.error);
+        free(event.progress);
         break_protocol(c, "a reply to a task it does not have");
     } else {
         cs->emit(cs->owner, &event);

@@ -31,6 +31,7 @@ void children_clear(struct children *cs);
 void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
                     const char *worker_id);
 void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id);
+void children_tell_stop(struct children *cs, int slot, int64_t task, const char *why); /* 0 = all */
 void children_close(struct children *cs, int slot);
 void children_signal(struct children *cs, int slot, int signal);
 

@@ -51,8 +51,22 @@ void line_put_task(struct buf *b, const struct claim *task, const char *worker_i
     line_put_claim(b, task, worker_id);
     buf_put_char(b, '"');
     put_text_key(b, ",\"trace\":", task->trace);
+    buf_put_text(b, ",\"progress\":");
+    buf_put_text(b, task->progress ? task->progress : "null");
     buf_put_text(b, ",\"payload\":");
     buf_put(b, task->payload, task->payload_bytes);
+    buf_put_text(b, "}\n");
+}
+
+void line_put_stop(struct buf *b, int64_t task, const char *why)
+{
+    buf_put_text(b, "{\"stop\":");
+    if (task > 0) {
+        buf_put_int(b, task);
+    } else {
+        buf_put_text(b, "null");
+    }
+    put_text_key(b, ",\"why\":", why);
     buf_put_text(b, "}\n");
 }
 
@@ -71,7 +85,7 @@ char *line_clean_text(const char *text, size_t bytes)
 
 /* --- the environment --- */
 
-enum { TASK_VARIABLES = 9, TASK_VARIABLES_BYTES_MAX = 4096 };
+enum { TASK_VARIABLES = 10, TASK_VARIABLES_BYTES_MAX = 4096 + PROGRESS_BYTES_MAX };
 
 /* Each ends with a NUL. */
 static void put_variable(struct buf *b, const char *name, const char *value)
@@ -100,6 +114,7 @@ static void put_task_variables(struct buf *b, const struct claim *task, const ch
     put_number(b, "TENON_TASK_MAX_ATTEMPTS", task->max_attempts);
     put_number(b, "TENON_TASK_TIMEOUT_MS", task->timeout_ms);
     put_variable(b, "TENON_TASK_TRACE", task->trace);
+    put_variable(b, "TENON_TASK_PROGRESS", task->progress);
     buf_put_text(b, "TENON_TASK_CLAIM=");
     line_put_claim(b, task, worker_id);
     buf_put_char(b, '\0');
@@ -157,7 +172,7 @@ static json_t *parse_object(const char *line, size_t bytes, struct fault *f)
     return object;
 }
 
-bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight, struct fault *f)
+bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct fault *f)
 {
     json_t *hello = parse_object(line, bytes, f);
     if (!hello) {
@@ -172,7 +187,8 @@ bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight, struct
     } else if (n < 1 || n > IN_FLIGHT_MAX) {
         ok = fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
     } else {
-        *ret_in_flight = (int)n;
+        ret->in_flight = (int)n;
+        ret->stop = json_is_true(json_object_get(hello, "stop"));
     }
     json_decref(hello);
     return ok;
@@ -186,6 +202,7 @@ static bool parse_outcome(const char *word, enum claim_outcome *ret)
     } words[] = {{"done", OUTCOME_DONE},
                  {"failed", OUTCOME_FAILED},
                  {"later", OUTCOME_LATER},
+                 {"interrupted", OUTCOME_RELEASED},
                  {"dead", OUTCOME_DEAD}};
     for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) {
         if (strcmp(word, words[i].word) == 0) {
@@ -196,18 +213,21 @@ static bool parse_outcome(const char *word, enum claim_outcome *ret)
     return false;
 }
 
+/* 1 ms to 30 days; what is not there leaves `*ret` as it is. */
+static bool parse_ms(const json_t *value, int64_t *ret)
+{
+    double ms = json_number_value(value);
+    if (value && (!json_is_number(value) || ms < 1 || ms > (double)DELAY_MS_MAX)) {
+        return false;
+    }
+    *ret = value ? (int64_t)ms : *ret;
+    return true;
+}
+
 static bool parse_delay(const json_t *delay, struct event *event)
 {
     event->delay_ms = event->outcome == OUTCOME_LATER ? LATER_DELAY_MS : -1;
-    if (!delay) {
-        return true;
-    }
-    double ms = json_number_value(delay);
-    if (!json_is_number(delay) || ms < 1 || ms > (double)DELAY_MS_MAX) {
-        return false;
-    }
-    event->delay_ms = (int64_t)ms;
-    return true;
+    return event->outcome == OUTCOME_RELEASED || parse_ms(delay, &event->delay_ms);
 }
 
 /* An id may come as a real number, when the line holds an integer over 64 bits elsewhere. */
@@ -229,6 +249,30 @@ static char *keep_reply(const char *reply, size_t bytes)
                : round_result_note(RESULT_NOT_KEPT ", it is longer than 2 MiB as text");
 }
 
+/* PostgreSQL takes the progress from the line: numbers stay as they are. */
+static bool read_progress(const json_t *reply, const char *line, size_t bytes, struct event *event,
+                          struct fault *f)
+{
+    event->type = EVENT_PROGRESS;
+    if (!parse_ms(json_object_get(reply, "extend_ms"), &event->extend_ms)) {
+        return fault_set(f, FAULT_REFUSED, "\"extend_ms\" is not 1 ms to 30 days");
+    }
+    if (!json_object_get(reply, "progress")) {
+        return true;
+    }
+    if (printed_bytes(line, bytes) > PROGRESS_LINE_BYTES_MAX) {
+        return fault_set(f, FAULT_REFUSED, "a \"progress\" is longer than 64 KiB as text");
+    }
+    event->progress = strndup(line, bytes);
+    return event->progress || fault_memory(f);
+}
+
+static bool is_progress(const json_t *reply)
+{
+    return !json_object_get(reply, "outcome") &&
+           (json_object_get(reply, "progress") || json_object_get(reply, "extend_ms"));
+}
+
 static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
                        struct fault *f)
 {
@@ -242,8 +286,12 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     if (!parse_id(id, event)) {
         return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");
     }
+    if (is_progress(reply)) {
+        return read_progress(reply, line, bytes, event, f);
+    }
     if (!parse_outcome(json_string_value(json_object_get(reply, "outcome")), &event->outcome)) {
-        return fault_set(f, FAULT_REFUSED, "\"outcome\" is not done, failed, later or dead");
+        return fault_set(f, FAULT_REFUSED,
+                         "\"outcome\" is not done, failed, later, interrupted or dead");
     }
     if (!parse_delay(json_object_get(reply, "delay_ms"), event)) {
         return fault_set(f, FAULT_REFUSED, "\"delay_ms\" is not 1 ms to 30 days");

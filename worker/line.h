@@ -16,6 +16,7 @@ enum {
     EXIT_DEAD = 65,
     EXIT_LATER = 75
 }; /* EX_DATAERR and EX_TEMPFAIL of sysexits.h */
+enum { PROGRESS_LINE_BYTES_MAX = PROGRESS_BYTES_MAX + 128 }; /* with its id */
 enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 
 /* The text of TENON_TASK_CLAIM: "id/claims/start in microseconds/worker". */
@@ -32,12 +33,21 @@ char *line_clean_text(const char *text, size_t bytes);
  * variables. One allocation; NULL when there is no memory. */
 char **line_environment(char *const *own_env, const struct claim *task, const char *worker_id);
 
+/* The line that asks a pool child to stop a task, 0 = all that it has. */
+void line_put_stop(struct buf *b, int64_t task, const char *why);
+
+struct hello {
+    int in_flight;
+    bool stop; /* it understands the line that asks it to stop */
+};
+
 /* The first line of a pool child. `bytes` without the newline; the text is NUL-terminated there. */
-MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, int *ret_in_flight,
+MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *ret,
                                  struct fault *f);
 
-/* Any other line of a pool child: sets type, REPLY or CHILD_RETIRES; for a reply id, outcome,
- * delay_ms, and reply and error, which the caller frees. */
+/* Any other line of a pool child: sets type, REPLY, PROGRESS or CHILD_RETIRES; for a reply id,
+ * outcome, delay_ms, and reply and error, which the caller frees; for PROGRESS id, extend_ms, and
+ * progress, which he frees too. */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 
 /* How a child ended, and the last that it said on stderr. NULL when there is no memory. */

@@ -95,6 +95,9 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
     case ACTION_CLOSE:
         children_close(l->children, a->slot);
         break;
+    case ACTION_TELL_STOP:
+        children_tell_stop(l->children, a->slot, a->task, a->text);
+        break;
     case ACTION_SIGNAL:
         children_signal(l->children, a->slot, a->n);
         break;

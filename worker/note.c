@@ -12,6 +12,7 @@ static const struct {
     [NOTE_TASK_DEAD] = {LOG_ERROR, "task_dead"},
     [NOTE_TASK_TIMED_OUT] = {LOG_WARNING, "task_timed_out"},
     [NOTE_CLAIM_LOST] = {LOG_WARNING, "claim_lost"},
+    [NOTE_PROGRESS_REFUSED] = {LOG_WARNING, "progress_refused"},
     [NOTE_HANDLER_BACKS_OFF] = {LOG_WARNING, "handler_backs_off"},
     [NOTE_ROUND_FAILED] = {LOG_WARNING, "round_failed"},
     [NOTE_ROUND_WORKS] = {LOG_INFO, "round_works"},

@@ -103,6 +103,31 @@ static void add_verify(struct round_calls *r, const char *worker)
     r->verify = add_call(r, &sql_verify, 3, params);
 }
 
+static void add_progress(struct round_calls *r, const char *worker)
+{
+    struct buf *ids = new_array(r), *claims = new_array(r), *starts = new_array(r);
+    struct buf *lines = new_array(r), *timeouts = new_array(r);
+    for (size_t i = 0; i < r->round->n_progress; i++) {
+        const struct progress *p = &r->round->progress[i];
+        array_put_int(ids, p->id);
+        array_put_int(claims, p->claims);
+        array_put_int(starts, p->start_us);
+        array_put_text(lines, p->line);
+        if (p->timeout_ms > 0) {
+            array_put_int(timeouts, p->timeout_ms);
+        } else {
+            array_put_text(timeouts, NULL);
+        }
+    }
+    const char *params[] = {worker,
+                            end_array(r, ids),
+                            end_array(r, claims),
+                            end_array(r, starts),
+                            end_array(r, lines),
+                            end_array(r, timeouts)};
+    r->progress = add_call(r, &sql_progress, 6, params);
+}
+
 static const char *queues_array(struct round_calls *r)
 {
     const struct served *s = r->context->served;
@@ -194,6 +219,9 @@ bool round_build(struct round_calls *r, struct round_context *context, struct ro
     }
     if (round->n_verify > 0) {
         add_verify(r, worker);
+    }
+    if (round->n_progress > 0) {
+        add_progress(r, worker);
     }
     if (round->n_finish > 0) {
         add_finish(r, worker);

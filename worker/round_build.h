@@ -23,7 +23,7 @@ struct round_calls {
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    const struct db_call *settings, *own, *verify, *finish, *requeue, *claim,
+    const struct db_call *settings, *own, *verify, *progress, *finish, *requeue, *claim,
         *poll;   /* NULL = none */
     bool failed; /* no memory for a text */
 };

@@ -8,9 +8,9 @@
 enum {
     POLL_COLUMN_ID = 0,
     POLL_COLUMN_RUN_AT = 2,
-    POLL_COLUMN_RANGE = 12,
-    POLL_COLUMN_FULL = 13,
-    POLL_COLUMN_BOUNDED = 14,
+    POLL_COLUMN_RANGE = 13,
+    POLL_COLUMN_FULL = 14,
+    POLL_COLUMN_BOUNDED = 15,
 };
 
 /* Where a claim stands among those that were asked for: the rows come in any order. */
@@ -74,14 +74,34 @@ static void read_verdicts(struct round *x, const struct rows *rows)
     for (size_t i = 0; i < x->n_verify; i++) {
         keys[i] = (struct key){.id = x->verify[i].id, .claims = x->verify[i].claims, .at = i};
         x->verdicts[i] = VERDICT_LOST;
+        x->timeouts_ms[i] = 0;
     }
     qsort(keys, x->n_verify, sizeof *keys, compare_keys);
     for (size_t i = 0; i < rows_count(rows); i++) {
         const struct key *k = find_key(keys, x->n_verify, rows_int(rows, i, 0),
                                        rows_int(rows, i, 1));
+        const char *word = rows_text(rows, i, 2);
         if (k) {
-            x->verdicts[k->at] = strcmp(rows_text(rows, i, 2), "mine") == 0 ? VERDICT_MINE
-                                                                            : VERDICT_ENDED;
+            x->verdicts[k->at] = strcmp(word, "mine") == 0        ? VERDICT_MINE
+                                 : strcmp(word, "cancelled") == 0 ? VERDICT_CANCELLED
+                                                                  : VERDICT_ENDED;
+            x->timeouts_ms[k->at] = rows_int(rows, i, 3);
+        }
+    }
+}
+
+static void read_progress(struct round *x, const struct rows *rows)
+{
+    struct key keys[ROUND_PROGRESS_MAX];
+    for (size_t i = 0; i < x->n_progress; i++) {
+        keys[i] = (struct key){.id = x->progress[i].id, .at = i};
+        x->progress[i].state = PROGRESS_MISSED;
+    }
+    qsort(keys, x->n_progress, sizeof *keys, compare_keys);
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        const struct key *k = find_key(keys, x->n_progress, rows_int(rows, i, 0), 0);
+        if (k) {
+            x->progress[k->at].state = rows_bool(rows, i, 1) ? PROGRESS_WRITTEN : PROGRESS_REFUSED;
         }
     }
 }
@@ -91,6 +111,11 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
     struct claim *c = claim_new(rows_int(rows, i, 0), rows_text(rows, i, 7), rows_text(rows, i, 8),
                                 rows_text(rows, i, 9), rows_text(rows, i, 10),
                                 rows_bytes(rows, i, 10));
+    const char *progress = rows_text(rows, i, 12);
+    if (c && progress && !(c->progress = strdup(progress))) {
+        claim_free(c);
+        return NULL;
+    }
     if (c) {
         c->claims = (int32_t)rows_int(rows, i, 1);
         c->attempt = (int32_t)rows_int(rows, i, 11);
@@ -164,6 +189,9 @@ bool round_read(struct round_calls *r)
     }
     if (r->verify) {
         read_verdicts(x, r->verify->rows);
+    }
+    if (r->progress) {
+        read_progress(x, r->progress->rows);
     }
     if (r->finish) {
         read_finished(x, r->finish->rows);

@@ -59,6 +59,9 @@ static void take_event(void *owner, const struct event *event)
         r->reply = event->reply;
         r->error = event->error;
         children_close(&r->children, 0);
+    } else if (event->type == EVENT_PROGRESS) {
+        (void)fprintf(stderr, "%s\n", event->progress ? event->progress : "more time is asked for");
+        free(event->progress);
     } else if (event->type == EVENT_CHILD_GONE) {
         r->over = true;
         r->error = r->outcome == OUTCOME_NONE ? strdup(event->text) : r->error;
@@ -95,6 +98,7 @@ static int print_outcome(const struct run_one *r)
     } ends[] = {[OUTCOME_DONE] = {"done", EXIT_DONE},
                 [OUTCOME_FAILED] = {"failed", 1},
                 [OUTCOME_LATER] = {"later", EXIT_LATER},
+                [OUTCOME_RELEASED] = {"interrupted", EXIT_LATER},
                 [OUTCOME_DEAD] = {"dead", EXIT_DEAD}};
     if (r->reply) {
         print_result(r->reply);

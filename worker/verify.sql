@@ -1,12 +1,17 @@
 -- What became of claims whose outcome is not known.
 --   $1 uuid  worker    $2 bigint[] ids    $3 integer[] claims
--- One row per claim that is still ours ('mine') or has ended ('ended': by the handler itself, or by a
--- statement whose answer was lost). No row: the claim is lost. `BETWEEN` as in finish.sql.
-SELECT g.id, g.claims, CASE WHEN t.id IS NOT NULL THEN 'mine' ELSE 'ended' END
+-- One row per claim that is still ours ('mine', with the timeout as it is now, which its handler may have extended),
+-- was 'cancelled', or has ended ('ended': by the handler itself, or by a statement whose answer was lost). No row: the
+-- claim is lost. `BETWEEN` as in finish.sql.
+SELECT g.id, g.claims,
+       CASE WHEN t.id IS NOT NULL THEN 'mine'
+            WHEN EXISTS (SELECT FROM tenon.finished f WHERE f.id = g.id AND f.outcome = 'cancelled') THEN 'cancelled'
+            ELSE 'ended' END,
+       t.timeout_ms
 FROM unnest($2::bigint[], $3::integer[]) AS g (id, claims)
 LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.claims = g.claims AND t.worker_id = $1::uuid
 WHERE t.id IS NOT NULL
    OR EXISTS (SELECT FROM tenon.finished f
-              WHERE f.id = g.id AND f.claims = g.claims AND f.worker_id = $1::uuid AND f.outcome = 'done')
+              WHERE f.id = g.id AND f.claims = g.claims AND f.worker_id = $1::uuid)
    OR EXISTS (SELECT FROM tenon.dead d
               WHERE d.id = g.id AND d.claims = g.claims AND d.worker_id = $1::uuid);

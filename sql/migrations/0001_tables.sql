@@ -230,7 +230,7 @@ COMMENT ON COLUMN tenon.task.payload_bytes IS 'Of its payload as text, so that a
 COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind have the same.';
 COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in `tenon.kind`; NULL = as its kind or queue says then.';
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
-COMMENT ON COLUMN tenon.task.progress IS 'Not used yet.';
+COMMENT ON COLUMN tenon.task.progress IS 'How far it is, as its handler said last (`tenon.progress`); given to the next attempt.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
 COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the first word of the error.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
@@ -394,17 +394,17 @@ CREATE VIEW tenon.tasks AS
                 ELSE 'scheduled' END AS state,
            priority, created_at, run_at, start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
-           payload, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
+           payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
     FROM tenon.task
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
-           payload, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL
+           payload, NULL, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL
     FROM tenon.finished
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
-           payload, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
+           payload, NULL, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
     FROM tenon.dead;
 
 COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and the queue is not paused.';

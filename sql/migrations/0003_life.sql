@@ -334,7 +334,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
     DELETE FROM tenon.producer p WHERE p.role = role;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (role, queues, kinds);
@@ -373,7 +373,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.make_partitions, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key TO %I', role);
 END $$;
 
 -- What its statements need, and no more.
@@ -403,7 +403,7 @@ Raises SQLSTATE 55000 when the claim is not valid any more, because the task was
 
 COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
 
-COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue, cancel and finish tasks, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, finish, extend and say the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 

@@ -8,21 +8,23 @@
 int fuzz_line(const uint8_t *data, size_t size)
 {
     struct fault f = {0};
-    int in_flight = 0;
+    struct hello hello = {0};
     const uint8_t *end = size > 0 ? memchr(data, '\n', size) : NULL;
     size = end ? (size_t)(end - data) : size;
     char *line = fuzz_string(data, size);
-    bool ok = line_parse_hello(line, size, &in_flight, &f);
+    bool ok = line_parse_hello(line, size, &hello, &f);
     fuzz_fault(ok, &f);
-    fuzz_that(!ok || (in_flight >= 1 && in_flight <= IN_FLIGHT_MAX), "in_flight beyond its limits");
+    fuzz_that(!ok || (hello.in_flight >= 1 && hello.in_flight <= IN_FLIGHT_MAX),
+              "in_flight beyond its limits");
     struct event event = {.outcome = OUTCOME_NONE};
     fault_clear(&f);
     ok = line_parse(line, size, &event, &f);
     fuzz_fault(ok, &f);
-    bool bye = event.type == EVENT_CHILD_RETIRES;
-    fuzz_that(!ok || bye || (event.outcome != OUTCOME_NONE && event.outcome != OUTCOME_RELEASED),
-              "no outcome");
-    fuzz_that(!ok || bye || event.delay_ms == -1 || event.delay_ms >= 1, "a delay below 1 ms");
+    bool reply = ok && event.type == EVENT_REPLY, progress = ok && event.type == EVENT_PROGRESS;
+    fuzz_that(!reply || event.outcome != OUTCOME_NONE, "no outcome");
+    fuzz_that(!reply || event.delay_ms == -1 || event.delay_ms >= 1, "a delay below 1 ms");
+    fuzz_that(!progress || event.progress || event.extend_ms >= 1, "a line about nothing");
+    free(event.progress);
     free(event.reply);
     free(event.error);
     free(line);

@@ -3,6 +3,7 @@
 
 #include "tests/sim/sim.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -23,6 +24,7 @@ void check_commit(struct sim *s, struct row *r)
     long long id = (long long)r->id;
     check_that(s, a->state == ROW_NONE || a->state == ROW_TASK, "task %lld changed after its end",
                id);
+    check_that(s, b->said >= a->said, "the progress of task %lld went back", id);
     check_that(s, b->claims >= a->claims, "the claims of task %lld went down", id);
     check_that(s, r->change != CHANGE_CLAIM || b->claims > a->claims,
                "a claim of task %lld counts for nothing", id);
@@ -43,6 +45,16 @@ void check_outcome(struct sim *s, int node, struct fence f)
     check_that(s, !e || e->node != node || e->end != RUN_GOES_ON || !s->nodes[node].up,
                "the outcome of task %lld, claim %d, is told while it runs", (long long)f.id,
                f.claims);
+}
+
+/* The next attempt begins with what its worker heard last of this one. */
+void check_kept(struct sim *s, const struct request *r, struct fence f)
+{
+    const struct run_entry *e = journal_find(s, f.id, f.claims);
+    const struct version *v = row_see(row_find(s, f.id), r->session);
+    check_that(s, !e || e->node != r->node || v->said >= e->heard,
+               "task %lld, claim %d, goes back with progress %d, and its worker has heard %d",
+               (long long)f.id, f.claims, v->said, e->heard);
 }
 
 /* A child that retires takes no task along. */
@@ -258,7 +270,11 @@ void check_ack(struct sim *s, const struct node *n, int64_t epoch, uint64_t tag)
 
 void check_event(struct sim *s, struct node *n, const struct event *e)
 {
-    (void)s;
+    const struct claim *c = e->type == EVENT_PROGRESS ? slots_find(n->decider, e->slot, e->id)
+                                                      : NULL;
+    if (c && e->progress) {
+        journal_hear(s, c->id, c->claims, (int)strtol(e->progress, NULL, 10));
+    }
     if (e->type == EVENT_ROUND_FAILED || e->type == EVENT_PRESENCE || e->type == EVENT_STOP) {
         n->n_promises = 0;
     }
@@ -270,7 +286,7 @@ void check_taken(struct sim *s, struct node *n, const struct event *e)
     if (e->type != EVENT_PRESENCE || !e->up || !e->renewed) {
         return;
     }
-    bool stopped = d->n_waiting == 0 && !d->ended;
+    bool stopped = d->n_waiting == 0 && !d->ended && !d->saying;
     for (int i = 0; i < d->n_slots; i++) {
         stopped = stopped && (d->slots[i].n_given == 0 || d->slots[i].state == SLOT_STOPPING);
     }
@@ -325,15 +341,16 @@ void check_decider(struct sim *s, const struct node *n)
         ok = ok && here == slot->n_given && (here == 0 || slot->state >= SLOT_READY);
         given += here;
     }
-    int ended = count(d->ended, CLAIM_ENDED, &ok),
+    int ended = count(d->ended, CLAIM_ENDED, &ok), saying = count(d->saying, CLAIM_SAYING, &ok),
         doubtful = count(d->doubtful, CLAIM_DOUBTFUL, &ok);
     int sent = count_sent(d);
     check_that(s,
                ok && waiting == d->n_waiting && given == d->n_given &&
-                   waiting + given + ended + doubtful + sent == d->n_held,
-               "the books of worker %d: held %d is not waiting %d, given %d, ended %d, doubtful %d "
+                   waiting + given + saying + ended + doubtful + sent == d->n_held,
+               "the books of worker %d: held %d is not waiting %d, given %d, saying %d, ended %d, "
+               "doubtful %d "
                "and sent %d",
-               n->index, d->n_held, waiting, given, ended, doubtful, sent);
+               n->index, d->n_held, waiting, given, saying, ended, doubtful, sent);
     check_that(s, d->rounds.in_flight || sent == 0, "worker %d: %d claims are sent, and nothing is",
                n->index, sent);
 }
@@ -445,8 +462,9 @@ static void check_zombies(struct sim *s, const struct node *n)
             bool ours = r->now.claims == c->claims && r->now.worker == n->worker &&
                         r->now.state != ROW_CANCELLED;
             int64_t limit_us = ZOMBIE_US + (slot->n_spent > 0 ? SIBLINGS_MAX_MS * 1000LL : 0);
-            check_that(s,
-                       ours || slot->state == SLOT_STOPPING || s->now_us - r->changed_us < limit_us,
+            /* one that was frozen notices it afterwards */
+            int64_t since_us = r->changed_us > n->calm_since_us ? r->changed_us : n->calm_since_us;
+            check_that(s, ours || slot->state == SLOT_STOPPING || s->now_us - since_us < limit_us,
                        "worker %d goes on with task %lld, whose claim it lost", n->index,
                        (long long)c->id);
         }

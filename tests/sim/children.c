@@ -3,6 +3,7 @@
 #include "tests/sim/sim.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -255,12 +256,38 @@ static enum claim_outcome draw_outcome(struct sim *s)
                                                       : OUTCOME_DONE;
 }
 
+/* How far it is, and sometimes that it needs more time. */
+static void run_says(struct sim *s, int node, int64_t entry)
+{
+    struct node *n = &s->nodes[node];
+    struct child *c = child_of_entry(s, node, entry);
+    struct run *r = run_find(c, entry);
+    char digits[16];
+    if (!r || !c->pool || c->dying || c->pipe_closed) {
+        return;
+    }
+    (void)snprintf(digits, sizeof digits, "%d", ++r->said);
+    int64_t extend_ms = random_chance(&s->random, 2000) ? random_log(&s->random, 1, 60000) : 0;
+    node_mail(s, n,
+              &(struct event){.type = EVENT_PROGRESS,
+                              .slot = slot_of(n, c),
+                              .id = r->fence.id,
+                              .progress = strdup(digits),
+                              .extend_ms = extend_ms});
+    if (random_chance(&s->random, 7000)) {
+        sim_after(s, random_log(&s->random, 100, s->plan.run_us), run_says, node, entry);
+    }
+}
+
 static void begin_run(struct sim *s, struct node *n, struct run *r)
 {
     r->entry = journal_start(s, n, r->worker, r->fence);
     r->mood = draw_mood(s);
     r->outcome = draw_outcome(s);
     int64_t us = random_log(&s->random, 100, s->plan.run_us);
+    if (random_chance(&s->random, s->plan.rate_say)) {
+        sim_after(s, random_below(&s->random, us), run_says, n->index, r->entry);
+    }
     if (r->mood == MOOD_HANG) {
         node_child_faulted(s, n);
         return;
@@ -310,16 +337,21 @@ static void says_hello(struct sim *s, int node, int64_t id)
     }
     c->width = (int)random_between(&s->random, 1, room);
     node_mail(s, n,
-              &(struct event){.type = EVENT_CHILD_READY, .slot = slot_of(n, c), .room = room});
+              &(struct event){.type = EVENT_CHILD_READY,
+                              .slot = slot_of(n, c),
+                              .room = room,
+                              .hears_stop = random_chance(&s->random, s->plan.rate_hears)});
 }
 
 static void add_run(struct sim *s, struct node *n, struct child *c, const struct claim *task)
 {
+    int said = task->progress ? (int)strtol(task->progress, NULL, 10) : 0;
     check_give(s, n, task);
     check_that(s, c->n_runs < RUNS_MAX, "a child of worker %d got more than its room", n->index);
     if (c->n_runs < RUNS_MAX) {
         c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->start_us, task->claims},
                                             .worker = n->worker,
+                                            .said = said,
                                             .entry = -1};
     }
     sim_after(s, random_below(&s->random, 300), child_works, n->index, c->id);
@@ -366,6 +398,21 @@ void child_close(struct sim *s, struct node *n, int slot)
     if (c->id && c->n_runs == 0 && !c->dying) {
         c->dying = true;
         sim_after(s, random_log(&s->random, 100, 20000), die, n->index, c->id);
+    }
+}
+
+/* Told to stop a task, or all (0), it answers what it obeys for, or nothing. */
+void child_tell_stop(struct sim *s, struct node *n, int slot, int64_t id)
+{
+    struct child *c = &n->children[slot];
+    for (int i = c->n_runs; c->id && !c->dying && !c->deaf && i-- > 0;) {
+        struct run was = c->runs[i];
+        if ((id == 0 || was.fence.id == id) && was.entry >= 0 && was.mood != MOOD_TWICE &&
+            !was.session && !c->pipe_closed && random_chance(&s->random, 7000)) {
+            c->runs[i].outcome = OUTCOME_FAILED;
+            end_run(s, c, &c->runs[i], end_of(n, c, &c->runs[i]), false);
+            mail_reply(s, n, c, was.fence.id, OUTCOME_RELEASED, false);
+        }
     }
 }
 

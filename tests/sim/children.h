@@ -24,12 +24,13 @@ struct run {
     enum mood mood;
     enum claim_outcome outcome;
     int64_t session; /* of its own transaction that finishes it, 0 = none */
+    int said;        /* its progress */
     int64_t ends_us; /* with such a transaction: when it commits */
 };
 
 struct child {
     int64_t id; /* 0 = there is none */
-    bool pool, ready, closing, deaf, dying, pipe_closed;
+    bool pool, ready, hears, closing, deaf, dying, pipe_closed;
     int handler, width, n_runs;
     struct run runs[RUNS_MAX];
 };
@@ -37,6 +38,7 @@ struct child {
 void child_spawn(struct sim *s, struct node *n, int slot, int handler, const struct claim *c);
 void child_give(struct sim *s, struct node *n, int slot, const struct claim *c);
 void child_close(struct sim *s, struct node *n, int slot);
+void child_tell_stop(struct sim *s, struct node *n, int slot, int64_t id);
 void child_signal(struct sim *s, struct node *n, int slot, int signal);
 void children_abandon(struct sim *s, struct node *n); /* they die with their worker */
 

@@ -52,6 +52,14 @@ const struct run_entry *journal_find(const struct sim *s, int64_t id, int claims
     return i >= 0 ? &s->journal.entries[i] : NULL;
 }
 
+void journal_hear(struct sim *s, int64_t id, int claims, int said)
+{
+    const struct run_entry *e = journal_find(s, id, claims);
+    if (e) {
+        s->journal.entries[e - s->journal.entries].heard = said;
+    }
+}
+
 void journal_free(struct sim *s)
 {
     free(s->journal.entries);

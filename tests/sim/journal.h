@@ -18,6 +18,7 @@ enum run_end {
 
 struct run_entry {
     struct fence fence;
+    int heard;                /* what its worker heard last of its progress */
     int worker, node, before; /* before: the entry of the task's last run, -1 = none */
     int64_t claimed_us, start_us, end_us;
     enum run_end end;
@@ -32,6 +33,7 @@ struct journal {
 
 int journal_start(struct sim *s, const struct node *n, int worker, struct fence fence);
 void journal_end(struct sim *s, int entry, enum run_end end, bool bad);
+void journal_hear(struct sim *s, int64_t id, int claims, int said);
 const struct run_entry *journal_find(const struct sim *s, int64_t id, int claims);
 void journal_free(struct sim *s);
 

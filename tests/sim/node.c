@@ -101,6 +101,7 @@ static const char *event_word(enum event_type type)
                                         [EVENT_ROUND_FAILED] = "round failed",
                                         [EVENT_CHILD_READY] = "child ready",
                                         [EVENT_REPLY] = "reply",
+                                        [EVENT_PROGRESS] = "progress",
                                         [EVENT_CHILD_PIPE_CLOSED] = "child's pipe closed",
                                         [EVENT_CHILD_RETIRES] = "child says bye",
                                         [EVENT_CHILD_GONE] = "child gone",
@@ -184,6 +185,11 @@ static void act(struct sim *s, struct node *n, const struct action *a)
         break;
     case ACTION_CLOSE:
         child_close(s, n, a->slot);
+        break;
+    case ACTION_TELL_STOP:
+        TRACE(s, "worker %d: slot %d is told to stop %lld: %s", n->index, a->slot,
+              (long long)a->task, a->text);
+        child_tell_stop(s, n, a->slot, a->task);
         break;
     case ACTION_SIGNAL:
         child_signal(s, n, a->slot, a->n);
@@ -332,6 +338,7 @@ static void forget(struct sim *s, struct node *n)
     for (int i = 0; i < n->n_inbox; i++) {
         free((void *)(uintptr_t)n->inbox[i].event.ids);
         free(n->inbox[i].event.reply);
+        free(n->inbox[i].event.progress);
     }
     n->n_inbox = 0;
     n->up = false;

@@ -39,6 +39,8 @@ static void draw_use(struct plan *p, struct random *r)
     p->rate_dead = rate(r, 1000);
     p->rate_bad = rate(r, 500);
     p->rate_own_finish = rate(r, 5000);
+    p->rate_say = rate(r, 8000);
+    p->rate_hears = (int)random_between(r, 0, 2) * 5000;
     p->rate_hostile = rate(r, 1000);
     p->rate_retire = rate(r, 2000);
     p->n_stops = random_chance(r, 7000) ? 0 : (int)random_between(r, 1, 6);

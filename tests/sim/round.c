@@ -127,6 +127,16 @@ static void copy_outcomes(struct outcome *to, struct claim *const *from, size_t 
     }
 }
 
+static void copy_progress(struct request *r, const struct round *x)
+{
+    for (size_t i = 0; i < x->n_progress; i++) {
+        const struct progress *p = &x->progress[i];
+        r->progress[i] = (struct said){.fence = {p->id, p->start_us, p->claims},
+                                       .said = p->line ? (int)strtol(p->line, NULL, 10) : 0,
+                                       .timeout_ms = p->timeout_ms};
+    }
+}
+
 static unsigned kinds_of(const struct node *n, const struct round *x)
 {
     unsigned kinds = 0;
@@ -140,10 +150,11 @@ static struct request *request_new(struct sim *s, struct node *n)
 {
     const struct round *x = &n->decider->round;
     struct request *r = malloc(sizeof *r);
-    if (!r || x->n_finish > FENCES_MAX || x->n_requeue > FENCES_MAX || x->n_verify > FENCES_MAX) {
+    if (!r || x->n_finish > FENCES_MAX || x->n_requeue > FENCES_MAX || x->n_verify > FENCES_MAX ||
+        x->n_progress > FENCES_MAX) {
         abort();
     }
-    memset(r, 0, offsetof(struct request, finish));
+    memset(r, 0, offsetof(struct request, progress));
     r->id = ++s->last_request;
     r->node = n->index;
     r->worker = n->worker;
@@ -157,6 +168,8 @@ static struct request *request_new(struct sim *s, struct node *n)
     r->n_requeue = x->n_requeue;
     r->n_verify = x->n_verify;
     r->n_ids = x->n_ids;
+    r->n_progress = x->n_progress;
+    copy_progress(r, x);
     copy_outcomes(r->finish, x->finish, x->n_finish);
     copy_outcomes(r->requeue, x->requeue, x->n_requeue);
     for (size_t i = 0; i < x->n_verify; i++) {
@@ -241,29 +254,6 @@ void round_abandon(struct sim *s, struct node *n)
 
 /* --- the answer --- */
 
-static struct claim *make_claim(const struct node *n, int64_t id, const struct version *v)
-{
-    static const char *const kinds[] = {"a", "b"};
-    struct claim *c = claim_new(id, "q", kinds[v->kind], NULL, "{}", 2);
-    c->handler = n->n_handlers == 1 ? 0 : v->kind;
-    c->claims = v->claims;
-    c->attempt = 1 + v->failures + v->crashes;
-    c->start_us = v->start_us;
-    c->timeout_ms = v->timeout_ms;
-    c->failures = v->failures;
-    c->max_attempts = v->max_attempts;
-    c->priority = v->priority;
-    return c;
-}
-
-static struct claim *make_owned(const struct fence *f)
-{
-    struct claim *c = claim_new(f->id, "", "", NULL, NULL, 0);
-    c->claims = f->claims;
-    c->start_us = f->start_us;
-    return c;
-}
-
 static void read_poll(struct sim *s, struct node *n, const struct request *r)
 {
     struct poll *p = &n->round_thread.poll;
@@ -271,28 +261,6 @@ static void read_poll(struct sim *s, struct node *n, const struct request *r)
         poll_read_to(p, i, r->ranges[i].to);
     }
     n->decider->round.end = poll_end(p, r->end, node_ms(s, n));
-}
-
-static void fill_answer(const struct node *n, struct round *x, const struct request *r)
-{
-    for (size_t i = 0; i < r->n_finish; i++) {
-        x->finished[i] = r->finish[i].finished;
-    }
-    for (size_t i = 0; i < r->n_requeue; i++) {
-        x->requeue_state[i] = r->requeue[i].state;
-    }
-    memcpy(x->verdicts, r->verdicts, r->n_verify * sizeof *r->verdicts);
-    x->n_claimed = r->n_claimed;
-    for (size_t i = 0; i < r->n_claimed; i++) {
-        x->claimed[i] = make_claim(n, r->claimed_ids[i], &r->claimed[i]);
-    }
-    if (r->own) {
-        x->n_owned = r->n_owned;
-        x->owned = calloc(r->n_owned + 1, sizeof *x->owned);
-        for (size_t i = 0; i < r->n_owned; i++) {
-            x->owned[i] = make_owned(&r->owned[i]);
-        }
-    }
 }
 
 static void answered(struct sim *s, int node, int64_t id)
@@ -311,7 +279,7 @@ static void answered(struct sim *s, int node, int64_t id)
         return;
     }
     n->round_thread.waiting = 0;
-    fill_answer(n, &n->decider->round, r);
+    answer_fill(n, &n->decider->round, r);
     if (r->n_poll > 0) {
         read_poll(s, n, r);
     }
@@ -449,8 +417,17 @@ static void do_own(struct sim *s, struct request *r)
 static void do_verify(struct sim *s, struct request *r)
 {
     for (size_t i = 0; i < r->n_verify; i++) {
-        r->verdicts[i] = task_verify(s, r->session, r->worker, r->verify[i].id,
-                                     r->verify[i].claims);
+        r->timeouts_ms[i] = 0;
+        r->verdicts[i] = task_verify(s, r->session, r->worker, r->verify[i].id, r->verify[i].claims,
+                                     &r->timeouts_ms[i]);
+    }
+}
+
+static void do_progress(struct sim *s, struct request *r)
+{
+    for (size_t i = 0; i < r->n_progress; i++) {
+        struct said *p = &r->progress[i];
+        p->state = task_progress(s, r->session, r->worker, p->fence, p->said, p->timeout_ms);
     }
 }
 
@@ -461,6 +438,9 @@ static void do_requeue(struct sim *s, struct request *r)
         check_outcome(s, r->node, o->fence);
         check_charge(s, o->fence, o->reason);
         o->state = task_requeue(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
+        if (o->state == REQUEUE_READY || o->state == REQUEUE_WAITS) {
+            check_kept(s, r, o->fence);
+        }
     }
 }
 
@@ -487,6 +467,9 @@ static bool do_step(struct sim *s, struct request *r)
         break;
     case STEP_VERIFY:
         do_verify(s, r);
+        break;
+    case STEP_PROGRESS:
+        do_progress(s, r);
         break;
     case STEP_FINISH:
         return do_finish(s, r);

@@ -14,6 +14,7 @@ enum step {
     STEP_BEGIN,
     STEP_OWN,
     STEP_VERIFY,
+    STEP_PROGRESS,
     STEP_FINISH,
     STEP_BACK,
     STEP_CLAIM,
@@ -40,6 +41,13 @@ struct outcome {
     enum requeue_state state;
 };
 
+struct said {
+    struct fence fence;
+    int said;
+    int64_t timeout_ms;
+    enum progress_state state;
+};
+
 struct request {
     struct request *prev, *next; /* all that the client awaits or the server works on */
     int64_t id;
@@ -57,10 +65,12 @@ struct request {
     unsigned kinds;
     size_t n_ranges;
     enum poll_end end;
-    size_t n_finish, n_requeue, n_verify, n_ids, n_claimed, n_owned;
+    size_t n_progress, n_finish, n_requeue, n_verify, n_ids, n_claimed, n_owned;
+    struct said progress[FENCES_MAX];
     struct outcome finish[FENCES_MAX], requeue[FENCES_MAX];
     struct fence verify[FENCES_MAX];
     enum verdict verdicts[FENCES_MAX];
+    int64_t timeouts_ms[FENCES_MAX];
     int64_t ids[IDS_MAX];
     struct poll_range ranges[NODE_QUEUES * POLL_PRIORITIES];
     struct version claimed[ROWS_MAX + 1];
@@ -80,5 +90,8 @@ void round_cut(struct sim *s, struct node *n, int64_t told_us); /* its session b
 void round_abandon(struct sim *s, struct node *n);              /* the worker is dead */
 bool round_carries(const struct sim *s, int node, int64_t id, int claims);
 void round_free_all(struct sim *s);
+
+/* answer.c: the answer of a request, into the round that asked. */
+void answer_fill(const struct node *n, struct round *x, const struct request *r);
 
 #endif

@@ -19,10 +19,11 @@ struct version {
     enum row_state state;
     int64_t run_at, start_us, timeout_ms;
     int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
+    int said; /* its progress: a number that goes up */
     bool delayed, announced;
 };
 
-enum change { CHANGE_INSERT, CHANGE_CLAIM, CHANGE_FINISH, CHANGE_BACK, CHANGE_CANCEL };
+enum change { CHANGE_INSERT, CHANGE_CLAIM, CHANGE_SAY, CHANGE_FINISH, CHANGE_BACK, CHANGE_CANCEL };
 
 enum { CLAIMS_KEPT = 16 };
 

@@ -103,6 +103,21 @@ static bool fence_holds(const struct sim *s, const struct version *v, int worker
            v->start_us == f.start_us;
 }
 
+/* progress.sql; said 0 = as it is */
+enum progress_state task_progress(struct sim *s, int64_t session, int worker, struct fence f,
+                                  int said, int64_t timeout_ms)
+{
+    struct row *r = row_find(s, f.id);
+    if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
+        return PROGRESS_MISSED;
+    }
+    check_fence(s, r, session, worker, f);
+    struct version *v = row_change(s, r, session, CHANGE_SAY);
+    v->said = said > 0 ? said : v->said;
+    v->timeout_ms = timeout_ms > v->timeout_ms ? timeout_ms : v->timeout_ms;
+    return PROGRESS_WRITTEN;
+}
+
 /* finish.sql, finish_unlocked.sql, and tenon.finish() */
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked)
 {
@@ -162,16 +177,18 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
 }
 
 /* verify.sql */
-enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims)
+enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims,
+                         int64_t *ret_timeout_ms)
 {
     const struct row *r = row_find(s, id);
     const struct version *v = r ? row_see(r, session) : NULL;
     if (!v || v->claims != claims || v->worker != worker) {
         return VERDICT_LOST;
     }
+    *ret_timeout_ms = v->timeout_ms;
     return v->state == ROW_TASK                           ? VERDICT_MINE
            : v->state == ROW_DONE || v->state == ROW_DEAD ? VERDICT_ENDED
-                                                          : VERDICT_LOST;
+                                                          : VERDICT_CANCELLED;
 }
 
 /* --- applications --- */

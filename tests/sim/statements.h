@@ -22,10 +22,13 @@ struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, u
 /* The next row of a range behind `place`, which moves there. NULL: no more */
 struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority,
                       struct poll_place *place);
+enum progress_state task_progress(struct sim *s, int64_t session, int worker, struct fence f,
+                                  int said, int64_t timeout_ms);
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
 enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
                                 const char *reason, int64_t delay_ms);
-enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims);
+enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims,
+                         int64_t *ret_timeout_ms);
 
 /* applications */
 struct row *task_enqueue(struct sim *s, int64_t session);

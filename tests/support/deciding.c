@@ -101,6 +101,10 @@ void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n
     }
     for (size_t i = 0; i < x->n_verify; i++) {
         x->verdicts[i] = verdict;
+        x->timeouts_ms[i] = 0;
+    }
+    for (size_t i = 0; i < x->n_progress; i++) {
+        x->progress[i].state = PROGRESS_WRITTEN;
     }
     for (size_t i = 0; i < n; i++) {
         x->claimed[i] = found[i];

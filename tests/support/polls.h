@@ -20,9 +20,9 @@ enum {
     COLUMN_ID = 0,
     COLUMN_RUN_AT = 2, /* of an end */
     COLUMN_PAYLOAD = 10,
-    COLUMN_RANGE = 12, /* NULL = a claimed task */
-    COLUMN_FULL = 13,
-    COLUMN_BOUNDED = 14,
+    COLUMN_RANGE = 13, /* NULL = a claimed task */
+    COLUMN_FULL = 14,
+    COLUMN_BOUNDED = 15,
 };
 
 /* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */

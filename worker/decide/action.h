@@ -8,11 +8,12 @@ enum action_type {
     ACTION_ROUND,    /* run d->round; answer with ROUND_DONE or ROUND_FAILED */
     ACTION_ACK,      /* epoch, tag */
     ACTION_PREFETCH, /* n; 0 = stop consuming */
-    ACTION_SPAWN,  /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
-    ACTION_GIVE,   /* slot, claim */
-    ACTION_CLOSE,  /* slot: close the pool child's input, so that it ends */
-    ACTION_SIGNAL, /* slot, n = signal, to the whole process group */
-    ACTION_NOTE,   /* something worth a log line */
+    ACTION_SPAWN, /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
+    ACTION_GIVE,  /* slot, claim */
+    ACTION_CLOSE, /* slot: close the pool child's input, so that it ends */
+    ACTION_TELL_STOP, /* slot, task (0 = all that it has), text = why: to a pool child */
+    ACTION_SIGNAL,    /* slot, n = signal, to the whole process group */
+    ACTION_NOTE,      /* something worth a log line */
     ACTION_EXIT,
 };
 
@@ -23,6 +24,7 @@ enum note {
     NOTE_TASK_DEAD,
     NOTE_TASK_TIMED_OUT,
     NOTE_CLAIM_LOST,
+    NOTE_PROGRESS_REFUSED,
     NOTE_HANDLER_BACKS_OFF,
     NOTE_ROUND_FAILED,
     NOTE_ROUND_WORKS,

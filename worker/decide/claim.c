@@ -37,6 +37,8 @@ void claim_free(struct claim *c)
     if (c) {
         free(c->reply);
         free(c->error);
+        free(c->progress);
+        free(c->said);
         free(c);
     }
 }

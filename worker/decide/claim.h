@@ -10,11 +10,12 @@
 #include <uthash.h>
 
 /* IN_ROUND -> WAITING -> GIVEN -> ENDED -> IN_ROUND -> (gone); DOUBTFUL when a round's outcome is
- * not known. */
+ * not known; SAYING before ENDED when there is progress to be written. */
 enum claim_state {
     CLAIM_IN_ROUND, /* the round in flight claims it, or carries its outcome */
     CLAIM_WAITING,  /* no child has it yet */
     CLAIM_GIVEN,    /* a child runs it */
+    CLAIM_SAYING,   /* it has an outcome, and its last progress goes before it */
     CLAIM_ENDED,    /* it has an outcome, which the database does not know yet */
     CLAIM_DOUBTFUL, /* ask the database what became of it */
 };
@@ -26,12 +27,15 @@ enum claim_outcome {
     OUTCOME_TIMED_OUT, /* charged, waits; or its kind says that it is dead */
     OUTCOME_LATER,     /* not charged, waits delay_ms */
     OUTCOME_DEAD,      /* can never work */
-    OUTCOME_RELEASED,  /* could not be run here: not charged, ready at once */
+    OUTCOME_RELEASED,  /* could not be run here, or not to its end: not charged, ready at once */
 };
 
 enum { ERROR_CLASS_BYTES = 101 };
 
-/* The strings live behind the struct, in one allocation, but for `reply` and `error`. */
+/* At its deadline the database is asked: its handler may have extended it by SQL. */
+enum claim_asked { ASKED_NOT, ASKED_SOON, ASKED };
+
+/* The strings live behind the struct, in one allocation, but for those that are owned. */
 struct claim {
     int64_t id;
     int64_t start_us; /* start_time as microseconds since 1970; part of the fence */
@@ -46,6 +50,7 @@ struct claim {
     const char *trace;   /* NULL = none */
     const char *payload; /* JSON text on one line, as PostgreSQL printed it */
     size_t payload_bytes;
+    char *progress; /* JSON text, what an earlier attempt said last; NULL = nothing; owned */
 
     int handler; /* index; -1 = none, it is only to be released */
     int slot;    /* while GIVEN */
@@ -58,10 +63,16 @@ struct claim {
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
     int64_t deadline_ms; /* while GIVEN; once spent: when its child is stopped, whoever else runs */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
-    bool refused;        /* the database took its outcome for bad; the texts are our own now */
-    char *reply;         /* JSON object whose key "result" is kept; NULL = no result; owned */
-    size_t reply_bytes;  /* as they were counted, whatever became of the reply */
-    char *error;         /* owned; NULL = none */
+    enum claim_asked asked;
+    char *said; /* a line with progress that is not written yet; NULL = none; owned */
+    size_t said_bytes;
+    int64_t write_ms;   /* not before then is the next one written */
+    bool extended;      /* the row's timeout_ms is to grow to ours */
+    bool missed;        /* what it said was not written: its row was locked */
+    bool refused;       /* the database took its outcome for bad; the texts are our own now */
+    char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */
+    size_t reply_bytes; /* as they were counted, whatever became of the reply */
+    char *error;        /* owned; NULL = none */
     char error_class[ERROR_CLASS_BYTES]; /* "" = the database tells by the error */
     int64_t delay_ms;                    /* -1 = the usual */
 

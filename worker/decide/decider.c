@@ -75,6 +75,9 @@ static void unlist(struct decider *d, struct claim *c)
     case CLAIM_GIVEN:
         slots_remove(d, c);
         break;
+    case CLAIM_SAYING:
+        DL_DELETE(d->saying, c);
+        break;
     case CLAIM_ENDED:
         DL_DELETE(d->ended, c);
         break;
@@ -109,8 +112,16 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
         free(c->error);
         c->error = error;
     }
-    c->state = CLAIM_ENDED;
-    DL_APPEND(d->ended, c);
+    if (outcome == OUTCOME_DONE) {
+        progress_forget(d, c);
+    }
+    if (progress_goes_first(c)) {
+        c->state = CLAIM_SAYING;
+        DL_APPEND(d->saying, c);
+    } else {
+        c->state = CLAIM_ENDED;
+        DL_APPEND(d->ended, c);
+    }
 }
 
 void decider_drop_claim(struct decider *d, struct claim *c)
@@ -120,11 +131,19 @@ void decider_drop_claim(struct decider *d, struct claim *c)
         HASH_DEL(d->held, c);
     }
     d->n_held--;
+    progress_forget(d, c);
     if (c->handler >= 0) {
         d->handlers[c->handler].payload_bytes -= c->payload_bytes;
         d->handlers[c->handler].reply_bytes -= c->reply_bytes;
     }
     claim_free(c);
+}
+
+struct claim *decider_find(const struct decider *d, int64_t id)
+{
+    struct claim *c;
+    HASH_FIND(hh, d->held, &id, sizeof id, c);
+    return c;
 }
 
 /* Give back what no child has yet. */
@@ -146,8 +165,19 @@ static void stop(struct decider *d, int64_t now_ms)
         d->stop_ms = now_ms + d->drain_limit_ms;
         actions_note(&d->actions, NOTE_DRAINING, 0, "%d tasks run, up to %lld ms to finish",
                      d->n_given, (long long)d->drain_limit_ms);
+        slots_tell_drain(d);
     } else {
         d->stop_ms = now_ms;
+    }
+}
+
+static void drop_ended(struct decider *d, struct claim **list)
+{
+    while (*list) {
+        actions_note(&d->actions, NOTE_CLAIM_LOST, (*list)->id,
+                     "the worker had been declared dead");
+        d->count_lost++;
+        decider_drop_claim(d, *list);
     }
 }
 
@@ -170,12 +200,8 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
             decider_drop_claim(d, d->handlers[i].waiting);
         }
     }
-    while (d->ended) {
-        actions_note(&d->actions, NOTE_CLAIM_LOST, d->ended->id,
-                     "the worker had been declared dead");
-        d->count_lost++;
-        decider_drop_claim(d, d->ended);
-    }
+    drop_ended(d, &d->saying);
+    drop_ended(d, &d->ended);
     d->rounds.need_own = false;
     d->rounds.stale = d->rounds.in_flight;
 }
@@ -212,10 +238,13 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         round_failed(d, e->failure, e->text, now_ms);
         break;
     case EVENT_CHILD_READY:
-        slots_child_ready(d, e->slot, e->room);
+        slots_child_ready(d, e->slot, e->room, e->hears_stop);
         break;
     case EVENT_REPLY:
         slots_reply(d, e, now_ms);
+        break;
+    case EVENT_PROGRESS:
+        progress_take(d, e, now_ms);
         break;
     case EVENT_CHILD_PIPE_CLOSED:
         slots_child_pipe_closed(d, e->slot, now_ms);

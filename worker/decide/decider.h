@@ -13,6 +13,7 @@
 
 #include "worker/decide/action.h"
 #include "worker/decide/event.h"
+#include "worker/decide/progress.h"
 #include "worker/decide/round.h"
 #include "worker/decide/slots.h"
 #include "worker/decide/wakeups.h"
@@ -31,9 +32,9 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t backoff_until_ms;
-    bool left_out;                     /* of the last round's poll or claim */
-    char why[128];                     /* it backed off last; while it has strikes */
-    size_t payload_bytes, reply_bytes; /* of its claims */
+    bool left_out;                                 /* of the last round's poll or claim */
+    char why[128];                                 /* it backed off last; while it has strikes */
+    size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
 };
@@ -47,6 +48,7 @@ struct decider {
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
     struct claim *held;     /* hash by id */
+    struct claim *saying;   /* list: with outcomes, after their progress */
     struct claim *ended;    /* list: outcomes to tell the database */
     struct claim *doubtful; /* list: outcomes to ask the database for */
     int n_held, n_waiting, n_given;
@@ -105,6 +107,7 @@ int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
+struct claim *decider_find(const struct decider *d, int64_t id); /* NULL = it is not held */
 
 /* One handler's share of HELD_BYTES_MAX, so that none starves the others. */
 size_t decider_bytes_share(const struct decider *d);

@@ -11,8 +11,9 @@ enum event_type {
                               down: since_ms */
     EVENT_ROUND_DONE,   /* the round in flight has committed */
     EVENT_ROUND_FAILED, /* failure, text */
-    EVENT_CHILD_READY,  /* slot, room */
+    EVENT_CHILD_READY,  /* slot, room, hears_stop */
     EVENT_REPLY,        /* slot, id, outcome, reply, error (taken over), error_class, delay_ms */
+    EVENT_PROGRESS,     /* slot, id, progress (taken over), extend_ms */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
     EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
@@ -30,7 +31,7 @@ enum round_failure {
 
 struct event {
     enum event_type type;
-    bool up, renewed, failed_start, exited_well;
+    bool up, renewed, failed_start, exited_well, hears_stop;
     enum round_failure failure;
     int64_t epoch;
     uint64_t last_tag;
@@ -39,9 +40,9 @@ struct event {
     int slot, room;
     int64_t id;
     enum claim_outcome outcome;
-    char *reply, *error; /* owned: taken over by the decider */
+    char *reply, *error, *progress; /* owned: taken over by the decider */
     char error_class[ERROR_CLASS_BYTES];
-    int64_t delay_ms;
+    int64_t delay_ms, extend_ms;
     int64_t since_ms; /* when presence was last known to be held */
     const char *text; /* borrowed for the call */
 };

@@ -69,11 +69,15 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-static void take_verdict(struct decider *d, struct claim *c, enum verdict verdict, int64_t now_ms)
+static void take_verdict(struct decider *d, struct claim *c, enum verdict verdict,
+                         int64_t timeout_ms, int64_t now_ms)
 {
+    bool lost = verdict == VERDICT_LOST || verdict == VERDICT_CANCELLED;
     if (c->state == CLAIM_GIVEN) {
-        if (verdict == VERDICT_LOST) {
-            slots_lose(d, c, now_ms);
+        if (lost) {
+            slots_lose(d, c, verdict == VERDICT_LOST ? "lost" : "cancelled", now_ms);
+        } else {
+            slots_confirm(d, c, timeout_ms, now_ms);
         }
         return;
     }
@@ -83,7 +87,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         decider_end_claim(d, c, c->outcome, NULL);
         return;
     }
-    if (verdict == VERDICT_LOST) {
+    if (lost) {
         actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded",
                      c->kind, c->attempt);
         d->count_lost++;
@@ -93,18 +97,11 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
     decider_drop_claim(d, c);
 }
 
-static struct claim *find_held(const struct decider *d, int64_t id)
-{
-    struct claim *c;
-    HASH_FIND(hh, d->held, &id, sizeof id, c);
-    return c;
-}
-
 /* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it
  * left its child, while the round ran. */
 static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
 {
-    struct claim *c = find_held(d, x->verify[i].id);
+    struct claim *c = decider_find(d, x->verify[i].id);
     bool asked = c && c->claims == x->verify[i].claims &&
                  (c->state == CLAIM_IN_ROUND || c->state == CLAIM_GIVEN);
     return asked ? c : NULL;
@@ -115,14 +112,15 @@ static void take_verdicts(struct decider *d, struct round *x, int64_t now_ms)
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_verified(d, x, i);
         if (c) {
-            take_verdict(d, c, x->verdicts[i], now_ms);
+            int64_t timeout_ms = x->verdicts[i] == VERDICT_MINE ? x->timeouts_ms[i] : 0;
+            take_verdict(d, c, x->verdicts[i], timeout_ms, now_ms);
         }
     }
 }
 
 static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
-    struct claim *older = find_held(d, c->id);
+    struct claim *older = decider_find(d, c->id);
     if (older) {
         /* somebody took it from us and requeued it: see first that the older claim is lost */
         older->verify_ms = d->attention_ms = now_ms;
@@ -202,7 +200,7 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
 static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
-        struct claim *c = x->owned[i], *held = find_held(d, c->id);
+        struct claim *c = x->owned[i], *held = decider_find(d, c->id);
         bool known = held && held->claims == c->claims && held->start_us == c->start_us;
         if (d->rounds.stale || known) {
             claim_free(c);
@@ -246,6 +244,7 @@ void round_done(struct decider *d, int64_t now_ms)
         take_owned(d, x, now_ms);
     }
     take_verdicts(d, x, now_ms);
+    progress_done(d, x, now_ms);
     take_outcomes(d, x, now_ms);
     take_claims(d, x, now_ms);
 }
@@ -278,6 +277,7 @@ void round_free(struct decider *d)
     if (d->rounds.in_flight) {
         free_sent(x->finish, x->n_finish);
         free_sent(x->requeue, x->n_requeue);
+        progress_free(x);
         round_free_answer(x);
     }
 }
@@ -328,7 +328,7 @@ static void refuse_outcome(struct claim *c, const char *text)
 }
 
 /* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. Nor
- * is one to blame for what shared its round. */
+ * is one to blame for what shared its round; but progress never is (worker/progress.sql). */
 static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
@@ -397,6 +397,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
         d->rounds.own_again_ms = now_ms + OWN_AGAIN_MS;
     }
     d->rounds.doubtful_ms = now_ms;
+    progress_failed(d, x);
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {

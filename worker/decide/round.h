@@ -4,6 +4,7 @@
 
 #include "worker/decide/event.h"
 #include "worker/decide/polling.h"
+#include "worker/decide/progress.h"
 
 struct decider;
 
@@ -33,14 +34,15 @@ enum {
 /* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
  * while it is in flight. */
 enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_DEAD };
-enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED };
+enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED, VERDICT_CANCELLED };
 
 struct round {
     bool own;        /* first ask what is ours: the outcome of the last round is not known */
     bool unlocked;   /* use the form of finish that leaves locked rows out */
     bool chores;     /* make partitions, read the settings */
     bool leaves_out; /* `left_out` says what */
-    size_t n_finish, n_requeue, n_verify, n_ids;
+    size_t n_progress, n_finish, n_requeue, n_verify, n_ids;
+    size_t progress_bytes;
     int n_poll;       /* 0 = no poll; where there is one, there are no ids */
     int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
     enum poll_way way;
@@ -53,6 +55,7 @@ struct round {
 
     struct claim *finish[ROUND_OUTCOMES_MAX];
     struct claim *requeue[ROUND_OUTCOMES_MAX];
+    struct progress progress[ROUND_PROGRESS_MAX]; /* with its part of the answer */
     struct {
         int64_t id;
         int32_t claims;
@@ -65,6 +68,7 @@ struct round {
     bool finished[ROUND_OUTCOMES_MAX];
     enum requeue_state requeue_state[ROUND_OUTCOMES_MAX];
     enum verdict verdicts[ROUND_VERIFY_MAX];
+    int64_t timeouts_ms[ROUND_VERIFY_MAX];   /* of those that are ours */
     struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
 };
 
@@ -87,6 +91,8 @@ struct rounds {
     struct side tell, claim;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_chores_ms;
+    bool unwritten;      /* a running task has said something that is not written */
+    int64_t progress_ms; /* not before then is it */
 };
 
 #define RESULT_NOT_KEPT "tenon: the result was not kept"

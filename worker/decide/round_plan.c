@@ -37,11 +37,23 @@ static void add_verify(struct round *x, const struct claim *c)
     x->verify[x->n_verify++].claims = c->claims;
 }
 
+/* Where something is wrong with an outcome, it is found among outcomes by themselves. */
+static void plan_progress(struct decider *d, struct round *x, int64_t now_ms)
+{
+    progress_plan(d, x);
+    if (!d->rounds.tell.failing || !d->ended) {
+        progress_plan_running(d, x, now_ms);
+    }
+}
+
 static void plan_outcomes(struct decider *d, struct round *x)
 {
     size_t bytes = 0;
     while (d->ended && x->n_finish + x->n_requeue < d->rounds.outcomes_max &&
            bytes < ROUND_REPLY_BYTES_MAX) {
+        if (d->ended->said && d->ended->outcome != OUTCOME_DONE && !progress_add(d, x, d->ended)) {
+            break;
+        }
         struct claim *c = send_first(&d->ended);
         bytes += c->reply_bytes;
         if (c->outcome == OUTCOME_DONE) {
@@ -69,6 +81,7 @@ static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
         {
             if (now_ms >= c->verify_ms && x->n_verify < ROUND_VERIFY_MAX) {
                 c->verify_ms = now_ms + VERIFY_EVERY_MS;
+                c->asked = c->asked == ASKED_SOON ? ASKED : c->asked;
                 add_verify(x, c);
             }
         }
@@ -147,7 +160,7 @@ static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
 
 bool round_tells(const struct round *x)
 {
-    return x->own || x->n_verify + x->n_finish + x->n_requeue > 0;
+    return x->own || x->n_verify + x->n_progress + x->n_finish + x->n_requeue > 0;
 }
 
 bool round_claims(const struct round *x)
@@ -163,6 +176,7 @@ static void plan_tell(struct decider *d, struct round *x, int64_t now_ms)
     x->unlocked = now_ms < r->unlocked_until_ms;
     plan_verify(d, x, now_ms);
     if (!r->need_own) {
+        plan_progress(d, x, now_ms);
         plan_outcomes(d, x);
     }
 }
@@ -239,6 +253,7 @@ static int64_t tell_due(const struct decider *d)
 {
     const struct rounds *r = &d->rounds;
     int64_t due = d->doubtful ? sooner(r->doubtful_ms, r->own_again_ms) : r->own_again_ms;
+    due = sooner(due, progress_due(d));
     return later(r->need_own || d->ended ? 0 : due, r->tell.retry_ms);
 }
 

@@ -86,10 +86,71 @@ static void spend(struct decider *d, struct claim *c, int64_t now_ms)
     }
 }
 
-void slots_lose(struct decider *d, struct claim *c, int64_t now_ms)
+/* What a child is told, it may act upon by itself; ret: it was told. */
+static bool tell_stop(struct decider *d, int slot, int64_t task, const char *why)
+{
+    const struct slot *s = &d->slots[slot];
+    if (!s->hears_stop || s->state != SLOT_READY || s->pipe_closed) {
+        return false;
+    }
+    struct action *a = actions_add(&d->actions, ACTION_TELL_STOP);
+    a->slot = slot;
+    a->task = task;
+    text_shorten(a->text, sizeof a->text, why);
+    return true;
+}
+
+void slots_tell_drain(struct decider *d)
+{
+    for (int i = 0; i < d->n_slots; i++) {
+        if (d->slots[i].n_given > 0) {
+            (void)tell_stop(d, i, 0, "drain");
+        }
+    }
+}
+
+static void lose(struct decider *d, struct claim *c, int64_t now_ms)
 {
     spend(d, c, now_ms);
+    progress_forget(d, c);
     c->lost = true;
+}
+
+void slots_lose(struct decider *d, struct claim *c, const char *why, int64_t now_ms)
+{
+    lose(d, c, now_ms);
+    if (tell_stop(d, c->slot, c->id, why)) {
+        d->slots[c->slot].patience_ms = now_ms + STOP_GRACE_MS;
+    }
+}
+
+bool slots_extend(struct decider *d, struct claim *c, int64_t timeout_ms)
+{
+    timeout_ms = timeout_ms < TIMEOUT_MAX_MS ? timeout_ms : TIMEOUT_MAX_MS;
+    if (is_spent(c) || timeout_ms <= c->timeout_ms) {
+        return false;
+    }
+    c->timeout_ms = timeout_ms;
+    c->deadline_ms = c->since_ms + timeout_ms;
+    c->asked = ASKED_NOT;
+    set_attention(d, c);
+    return true;
+}
+
+void slots_confirm(struct decider *d, struct claim *c, int64_t timeout_ms, int64_t now_ms)
+{
+    if (!slots_extend(d, c, timeout_ms) && c->asked == ASKED && !is_spent(c)) {
+        c->deadline_ms = now_ms;
+        set_attention(d, c);
+    }
+}
+
+void slots_verify_soon(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    if (!is_spent(c)) {
+        c->verify_ms = now_ms;
+        set_attention(d, c);
+    }
 }
 
 void slots_lose_all(struct decider *d, int64_t now_ms)
@@ -98,7 +159,7 @@ void slots_lose_all(struct decider *d, int64_t now_ms)
         struct claim *c;
         DL_FOREACH(d->slots[i].given, c)
         {
-            slots_lose(d, c, now_ms);
+            lose(d, c, now_ms);
         }
     }
     slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
@@ -119,7 +180,11 @@ struct claim *slots_find(const struct decider *d, int slot, int64_t id)
 bool slots_is_full(const struct decider *d, int slot)
 {
     const struct slot *s = &d->slots[slot];
-    return s->state != SLOT_EMPTY && d->handlers[s->handler].reply_bytes >= decider_bytes_share(d);
+    if (s->state == SLOT_EMPTY) {
+        return false;
+    }
+    const struct decider_handler *h = &d->handlers[s->handler];
+    return h->reply_bytes + h->said_bytes >= decider_bytes_share(d);
 }
 
 /* --- stopping a child --- */
@@ -158,13 +223,14 @@ void slots_close(struct decider *d, int slot, int64_t now_ms)
 
 /* --- what its child says --- */
 
-void slots_child_ready(struct decider *d, int slot, int room)
+void slots_child_ready(struct decider *d, int slot, int room, bool hears_stop)
 {
     struct slot *s = &d->slots[slot];
     if (s->state == SLOT_STARTING) {
         s->state = SLOT_READY;
         s->limit_ms = INT64_MAX;
         s->room = room;
+        s->hears_stop = hears_stop;
         d->handlers[s->handler].room = room;
     }
 }
@@ -231,6 +297,12 @@ static void end_spent(struct decider *d, struct claim *c, const char *text)
     decider_end_claim(d, c, OUTCOME_TIMED_OUT, error_text(what, text));
 }
 
+/* Uncharged so far; it may be what ends its child, or a handler that never gets anywhere. */
+static bool returns_too_often(const struct claim *c)
+{
+    return c->claims - c->attempt >= RETURNS_MAX;
+}
+
 /* What a spent task answers changes nothing, and neither does what fails because its child was
  * asked to end; but what was done by then is done, and must not run again. */
 void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
@@ -254,6 +326,13 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     d->handlers[c->handler].reply_bytes += c->reply_bytes;
     c->delay_ms = e->delay_ms;
     memcpy(c->error_class, e->error_class, sizeof c->error_class);
+    if (e->outcome == OUTCOME_RELEASED && d->stop_level == 0 && returns_too_often(c)) {
+        decider_end_claim(d, c, OUTCOME_FAILED,
+                          error_text("it was interrupted time and again",
+                                     e->error ? e->error : ""));
+        free(e->error);
+        return;
+    }
     decider_end_claim(d, c, e->outcome, e->error);
 }
 
@@ -268,9 +347,8 @@ static const char *charge_of(const struct slot *s, const struct claim *c, bool r
         return NULL;
     }
     if (retired) {
-        return c->claims - c->attempt >= RETURNS_MAX
-                   ? "no child answered it before it retired, time and again"
-                   : NULL;
+        return returns_too_often(c) ? "no child answered it before it retired, time and again"
+                                    : NULL;
     }
     return !oldest                         ? NULL
            : s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
@@ -355,7 +433,7 @@ void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
 static void check_ready(struct decider *d, int slot, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
-    if (s->n_spent > 0 && s->n_spent == s->n_given) {
+    if (s->n_spent > 0 && s->n_spent == s->n_given && now_ms >= s->patience_ms) {
         slots_stop(d, slot, STOP_RELEASE, SIGTERM, now_ms);
     } else if (now_ms >= s->limit_ms) {
         slots_stop(d, slot, s->pipe_closed ? STOP_PIPE_CLOSED : STOP_RELEASE, SIGTERM, now_ms);
@@ -376,6 +454,19 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
     }
 }
 
+/* Its handler may have extended its deadline by SQL: the database has the last word, if it has it
+ * soon. */
+static bool asks_first(struct claim *c, int64_t now_ms)
+{
+    if (c->asked != ASKED_NOT) {
+        return false;
+    }
+    c->asked = ASKED_SOON;
+    c->verify_ms = now_ms;
+    c->deadline_ms = now_ms + ASK_LIMIT_MS;
+    return true;
+}
+
 /* Is a running task out of time? When is the next one, or to be asked whether it is still ours? */
 static void check_given(struct decider *d, int64_t now_ms)
 {
@@ -389,7 +480,7 @@ static void check_given(struct decider *d, int64_t now_ms)
             }
             if (now_ms >= c->deadline_ms && is_spent(c)) {
                 slots_stop(d, i, STOP_RELEASE, SIGTERM, now_ms);
-            } else if (now_ms >= c->deadline_ms) {
+            } else if (now_ms >= c->deadline_ms && !asks_first(c, now_ms)) {
                 spend(d, c, now_ms);
                 c->out_of_time = true;
             }
@@ -434,6 +525,9 @@ int64_t slots_due(const struct decider *d, int64_t now_ms)
         const struct slot *s = &d->slots[i];
         if (s->state != SLOT_EMPTY && s->limit_ms < due) {
             due = s->limit_ms;
+        }
+        if (s->n_spent > 0 && s->patience_ms > now_ms && s->patience_ms < due) {
+            due = s->patience_ms;
         }
     }
     return due > now_ms ? due : now_ms + 10;

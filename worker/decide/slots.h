@@ -20,12 +20,16 @@ enum {
     HELLO_LIMIT_MS = 10000,  /* how long a pool child may take to say hello */
     TERM_GRACE_MS = 5000,    /* between TERM and KILL */
     PIPE_GRACE_MS = 1000,    /* between the end of a child's pipes and TERM */
+    ASK_LIMIT_MS = 2000,     /* for the database to say whether a deadline was extended */
+    STOP_GRACE_MS = 5000,    /* between the line that says stop and TERM */
     SIBLINGS_MAX_MS = 30000, /* for what else runs in a child that must go; the cleaner ends tasks
                                  60 s after their deadline */
     RETURNS_MAX = 10,        /* of a task, uncharged: then it is charged if its child retires */
     BACKOFF_MIN_MS = 100,    /* of a handler that does not start, twice as long each time */
     BACKOFF_MAX_MS = 30000,
 };
+
+enum { TIMEOUT_MAX_MS = 30 * 24 * 3600 * 1000LL }; /* as a check of tenon.task has it */
 
 enum slot_state { SLOT_EMPTY, SLOT_STARTING, SLOT_READY, SLOT_STOPPING };
 
@@ -49,11 +53,13 @@ struct slot {
     bool pipe_closed; /* it closed its stdin or stdout */
     bool retiring;    /* it said bye */
     bool answered;    /* at least once */
-    int64_t limit_ms; /* STARTING: for its hello; READY: when it gets TERM; STOPPING: KILL */
+    bool hears_stop;  /* it understands the line */
+    int64_t patience_ms; /* not before then is it stopped because of tasks that it was told of */
+    int64_t limit_ms;    /* STARTING: for its hello; READY: when it gets TERM; STOPPING: KILL */
     struct claim *given; /* oldest first */
 };
 
-void slots_child_ready(struct decider *d, int slot, int room);
+void slots_child_ready(struct decider *d, int slot, int room, bool hears_stop);
 void slots_child_pipe_closed(struct decider *d, int slot, int64_t now_ms);
 void slots_child_retires(struct decider *d, int slot);
 void slots_reply(struct decider *d, const struct event *event, int64_t now_ms);
@@ -66,9 +72,16 @@ void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int6
 /* Let a child finish what it has, and then go. */
 void slots_close(struct decider *d, int slot, int64_t now_ms);
 
-/* A GIVEN claim is not ours any more, or all are. */
-void slots_lose(struct decider *d, struct claim *c, int64_t now_ms);
+/* A GIVEN claim is not ours any more, or all are. Its child is told why, if it understands. */
+void slots_lose(struct decider *d, struct claim *c, const char *why, int64_t now_ms);
 void slots_lose_all(struct decider *d, int64_t now_ms);
+
+/* A GIVEN claim is still ours, with this timeout; it may be longer now; when it may be lost. */
+void slots_confirm(struct decider *d, struct claim *c, int64_t timeout_ms, int64_t now_ms);
+bool slots_extend(struct decider *d, struct claim *c, int64_t timeout_ms); /* false: it is not */
+void slots_verify_soon(struct decider *d, struct claim *c, int64_t now_ms);
+
+void slots_tell_drain(struct decider *d);
 
 void slots_add(struct decider *d, int slot, struct claim *c); /* the child is given this claim */
 void slots_remove(struct decider *d, struct claim *c);

@@ -1,0 +1,187 @@
+#include "worker/decide/progress.h"
+
+#include "worker/decide/decider.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+static bool is_unwritten(const struct claim *c)
+{
+    return c->said || c->extended;
+}
+
+/* What was said before is taken over by the caller, or nobody's. */
+static void set_said(struct decider *d, struct claim *c, char *line)
+{
+    size_t bytes = line ? strlen(line) : 0;
+    if (c->handler >= 0) {
+        d->handlers[c->handler].said_bytes += bytes - c->said_bytes;
+    }
+    c->said = line;
+    c->said_bytes = bytes;
+}
+
+void progress_forget(struct decider *d, struct claim *c)
+{
+    free(c->said);
+    set_said(d, c, NULL);
+    c->extended = false;
+}
+
+void progress_take(struct decider *d, const struct event *e, int64_t now_ms)
+{
+    struct claim *c = slots_find(d, e->slot, e->id);
+    if (!c || c->lost) {
+        free(e->progress);
+        return;
+    }
+    if (e->progress) {
+        free(c->said);
+        set_said(d, c, e->progress);
+    }
+    if (e->extend_ms > 0) { /* the row's deadline counts from the claim, which came after this */
+        int64_t timeout_ms = now_ms - c->begun_ms + e->extend_ms;
+        c->extended = slots_extend(d, c, timeout_ms) || c->extended;
+    }
+    d->rounds.unwritten = d->rounds.unwritten || is_unwritten(c);
+}
+
+/* It is the next attempt's. Where its row was locked, it goes along with the outcome, whose
+ * statement leaves the row out as well while the lock is held. */
+bool progress_goes_first(const struct claim *c)
+{
+    return c->said && !c->missed;
+}
+
+/* --- into a round --- */
+
+static bool is_full(const struct round *x)
+{
+    return x->n_progress == ROUND_PROGRESS_MAX || x->progress_bytes >= ROUND_PROGRESS_BYTES_MAX;
+}
+
+bool progress_add(struct decider *d, struct round *x, struct claim *c)
+{
+    if (is_full(x)) {
+        return false;
+    }
+    x->progress[x->n_progress++] = (struct progress){.id = c->id,
+                                                     .start_us = c->start_us,
+                                                     .claims = c->claims,
+                                                     .line = c->said,
+                                                     .timeout_ms = c->extended ? c->timeout_ms : 0};
+    x->progress_bytes += c->said_bytes;
+    set_said(d, c, NULL);
+    c->extended = false;
+    return true;
+}
+
+void progress_plan(struct decider *d, struct round *x)
+{
+    struct claim *c;
+    DL_FOREACH(d->saying, c)
+    {
+        if (!progress_add(d, x, c)) {
+            break;
+        }
+    }
+}
+
+/* All of them at once, so that many tasks that say something make one round in a second. When not
+ * all fit, the next round goes on at once with those whose turn it still is. */
+void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    bool left = false;
+    if (!r->unwritten || now_ms < r->progress_ms) {
+        return;
+    }
+    for (int i = 0; i < d->n_slots; i++) {
+        struct claim *c;
+        DL_FOREACH(d->slots[i].given, c)
+        {
+            if (is_unwritten(c) && now_ms >= c->write_ms && progress_add(d, x, c)) {
+                c->write_ms = now_ms + PROGRESS_EVERY_MS;
+            }
+            left = left || is_unwritten(c);
+        }
+    }
+    r->unwritten = left;
+    r->progress_ms = is_full(x) ? now_ms : now_ms + PROGRESS_EVERY_MS;
+}
+
+int64_t progress_due(const struct decider *d)
+{
+    return d->saying ? 0 : d->rounds.unwritten ? d->rounds.progress_ms : INT64_MAX;
+}
+
+/* --- the answer --- */
+
+static struct claim *find_claim(const struct decider *d, const struct progress *p)
+{
+    struct claim *c = decider_find(d, p->id);
+    return c && c->claims == p->claims && c->start_us == p->start_us && !c->lost ? c : NULL;
+}
+
+/* It was not written; what has been said since stands. */
+static void take_back(struct decider *d, struct progress *p, struct claim *c)
+{
+    if (!c || c->said || !p->line) {
+        free(p->line);
+    } else {
+        set_said(d, c, p->line);
+    }
+    if (c && c->state == CLAIM_GIVEN) {
+        c->extended = c->extended || p->timeout_ms > 0;
+        d->rounds.unwritten = true;
+    }
+}
+
+/* Its row is locked, or another's by now. */
+static void missed(struct decider *d, struct progress *p, struct claim *c, int64_t now_ms)
+{
+    take_back(d, p, c);
+    if (c && c->state == CLAIM_GIVEN) {
+        slots_verify_soon(d, c, now_ms);
+    } else if (c) {
+        c->missed = true;
+    }
+}
+
+void progress_done(struct decider *d, struct round *x, int64_t now_ms)
+{
+    for (size_t i = 0; i < x->n_progress; i++) {
+        struct progress *p = &x->progress[i];
+        struct claim *c = find_claim(d, p);
+        if (p->state == PROGRESS_MISSED) {
+            missed(d, p, c, now_ms);
+        } else {
+            free(p->line);
+        }
+        if (p->state == PROGRESS_REFUSED) {
+            actions_note(&d->actions, NOTE_PROGRESS_REFUSED, p->id,
+                         "it is longer than 64 KiB as text, or PostgreSQL cannot store it");
+        }
+        if (c && c->state == CLAIM_SAYING) {
+            decider_end_claim(d, c, c->outcome, NULL);
+        }
+    }
+    x->n_progress = 0;
+}
+
+void progress_failed(struct decider *d, struct round *x)
+{
+    for (size_t i = 0; i < x->n_progress; i++) {
+        take_back(d, &x->progress[i], find_claim(d, &x->progress[i]));
+    }
+    x->n_progress = 0;
+}
+
+void progress_free(struct round *x)
+{
+    for (size_t i = 0; i < x->n_progress; i++) {
+        free(x->progress[i].line);
+    }
+    x->n_progress = 0;
+}
