@@ -28,6 +28,7 @@ static const struct chore table[CHORE_COUNT] = {
     [CHORE_WATCH] = {"watch", CHORE_WATCH_MS, 0, watch_turn},
     [CHORE_PARTITIONS] = {"partitions", 3600000, 0, partitions_turn},
     [CHORE_SETTLE] = {"settle", CHORE_CALLED_MS, 0, settle_turn},
+    [CHORE_SCHEDULES] = {"schedules", CHORE_CALLED_MS, 0, schedules_turn},
     [CHORE_FRESH] = {"fresh", CHORE_CALLED_MS, LEADS | STAYS, fresh_turn},
     [CHORE_DUE] = {"due", CHORE_CALLED_MS, LEADS | STAYS, due_turn},
     [CHORE_READY] = {"ready", 1000, LEADS | ONCE, ready_turn},

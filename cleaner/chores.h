@@ -29,6 +29,7 @@ void chores_hurry(struct cleaner *c, enum chore_id id, int64_t now_ms);
 MUST_CHECK bool watch_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool partitions_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f);
+MUST_CHECK bool schedules_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool due_turn(struct cleaner *c, struct turn *turn, struct fault *f);
 MUST_CHECK bool workers_turn(struct cleaner *c, struct turn *turn, struct fault *f);

@@ -27,7 +27,7 @@ static void report_counts(struct cleaner *c)
     n->dropped = c->broker.dropped - c->reported.dropped;
     if (memcmp(n, &nothing, sizeof nothing) != 0) {
         log_event(LOG_INFO, LOG_EVENT("cleaner_stats"), LOG_NUM("fresh", n->fresh),
-                  LOG_NUM("due", n->due), LOG_NUM("ready", n->ready),
+                  LOG_NUM("due", n->due), LOG_NUM("ready", n->ready), LOG_NUM("ticks", n->ticks),
                   LOG_NUM("notices", n->notices), LOG_NUM("recovered", n->recovered),
                   LOG_NUM("dead", n->dead), LOG_NUM("workers_dead", n->workers),
                   LOG_NUM("published", n->published), LOG_NUM("held_back", n->held_back),

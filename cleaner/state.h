@@ -24,6 +24,7 @@ enum {
 /* What was done since the last statistics line. */
 struct counts {
     int64_t fresh, due, ready;             /* rows whose workers were to be woken */
+    int64_t ticks;                         /* of schedules, that made a task */
     int64_t notices;                       /* NOTIFYs instead of wake-ups */
     int64_t recovered;                     /* tasks requeued, by whatever reason */
     int64_t dead;                          /* tasks that ended dead in a recovery */
@@ -40,7 +41,8 @@ struct notice {
 enum chore_id {
     CHORE_WATCH,
     CHORE_PARTITIONS,
-    CHORE_SETTLE, /* before the one that wakes workers for the tasks it makes */
+    CHORE_SETTLE,    /* before the one that wakes workers for the tasks it makes */
+    CHORE_SCHEDULES, /* before those that publish what it enqueues */
     CHORE_FRESH,
     CHORE_DUE,
     CHORE_READY, /* before those that publish themselves what they recover */

@@ -7,7 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NOW_US, FRESH, DUE_MS, SUSPECT, SETTLE_MS, LEADER_KEY, LED, DISTURBED };
+enum {
+    NOW_US,
+    FRESH,
+    DUE_MS,
+    SCHEDULE_MS,
+    SUSPECT,
+    SETTLE_MS,
+    LEADER_KEY,
+    LED,
+    DISTURBED,
+};
 
 /* The session whose key tenon.setting names leads, until it ends. */
 static bool lead(struct cleaner *c, int64_t now_us, const struct turn *turn, struct fault *f)
@@ -78,6 +88,9 @@ static void hurry(struct cleaner *c, const struct rows *rows, int64_t now_ms)
     }
     if (!rows_is_null(rows, 0, SETTLE_MS)) {
         chores_hurry(c, CHORE_SETTLE, now_ms + rows_int(rows, 0, SETTLE_MS));
+    }
+    if (!rows_is_null(rows, 0, SCHEDULE_MS)) {
+        chores_hurry(c, CHORE_SCHEDULES, now_ms + rows_int(rows, 0, SCHEDULE_MS));
     }
     if (rows_bool(rows, 0, SUSPECT)) {
         chores_hurry(c, CHORE_WORKERS, now_ms);

@@ -12,6 +12,11 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
           AND run_at > timestamptz 'epoch' + $2::bigint * interval '1 microsecond'
         ORDER BY run_at
         LIMIT 1) AS due_ms,
+       (SELECT ceil(extract(epoch FROM due_at - now()) * 1000)::bigint
+        FROM tenon.schedule
+        WHERE due_at < 'infinity'
+        ORDER BY due_at
+        LIMIT 1) AS schedule_ms,
        EXISTS (SELECT FROM tenon.worker w
                WHERE w.ended_at IS NULL AND w.lock_key NOT IN (SELECT h.key FROM held h WHERE h.counts)) AS suspect,
        CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) THEN 0

@@ -57,6 +57,7 @@ static void test_an_idle_system_asks_little(void **state)
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     test_sql(fx, "SELECT tenon.enqueue('mail') FROM generate_series(1, 20)");
     test_sql(fx, "SELECT tenon.enqueue('mail', delay => '1 hour')");
+    test_sql(fx, "SELECT tenon.set_schedule('s', every => '1 hour', kind => 'mail')");
     test_await(fx, LIMIT_MS, "SELECT count(*) = 20, count(*) FROM tenon.finished");
     test_await(fx, LIMIT_MS, "%s", asleep);
     sql_run(fx->maintenance, watch, WATCHED_S, fx->database, WATCHED_S);

@@ -100,7 +100,7 @@ static void make_work(struct fixture *fx)
 {
     test_sql(fx,
              "DROP TABLE IF EXISTS tenon.finished_20200101;"
-             "TRUNCATE tenon.task, tenon.worker, tenon.dead;"
+             "TRUNCATE tenon.task, tenon.worker, tenon.dead, tenon.schedule;"
              "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING DEFAULTS"
              " INCLUDING CONSTRAINTS);"
              "ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_20200101"
@@ -113,7 +113,9 @@ static void make_work(struct fixture *fx)
              "UPDATE tenon.task SET start_time = now(), claims = 1,"
              " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
              " worker_id = '11111111-1111-1111-1111-111111111111'"
-             " WHERE kind IN ('orphan', 'third')");
+             " WHERE kind IN ('orphan', 'third');"
+             "SELECT tenon.set_schedule('s', every => '1 h', kind => 'tick');"
+             "UPDATE tenon.schedule SET next_at = now(), due_at = now()");
 }
 
 static bool run_cleaner(const struct strike *s)
@@ -128,7 +130,8 @@ static bool run_cleaner(const struct strike *s)
         s->fx, "SELECT string_agg(format('%%s %%s %%s %%s', kind, state, claims, crashes), ', '"
                " ORDER BY id) FROM tenon.tasks WHERE state <> 'done'");
     assert_string_equal(got, "orphan ready 1 1, orphan ready 1 1, orphan ready 1 1,"
-                             " third dead 1 3, ready ready 0 0, due ready 0 0, due ready 0 0");
+                             " third dead 1 3, ready ready 0 0, due ready 0 0, due ready 0 0,"
+                             " tick ready 0 0");
     free(got);
     assert_true(test_sql_bool(s->fx, "SELECT to_regclass('tenon.finished_20200101') IS NULL"));
     return struck;

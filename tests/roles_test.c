@@ -56,7 +56,9 @@ static void make_old(struct fixture *fx)
     test_sql(fx, "DO $$ BEGIN EXECUTE 'DROP TABLE tenon.finished_' || to_char(clock_timestamp()"
                  " AT TIME ZONE 'UTC' + interval '7 days', 'YYYYMMDD'); END $$");
     test_sql(fx, "INSERT INTO tenon.worker (host, pid, slots, queues, kinds, state, ended_at)"
-                 " VALUES ('h', 1, 1, '{}', '{}', 'left', now() - interval '8 days')");
+                 " VALUES ('h', 1, 1, '{}', '{}', 'left', now() - interval '8 days');"
+                 "SELECT tenon.set_schedule('s', every => '1 h', kind => 'a');"
+                 "UPDATE tenon.schedule SET next_at = now(), due_at = now()");
     for (int i = 0; i < 2; i++) { /* an orphan, and one that is an hour over its time */
         test_sql(fx,
                  "UPDATE tenon.task SET claims = 1, worker_id = gen_random_uuid(),"
@@ -93,7 +95,7 @@ static void test_worker_and_cleaner_own_nothing(void **state)
     await_state(fx, delayed, "done");
     await_state(fx, gives_up, "dead");
     await_state(fx, fails, "dead");
-    await_done(fx, 3); /* with what make_old() left */
+    await_done(fx, 4); /* with what make_old() left */
     process_kill(all[1]);
     all[2] = start_worker(fx, &worker);
     await_state(fx, first, "done");

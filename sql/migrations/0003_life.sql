@@ -347,7 +347,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
 END $$;
 
 -- And set what the columns that are yours to set say, retry and cancel.
@@ -360,6 +360,7 @@ BEGIN
     EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
 END $$;
 
 -- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
@@ -387,6 +388,8 @@ BEGIN
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
+    EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
@@ -407,7 +410,7 @@ COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tas
 
 COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 
-COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause queues and set defaults and settings, cancel and enqueue any task, delete dead ones; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause queues and set defaults and settings, cancel and enqueue any task, delete dead ones, make and change schedules; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; as `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
 

@@ -1,0 +1,437 @@
+-- Schedules: tasks that are enqueued again and again, by a cron expression or every so often. No part of a task's life
+-- knows of them: what comes of a tick is an ordinary task.
+
+CREATE TABLE tenon.schedule (
+    name         text        PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    cron         text,
+    every_ms     bigint      CHECK (every_ms BETWEEN 1000 AND 31622400000),
+    zone         text        NOT NULL,
+    kind         text        NOT NULL,
+    payload      jsonb       NOT NULL,
+    queue        text,
+    priority     smallint,
+    max_attempts integer,
+    timeout_ms   bigint,
+    catch_up     text        NOT NULL CHECK (catch_up IN ('none', 'last', 'all')),
+    overlap      text        NOT NULL CHECK (overlap IN ('allow', 'skip')),
+    source       text,
+    set_by       text        NOT NULL,
+    set_at       timestamptz NOT NULL,
+    paused       boolean     NOT NULL DEFAULT false,
+    next_at      timestamptz NOT NULL,
+    due_at       timestamptz NOT NULL,
+    last_at      timestamptz,
+    last_task    bigint,
+    skipped      bigint      NOT NULL DEFAULT 0,
+    last_error   text,
+    CHECK (num_nonnulls(cron, every_ms) = 1),
+    CHECK (last_at < next_at)  -- no tick comes twice, whoever writes here
+);
+CREATE INDEX schedule_due ON tenon.schedule (due_at);
+ANALYZE tenon.schedule;
+COMMENT ON TABLE tenon.schedule IS 'The schedules. Read it as you like; change it by functions only.';
+COMMENT ON COLUMN tenon.schedule.name IS 'The schedule: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
+COMMENT ON COLUMN tenon.schedule.cron IS 'When it ticks, as a cron expression; NULL: every `every_ms`.';
+COMMENT ON COLUMN tenon.schedule.every_ms IS 'Every so many milliseconds it ticks; NULL: by `cron`.';
+COMMENT ON COLUMN tenon.schedule.zone IS 'The time zone of the cron expression.';
+COMMENT ON COLUMN tenon.schedule.kind IS 'The kind of its tasks.';
+COMMENT ON COLUMN tenon.schedule.payload IS 'The payload of its tasks; an object gets the key `tick` as well.';
+COMMENT ON COLUMN tenon.schedule.queue IS 'The queue of its tasks; NULL = that of the kind.';
+COMMENT ON COLUMN tenon.schedule.priority IS 'The priority of its tasks; NULL = that of the kind or queue.';
+COMMENT ON COLUMN tenon.schedule.max_attempts IS 'With so many failures a task of it is dead; NULL = as the kind or queue says.';
+COMMENT ON COLUMN tenon.schedule.timeout_ms IS 'How long one run of its tasks may take, in milliseconds; NULL = as the kind or queue says.';
+COMMENT ON COLUMN tenon.schedule.catch_up IS 'What becomes of ticks that are more than a minute late: `none` of them runs, the `last`, or `all`.';
+COMMENT ON COLUMN tenon.schedule.overlap IS 'Whether a tick makes a task while the last one has not ended: `allow`, or `skip` the tick.';
+COMMENT ON COLUMN tenon.schedule.source IS 'The file that it is kept in step with (`tenon schedule sync`); NULL: none.';
+COMMENT ON COLUMN tenon.schedule.set_by IS 'The role that had logged in to set it.';
+COMMENT ON COLUMN tenon.schedule.set_at IS 'When it was set.';
+COMMENT ON COLUMN tenon.schedule.paused IS 'While true it does not tick.';
+COMMENT ON COLUMN tenon.schedule.next_at IS 'The next tick.';
+COMMENT ON COLUMN tenon.schedule.due_at IS 'The cleaners'' own: when they care for it next. Mostly `next_at`; later after an error, never while it is paused.';
+COMMENT ON COLUMN tenon.schedule.last_at IS 'The last tick that made a task; NULL: none.';
+COMMENT ON COLUMN tenon.schedule.last_task IS 'The last task that was made; NULL: none.';
+COMMENT ON COLUMN tenon.schedule.skipped IS 'How many ticks made no task because the last one had not ended.';
+COMMENT ON COLUMN tenon.schedule.last_error IS 'Why the next tick could not make its task, which is tried again every minute; NULL: no trouble.';
+
+CREATE VIEW tenon.schedules AS
+    SELECT s.name, s.cron, s.every_ms * interval '1 ms' AS every, s.zone, s.kind, s.payload, s.queue, s.priority,
+           s.max_attempts, s.timeout_ms, s.catch_up, s.overlap,
+           CASE WHEN s.paused THEN 'paused' WHEN s.last_error IS NOT NULL THEN 'failing' ELSE 'active' END AS state,
+           CASE WHEN NOT s.paused THEN s.next_at END AS next_at, s.last_at, s.last_task,
+           (SELECT t.state FROM tenon.tasks t WHERE t.id = s.last_task) AS last_state,
+           s.skipped, s.last_error, s.source, s.set_by, s.set_at
+      FROM tenon.schedule s;
+COMMENT ON VIEW tenon.schedules IS 'The schedules, and what became of their last tasks.';
+COMMENT ON COLUMN tenon.schedules.every IS 'How often it ticks; NULL: by `cron`.';
+COMMENT ON COLUMN tenon.schedules.state IS '`active`; `paused`; `failing`: `last_error` says why its ticks make no tasks.';
+COMMENT ON COLUMN tenon.schedules.next_at IS 'The next tick; NULL while it is paused.';
+COMMENT ON COLUMN tenon.schedules.last_state IS 'The state of the last task; NULL: its history is over, or there was none.';
+DO $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT o.attname, col_description(t.attrelid, t.attnum) AS text
+               FROM pg_attribute o JOIN pg_attribute t USING (attname)
+              WHERE o.attrelid = 'tenon.schedules'::regclass AND t.attrelid = 'tenon.schedule'::regclass AND t.attnum > 0
+                AND col_description(o.attrelid, o.attnum) IS NULL LOOP
+        EXECUTE format('COMMENT ON COLUMN tenon.schedules.%I IS %L', c.attname, c.text);
+    END LOOP;
+END $$;
+
+-- Setting them -------------------------------------------------------------------------------------------------------
+
+-- Every act of an operator on a schedule passes here: the place to note who did what.
+CREATE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    NULL;
+END $$;
+
+-- The name of a time zone as PostgreSQL writes it. Abbreviations such as CET or EST are refused: to PostgreSQL they are
+-- an offset that knows no daylight time.
+CREATE FUNCTION tenon.check_zone(zone text) RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    known text;
+BEGIN
+    IF upper(zone) = 'UTC' THEN
+        RETURN 'UTC';
+    END IF;
+    SELECT z.name INTO known FROM pg_timezone_names z WHERE lower(z.name) = lower(zone) AND zone LIKE '%/%';
+    IF known IS NULL THEN
+        PERFORM tenon.refuse('zone', quote_nullable(zone), 'UTC, or a name of pg_timezone_names with a /, such as Europe/Berlin');
+    END IF;
+    RETURN known;
+END $$;
+
+-- A task of a schedule can tell which tick it is for.
+CREATE FUNCTION tenon.tick_payload(payload jsonb, tick timestamptz) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN jsonb_typeof(payload) = 'object' THEN jsonb_build_object('tick', tick) || payload ELSE payload END
+$$;
+
+-- The first tick after a moment. Those that come every so often keep in step with the one that is known.
+CREATE FUNCTION tenon.tick_after(s tenon.schedule, after timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF s.cron IS NOT NULL THEN
+        RETURN tenon.next_tick(s.cron, s.zone, after);
+    END IF;
+    RETURN s.next_at + (floor(extract(epoch FROM after - s.next_at) * 1000 / s.every_ms) + 1)::float8 * s.every_ms * interval '1 ms';
+END $$;
+
+CREATE FUNCTION tenon.check_schedule(name text, cron text, every interval, kind text, document jsonb, queue text,
+    priority integer, max_attempts integer, timeout interval, catch_up text, overlap text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF tenon.is_kind(name) IS NOT TRUE THEN
+        PERFORM tenon.refuse('name', quote_nullable(name), '1 to 100 of A-Z a-z 0-9 _ . : -');
+    ELSIF num_nonnulls(cron, every) <> 1 THEN
+        PERFORM tenon.refuse('cron', quote_nullable(cron), 'given, or every is, and not both');
+    ELSIF every IS NOT NULL AND (date_trunc('month', every) <> '0'
+                                 OR extract(epoch FROM every) NOT BETWEEN 1 AND 31622400) THEN
+        PERFORM tenon.refuse('every', every::text, 'a time from 1 second to 366 days, without months, which cron has');
+    ELSIF catch_up NOT IN ('none', 'last', 'all') OR catch_up IS NULL THEN
+        PERFORM tenon.refuse('catch_up', quote_nullable(catch_up), 'none, last or all');
+    ELSIF overlap NOT IN ('allow', 'skip') OR overlap IS NULL THEN
+        PERFORM tenon.refuse('overlap', quote_nullable(overlap), 'allow or skip');
+    END IF;
+    PERFORM tenon.check_enqueue(kind => kind, queue => queue, priority => priority, run_at => NULL, delay => NULL,
+                                start_before => NULL, max_attempts => max_attempts, timeout => timeout, retry => NULL,
+                                trace => NULL);
+    PERFORM tenon.check_allowed(kind, queue, tenon.tick_payload(document, clock_timestamp()));
+END $$;
+
+CREATE FUNCTION tenon.set_schedule(name text, cron text DEFAULT NULL, every interval DEFAULT NULL, kind text DEFAULT NULL,
+    payload anycompatible DEFAULT '{}'::jsonb, zone text DEFAULT 'UTC', catch_up text DEFAULT 'last',
+    overlap text DEFAULT 'allow', queue text DEFAULT NULL, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL, source text DEFAULT NULL) RETURNS timestamptz
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    document jsonb := payload;
+    moment   timestamptz := clock_timestamp();
+    s        tenon.schedule;
+BEGIN
+    PERFORM tenon.check_schedule(name, cron, every, kind, document, queue, priority, max_attempts, timeout, catch_up, overlap);
+    zone := tenon.check_zone(zone);
+    SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
+    IF s.name IS NULL OR (s.cron, s.every_ms, s.zone) IS DISTINCT FROM
+                         (cron, (extract(epoch FROM every) * 1000)::bigint, zone) THEN
+        moment := greatest(moment, s.last_at);
+        s.next_at := CASE WHEN cron IS NULL THEN moment + (extract(epoch FROM every) * 1000)::bigint * interval '1 ms'
+                          ELSE tenon.next_tick(cron, zone, moment) END;
+    END IF;
+    INSERT INTO tenon.schedule AS t (name, cron, every_ms, zone, kind, payload, queue, priority, max_attempts, timeout_ms,
+                                     catch_up, overlap, source, set_by, set_at, next_at, due_at)
+    VALUES (name, cron, (extract(epoch FROM every) * 1000)::bigint, zone, kind, document, queue, priority, max_attempts,
+            (extract(epoch FROM timeout) * 1000)::bigint, catch_up, overlap, source, session_user, moment, s.next_at, s.next_at)
+    ON CONFLICT ON CONSTRAINT schedule_pkey DO UPDATE
+       SET cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, kind = excluded.kind,
+           payload = excluded.payload, queue = excluded.queue, priority = excluded.priority,
+           max_attempts = excluded.max_attempts, timeout_ms = excluded.timeout_ms, catch_up = excluded.catch_up,
+           overlap = excluded.overlap, source = excluded.source, set_by = excluded.set_by, set_at = excluded.set_at,
+           next_at = excluded.next_at, last_error = NULL,
+           due_at = CASE WHEN t.paused THEN 'infinity' ELSE excluded.next_at END
+     WHERE (t.cron, t.every_ms, t.zone, t.kind, t.payload, t.queue, t.priority, t.max_attempts, t.timeout_ms, t.catch_up,
+            t.overlap, t.source)
+           IS DISTINCT FROM
+           (excluded.cron, excluded.every_ms, excluded.zone, excluded.kind, excluded.payload, excluded.queue,
+            excluded.priority, excluded.max_attempts, excluded.timeout_ms, excluded.catch_up, excluded.overlap, excluded.source);
+    IF FOUND THEN
+        PERFORM tenon.note_schedule('set', name);
+    END IF;
+    RETURN s.next_at;
+END $$;
+
+CREATE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    DELETE FROM tenon.schedule s WHERE s.name = name;
+    IF FOUND THEN
+        PERFORM tenon.note_schedule('drop', name);
+    END IF;
+    RETURN FOUND;
+END $$;
+
+CREATE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    UPDATE tenon.schedule s SET paused = true, due_at = 'infinity' WHERE s.name = name;
+    IF FOUND THEN
+        PERFORM tenon.note_schedule('pause', name);
+    END IF;
+    RETURN FOUND;
+END $$;
+
+-- What would have ticked meanwhile is not caught up: somebody wanted it not to run.
+CREATE FUNCTION tenon.resume_schedule(name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    s tenon.schedule;
+BEGIN
+    SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
+    IF s.paused THEN
+        s.next_at := tenon.tick_after(s, greatest(clock_timestamp(), s.last_at));
+        UPDATE tenon.schedule t SET paused = false, next_at = s.next_at, due_at = s.next_at WHERE t.name = name;
+        PERFORM tenon.note_schedule('resume', name);
+    END IF;
+    RETURN s.name IS NOT NULL;
+END $$;
+
+CREATE FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamptz) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT tenon.enqueue(s.kind, tenon.tick_payload(s.payload, tick), queue => s.queue, priority => s.priority,
+                         max_attempts => s.max_attempts, timeout => s.timeout_ms * interval '1 ms')
+$$;
+
+CREATE FUNCTION tenon.run_schedule_now(name text) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+#variable_conflict use_variable
+DECLARE
+    s tenon.schedule;
+BEGIN
+    SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
+    IF s.name IS NULL THEN
+        RETURN NULL;
+    END IF;
+    s.last_task := tenon.enqueue_tick(s, clock_timestamp());
+    UPDATE tenon.schedule t SET last_task = s.last_task WHERE t.name = name;
+    PERFORM tenon.note_schedule('run-now', name);
+    RETURN s.last_task;
+END $$;
+
+-- Whose schedule it is to set; returns what is known of it. A file takes what was set by hand, but nothing of another file.
+CREATE FUNCTION tenon.hold_schedule(name text, source text) RETURNS tenon.schedule
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    s tenon.schedule;
+BEGIN
+    SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
+    IF s.source <> source THEN
+        RAISE EXCEPTION 'tenon: the schedule % is kept in step with %', name, quote_literal(s.source)
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Take it out of one of the two, or remove it first.';
+    END IF;
+    RETURN s;
+END $$;
+
+CREATE FUNCTION tenon.sync_schedules(source text, schedules jsonb) RETURNS TABLE (name text, act text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    e    record;
+    old  tenon.schedule;
+    hint text;
+BEGIN
+    IF sync_schedules.source IS NULL THEN
+        PERFORM tenon.refuse('source', NULL, 'the name of a file');
+    ELSIF jsonb_typeof(schedules) IS DISTINCT FROM 'array' THEN
+        PERFORM tenon.refuse('schedules', schedules::text, 'a JSON array');
+    END IF;
+    FOR e IN SELECT r.*, count(*) OVER (PARTITION BY r.name) AS n
+               FROM jsonb_to_recordset(schedules) AS r (line integer, name text, cron text, every text, kind text,
+                    payload text, zone text, queue text, priority text, max_attempts text, timeout text, catch_up text,
+                    overlap text)
+              ORDER BY r.name, r.line LOOP
+        BEGIN
+            IF e.n > 1 THEN
+                PERFORM tenon.refuse('name', quote_nullable(e.name), 'the name of one schedule; it comes again below');
+            END IF;
+            old := tenon.hold_schedule(e.name, sync_schedules.source);
+            PERFORM tenon.set_schedule(e.name, e.cron, e.every::interval, e.kind, coalesce(e.payload, '{}')::jsonb,
+                coalesce(e.zone, 'UTC'), coalesce(e.catch_up, 'last'), coalesce(e.overlap, 'allow'), e.queue,
+                e.priority::integer, e.max_attempts::integer, e.timeout::interval, sync_schedules.source);
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+            RAISE EXCEPTION '%:%: %', sync_schedules.source, e.line, SQLERRM USING ERRCODE = SQLSTATE, HINT = hint;
+        END;
+        IF old.name IS NULL THEN
+            RETURN QUERY SELECT e.name, 'added';
+        ELSIF old IS DISTINCT FROM (SELECT s FROM tenon.schedule s WHERE s.name = e.name) THEN
+            RETURN QUERY SELECT e.name, 'changed';
+        END IF;
+    END LOOP;
+    FOR e IN SELECT s.name FROM tenon.schedule s
+              WHERE s.source = sync_schedules.source
+                AND s.name NOT IN (SELECT d ->> 'name' FROM jsonb_array_elements(schedules) d) ORDER BY s.name LOOP
+        PERFORM tenon.drop_schedule(e.name);
+        RETURN QUERY SELECT e.name, 'removed';
+    END LOOP;
+END $$;
+
+-- Running them -------------------------------------------------------------------------------------------------------
+
+-- The last tick up to a moment, when the next one is before it: by halves, however many there were.
+CREATE FUNCTION tenon.last_tick(s tenon.schedule, moment timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    low  timestamptz := s.next_at;  -- a tick
+    high timestamptz := moment;     -- no tick after it
+    mid  timestamptz;
+    tick timestamptz := tenon.tick_after(s, low);
+BEGIN
+    WHILE tick <= moment LOOP
+        low := tick;
+        mid := low + (high - low) / 2;
+        tick := tenon.tick_after(s, mid);
+        IF tick <= moment THEN
+            low := tick;
+        ELSE
+            high := mid;
+        END IF;
+        tick := tenon.tick_after(s, low);
+    END LOOP;
+    RETURN low;
+END $$;
+
+-- With which of the due ticks to begin; one that lies ahead: with none. More than a minute late is missed.
+CREATE FUNCTION tenon.first_tick(s tenon.schedule, moment timestamptz) RETURNS timestamptz
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    late timestamptz := moment - interval '1 minute';
+    tick timestamptz := s.next_at;
+BEGIN
+    IF s.catch_up <> 'all' AND tick <= late THEN
+        tick := tenon.tick_after(s, late);
+        IF s.catch_up = 'last' AND tick > moment THEN
+            tick := tenon.last_tick(s, moment);
+        END IF;
+    END IF;
+    RETURN tick;
+END $$;
+
+-- The due ticks of one schedule, whose row the caller has locked, at most so many.
+CREATE FUNCTION tenon.run_ticks(s tenon.schedule, moment timestamptz, ticks integer)
+RETURNS TABLE (tick timestamptz, outcome text, task bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    at timestamptz := tenon.first_tick(s, moment);
+BEGIN
+    IF at > s.next_at THEN
+        RETURN QUERY SELECT s.next_at, 'missed', NULL::bigint;
+    END IF;
+    WHILE at <= moment AND ticks > 0 LOOP
+        IF s.overlap = 'skip' AND EXISTS (SELECT FROM tenon.task t WHERE t.id = s.last_task) THEN
+            s.skipped := s.skipped + 1;
+            RETURN QUERY SELECT at, 'skipped', s.last_task;
+        ELSE
+            s.last_at := at;
+            s.last_task := tenon.enqueue_tick(s, at);
+            RETURN QUERY SELECT at, 'enqueued', s.last_task;
+        END IF;
+        at := tenon.tick_after(s, at);
+        ticks := ticks - 1;
+    END LOOP;
+    -- with more that is due, behind the other schedules
+    UPDATE tenon.schedule d
+       SET next_at = at, due_at = greatest(at, moment), last_at = s.last_at, last_task = s.last_task,
+           skipped = s.skipped, last_error = NULL
+     WHERE d.name = s.name;
+END $$;
+
+-- As of a moment, so that tests need not wait for it; nobody else is granted it.
+CREATE FUNCTION tenon.run_schedules_at(moment timestamptz, schedules integer DEFAULT 100, ticks integer DEFAULT 10)
+RETURNS TABLE (name text, tick timestamptz, outcome text, task bigint, error text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+#variable_conflict use_column
+DECLARE
+    s tenon.schedule;
+BEGIN
+    FOR s IN SELECT * FROM tenon.schedule d WHERE d.due_at <= moment ORDER BY d.due_at LIMIT schedules
+                FOR UPDATE SKIP LOCKED LOOP
+        BEGIN
+            RETURN QUERY SELECT s.name, r.tick, r.outcome, r.task, NULL::text FROM tenon.run_ticks(s, moment, ticks) r;
+        EXCEPTION
+            WHEN lock_not_available OR transaction_rollback THEN
+                RAISE;  -- not of this schedule's making: all of it again
+            WHEN OTHERS THEN
+                UPDATE tenon.schedule d SET due_at = moment + interval '1 minute', last_error = left(SQLERRM, 8192)
+                 WHERE d.name = s.name;
+                RETURN QUERY SELECT s.name, s.next_at, 'failed', NULL::bigint, SQLERRM;
+        END;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION tenon.run_schedules() RETURNS TABLE (name text, tick timestamptz, outcome text, task bigint, error text)
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT * FROM tenon.run_schedules_at(clock_timestamp())
+$$;
+
+REVOKE ALL ON FUNCTION tenon.note_schedule, tenon.check_zone, tenon.tick_payload, tenon.tick_after, tenon.check_schedule,
+    tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.enqueue_tick,
+    tenon.run_schedule_now, tenon.hold_schedule, tenon.sync_schedules, tenon.last_tick, tenon.first_tick, tenon.run_ticks,
+    tenon.run_schedules_at, tenon.run_schedules FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.set_schedule IS $$Makes a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task. While `cron`, `every` and `zone` stay the same, the next tick stays too; a paused one stays paused.
+
+- `name`: 1 to 100 of `A-Z a-z 0-9 _ . : -`.
+- `cron`: a cron expression: minute, hour, day of month, month, day of week ([schedules.md](schedules.md)); or
+- `every`: so often, 1 second to 366 days; the first time after that time.
+- `kind`, `queue`, `priority`, `max_attempts`, `timeout`: as of `tenon.enqueue`. What the role may not enqueue it may not schedule either.
+- `payload`: as of `tenon.enqueue`; an object gets the key `tick`, the tick's moment, unless it has one.
+- `zone`: the time zone of the cron expression, such as `Europe/Berlin`; no abbreviation but UTC.
+- `catch_up`: what becomes of ticks that are more than a minute late, as no cleaner ran: `none` of them runs, the `last` one does (if no later one is due), or `all` do.
+- `overlap`: `allow`; or `skip` a tick while the last task has not ended.
+- `source`: the file that `tenon.sync_schedules` keeps it in step with.
+
+An argument that is not allowed raises SQLSTATE 22023; of a cron expression the message names the field.$$;
+
+COMMENT ON FUNCTION tenon.drop_schedule IS $$Removes a schedule; returns whether there was one. Its tasks stay.$$;
+
+COMMENT ON FUNCTION tenon.pause_schedule IS $$Lets a schedule tick no more, until it is resumed; returns whether there is one.$$;
+
+COMMENT ON FUNCTION tenon.resume_schedule IS $$Lets a paused schedule tick again, from its next tick on; what it would have ticked meanwhile is left out. Returns whether there is one.$$;
+
+COMMENT ON FUNCTION tenon.run_schedule_now IS $$Enqueues a task of a schedule now, beside its ticks, also while it is paused; returns its id, or NULL when there is no such schedule.$$;
+
+COMMENT ON FUNCTION tenon.sync_schedules IS $$Makes the schedules of one source those that are given: adds, changes and removes, all or nothing; returns what it did, `added`, `changed` or `removed`. As `tenon schedule sync FILE`.
+
+- `source`: the name of the file. It removes only what it once made, and takes over what was set by hand; a schedule of another source raises SQLSTATE 55000.
+- `schedules`: an array of objects with `line`, `name`, and the arguments of `tenon.set_schedule`, all but `line` as text.$$;
+
+COMMENT ON FUNCTION tenon.run_schedules IS $$What a cleaner calls when a schedule is due: enqueues the tasks of the ticks that have come, and moves on, in the caller's transaction; any number of callers share the work, and none waits for another. It takes at most 100 schedules, and 10 ticks of each. Returns what became of them: `enqueued`; `skipped`, as the task before has not ended; `missed`, from this tick on some were too late for `catch_up`; `failed`, with the `error`, tried again after a minute.$$;
