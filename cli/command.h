@@ -9,6 +9,7 @@
 bool setup_run(const struct options *o, struct fault *f);
 bool status_run(const struct options *o, struct fault *f);
 bool show_run(const struct options *o, struct fault *f);
+bool schedule_run(const struct options *o, struct fault *f);
 
 /* docs/states.md, printed from the table of core/task.h. */
 void states_markdown(FILE *out);

@@ -39,6 +39,9 @@ static const struct command_row {
     {COMMAND_STATUS, NULL, status_run, 0, 0, "",
      "Show the queues, the workers and what nobody handles."},
     {COMMAND_SHOW, NULL, show_run, 1, 1, "ID", "Show all about one task, and why it waits."},
+    {COMMAND_SCHEDULE, NULL, schedule_run, 1, 2,
+     "add|show|pause|resume|run-now|remove NAME | list | next [NAME] | sync FILE",
+     "Make, show and change schedules, or keep them in step with a file."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

@@ -29,7 +29,8 @@ struct options {
 
 const char *command_word(enum command command)
 {
-    static const char *const words[] = {"setup", "enqueue", "worker", "cleaner", "status", "show"};
+    static const char *const words[] = {"setup",  "enqueue", "worker",  "cleaner",
+                                        "status", "show",    "schedule"};
     return words[__builtin_ctz(command)];
 }
 

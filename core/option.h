@@ -18,8 +18,9 @@ enum command {
     COMMAND_CLEANER = 1 << 3,
     COMMAND_STATUS = 1 << 4,
     COMMAND_SHOW = 1 << 5,
+    COMMAND_SCHEDULE = 1 << 6,
 };
-enum { COMMANDS_ALL = (1 << 6) - 1 };
+enum { COMMANDS_ALL = (1 << 7) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -60,6 +61,14 @@ enum option_id {
     OPTION_UNTIL_EMPTY,
     OPTION_RUN_ONE,
     OPTION_ONCE,
+    OPTION_CRON,
+    OPTION_EVERY,
+    OPTION_KIND,
+    OPTION_PAYLOAD,
+    OPTION_ZONE,
+    OPTION_CATCH_UP,
+    OPTION_OVERLAP,
+    OPTION_HOW_MANY,
     OPTION_COUNT
 };
 

@@ -2,7 +2,8 @@
 
 enum {
     SERVERS = COMMAND_ENQUEUE | COMMAND_WORKER | COMMAND_CLEANER, /* those that need a broker */
-    LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW,
+    LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_SCHEDULE,
+    TASKS = COMMAND_ENQUEUE | COMMAND_SCHEDULE, /* those that say what a task is to be */
     DAY_MS = 86400000,
 };
 
@@ -35,8 +36,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_FLAG),
     OPTION(JSON, "json", LISTS, NULL, "Print one JSON object (docs/cli.md).",
            .type = OPTION_TYPE_FLAG),
-    OPTION(DRY_RUN, "dry-run", COMMAND_SETUP, NULL,
-           "Print what would be done, with the SQL, and change nothing.", .type = OPTION_TYPE_FLAG),
+    OPTION(DRY_RUN, "dry-run", COMMAND_SETUP | COMMAND_SCHEDULE, NULL,
+           "Print what would be done (`setup`: with the SQL), and change nothing.",
+           .type = OPTION_TYPE_FLAG),
     OPTION(
         GRANT_PRODUCER, "grant-producer", COMMAND_SETUP, "ROLE",
         "Let this role enqueue and cancel tasks, finish, extend and say the progress of those that "
@@ -54,10 +56,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Let this role do what `tenon worker` does, and nothing else."),
     OPTION(GRANT_CLEANER, "grant-cleaner", COMMAND_SETUP, "ROLE",
            "Let this role do what `tenon cleaner` does, and nothing else."),
-    OPTION(QUEUE, "queue", COMMAND_ENQUEUE, "QUEUE",
+    OPTION(QUEUE, "queue", TASKS, "QUEUE",
            "The task's queue; else the one of its kind in `tenon.kind`, else `default`.",
            .letter = 'q', .fits = fits_queue, .allowed = QUEUE_ALLOWED),
-    OPTION(PRIORITY, "priority", COMMAND_ENQUEUE, "N",
+    OPTION(PRIORITY, "priority", TASKS, "N",
            "Higher runs first; else the one of its kind or queue, else 4.", .letter = 'p',
            .type = OPTION_TYPE_INT, .max = 9),
     OPTION(RUN_AT, "run-at", COMMAND_ENQUEUE, "TIME",
@@ -83,10 +85,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)3650 * DAY_MS),
     OPTION(START_BEFORE, "start-before", COMMAND_ENQUEUE, "TIME",
            "What has not started by this moment is expired; a moment as for `--run-at`."),
-    OPTION(MAX_ATTEMPTS, "max-attempts", COMMAND_ENQUEUE, "N",
+    OPTION(MAX_ATTEMPTS, "max-attempts", TASKS, "N",
            "With so many failures the task is dead; else the number of its kind or queue, else 25.",
            .type = OPTION_TYPE_INT, .min = 1, .max = 1000),
-    OPTION(TIMEOUT, "timeout", COMMAND_ENQUEUE, "TIME",
+    OPTION(TIMEOUT, "timeout", TASKS, "TIME",
            "How long one run may take; else the time of its kind or queue, else 1h.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
     OPTION(RETRY, "retry", COMMAND_ENQUEUE, "POLICY",
@@ -134,4 +136,25 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(ONCE, "once", COMMAND_CLEANER, NULL, "Do every chore once and exit; for cron.",
            .type = OPTION_TYPE_FLAG),
+    OPTION(CRON, "cron", COMMAND_SCHEDULE, "EXPR",
+           "When it ticks: minute, hour, day of month, month, day of week, such as `30 3 * * "
+           "mon-fri`; or `@daily` and its like (docs/schedules.md)."),
+    OPTION(EVERY, "every", COMMAND_SCHEDULE, "TIME",
+           "Instead of `--cron`: it ticks so often, the first time after that time.",
+           .type = OPTION_TYPE_DURATION, .min = 1000, .max = (int64_t)366 * DAY_MS),
+    OPTION(KIND, "kind", COMMAND_SCHEDULE, "KIND", "The kind of its tasks.", .fits = fits_kind,
+           .allowed = KIND_ALLOWED),
+    OPTION(PAYLOAD, "payload", COMMAND_SCHEDULE, "JSON",
+           "The payload of its tasks; an object gets the key `tick`, the moment of the tick.",
+           .def = "{}"),
+    OPTION(ZONE, "zone", COMMAND_SCHEDULE, "ZONE",
+           "The time zone of the cron expression, such as `Europe/Berlin`.", .def = "UTC"),
+    OPTION(CATCH_UP, "catch-up", COMMAND_SCHEDULE, "WHICH",
+           "What becomes of ticks that are more than a minute late, as no cleaner ran.",
+           .type = OPTION_TYPE_CHOICE, .choices = "none last all", .def = "last"),
+    OPTION(OVERLAP, "overlap", COMMAND_SCHEDULE, "WHAT",
+           "What a tick does while the last task has not ended: make another one, or be skipped.",
+           .type = OPTION_TYPE_CHOICE, .choices = "allow skip", .def = "allow"),
+    OPTION(HOW_MANY, "count", COMMAND_SCHEDULE, "N", "How many coming ticks to print.",
+           .type = OPTION_TYPE_INT, .def = "10", .min = 1, .max = 1000),
 };
