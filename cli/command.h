@@ -10,6 +10,12 @@ bool setup_run(const struct options *o, struct fault *f);
 bool status_run(const struct options *o, struct fault *f);
 bool show_run(const struct options *o, struct fault *f);
 bool schedule_run(const struct options *o, struct fault *f);
+bool list_run(const struct options *o, struct fault *f);
+bool act_run(const struct options *o, struct fault *f);   /* retry, cancel, delete, run-now, set */
+bool pause_run(const struct options *o, struct fault *f); /* and resume */
+bool defaults_run(const struct options *o, struct fault *f); /* queue, kind */
+bool audit_run(const struct options *o, struct fault *f);
+bool watch_run(const struct options *o, struct fault *f); /* status --watch */
 
 /* docs/states.md, printed from the table of core/task.h. */
 void states_markdown(FILE *out);

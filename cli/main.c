@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+enum { IDS_MAX = 100000 }; /* on a command line */
 
 /* A daemon logs, and returns its exit code; a command answers on stdout, and its fault is told to a
  * person. */
@@ -42,6 +43,26 @@ static const struct command_row {
     {COMMAND_SCHEDULE, NULL, schedule_run, 1, 2,
      "add|show|pause|resume|run-now|remove NAME | list | next [NAME] | sync FILE",
      "Make, show and change schedules, or keep them in step with a file."},
+    {COMMAND_LIST, NULL, list_run, 0, 0, "", "List tasks that fit a filter, the newest first."},
+    {COMMAND_RETRY, NULL, act_run, 0, IDS_MAX, "[ID ...]",
+     "Make dead tasks ready again: these, or all that fit a filter."},
+    {COMMAND_CANCEL, NULL, act_run, 0, IDS_MAX, "[ID ...]",
+     "Cancel tasks that have not ended: these, or all that fit a filter."},
+    {COMMAND_DELETE, NULL, act_run, 0, IDS_MAX, "[ID ...]",
+     "Delete tasks that have ended: these, or all that fit a filter."},
+    {COMMAND_RUN_NOW, NULL, act_run, 0, IDS_MAX, "[ID ...]",
+     "Make scheduled and retrying tasks ready at once: these, or all that fit a filter."},
+    {COMMAND_SET, NULL, act_run, 0, IDS_MAX, "[ID ...]",
+     "Give tasks that do not run another --priority or --run-at: these, or all that fit a filter."},
+    {COMMAND_PAUSE, NULL, pause_run, 0, 1, "QUEUE | --kind KIND | --all",
+     "Let no worker claim tasks of a queue, of a kind, or any at all. What runs goes on."},
+    {COMMAND_RESUME, NULL, pause_run, 0, 1, "QUEUE | --kind KIND | --all",
+     "End what tenon pause began."},
+    {COMMAND_QUEUE, NULL, defaults_run, 0, 1, "[NAME]",
+     "Show the defaults of queues, and whether they are paused; or set those of one."},
+    {COMMAND_KIND, NULL, defaults_run, 0, 1, "[NAME]",
+     "Show the defaults of kinds, and whether they are paused; or set those of one."},
+    {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -73,7 +94,8 @@ static void print_help(const struct command_row *row)
     (void)printf("usage: tenon %s [OPTIONS]%s%s\n\n%s\n\n", command_word(row->command),
                  *row->args ? " " : "", row->args, row->text);
     options_help(stdout, row->command);
-    (void)puts("\nEach option can also be given as a variable TENON_<NAME> or in the config file.");
+    (void)puts("\nMost can also be given as a variable TENON_<NAME> or in the config file:\n"
+               "docs/options.md says which.");
 }
 
 static const struct command_row *command_find(const char *word)

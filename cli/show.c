@@ -1,26 +1,12 @@
 /* `tenon show ID`: all about one task, and why it waits. */
 #include "cli/command.h"
+#include "cli/filter.h"
 #include "cli/print.h"
 #include "cli/statements.h"
 #include "core/db.h"
 #include "core/schema.h"
 
-#include <string.h>
-
-enum { ID_DIGITS_MAX = 18 };
 enum { NAME, TEXT }; /* the columns of show.sql */
-
-static bool id_check(const char *text, struct fault *f)
-{
-    size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > ID_DIGITS_MAX || text[digits]) {
-        return fault_set(
-            f, FAULT_CONFIG,
-            "the ID \"%.100s\" is not allowed: it is a task's number, at most %d digits", text,
-            ID_DIGITS_MAX);
-    }
-    return true;
-}
 
 static bool show(struct db *db, const char *id, bool json, struct fault *f)
 {

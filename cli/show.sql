@@ -2,14 +2,17 @@
 -- keep all their digits); then what people read, line by line: its name and its text, NULL where there is none.
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (
-    SELECT t.*, coalesce(q.paused, false) AS paused, w.host, w.pid, w.state AS worker_state,
+    SELECT t.*, p.what AS paused, concat(' by ' || p.paused_by, ': ' || p.paused_why) AS paused_how, w.host, w.pid, w.state AS worker_state,
            h.has_worker, h.backing_off,
            x.max_attempts, x.timeout_ms, d.reason AS dead_reason,
            date_trunc('milliseconds', coalesce(t.end_time, statement_timestamp()) - t.start_time) AS ran,
            date_trunc('milliseconds', statement_timestamp() - t.run_at) AS waited,
            'YYYY-MM-DD HH24:MI:SS.MS "UTC"' AS form
     FROM tenon.tasks t
-    LEFT JOIN tenon.queue q ON q.name = t.queue
+    LEFT JOIN LATERAL (
+        SELECT * FROM tenon.paused
+        WHERE (what, name) IN (('queue', t.queue), ('kind', t.kind)) OR what = 'everything'
+        LIMIT 1) p ON true
     LEFT JOIN tenon.worker w ON w.id = t.worker_id
     LEFT JOIN tenon.dead d ON d.id = t.id AND t.state = 'dead'
     LEFT JOIN LATERAL (
@@ -38,7 +41,7 @@ WITH known AS MATERIALIZED (
         SELECT CASE WHEN state IN ('scheduled', 'retrying') THEN 'not_due'
                     WHEN state = 'running' THEN 'running'
                     WHEN state <> 'ready' THEN 'ended'
-                    WHEN paused THEN 'queue_paused'
+                    WHEN paused IS NOT NULL THEN paused || '_paused'
                     WHEN NOT has_worker THEN 'no_worker'
                     WHEN backing_off IS NOT NULL THEN 'handler_backs_off'
                     ELSE 'no_free_slot' END AS why) j
@@ -67,7 +70,9 @@ CROSS JOIN LATERAL (VALUES
     ('why', CASE why
         WHEN 'not_due' THEN format('it is not due before %s (in %s)', to_char(run_at, form), -waited)
         WHEN 'running' THEN format('it runs on %s, pid %s, for %s', coalesce(host, 'an unknown worker'), pid, ran)
-        WHEN 'queue_paused' THEN format('the queue %s is paused', queue)
+        WHEN 'queue_paused' THEN format('the queue %s is paused%s', queue, paused_how)
+        WHEN 'kind_paused' THEN format('the kind %s is paused%s', kind, paused_how)
+        WHEN 'everything_paused' THEN format('everything is paused%s', paused_how)
         WHEN 'no_worker' THEN format('no living worker handles the kind %s in the queue %s', kind, queue)
         WHEN 'handler_backs_off' THEN format('the handler of the kind %s does not start and backs off %s',
                                              kind, backing_off)

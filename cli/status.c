@@ -14,16 +14,17 @@
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
 
-enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, VERSION, CALLS };
+enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, PAUSED, VERSION, CALLS };
 
-/* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql and
- * status_leader.sql and status_finished.sql. */
+/* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
+ * status_paused.sql and status_finished.sql. */
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_RUNNING, Q_SCHEDULED, Q_RETRYING, Q_DEAD };
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
 enum { W_BACKING_OFF = W_SINCE + 3, W_QUEUES, W_KINDS, W_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_JSON };
 enum { L_LED, L_JSON };
+enum { P_SENTENCE, P_JSON };
 enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_AT_LEAST, F_JSON };
 
 /* --- for people ----------------------------------------------------------------------------- */
@@ -70,6 +71,17 @@ static bool print_workers(const struct rows *r, struct fault *f)
     return table_print(&t, f);
 }
 
+static void print_paused(const struct rows *r)
+{
+    for (size_t i = 0; i < rows_count(r); i++) {
+        struct buf line;
+        buf_init(&line, PRINT_BYTES_MAX);
+        put_safe(&line, rows_text(r, i, P_SENTENCE));
+        (void)printf("%s%s\n", i ? "" : "\n", buf_text(&line));
+        buf_clear(&line);
+    }
+}
+
 static void print_troubles(const struct rows *workers, const struct rows *unhandled)
 {
     for (size_t i = 0; i < rows_count(workers); i++) {
@@ -109,6 +121,7 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     } else if (!print_workers(calls[WORKERS].rows, f)) {
         return false;
     }
+    print_paused(calls[PAUSED].rows);
     print_troubles(calls[WORKERS].rows, calls[UNHANDLED].rows);
     if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
         (void)puts("\nno cleaner leads: workers find tasks by themselves, later; see its log");
@@ -142,6 +155,7 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
     print_list("queues", calls[QUEUES].rows, Q_JSON);
     print_list("workers", calls[WORKERS].rows, W_JSON);
     print_list("unhandled", calls[UNHANDLED].rows, U_JSON);
+    print_list("paused", calls[PAUSED].rows, P_JSON);
     (void)puts("}");
     buf_clear(&database);
     return true;
@@ -158,9 +172,13 @@ bool status_run(const struct options *o, struct fault *f)
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
         [FINISHED] = {.statement = &sql_status_finished, .params = params, .n_params = 1},
         [LEADER] = {.statement = &sql_status_leader},
+        [PAUSED] = {.statement = &sql_status_paused, .params = &params[1], .n_params = 1},
         [VERSION] = {.statement = &sql_schema_version},
     };
     struct db *db = NULL;
+    if (option_flag(o, OPTION_WATCH)) {
+        return watch_run(o, f);
+    }
     /* plans pinned to the indexes: a queue table looks empty to the planner, whatever it holds */
     bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon status", &db, f) &&
               schema_check(db, f) &&

@@ -13,6 +13,7 @@ CROSS JOIN LATERAL (
     LIMIT $1::bigint) l
 WHERE l.start_time IS NULL
   AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = s.queue AND q.paused)
+  AND NOT EXISTS (SELECT FROM tenon.kind k WHERE k.name = l.kind AND k.paused)
 GROUP BY s.queue, l.kind
 HAVING NOT EXISTS (SELECT FROM tenon.worker w
                    WHERE w.ended_at IS NULL AND w.state = 'alive'

@@ -29,8 +29,9 @@ struct options {
 
 const char *command_word(enum command command)
 {
-    static const char *const words[] = {"setup",  "enqueue", "worker",  "cleaner",
-                                        "status", "show",    "schedule"};
+    static const char *const words[] = {"setup", "enqueue", "worker", "cleaner", "status",  "show",
+                                        "schedule", "list",  "retry",   "cancel", "delete",  "run-now", "set",
+                                        "pause", "resume",  "queue",  "kind",    "audit"};
     return words[__builtin_ctz(command)];
 }
 
@@ -193,7 +194,7 @@ static bool read_variables(struct options *o, struct fault *f)
     for (const struct option_row *row = option_rows; row < option_rows + OPTION_COUNT; row++) {
         char name[NAME_BYTES_MAX];
         option_variable(row, name, sizeof name);
-        if ((row->commands & o->command) && row != &option_rows[OPTION_HELP] &&
+        if ((row->commands & o->command) && !row->typed &&
             (!read_variable(o, row, name, f) ||
              (row->env && !read_variable(o, row, row->env, f)))) {
             return false;
@@ -282,6 +283,11 @@ void options_free(struct options *o)
 }
 
 /* --- asking --------------------------------------------------------------------------------- */
+
+enum command options_command(const struct options *o)
+{
+    return o->command;
+}
 
 const char *option_text(const struct options *o, enum option_id id)
 {

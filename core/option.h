@@ -19,8 +19,19 @@ enum command {
     COMMAND_STATUS = 1 << 4,
     COMMAND_SHOW = 1 << 5,
     COMMAND_SCHEDULE = 1 << 6,
+    COMMAND_LIST = 1 << 7,
+    COMMAND_RETRY = 1 << 8,
+    COMMAND_CANCEL = 1 << 9,
+    COMMAND_DELETE = 1 << 10,
+    COMMAND_RUN_NOW = 1 << 11,
+    COMMAND_SET = 1 << 12,
+    COMMAND_PAUSE = 1 << 13,
+    COMMAND_RESUME = 1 << 14,
+    COMMAND_QUEUE = 1 << 15,
+    COMMAND_KIND = 1 << 16,
+    COMMAND_AUDIT = 1 << 17,
 };
-enum { COMMANDS_ALL = (1 << 7) - 1 };
+enum { COMMANDS_ALL = (1 << 18) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -63,12 +74,26 @@ enum option_id {
     OPTION_ONCE,
     OPTION_CRON,
     OPTION_EVERY,
-    OPTION_KIND,
-    OPTION_PAYLOAD,
     OPTION_ZONE,
     OPTION_CATCH_UP,
     OPTION_OVERLAP,
     OPTION_HOW_MANY,
+    OPTION_STATE,
+    OPTION_KIND,
+    OPTION_ERROR,
+    OPTION_OLDER_THAN,
+    OPTION_KEY,
+    OPTION_PAYLOAD,
+    OPTION_LIMIT,
+    OPTION_AFTER,
+    OPTION_YES,
+    OPTION_RATE,
+    OPTION_WHY,
+    OPTION_ALL,
+    OPTION_TIMEOUT_MIN,
+    OPTION_ON_TIMEOUT,
+    OPTION_UNSET,
+    OPTION_WATCH,
     OPTION_COUNT
 };
 
@@ -94,6 +119,7 @@ struct option_row {
     const char *choices;
     const char *env;                /* a second variable beside TENON_<NAME>, NULL = none */
     bool secret;                    /* its value is never printed */
+    bool typed;                     /* only the command line may give it */
     bool (*fits)(const char *text); /* of TEXT, and of an item of LIST and EACH; NULL = anything */
     const char *allowed;            /* what that is, in words */
     const char *text;               /* one sentence, in Markdown */
@@ -114,6 +140,8 @@ const char *command_word(enum command command);
 MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
                              struct fault *f);
 void options_free(struct options *o);
+
+enum command options_command(const struct options *o);
 
 /* The text of a value as it was typed, NULL = not given and no default. The number of INT, DURATION
  * (milliseconds) and CHOICE, 0 = not given. */

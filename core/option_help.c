@@ -102,7 +102,7 @@ static void markdown_row(FILE *out, const struct option_row *row)
     }
     buf_put_text(&b, " | ");
     put_commands(&b, row->commands);
-    if (row == &option_rows[OPTION_HELP]) {
+    if (row->typed) {
         buf_put_text(&b, " | | ");
     } else {
         buf_printf(&b, " | `%s`%s%s%s | ", variable, row->env ? " `" : "", row->env ? row->env : "",
@@ -121,7 +121,8 @@ void options_markdown(FILE *out)
         "Printed by `tenon options --markdown` from `core/option_rows.c`; do not edit.\n\n"
         "A value comes from the command line, else from the environment, else from the config "
         "file, else from the table below. An empty variable counts as not given. A flag may be "
-        "turned off again with `--flag=no`.\n\n"
+        "turned off again with `--flag=no`. An option without a variable is given on the command "
+        "line only, and so is whatever says which tasks an operator means or what he changes.\n\n"
         "The config file is named with `--config` or `TENON_CONFIG`. Its keys are the names "
         "below without the dashes in front; an unknown key is an error. One file serves all "
         "commands. Values that hold anything but letters, digits "

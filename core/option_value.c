@@ -185,6 +185,12 @@ bool fits_kind(const char *text)
     return bytes > 0 && !text[bytes];
 }
 
+bool fits_rate(const char *text)
+{
+    size_t digits = strspn(text, DIGITS);
+    return digits >= 1 && digits <= 5 && *text != '0' && strcmp(text + digits, "/s") == 0;
+}
+
 bool fits_variable(const char *text)
 {
     return *text && !strpbrk(text, "=,");

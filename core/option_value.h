@@ -29,5 +29,6 @@ bool fits_variable(const char *text);
 bool fits_handler(const char *text);
 bool fits_amqp_url(const char *text);
 bool fits_trace(const char *text);
+bool fits_rate(const char *text); /* "100/s" */
 
 #endif

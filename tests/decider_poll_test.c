@@ -345,6 +345,59 @@ static void test_a_handler_that_may_claim_again_sweeps(void **state)
     decider_free(d);
 }
 
+static void pause_kinds(struct decider *d, int64_t now, const int64_t *kinds, size_t n)
+{
+    feed(d, now, (struct event){.type = EVENT_PAUSED, .ids = kinds, .n = n});
+}
+
+/* Kinds a, b and c, of which the second handler has two. What is resumed is swept for at once. */
+static void test_paused_kinds_are_not_asked_for(void **state)
+{
+    (void)state;
+    const int64_t all[] = {0, 1, 2}, b[] = {1};
+    struct decider *d = decider_make(2, 2, pool_mode);
+    pause_kinds(d, 0, b, 1);
+    present(d, 0);
+    (void)decide(d, 0);
+    assert_true(d->rounds.in_flight && !d->round.left_out[1]);
+    assert_true(!d->round.paused[0] && d->round.paused[1] && !d->round.paused[2]);
+    pause_kinds(d, 1, all, 3);
+    assert_false(d->round.paused[0]); /* the round in flight is not changed */
+    settle(d, 1);
+    int64_t due = decide(d, 5000);
+    assert_false(d->rounds.in_flight); /* nobody may claim anything */
+    assert_true(due > 5000);
+    pause_kinds(d, 5001, b, 1);
+    (void)decide(d, 5001);
+    assert_true(d->rounds.in_flight && d->round.n_poll > 0);
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    assert_true(!d->round.paused[0] && d->round.paused[1] && !d->round.paused[2]);
+    settle(d, 5002);
+    pause_kinds(d, 5003, NULL, 0);
+    (void)decide(d, 5003);
+    assert_int_equal(d->round.way, POLL_SWEEP);
+    assert_false(d->round.paused[1]);
+    settle(d, 5004);
+    decider_free(d);
+}
+
+/* --until-empty: what is paused is not ready, and so nothing is left. */
+static void test_until_empty_ends_when_all_is_paused(void **state)
+{
+    (void)state;
+    const int64_t all[] = {0};
+    struct decider *d = decider_make(1, 1, pool_mode);
+    d->until_empty = true;
+    pause_kinds(d, 0, all, 1);
+    present(d, 0);
+    for (int64_t now = 0; now < 20 && d->stop_level == 0; now++) {
+        (void)decide(d, now);
+        settle(d, now);
+    }
+    assert_int_equal(d->stop_level, 1);
+    decider_free(d);
+}
+
 /* Not before a whole sweep, of several polls maybe, has found nothing. */
 static void test_until_empty_ends_after_a_sweep_that_found_nothing(void **state)
 {
@@ -379,6 +432,8 @@ int main(void)
         cmocka_unit_test(test_in_a_backlog_the_lowest_priority_gets_its_turn),
         cmocka_unit_test(test_until_empty_does_not_spin_while_a_handler_backs_off),
         cmocka_unit_test(test_a_handler_that_may_claim_again_sweeps),
+        cmocka_unit_test(test_paused_kinds_are_not_asked_for),
+        cmocka_unit_test(test_until_empty_ends_when_all_is_paused),
         cmocka_unit_test(test_until_empty_ends_after_a_sweep_that_found_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,6 +91,48 @@ static void do_purge(struct fixture *fx, const struct held *c)
              (long long)c->id);
 }
 
+/* What an operator does, to this task only. */
+static void do_retry(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx, "SELECT tenon.retry('{\"ids\": %lld}')", (long long)c->id);
+}
+
+static void do_cancel_all(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx, "SELECT tenon.cancel_all('{\"ids\": %lld}')", (long long)c->id);
+}
+
+static void do_delete(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx, "SELECT tenon.delete('{\"ids\": %lld}')", (long long)c->id);
+}
+
+static void do_run_now(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx, "SELECT tenon.run_now('{\"ids\": %lld}')", (long long)c->id);
+}
+
+static void set_run_at(struct fixture *fx, const struct held *c, const char *run_at)
+{
+    test_sql(fx, "SELECT tenon.set('{\"ids\": %lld}', jsonb_build_object('run_at', %s))",
+             (long long)c->id, run_at);
+}
+
+static void do_set_now(struct fixture *fx, const struct held *c)
+{
+    set_run_at(fx, c, "now()");
+}
+
+static void do_set_ahead(struct fixture *fx, const struct held *c)
+{
+    set_run_at(fx, c, "now() + interval '1 h'");
+}
+
+static void do_set_priority(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx, "SELECT tenon.set('{\"ids\": %lld}', '{\"priority\": 9}')", (long long)c->id);
+}
+
 /* Time goes by: for the task, everything is two hours ago. */
 static void do_time(struct fixture *fx, const struct held *c)
 {
@@ -193,6 +235,13 @@ static const struct doing doings[] = {
     {"deadlines_expired.sql, on_timeout dead", "time_out", LATE, TASK_DEAD, .run = do_overrun},
     {"dead", "give_up", NULL, TASK_DEAD, REQUEUE("dead", NULL)},
     {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
+    {"tenon.cancel_all", "cancel", NULL, TASK_CANCELLED, .run = do_cancel_all},
+    {"tenon.retry", "retry", NULL, TASK_READY, .run = do_retry},
+    {"tenon.delete", "delete", NULL, TASK_NONE, .run = do_delete},
+    {"tenon.run_now", "run_now", NULL, TASK_READY, .run = do_run_now},
+    {"tenon.set, run_at now", "run_now", NULL, TASK_READY, .run = do_set_now},
+    {"tenon.set, run_at ahead", "put_off", NULL, TASK_SCHEDULED, .run = do_set_ahead},
+    {"tenon.set, priority", NULL, NULL, TASK_NONE, .run = do_set_priority},
     {"time", "due", NULL, TASK_READY, .run = do_time},
     {"due.sql", NULL, NULL, TASK_NONE, .run = do_due},
     {"verify.sql, own.sql", NULL, NULL, TASK_NONE, .run = do_verify},

@@ -33,11 +33,46 @@ struct presence {
     bool drained;
     int64_t silent_ms; /* without a ping; each of our own waits counts, so that a freeze does not */
     int64_t held_ms;   /* the last moment when the lock is known to have been ours */
+    int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for what comes next */
+    size_t n_paused;
+    bool pause_said; /* what is paused has changed */
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
     char lock_key[24]; /* of this session */
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
 };
+
+/* Is it among "mail,sms"? "*" has all. */
+static bool is_listed(const char *list, const char *kind)
+{
+    size_t bytes = strlen(kind);
+    bool found = strcmp(list, "*") == 0;
+    for (const char *at = list; !found && *at; at += strspn(at, ",")) {
+        size_t n = strcspn(at, ",");
+        found = n == bytes && memcmp(at, kind, n) == 0;
+        at += n;
+    }
+    return found;
+}
+
+/* Which of our kinds are paused, NULL = none. The main loop is told when it is something new. */
+static void hear_paused(struct presence *p, const char *list)
+{
+    const struct handlers *h = &p->served->handlers;
+    size_t n = 0;
+    for (size_t i = 0; list && i < h->n_kinds; i++) {
+        if (is_listed(list, h->kinds[i].name)) {
+            p->heard[n++] = (int64_t)i;
+        }
+    }
+    if (n == p->n_paused && memcmp(p->heard, p->paused, n * sizeof *p->heard) == 0) {
+        return;
+    }
+    memcpy(p->paused, p->heard, n * sizeof *p->heard);
+    p->n_paused = n;
+    log_event(LOG_INFO, LOG_EVENT("kinds_paused"), LOG_TEXT("kinds", list ? list : ""));
+    mailbox_push(p->mailbox, &(struct event){.type = EVENT_PAUSED, .ids = p->paused, .n = n});
+}
 
 /* Each start of a worker process is a new row and a new id. */
 static bool register_worker(struct presence *p, struct fault *f)
@@ -64,6 +99,7 @@ static bool register_worker(struct presence *p, struct fault *f)
     if (ok) {
         (void)snprintf(p->worker_id, sizeof p->worker_id, "%s", rows_text(rows, 0, 0));
         (void)snprintf(p->exchange, sizeof p->exchange, "%s", rows_text(rows, 0, 1));
+        hear_paused(p, rows_text(rows, 0, 2));
     }
     rows_free(rows);
     buf_clear(&kinds);
@@ -81,6 +117,9 @@ static bool read_state(struct presence *p, char state[16], struct fault *f)
         return fault_add(f, "could not read the worker's state");
     }
     (void)snprintf(state, 16, "%s", rows_count(rows) > 0 ? rows_text(rows, 0, 0) : "");
+    if (rows_count(rows) > 0) {
+        hear_paused(p, rows_text(rows, 0, 1));
+    }
     rows_free(rows);
     p->held_ms = asked_ms;
     return true;
@@ -150,6 +189,9 @@ static bool renew(struct presence *p, bool *ret_found, struct fault *f)
         return fault_add(f, "could not renew the worker's lock");
     }
     *ret_found = rows_count(rows) > 0;
+    if (*ret_found) {
+        hear_paused(p, rows_text(rows, 0, 1));
+    }
     rows_free(rows);
     p->held_ms = asked_ms;
     return true;
@@ -320,7 +362,8 @@ static bool concerns_us(const struct served *s, const char *words)
     return any;
 }
 
-/* While RabbitMQ cannot wake us, the cleaner does so by NOTIFY. ret: something was said. */
+/* While RabbitMQ cannot wake us, the cleaner does so by NOTIFY; and tenon.pause says "pause".
+ * ret: something was said. */
 static bool take_notified(struct presence *p)
 {
     char words[DB_NOTIFIED_BYTES];
@@ -328,6 +371,7 @@ static bool take_notified(struct presence *p)
     while (db_next_notified(p->db, words)) {
         any = true;
         ours = ours || concerns_us(p->served, words);
+        p->pause_said = p->pause_said || strcmp(words, "pause") == 0;
     }
     if (ours) {
         mailbox_push(p->mailbox, &(struct event){.type = EVENT_POLL});
@@ -369,7 +413,7 @@ static void *presence_thread(void *arg)
         struct fault f = {0};
         bool drain, ping = take_requests(p, &drain);
         p->silent_ms = ping ? 0 : p->silent_ms;
-        if (!ping && db_is_open(p->db)) {
+        if (!ping && !p->pause_said && db_is_open(p->db)) {
             int64_t since_ms = now_ms();
             bool spoke = hear(p, db_fd(p->db), PRESENCE_WATCH_MS);
             watch(p, since_ms);
@@ -377,6 +421,7 @@ static void *presence_thread(void *arg)
                 continue;
             }
         }
+        p->pause_said = false;
         if (keep_up(p, drain, &f)) {
             (void)take_notified(p); /* what came with the answers */
             write_note(p);
@@ -395,6 +440,8 @@ static void presence_free(struct presence *p)
         (void)close(p->wake);
     }
     (void)pthread_mutex_destroy(&p->mutex);
+    free(p->paused);
+    free(p->heard);
     free(p);
 }
 
@@ -409,6 +456,12 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
     *p = (struct presence){.url = url, .served = served, .slots = slots, .mailbox = mailbox};
     (void)pthread_mutex_init(&p->mutex, NULL);
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->paused = calloc(served->handlers.n_kinds + 1, sizeof *p->paused);
+    p->heard = calloc(served->handlers.n_kinds + 1, sizeof *p->heard);
+    if (!p->paused || !p->heard) {
+        presence_free(p);
+        return fault_memory(f);
+    }
     if (p->wake < 0) {
         presence_free(p);
         return fault_set(f, FAULT_RETRY, "could not make an eventfd: %s", strerror(errno));

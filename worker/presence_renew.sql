@@ -2,4 +2,4 @@
 --   $1 uuid  worker    $2 bigint  the key of the session's lock
 UPDATE tenon.worker SET lock_key = $2::bigint
 WHERE id = $1::uuid AND ended_at IS NULL AND state IN ('alive', 'draining')
-RETURNING id;
+RETURNING id, tenon.paused_kinds(kinds);

@@ -143,7 +143,7 @@ static const char *kinds_array(struct round_calls *r)
     const struct served *s = r->context->served;
     struct buf *b = new_array(r);
     for (size_t i = 0; i < s->handlers.n_kinds; i++) {
-        if (!r->round->left_out[s->handlers.kinds[i].handler]) {
+        if (!r->round->left_out[s->handlers.kinds[i].handler] && !r->round->paused[i]) {
             array_put_text(b, s->handlers.kinds[i].name);
         }
     }

@@ -21,6 +21,11 @@ CREATE TABLE tenon.setting (
     dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM dead_keep) >= 3600),
     on_dead           text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     confined          boolean  NOT NULL DEFAULT false,
+    audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM audit_keep) > 0),
+    paused            boolean  NOT NULL DEFAULT false,
+    paused_by         text,
+    paused_at         timestamptz,
+    paused_why        text,
     leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
@@ -35,6 +40,11 @@ COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
 COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: `tenon.producer` has rows.';
+COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
+COMMENT ON COLUMN tenon.setting.paused IS 'While true, no worker claims anything (`tenon.pause`). What runs goes on.';
+COMMENT ON COLUMN tenon.setting.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
+COMMENT ON COLUMN tenon.setting.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.setting.paused_why IS 'And why, as that role said.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
@@ -70,7 +80,10 @@ CREATE TABLE tenon.queue (
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
     retry        text     CHECK (tenon.is_retry(retry)),
-    paused       boolean  NOT NULL DEFAULT false
+    paused       boolean  NOT NULL DEFAULT false,
+    paused_by    text,
+    paused_at    timestamptz,
+    paused_why   text
 );
 COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused. You may insert, update and delete rows; a queue without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
@@ -78,7 +91,10 @@ COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
 COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = `sidekiq`, n^4 + 15 s.';
-COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set: while true, no worker claims from it. What runs goes on.';
+COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set, best by `tenon.pause`: while true, no worker claims from it. What runs goes on.';
+COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
+COMMENT ON COLUMN tenon.queue.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.queue.paused_why IS 'And why, as that role said.';
 
 CREATE TABLE tenon.kind (
     name         text     PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.:-]{1,100}$'),
@@ -89,8 +105,13 @@ CREATE TABLE tenon.kind (
     retry        text     CHECK (tenon.is_retry(retry)),
     on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead')),
     on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
-    timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000)
+    timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
+    paused       boolean  NOT NULL DEFAULT false,
+    paused_by    text,
+    paused_at    timestamptz,
+    paused_why   text
 );
+CREATE INDEX kind_paused ON tenon.kind (name) WHERE paused;
 COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue. You may insert, update and delete rows; a kind without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
 COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
@@ -100,6 +121,10 @@ COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of it
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
 COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
+COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY, or within 5 s. What runs goes on.';
+COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
+COMMENT ON COLUMN tenon.kind.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.kind.paused_why IS 'And why, as that role said.';
 COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 
 CREATE TABLE tenon.producer (
@@ -382,7 +407,9 @@ CREATE VIEW tenon.ready AS
     WHERE t.start_time IS NULL
       AND t.run_at <= clock_timestamp()
       AND coalesce(t.start_before > clock_timestamp(), true)
-      AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused);
+      AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused)
+      AND NOT EXISTS (SELECT FROM tenon.kind k WHERE k.name = t.kind AND k.paused)
+      AND NOT (SELECT s.paused FROM tenon.setting s);
 
 -- A dead task's last attempt is not among its failures when its handler said that it can never work.
 CREATE VIEW tenon.tasks AS
@@ -407,7 +434,7 @@ CREATE VIEW tenon.tasks AS
            payload, NULL, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
     FROM tenon.dead;
 
-COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and the queue is not paused.';
+COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and neither the queue nor the kind nor everything is paused.';
 COMMENT ON VIEW tenon.tasks IS 'Every task there is, unfinished or ended, in one shape.';
 COMMENT ON COLUMN tenon.tasks.state IS '`scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
 COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';

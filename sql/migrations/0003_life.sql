@@ -348,6 +348,7 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
+    PERFORM tenon.grant_lists(role);
 END $$;
 
 -- And set what the columns that are yours to set say, retry and cancel.
@@ -361,6 +362,7 @@ BEGIN
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
+    PERFORM tenon.grant_acts(role);
 END $$;
 
 -- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
@@ -374,7 +376,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
 -- What its statements need, and no more.
@@ -390,6 +392,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
+    EXECUTE format('GRANT DELETE, SELECT (id, at) ON tenon.audit TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
@@ -408,9 +411,9 @@ COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns
 
 COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, finish, extend and say the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
 
-COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon list`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 
-COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause queues and set defaults and settings, cancel and enqueue any task, delete dead ones, make and change schedules; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause and resume, set defaults and settings, enqueue, cancel, retry, change and delete any task, make and change schedules; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; as `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
 

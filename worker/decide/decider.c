@@ -8,6 +8,16 @@
 #include <string.h>
 #include <utlist.h>
 
+/* In "mail,sms" there are two. */
+static int count_kinds(const char *kinds)
+{
+    int n = 1;
+    for (const char *at = kinds; (at = strchr(at, ',')); at++) {
+        n++;
+    }
+    return n;
+}
+
 struct decider *decider_new(int n_slots, int n_handlers, const char *const *kinds, const bool *pool,
                             int64_t drain_limit_ms, bool until_empty, uint64_t seed, int64_t now_ms)
 {
@@ -18,7 +28,18 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->n_slots = n_slots;
     d->n_handlers = n_handlers;
     for (int i = 0; i < n_handlers; i++) {
-        d->handlers[i] = (struct decider_handler){.kinds = kinds[i], .pool = pool[i], .room = 1};
+        d->handlers[i] = (struct decider_handler){.kinds = kinds[i],
+                                                  .pool = pool[i],
+                                                  .room = 1,
+                                                  .first_kind = (int)d->n_kinds,
+                                                  .n_kinds = count_kinds(kinds[i])};
+        d->n_kinds += (size_t)d->handlers[i].n_kinds;
+    }
+    d->paused = calloc(d->n_kinds + 1, sizeof *d->paused);
+    d->told_paused = calloc(d->n_kinds + 1, sizeof *d->told_paused);
+    if (!d->paused || !d->told_paused) {
+        decider_free(d);
+        return NULL;
     }
     d->drain_limit_ms = drain_limit_ms;
     d->until_empty = until_empty;
@@ -52,6 +73,8 @@ void decider_free(struct decider *d)
         claim_free(c);
     }
     free(d->actions.items);
+    free(d->paused);
+    free(d->told_paused);
     free(d);
 }
 
@@ -206,6 +229,15 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
     d->rounds.stale = d->rounds.in_flight;
 }
 
+static void pauses(struct decider *d, const struct event *e)
+{
+    memset(d->told_paused, 0, d->n_kinds * sizeof *d->told_paused);
+    for (size_t i = 0; i < e->n; i++) {
+        d->told_paused[e->ids[i]] = true;
+    }
+    d->pauses_told = true;
+}
+
 static void broker(struct decider *d, const struct event *e)
 {
     wakeups_forget(&d->wakeups);
@@ -254,6 +286,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         break;
     case EVENT_CHILD_GONE:
         slots_child_gone(d, e, now_ms);
+        break;
+    case EVENT_PAUSED:
+        pauses(d, e);
         break;
     case EVENT_POLL:
         d->polling.at_once = true;

@@ -32,6 +32,8 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t backoff_until_ms;
+    int first_kind, n_kinds;           /* its kinds among those of the worker */
+    bool paused;                       /* all of them are */
     bool left_out;                                 /* of the last round's poll or claim */
     char why[128];                                 /* it backed off last; while it has strikes */
     size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */
@@ -53,6 +55,11 @@ struct decider {
     struct claim *doubtful; /* list: outcomes to ask the database for */
     int n_held, n_waiting, n_given;
     struct wakeups wakeups;
+
+    size_t n_kinds;
+    bool *paused;      /* by kind; a round in flight reads it */
+    bool *told_paused; /* what the next round goes by, if `pauses_told` */
+    bool pauses_told;
 
     struct round round;
     struct rounds rounds;

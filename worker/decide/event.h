@@ -18,6 +18,7 @@ enum event_type {
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
     EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
                                 exited_well */
+    EVENT_PAUSED,            /* ids, n: the numbers of the kinds that are paused from now on */
     EVENT_POLL,              /* a task of ours may be ready, and no wake-up says so: poll */
     EVENT_STOP,              /* SIGTERM; the second stops at once */
 };

@@ -63,6 +63,7 @@ struct round {
     int64_t ids[ROUND_CLAIMS_MAX];
     bool again[ROUND_CLAIMS_MAX]; /* of an id: it was asked for before */
     bool left_out[HANDLERS_MAX];  /* handlers whose kinds must not be claimed */
+    const bool *paused;           /* kinds that must not, by their numbers */
 
     /* the answer */
     bool finished[ROUND_OUTCOMES_MAX];

@@ -108,7 +108,36 @@ static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
 
 static bool is_left_out(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
 {
-    return now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d);
+    return now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d) ||
+           (h->paused && !d->until_empty); /* which must poll to see that nothing is left */
+}
+
+static bool is_paused(const struct decider *d, const struct decider_handler *h)
+{
+    for (int k = h->first_kind; k < h->first_kind + h->n_kinds; k++) {
+        if (!d->paused[k]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What was told while a round was in flight holds for the next. A sweep finds what is resumed, as
+ * polls passed over it. */
+static void take_pauses(struct decider *d, int64_t now_ms)
+{
+    bool resumed = false;
+    for (size_t k = 0; d->pauses_told && k < d->n_kinds; k++) {
+        resumed = resumed || (d->paused[k] && !d->told_paused[k]);
+        d->paused[k] = d->told_paused[k];
+    }
+    for (int i = 0; d->pauses_told && i < d->n_handlers; i++) {
+        d->handlers[i].paused = is_paused(d, &d->handlers[i]);
+    }
+    d->pauses_told = false;
+    if (resumed) {
+        polling_sweep(&d->polling, now_ms);
+    }
 }
 
 /* Whose kinds must not be claimed now? When that is over, a sweep finds what polls passed over
@@ -218,6 +247,8 @@ void round_plan(struct decider *d, int64_t now_ms)
         return;
     }
     memset(x, 0, offsetof(struct round, finish));
+    take_pauses(d, now_ms);
+    x->paused = d->paused;
     r->begun_ms = now_ms;
     r->stale = false;
     if (now_ms >= r->tell.retry_ms) {
@@ -240,7 +271,7 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
     bool any = false;
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
-        if (h->left_out && h->payload_bytes < decider_bytes_share(d)) {
+        if (h->left_out && !h->paused && h->payload_bytes < decider_bytes_share(d)) {
             back_ms = sooner(back_ms, h->backoff_until_ms);
         }
         any = any || !h->left_out;

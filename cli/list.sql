@@ -1,0 +1,13 @@
+-- A page of tasks that fit a filter, the newest first; what is read is bounded by time. In each row, of which there is at
+-- least one, where to go on; NULL: that was all.
+--   $1 jsonb  the filter    $2 bigint  only ids below this one; NULL = all    $3 integer  how many
+WITH f AS MATERIALIZED (
+    SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 500)
+)
+SELECT f.next, t.id, t.state, t.kind, t.queue, t.priority,
+       to_char(coalesce(t.end_time, t.start_time, t.run_at), 'YYYY-MM-DD HH24:MI:SS'), t.attempt, left(t.last_error, 60),
+       row_to_json(t)::text
+FROM f
+LEFT JOIN LATERAL unnest(f.ids) WITH ORDINALITY i (id, place) ON true
+LEFT JOIN LATERAL (SELECT * FROM tenon.tasks WHERE id = i.id LIMIT 1) t ON true
+ORDER BY i.place;

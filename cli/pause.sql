@@ -1,0 +1,3 @@
+-- Pause a queue, a kind, or everything.
+--   $1 text  queue    $2 text  kind    $3 boolean  everything    $4 text  why
+SELECT tenon.pause($1, $2, $3::boolean, $4);

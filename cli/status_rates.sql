@@ -1,0 +1,36 @@
+-- Counters since the statistics were reset, of which two readings make rates; and how it stands now. Of the queues those
+-- that are set up or served come first. What fails stands in the table attempt, if the schema has it.
+--   $1 bigint  how far to count    $2 bigint  how many queues
+WITH range AS MATERIALIZED (
+    SELECT s.queue, p AS priority, t.run_at
+    FROM tenon.queue_names($2::bigint) AS s (queue)
+    CROSS JOIN generate_series(9, 0, -1) p
+    CROSS JOIN LATERAL (SELECT run_at FROM tenon.task
+                        WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp() AND start_time IS NULL
+                        ORDER BY run_at LIMIT 1) t
+    WHERE NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = s.queue AND q.paused)
+), counted AS (
+    SELECT count(*) AS n
+    FROM (SELECT FROM range r
+          CROSS JOIN LATERAL (SELECT FROM tenon.task
+                              WHERE queue = r.queue AND priority = r.priority AND run_at <= statement_timestamp()
+                                AND start_time IS NULL
+                              ORDER BY run_at LIMIT $1::bigint) t
+          LIMIT $1::bigint) l
+), inserted AS (
+    SELECT c.relname, sum(pg_stat_get_tuples_inserted(t.relid)) AS n
+    FROM pg_class c
+    CROSS JOIN LATERAL (SELECT c.oid AS relid UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent = c.oid) t
+    WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname IN ('task', 'finished', 'dead', 'attempt')
+    GROUP BY c.relname
+)
+SELECT to_char(statement_timestamp(), 'HH24:MI:SS'),
+       (extract(epoch FROM statement_timestamp()) * 1000)::bigint,
+       (SELECT n FROM inserted WHERE relname = 'task'),
+       (SELECT n FROM inserted WHERE relname = 'finished'),
+       (SELECT n FROM inserted WHERE relname = 'attempt'),
+       (SELECT n FROM inserted WHERE relname = 'dead'),
+       counted.n, counted.n >= $1::bigint,
+       (SELECT extract(epoch FROM statement_timestamp() - min(run_at))::numeric(12, 1) FROM range),
+       w.n, w.slots
+FROM counted, (SELECT count(*) AS n, coalesce(sum(slots), 0) AS slots FROM tenon.worker WHERE ended_at IS NULL) w;

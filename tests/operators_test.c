@@ -1,0 +1,345 @@
+/* label: e2e */
+/* timeout: 180 */
+/* The commands of an operator: list, retry, cancel, delete, run-now, set, pause, resume, queue,
+ * kind, audit, status --watch; with workers that run what they let go. */
+#include "core/now.h"
+#include "tests/support/working.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* --- helpers -------------------------------------------------------------------------------- */
+
+static int64_t enqueue(struct fixture *fx, const char *kind, const char *arguments)
+{
+    return test_sql_int(fx, "SELECT tenon.enqueue('%s'%s)", kind, arguments);
+}
+
+/* Tasks of a kind that are dead, each with this error. */
+static void die_all(struct fixture *fx, const char *kind, int n, const char *error)
+{
+    test_sql(
+        fx,
+        "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
+        " crashes, max_attempts, priority, reason, queue, kind, payload, last_error,"
+        " error_class)"
+        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4,"
+        " 'failures', 'default', '%s', '{}', '%s', split_part('%s', ':', 1)"
+        " FROM generate_series(1, %d)",
+        kind, error, error, n);
+}
+
+static json_t *parse(char *out)
+{
+    json_error_t error;
+    json_t *o = json_loads(out, 0, &error);
+    if (!o) {
+        fail_msg("%s: %s", error.text, out);
+    }
+    free(out);
+    return o;
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+    const json_t *value = json_object_get(o, key);
+    if (!json_is_integer(value)) {
+        fail_msg("\"%s\" is no number", key);
+    }
+    return json_integer_value(value);
+}
+
+/* It must fail with this code, and say so on stderr. */
+static void assert_fails(struct fixture *fx, int code, const char *says, const char *const *args)
+{
+    struct process *p = tenon_spawn(fx, args, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), code);
+    char *log = file_text(p->log);
+    assert_contains(log, says);
+    free(log);
+}
+#define FAILS(fx, code, says, ...)                                                                 \
+    assert_fails(fx, code, says, (const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_says(char *out, const char *says)
+{
+    assert_contains(out, says);
+    free(out);
+}
+#define SAYS(fx, says, ...) assert_says(TENON_RUN(fx, 0, __VA_ARGS__), says)
+
+static int64_t count(struct fixture *fx, const char *state)
+{
+    return test_sql_int(fx, "SELECT count(*) FROM tenon.tasks WHERE state = '%s'", state);
+}
+
+static void await_state(struct fixture *fx, int64_t id, const char *state)
+{
+    test_await(fx, LIMIT_MS, "SELECT state = '%s', t.* FROM tenon.tasks t WHERE id = %lld", state,
+               (long long)id);
+}
+
+/* --- list ----------------------------------------------------------------------------------- */
+
+static void test_list(void **state)
+{
+    struct fixture *fx = *state;
+    SAYS(fx, "no task fits", "list");
+    die_all(fx, "mail", 3, "Timeout: slow");
+    (void)enqueue(fx, "pay",
+                  ", '{\"to\": \"ann@example.com\"}', unique_key => 'k', delay => '1 h'");
+    json_t *o = parse(TENON_RUN(fx, 0, "list", "--json", "--limit", "3"));
+    assert_int_equal(json_array_size(json_object_get(o, "tasks")), 3);
+    assert_int_equal(number(json_array_get(json_object_get(o, "tasks"), 0), "id"), 4);
+    assert_int_equal(number(o, "next"), 2);
+    json_decref(o);
+    o = parse(TENON_RUN(fx, 0, "list", "--json", "--limit", "3", "--after", "2"));
+    const json_t *task = json_array_get(json_object_get(o, "tasks"), 0);
+    assert_int_equal(json_array_size(json_object_get(o, "tasks")), 1);
+    assert_string_equal(json_string_value(json_object_get(task, "error_class")), "Timeout");
+    assert_true(json_is_null(json_object_get(o, "next")));
+    json_decref(o);
+    SAYS(fx, "dead   mail  default    4", "list", "--state", "dead,ready", "--queue", "default");
+    SAYS(fx, "there may be more: --after 2", "list", "--kind", "mail", "--limit", "2");
+    SAYS(fx, "scheduled", "list", "--payload", "$.to == \"ann@example.com\"");
+    SAYS(fx, "scheduled", "list", "--key", "k");
+    SAYS(fx, "no task fits", "list", "--kind", "pay", "--older-than", "1h");
+    SAYS(fx, "no task fits", "list", "--error", "Refused");
+    FAILS(fx, 1, "a predicate of SQL/JSON path", "list", "--payload", "$.to ==");
+    FAILS(fx, 2, "--limit \"0\" is not allowed", "list", "--limit", "0");
+}
+
+/* --- acts ----------------------------------------------------------------------------------- */
+
+static void test_acts_are_shown_first(void **state)
+{
+    struct fixture *fx = *state;
+    die_all(fx, "mail", 5, "Timeout: slow");
+    die_all(fx, "mail", 2, "Refused: no");
+    FAILS(fx, 2, "say which tasks", "retry");
+    FAILS(fx, 2, "5 tasks would be retried: say --yes", "retry", "--error", "Timeout");
+    SAYS(fx, "5 tasks would be retried, the first of them", "retry", "--error", "Timeout",
+         "--dry-run");
+    assert_int_equal(count(fx, "dead"), 7);
+    SAYS(fx, "5 tasks retried", "retry", "--error", "Timeout", "--state", "dead", "--kind", "mail",
+         "--yes", "--why", "it is back");
+    assert_int_equal(count(fx, "ready"), 5);
+    assert_int_equal(count(fx, "dead"), 2);
+    json_t *o = parse(TENON_RUN(fx, 0, "delete", "--kind", "mail", "--yes", "--json"));
+    assert_int_equal(number(o, "matched"), 2);
+    assert_int_equal(number(o, "changed"), 2);
+    assert_int_equal(number(o, "skipped"), 0);
+    json_decref(o);
+    SAYS(fx, "5 tasks changed", "set", "--kind", "mail", "--priority", "9", "--run-at",
+         "2030-01-01", "--yes");
+    assert_true(
+        test_sql_bool(fx, "SELECT bool_and(priority = 9 AND run_at > now()) FROM tenon.task"));
+    SAYS(fx, "5 tasks made ready", "run-now", "--state", "scheduled", "--yes");
+    SAYS(fx, "5 tasks cancelled", "cancel", "--queue", "default", "--yes");
+    SAYS(fx, "0 tasks cancelled", "cancel", "--queue", "default");
+    o = parse(TENON_RUN(fx, 0, "audit", "--json", "--limit", "4"));
+    const json_t *acts = json_object_get(o, "acts");
+    assert_int_equal(json_array_size(acts), 4);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(acts, 3), "act")),
+                        "delete");
+    json_decref(o);
+    SAYS(fx, "\"why\": \"it is back\"", "audit");
+    FAILS(fx, 2, "say what: --priority or --run-at", "set", "17");
+}
+
+static void test_acts_by_id(void **state)
+{
+    struct fixture *fx = *state;
+    die_all(fx, "a", 2, "x");
+    (void)enqueue(fx, "a", "");
+    SAYS(fx, "2 tasks retried", "retry", "1", "2");
+    FAILS(fx, 1, "task 3 is ready, and not dead, cancelled or expired", "retry", "3");
+    FAILS(fx, 1, "there is no task 17", "cancel", "3", "17");
+    await_state(fx, 3, "cancelled");
+    FAILS(fx, 2, "the ID \"x\" is not allowed", "cancel", "x");
+}
+
+/* At a rate it takes its time, and says how it gets on; the act has one row in the audit. */
+static void test_an_act_at_a_rate(void **state)
+{
+    struct fixture *fx = *state;
+    die_all(fx, "a", 30, "x");
+    int64_t begun_ms = now_ms();
+    struct process *p = TENON(fx, "retry", "--state", "dead", "--rate", "5/s", "--yes");
+    process_await_line(p, " of 30 tasks retried, about ", LIMIT_MS);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    assert_true(now_ms() - begun_ms >= 5800); /* the last of 30 pieces waits for the others */
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND min(n) = 30 FROM tenon.audit"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT xmin::text) FROM tenon.task"), 30);
+    FAILS(fx, 2, "--rate \"0/s\" is not allowed", "retry", "1", "--rate", "0/s");
+}
+
+/* What is done stays done, and the audit says how much that is. */
+static void test_an_act_that_is_killed(void **state)
+{
+    struct fixture *fx = *state;
+    die_all(fx, "a", 3000, "x");
+    struct process *p = TENON(fx, "retry", "--state", "dead", "--rate", "50/s", "--yes");
+    test_await(fx, LIMIT_MS, "SELECT count(*) >= 30 FROM tenon.task");
+    process_kill(p);
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 0 FROM pg_stat_activity WHERE application_name ="
+               " 'tenon operator' AND datname = current_database()");
+    assert_true(test_sql_bool(fx, "SELECT n = (SELECT count(*) FROM tenon.task) AND n + (SELECT"
+                                  " count(*) FROM tenon.dead) = 3000 FROM tenon.audit"));
+}
+
+static void test_what_is_retried_runs(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = pool_worker(fx, "2", "4");
+    die_all(fx, "a", 20, "x");
+    SAYS(fx, "20 tasks retried", "retry", "--state", "dead", "--yes");
+    await_done(fx, 20);
+    int64_t id = enqueue(fx, "a", ", delay => '1 h'");
+    char text[32];
+    (void)snprintf(text, sizeof text, "%lld", (long long)id);
+    SAYS(fx, "1 task made ready", "run-now", text);
+    await_done(fx, 21);
+    end_well(p);
+    assert_each_ran_once(fx, 21);
+}
+
+/* --- pausing -------------------------------------------------------------------------------- */
+
+/* A worker for the kinds a and b. */
+static struct process *worker_of_two(struct fixture *fx)
+{
+    char a[256], b[256];
+    struct process *p = TENON(fx, "worker", "--slots", "2", "--handler",
+                              handler(a, "a=pool:%s", "pool"), "--handler",
+                              handler(b, "b=pool:%s", "pool"));
+    process_await_line(p, "event=worker_ready", LIMIT_MS);
+    return p;
+}
+
+/* While one of kind a waits, those of kind b run, one after the other. */
+static void assert_waits(struct fixture *fx, int64_t id)
+{
+    for (int i = 0; i < 3; i++) {
+        await_state(fx, enqueue(fx, "b", ""), "done");
+    }
+    await_state(fx, id, "ready");
+}
+
+static void test_a_paused_kind(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *workers[2];
+    workers[0] = worker_of_two(fx);
+    SAYS(fx, "the kind a is paused", "pause", "--kind", "a", "--why", "it is broken");
+    process_await_line(workers[0], "event=kinds_paused kinds=a", LIMIT_MS);
+    int64_t id = enqueue(fx, "a", "");
+    assert_waits(fx, id);
+    workers[1] = worker_of_two(fx); /* hears of it before its first claim */
+    assert_int_equal(process_lines(workers[1], "event=kinds_paused kinds=a"), 1);
+    assert_waits(fx, id);
+    SAYS(fx, "the kind a is paused", "status");
+    SAYS(fx, ": it is broken", "status");
+    char text[32];
+    (void)snprintf(text, sizeof text, "%lld", (long long)id);
+    SAYS(fx, "the kind a is paused by", "show", text);
+    SAYS(fx, "paused by", "kind", "a");
+    SAYS(fx, "the kind a goes on", "resume", "--kind", "a");
+    await_state(fx, id, "done");
+    SAYS(fx, "the kind a was not paused", "resume", "--kind", "a");
+    end_well(workers[0]);
+    end_well(workers[1]);
+}
+
+static void test_everything_paused(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = worker_of_two(fx);
+    SAYS(fx, "everything is paused", "pause", "--all");
+    process_await_line(p, "event=kinds_paused kinds=*", LIMIT_MS);
+    int64_t id = enqueue(fx, "a", ""), queued = enqueue(fx, "b", "");
+    /* a worker that ends when nothing is ready does, and claims nothing before */
+    char h[256];
+    free(TENON_RUN(fx, 0, "worker", "--until-empty", "--handler", handler(h, "a=pool:%s", "pool")));
+    await_state(fx, id, "ready");
+    SAYS(fx, "the queue default is paused", "pause", "default");
+    SAYS(fx, "everything goes on", "resume", "--all");
+    process_await_line(p, "event=kinds_paused kinds=\"\"", LIMIT_MS);
+    await_state(fx, queued, "ready");
+    SAYS(fx, "the queue default goes on", "resume", "default");
+    await_state(fx, id, "done");
+    await_state(fx, queued, "done");
+    FAILS(fx, 2, "say what: a queue, or --kind", "pause");
+    FAILS(fx, 2, "say what: a queue, or --kind", "pause", "default", "--all");
+    end_well(p);
+}
+
+/* --- defaults and status -------------------------------------------------------------------- */
+
+static void test_defaults(void **state)
+{
+    struct fixture *fx = *state;
+    SAYS(fx, "no defaults of its own", "queue", "mail");
+    SAYS(fx, "mail", "queue", "mail", "--priority", "7", "--timeout", "2min");
+    SAYS(fx, "00:02:00", "queue");
+    json_t *o = parse(TENON_RUN(fx, 0, "queue", "mail", "--unset", "timeout", "--json"));
+    const json_t *row = json_array_get(json_object_get(o, "queues"), 0);
+    assert_int_equal(number(row, "priority"), 7);
+    assert_true(json_is_null(json_object_get(row, "timeout_ms")));
+    json_decref(o);
+    o = parse(TENON_RUN(fx, 0, "kind", "m", "--queue", "mail", "--max-attempts", "3",
+                        "--on-timeout", "dead", "--timeout-min", "1s", "--json"));
+    row = json_array_get(json_object_get(o, "kinds"), 0);
+    assert_string_equal(json_string_value(json_object_get(row, "queue")), "mail");
+    assert_string_equal(json_string_value(json_object_get(row, "on_timeout")), "dead");
+    assert_int_equal(number(row, "timeout_min_ms"), 1000);
+    json_decref(o);
+    FAILS(fx, 2, "say whose defaults", "queue", "--priority", "7");
+    FAILS(fx, 2, "that is no default", "queue", "mail", "--unset", "colour");
+}
+
+/* Lines come each second, and count what happens. */
+static void test_status_watch(void **state)
+{
+    struct fixture *fx = *state;
+    (void)enqueue(fx, "a", "");
+    test_sql(fx, "SELECT pg_stat_force_next_flush()");
+    struct process *p = TENON(fx, "status", "--watch", "--json");
+    bool counted = false;
+    while (!counted) {
+        test_sql(fx, "SELECT tenon.enqueue('a')");
+        test_sql(fx, "SELECT pg_stat_force_next_flush()");
+        assert_false(process_is_gone(p));
+        char *out = file_text(p->out);
+        const char *line = strstr(out, "\"arrived_per_s\": ");
+        for (; line && !counted; line = strstr(line + 1, "\"arrived_per_s\": ")) {
+            counted = strtod(line + strlen("\"arrived_per_s\": "), NULL) > 0;
+        }
+        free(out);
+    }
+    process_kill(p);
+    char *out = file_text(p->out);
+    assert_contains(out, "\"ended_per_s\": null, \"failed_per_s\": null, \"died_per_s\": null, "
+                         "\"ready\": ");
+    assert_contains(out, "\"oldest_ready_s\": ");
+    assert_contains(out, "\"workers\": 0, \"slots\": 0}");
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_list),
+        WITH_DATABASE(test_acts_are_shown_first),
+        WITH_DATABASE(test_acts_by_id),
+        WITH_DATABASE(test_an_act_at_a_rate),
+        WITH_DATABASE(test_an_act_that_is_killed),
+        WITH_SERVERS(test_what_is_retried_runs),
+        WITH_SERVERS(test_a_paused_kind),
+        WITH_DATABASE(test_everything_paused),
+        WITH_DATABASE(test_defaults),
+        WITH_DATABASE(test_status_watch),
+    };
+    return RUN_GROUP(tests);
+}
