@@ -9,6 +9,7 @@
 bool setup_run(const struct options *o, struct fault *f);
 bool status_run(const struct options *o, struct fault *f);
 bool show_run(const struct options *o, struct fault *f);
+bool why_run(const struct options *o, struct fault *f);
 bool schedule_run(const struct options *o, struct fault *f);
 bool list_run(const struct options *o, struct fault *f);
 bool act_run(const struct options *o, struct fault *f);   /* retry, cancel, delete, run-now, set */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The columns of defaults_queues.sql and defaults_kinds.sql. */
-enum { NAME, QUEUE, PRIORITY, ATTEMPTS, TIMEOUT, PAUSED, JSON };
+enum { NAME, QUEUE, PRIORITY, ATTEMPTS, TIMEOUT, RETRY, ON_DEAD, PAUSED, JSON };
 
 /* What may be set, and what tenon.set_queue and tenon.set_kind call it. */
 static const struct setting {
@@ -23,6 +23,8 @@ static const struct setting {
     {OPTION_TIMEOUT, "timeout"},
     {OPTION_TIMEOUT_MIN, "timeout_min"},
     {OPTION_ON_TIMEOUT, "on_timeout"},
+    {OPTION_RETRY, "retry"},
+    {OPTION_ON_DEAD, "on_dead"},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -90,7 +92,8 @@ static bool set(struct db *db, const struct options *o, const char *name, struct
 
 static bool print_defaults(const struct rows *r, bool kinds, struct fault *f)
 {
-    static const char *const heads[] = {"NAME", "QUEUE", ">PRIORITY", ">ATTEMPTS", ">TIMEOUT", ""};
+    static const char *const heads[] = {"NAME",     "QUEUE", ">PRIORITY", ">ATTEMPTS",
+                                        ">TIMEOUT", "RETRY", "ON DEAD",   ""};
     struct table t;
     if (rows_count(r) == 0) {
         (void)printf("no defaults of its own: %s\n",

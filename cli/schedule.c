@@ -35,11 +35,12 @@ static bool schedule_add(struct db *db, const struct options *o, struct fault *f
 {
     char every[24], timeout[24];
     struct rows *rows = NULL;
+    const char *payload = option_text(o, OPTION_PAYLOAD);
     const char *const params[] = {options_arg(o, 1),
                                   option_text(o, OPTION_CRON),
                                   given_ms(o, OPTION_EVERY, every),
                                   option_text(o, OPTION_KIND),
-                                  option_text(o, OPTION_PAYLOAD),
+                                  payload ? payload : "{}",
                                   option_text(o, OPTION_ZONE),
                                   option_text(o, OPTION_CATCH_UP),
                                   option_text(o, OPTION_OVERLAP),

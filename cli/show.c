@@ -1,4 +1,4 @@
-/* `tenon show ID`: all about one task, and why it waits. */
+/* `tenon show ID`: all about one task. `tenon why ID`: why it is where it is. */
 #include "cli/command.h"
 #include "cli/filter.h"
 #include "cli/print.h"
@@ -6,7 +6,8 @@
 #include "core/db.h"
 #include "core/schema.h"
 
-enum { NAME, TEXT }; /* the columns of show.sql */
+enum { NAME, TEXT };                       /* the columns of show.sql */
+enum { SENTENCE, ADVICE, JSON, IS_THERE }; /* of why.sql */
 
 static bool show(struct db *db, const char *id, bool json, struct fault *f)
 {
@@ -29,13 +30,45 @@ static bool show(struct db *db, const char *id, bool json, struct fault *f)
                               id);
 }
 
-bool show_run(const struct options *o, struct fault *f)
+static bool why(struct db *db, const char *id, bool json, struct fault *f)
+{
+    const char *const params[] = {id};
+    struct rows *rows = NULL;
+    if (!db_exec(db, &sql_why, params, 1, &rows, f)) {
+        return fault_add(f, "could not read why of task %s", id);
+    }
+    bool is_there = rows_bool(rows, 0, IS_THERE);
+    if (json) {
+        (void)puts(rows_text(rows, 0, JSON));
+    } else if (is_there) {
+        print_pair("why", rows_text(rows, 0, SENTENCE));
+        print_pair("what to do", rows_text(rows, 0, ADVICE));
+    }
+    bool ok = is_there || fault_set(f, FAULT_ABSENT, "%s", rows_text(rows, 0, SENTENCE));
+    rows_free(rows);
+    return ok;
+}
+
+/* Either of them, in a session of its own. */
+static bool about(const struct options *o, const char *program,
+                  bool (*answer)(struct db *db, const char *id, bool json, struct fault *f),
+                  struct fault *f)
 {
     struct db *db = NULL;
     const char *id = options_arg(o, 0);
     bool ok = id_check(id, f) &&
-              db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon show", &db, f) &&
-              schema_check(db, f) && show(db, id, option_flag(o, OPTION_JSON), f);
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, program, &db, f) &&
+              schema_check(db, f) && answer(db, id, option_flag(o, OPTION_JSON), f);
     db_close(db);
     return ok;
+}
+
+bool show_run(const struct options *o, struct fault *f)
+{
+    return about(o, "tenon show", show, f);
+}
+
+bool why_run(const struct options *o, struct fault *f)
+{
+    return about(o, "tenon why", why, f);
 }

@@ -2,17 +2,12 @@
 -- keep all their digits); then what people read, line by line: its name and its text, NULL where there is none.
 --   $1 bigint  the id
 WITH known AS MATERIALIZED (
-    SELECT t.*, p.what AS paused, concat(' by ' || p.paused_by, ': ' || p.paused_why) AS paused_how, w.host, w.pid, w.state AS worker_state,
-           h.has_worker, h.backing_off,
+    SELECT t.*, w.host, w.pid, w.state AS worker_state, y.code AS why, y.sentence, y.advice,
+           (tenon.handled(t.queue, t.kind)).backs_off AS backing_off,
            x.max_attempts, x.timeout_ms, d.reason AS dead_reason,
            date_trunc('milliseconds', coalesce(t.end_time, statement_timestamp()) - t.start_time) AS ran,
-           date_trunc('milliseconds', statement_timestamp() - t.run_at) AS waited,
            'YYYY-MM-DD HH24:MI:SS.MS "UTC"' AS form
     FROM tenon.tasks t
-    LEFT JOIN LATERAL (
-        SELECT * FROM tenon.paused
-        WHERE (what, name) IN (('queue', t.queue), ('kind', t.kind)) OR what = 'everything'
-        LIMIT 1) p ON true
     LEFT JOIN tenon.worker w ON w.id = t.worker_id
     LEFT JOIN tenon.dead d ON d.id = t.id AND t.state = 'dead'
     LEFT JOIN LATERAL (
@@ -20,34 +15,12 @@ WITH known AS MATERIALIZED (
         UNION ALL
         SELECT max_attempts, timeout_ms FROM tenon.dead WHERE id = t.id
         LIMIT 1) x ON true
-    CROSS JOIN LATERAL (
-        -- who handles it; backing_off: where the handler does not start, if it starts nowhere
-        SELECT count(*) > 0 AS has_worker,
-               CASE WHEN bool_and(b.why IS NOT NULL)
-                    THEN min(format('on worker %s (%s, pid %s): %s', a.id, a.host, a.pid, b.why)) END AS backing_off
-        FROM tenon.worker a
-        LEFT JOIN LATERAL (
-            SELECT substr(line, strpos(line, ': ') + 2) AS why
-            FROM unnest(string_to_array(a.backing_off, E'\n')) AS line
-            WHERE t.kind = ANY (string_to_array(split_part(line, ': ', 1), ','))) b ON true
-        WHERE a.ended_at IS NULL AND a.state = 'alive'
-          AND t.queue = ANY (a.queues) AND t.kind = ANY (a.kinds)) h
+    CROSS JOIN LATERAL tenon.why_of(t.id) y
     WHERE t.id = $1::bigint
     LIMIT 1
-), judged AS (
-    SELECT k.*, j.*
-    FROM known k
-    CROSS JOIN LATERAL (
-        SELECT CASE WHEN state IN ('scheduled', 'retrying') THEN 'not_due'
-                    WHEN state = 'running' THEN 'running'
-                    WHEN state <> 'ready' THEN 'ended'
-                    WHEN paused IS NOT NULL THEN paused || '_paused'
-                    WHEN NOT has_worker THEN 'no_worker'
-                    WHEN backing_off IS NOT NULL THEN 'handler_backs_off'
-                    ELSE 'no_free_slot' END AS why) j
 )
 SELECT l.name, l.text
-FROM judged j
+FROM known j
 CROSS JOIN LATERAL (VALUES
     ('json', json_build_object(
         'id', id, 'state', state, 'why', why, 'queue', queue, 'kind', kind, 'priority', priority,
@@ -67,16 +40,8 @@ CROSS JOIN LATERAL (VALUES
         'backing_off', CASE WHEN why = 'handler_backs_off' THEN backing_off END)::text),
     ('task', id::text),
     ('state', state),
-    ('why', CASE why
-        WHEN 'not_due' THEN format('it is not due before %s (in %s)', to_char(run_at, form), -waited)
-        WHEN 'running' THEN format('it runs on %s, pid %s, for %s', coalesce(host, 'an unknown worker'), pid, ran)
-        WHEN 'queue_paused' THEN format('the queue %s is paused%s', queue, paused_how)
-        WHEN 'kind_paused' THEN format('the kind %s is paused%s', kind, paused_how)
-        WHEN 'everything_paused' THEN format('everything is paused%s', paused_how)
-        WHEN 'no_worker' THEN format('no living worker handles the kind %s in the queue %s', kind, queue)
-        WHEN 'handler_backs_off' THEN format('the handler of the kind %s does not start and backs off %s',
-                                             kind, backing_off)
-        WHEN 'no_free_slot' THEN format('it is ready and waits for a worker with a free slot, for %s', waited) END),
+    ('why', CASE WHEN why <> 'ended' THEN sentence END),
+    ('what to do', CASE WHEN why <> 'ended' THEN advice END),
     ('reason', dead_reason),
     ('kind', kind),
     ('queue', queue),
@@ -101,7 +66,7 @@ UNION ALL
 (SELECT 'attempt ' || a.attempt,
         format('%s, %s after %s on %s%s', to_char(a.started_at, form), a.outcome,
                date_trunc('milliseconds', a.ended_at - a.started_at), coalesce(a.host, a.worker_id::text), ': ' || a.error)
- FROM judged j
+ FROM known j
  JOIN tenon.attempt a ON a.id = j.id
  WHERE a.id = $1::bigint
  ORDER BY a.ended_at);

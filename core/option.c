@@ -29,9 +29,10 @@ struct options {
 
 const char *command_word(enum command command)
 {
-    static const char *const words[] = {"setup", "enqueue", "worker", "cleaner", "status",  "show",
-                                        "schedule", "list",  "retry",   "cancel", "delete",  "run-now", "set",
-                                        "pause", "resume",  "queue",  "kind",    "audit"};
+    static const char *const words[] = {"setup",  "enqueue",  "worker", "cleaner", "status",
+                                        "show",   "schedule", "list",   "retry",   "cancel",
+                                        "delete", "run-now",  "set",    "pause",   "resume",
+                                        "queue",  "kind",     "audit",  "why"};
     return words[__builtin_ctz(command)];
 }
 

@@ -30,8 +30,9 @@ enum command {
     COMMAND_QUEUE = 1 << 15,
     COMMAND_KIND = 1 << 16,
     COMMAND_AUDIT = 1 << 17,
+    COMMAND_WHY = 1 << 18,
 };
-enum { COMMANDS_ALL = (1 << 18) - 1 };
+enum { COMMANDS_ALL = (1 << 19) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -92,6 +93,7 @@ enum option_id {
     OPTION_ALL,
     OPTION_TIMEOUT_MIN,
     OPTION_ON_TIMEOUT,
+    OPTION_ON_DEAD,
     OPTION_UNSET,
     OPTION_WATCH,
     OPTION_COUNT

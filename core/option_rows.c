@@ -7,7 +7,8 @@ enum {
     FILTERS = COMMAND_LIST | ACTS,
     PAUSES = COMMAND_PAUSE | COMMAND_RESUME,
     DEFAULTS = COMMAND_QUEUE | COMMAND_KIND,
-    LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_SCHEDULE | FILTERS | DEFAULTS | COMMAND_AUDIT,
+    LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_WHY | COMMAND_SCHEDULE |
+            FILTERS | DEFAULTS | COMMAND_AUDIT,
     DAY_MS = 86400000,
 };
 
@@ -96,7 +97,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(TIMEOUT, "timeout", TASKS | DEFAULTS, "TIME",
            "How long one run may take; else the time of its kind or queue, else 1h.",
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
-    OPTION(RETRY, "retry", COMMAND_ENQUEUE, "POLICY",
+    OPTION(RETRY, "retry", COMMAND_ENQUEUE | DEFAULTS, "POLICY",
            "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h)`, "
            "`linear(10 s, 1 h)` or `constant(1 min)`; else that of its kind or queue, else "
            "`sidekiq`."),
@@ -174,11 +175,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Only tasks that were enqueued or, if they have ended, ended so long ago.",
            .type = OPTION_TYPE_DURATION, .typed = true, .max = (int64_t)3650 * DAY_MS),
     OPTION(KEY, "key", FILTERS, "KEY", "Only tasks with this unique key.", .typed = true),
-    OPTION(PAYLOAD, "payload", FILTERS | COMMAND_SCHEDULE, "PATH|JSON",
-           "Only tasks whose payload fits this predicate of SQL/JSON path, such as "
-           "`$.to == \"ann@example.com\"`. For `schedule`: the payload of its tasks, by default `{}`; "
-           "an object gets the key `tick`, the moment of the tick.",
-           .typed = true),
+    OPTION(
+        PAYLOAD, "payload", FILTERS | COMMAND_SCHEDULE, "PATH|JSON",
+        "Only tasks whose payload fits this predicate of SQL/JSON path, such as "
+        "`$.to == \"ann@example.com\"`. For `schedule`: the payload of its tasks, by default `{}`; "
+        "an object gets the key `tick`, the moment of the tick.",
+        .typed = true),
     OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT, "N", "So many at most.",
            .type = OPTION_TYPE_INT, .def = "50", .min = 1, .max = 10000),
     OPTION(AFTER, "after", COMMAND_LIST | COMMAND_AUDIT, "ID",
@@ -198,9 +200,12 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(ON_TIMEOUT, "on-timeout", COMMAND_KIND, "WHAT",
            "What becomes of a task that runs out of time: a failure that is retried, or its end.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "retry dead"),
+    OPTION(ON_DEAD, "on-dead", COMMAND_KIND, "KIND",
+           "The kind of the task that is enqueued when a task of this kind dies.", .typed = true,
+           .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(UNSET, "unset", DEFAULTS, "NAME,...",
-           "Take these defaults away: `priority`, `max-attempts`, `timeout`, and of a kind "
-           "`queue`, `timeout-min`, `on-timeout`.",
+           "Take these defaults away: `priority`, `max-attempts`, `timeout`, `retry`, and of a "
+           "kind `queue`, `timeout-min`, `on-timeout`, `on-dead`.",
            .type = OPTION_TYPE_LIST, .typed = true, .fits = fits_kind,
            .allowed = "an option's name"),
     OPTION(WATCH, "watch", COMMAND_STATUS, NULL,

@@ -82,9 +82,9 @@ END $$;
 
 -- Every act of an operator on a schedule passes here: the place to note who did what.
 CREATE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    NULL;
+    PERFORM tenon.note_audit(act, jsonb_build_object('schedule', name), 1);
 END $$;
 
 -- The name of a time zone as PostgreSQL writes it. Abbreviations such as CET or EST are refused: to PostgreSQL they are
@@ -179,7 +179,7 @@ BEGIN
            (excluded.cron, excluded.every_ms, excluded.zone, excluded.kind, excluded.payload, excluded.queue,
             excluded.priority, excluded.max_attempts, excluded.timeout_ms, excluded.catch_up, excluded.overlap, excluded.source);
     IF FOUND THEN
-        PERFORM tenon.note_schedule('set', name);
+        PERFORM tenon.note_schedule('set_schedule', name);
     END IF;
     RETURN s.next_at;
 END $$;
@@ -190,7 +190,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     DELETE FROM tenon.schedule s WHERE s.name = name;
     IF FOUND THEN
-        PERFORM tenon.note_schedule('drop', name);
+        PERFORM tenon.note_schedule('drop_schedule', name);
     END IF;
     RETURN FOUND;
 END $$;
@@ -201,7 +201,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE tenon.schedule s SET paused = true, due_at = 'infinity' WHERE s.name = name;
     IF FOUND THEN
-        PERFORM tenon.note_schedule('pause', name);
+        PERFORM tenon.note_schedule('pause_schedule', name);
     END IF;
     RETURN FOUND;
 END $$;
@@ -217,7 +217,7 @@ BEGIN
     IF s.paused THEN
         s.next_at := tenon.tick_after(s, greatest(clock_timestamp(), s.last_at));
         UPDATE tenon.schedule t SET paused = false, next_at = s.next_at, due_at = s.next_at WHERE t.name = name;
-        PERFORM tenon.note_schedule('resume', name);
+        PERFORM tenon.note_schedule('resume_schedule', name);
     END IF;
     RETURN s.name IS NOT NULL;
 END $$;
@@ -240,7 +240,7 @@ BEGIN
     END IF;
     s.last_task := tenon.enqueue_tick(s, clock_timestamp());
     UPDATE tenon.schedule t SET last_task = s.last_task WHERE t.name = name;
-    PERFORM tenon.note_schedule('run-now', name);
+    PERFORM tenon.note_schedule('run_schedule_now', name);
     RETURN s.last_task;
 END $$;
 

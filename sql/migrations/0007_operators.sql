@@ -16,7 +16,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue` or `set_kind`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule` or `run_schedule_now`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
@@ -627,15 +627,18 @@ DECLARE
     ms       bigint;
 BEGIN
     PERFORM tenon.check_target(coalesce(name, ''), NULL, false);
-    PERFORM tenon.check_changes(changes, '{priority,max_attempts,timeout}');
+    PERFORM tenon.check_changes(changes, '{priority,max_attempts,timeout,retry}');
+    PERFORM tenon.check_enqueue('a', NULL, NULL, NULL, NULL, NULL, NULL, NULL, changes ->> 'retry', NULL);
     priority := tenon.changed_integer(changes, 'priority', 0, 9);
     attempts := tenon.changed_integer(changes, 'max_attempts', 1, 1000);
     ms := tenon.changed_ms(changes, 'timeout');
-    INSERT INTO tenon.queue AS q (name, priority, max_attempts, timeout_ms) VALUES (name, priority, attempts, ms)
+    INSERT INTO tenon.queue AS q (name, priority, max_attempts, timeout_ms, retry)
+    VALUES (name, priority, attempts, ms, changes ->> 'retry')
     ON CONFLICT ON CONSTRAINT queue_pkey DO UPDATE
        SET priority = tenon.or_old(changes, 'priority', priority, q.priority),
            max_attempts = tenon.or_old(changes, 'max_attempts', attempts, q.max_attempts),
-           timeout_ms = tenon.or_old(changes, 'timeout', ms, q.timeout_ms);
+           timeout_ms = tenon.or_old(changes, 'timeout', ms, q.timeout_ms),
+           retry = CASE WHEN changes ? 'retry' THEN changes ->> 'retry' ELSE q.retry END;
     PERFORM tenon.note_audit('set_queue', jsonb_build_object('queue', name, 'changes', changes), 1);
 END $$;
 
@@ -650,8 +653,8 @@ DECLARE
     outcome  text := changes ->> 'on_timeout';
 BEGIN
     PERFORM tenon.check_target(NULL, coalesce(name, ''), false);
-    PERFORM tenon.check_changes(changes, '{queue,priority,max_attempts,timeout,timeout_min,on_timeout}');
-    PERFORM tenon.check_enqueue(name, changes ->> 'queue', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    PERFORM tenon.check_changes(changes, '{queue,priority,max_attempts,timeout,timeout_min,on_timeout,retry,on_dead}');
+    PERFORM tenon.check_enqueue(name, changes ->> 'queue', NULL, NULL, NULL, NULL, NULL, NULL, changes ->> 'retry', NULL);
     priority := tenon.changed_integer(changes, 'priority', 0, 9);
     attempts := tenon.changed_integer(changes, 'max_attempts', 1, 1000);
     ms := tenon.changed_ms(changes, 'timeout');
@@ -659,15 +662,20 @@ BEGIN
     IF outcome NOT IN ('retry', 'dead') THEN
         PERFORM tenon.refuse('on_timeout', quote_literal(outcome), 'retry or dead');
     END IF;
-    INSERT INTO tenon.kind AS k (name, queue, priority, max_attempts, timeout_ms, timeout_min_ms, on_timeout)
-    VALUES (name, changes ->> 'queue', priority, attempts, ms, least_ms, coalesce(outcome, 'retry'))
+    IF NOT tenon.is_kind(changes ->> 'on_dead') THEN
+        PERFORM tenon.refuse('on_dead', quote_literal(changes ->> 'on_dead'), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
+    END IF;
+    INSERT INTO tenon.kind AS k (name, queue, priority, max_attempts, timeout_ms, timeout_min_ms, on_timeout, retry, on_dead)
+    VALUES (name, changes ->> 'queue', priority, attempts, ms, least_ms, coalesce(outcome, 'retry'), changes ->> 'retry', changes ->> 'on_dead')
     ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE
        SET queue = CASE WHEN changes ? 'queue' THEN changes ->> 'queue' ELSE k.queue END,
            priority = tenon.or_old(changes, 'priority', priority, k.priority),
            max_attempts = tenon.or_old(changes, 'max_attempts', attempts, k.max_attempts),
            timeout_ms = tenon.or_old(changes, 'timeout', ms, k.timeout_ms),
            timeout_min_ms = tenon.or_old(changes, 'timeout_min', least_ms, k.timeout_min_ms),
-           on_timeout = CASE WHEN changes ? 'on_timeout' THEN coalesce(outcome, 'retry') ELSE k.on_timeout END;
+           on_timeout = CASE WHEN changes ? 'on_timeout' THEN coalesce(outcome, 'retry') ELSE k.on_timeout END,
+           retry = CASE WHEN changes ? 'retry' THEN changes ->> 'retry' ELSE k.retry END,
+           on_dead = CASE WHEN changes ? 'on_dead' THEN changes ->> 'on_dead' ELSE k.on_dead END;
     PERFORM tenon.note_audit('set_kind', jsonb_build_object('kind', name, 'changes', changes), 1);
 END $$;
 
@@ -676,7 +684,7 @@ END $$;
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
@@ -730,6 +738,6 @@ COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything
 
 COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. What was paused by another name stays so: `everything => true` resumes no queue that was paused by itself.$$;
 
-COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts` or `timeout` (`"10 min"`); a null takes the default away. They hold for what is enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts`, `timeout` (`"10 min"`) or `retry` (as for `tenon.enqueue`); a null takes the default away. They hold for what is enqueued from then on.$$;
 
-COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `timeout`, `timeout_min` (`"10 min"`) or `on_timeout` (`retry`, `dead`); a null takes the default away. They hold for what is enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `timeout`, `timeout_min` (`"10 min"`) `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null takes the default away. They hold for what is enqueued from then on.$$;

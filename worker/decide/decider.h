@@ -32,8 +32,8 @@ struct decider_handler {
     int room;          /* as its children said in their hello */
     int strikes;
     int64_t backoff_until_ms;
-    int first_kind, n_kinds;           /* its kinds among those of the worker */
-    bool paused;                       /* all of them are */
+    int first_kind, n_kinds;                       /* its kinds among those of the worker */
+    bool paused;                                   /* all of them are */
     bool left_out;                                 /* of the last round's poll or claim */
     char why[128];                                 /* it backed off last; while it has strikes */
     size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */

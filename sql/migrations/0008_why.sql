@@ -1,0 +1,145 @@
+-- Why a task is where it is.
+
+-- Does a living worker take it? `backs_off`: its handler starts nowhere, and where it does not and why.
+CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT count(*), CASE WHEN bool_and(b.why IS NOT NULL)
+                          THEN min(format('on worker %s (%s, pid %s): %s', w.id, w.host, w.pid, b.why)) END
+      FROM tenon.worker w
+      LEFT JOIN LATERAL (
+           SELECT substr(line, strpos(line, ': ') + 2) AS why
+             FROM unnest(string_to_array(w.backing_off, E'\n')) AS line
+            WHERE $2 = ANY (string_to_array(split_part(line, ': ', 1), ','))) b ON true
+     WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
+$$;
+
+-- How many ready tasks of its queue are before this one, counted up to `most`, and how many of them by their priority.
+CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT count(*), count(*) FILTER (WHERE a.priority > ($1).priority)
+      FROM (SELECT o.priority FROM tenon.task o
+             WHERE o.queue = ($1).queue AND o.priority >= ($1).priority AND o.start_time IS NULL
+               AND o.run_at <= clock_timestamp()
+               AND (o.priority > ($1).priority OR (o.run_at, o.id + 0) < (($1).run_at, ($1).id))
+             ORDER BY o.queue, o.priority DESC, o.run_at, o.id + 0 LIMIT $2) a
+$$;
+
+CREATE FUNCTION tenon.time_text(moment timestamptz) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')
+        || format(CASE WHEN moment > clock_timestamp() THEN ' (in %s)' ELSE ' (%s ago)' END,
+                  make_interval(secs => round(abs(extract(epoch FROM moment - clock_timestamp())))))
+$$;
+
+-- What holds back a ready task. `code` as in `tenon show --json`.
+CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    p record;
+    h record := tenon.handled(t.queue, t.kind);
+    a record;
+BEGIN
+    SELECT * INTO p FROM tenon.paused v
+     WHERE v.what = 'everything' OR v.what = 'queue' AND v.name = t.queue OR v.what = 'kind' AND v.name = t.kind LIMIT 1;
+    IF FOUND THEN
+        code := p.what || '_paused';
+        sentence := format('%s is paused%s%s%s.', CASE p.what WHEN 'everything' THEN 'Everything' ELSE format('The %s %s', p.what, p.name) END,
+                           ' by ' || p.paused_by, ' since ' || tenon.time_text(p.paused_at), ': ' || p.paused_why);
+        advice := format('tenon resume %s', CASE p.what WHEN 'everything' THEN '--all' WHEN 'kind' THEN '--kind ' || p.name ELSE p.name END);
+    ELSIF h.workers = 0 THEN
+        code := 'no_worker';
+        sentence := format('No living worker handles the kind %s in the queue %s; %s.', t.kind, t.queue,
+            (SELECT CASE count(*) WHEN 0 THEN 'none lives at all'
+                    ELSE 'those that live serve ' || left(string_agg(format('%s/%s', array_to_string(w.queues, ','), array_to_string(w.kinds, ',')), ' and ' ORDER BY w.started_at), 300) END
+               FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state = 'alive'));
+        advice := format('start one: tenon worker --queues %s --handler ''%s=...''', t.queue, t.kind);
+    ELSIF h.backs_off IS NOT NULL THEN
+        code := 'handler_backs_off';
+        sentence := format('The handler of the kind %s does not start and backs off %s.', t.kind, h.backs_off);
+        advice := 'mend the handler; the worker tries again by itself';
+    ELSE
+        a := tenon.ahead_of(t, 10000);
+        code := 'no_free_slot';
+        sentence := format('It is ready since %s and waits for a free slot, behind %s%s tasks, %s of them of a higher priority.',
+                           tenon.time_text(t.run_at), CASE WHEN a.n = 10000 THEN 'at least ' ELSE '' END, a.n, a.higher);
+        advice := format('more slots or workers, or tenon set %s --priority 9', t.id);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    w tenon.worker;
+BEGIN
+    IF t.start_time IS NOT NULL THEN
+        SELECT * INTO w FROM tenon.worker r WHERE r.id = t.worker_id;
+        code := 'running';
+        sentence := format('It runs on %s%s, claimed %s, and has until %s.', coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
+                           tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
+        advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
+                       THEN 'that worker is gone, and a cleaner gives the task back within a minute: is one running?'
+                       ELSE format('tenon cancel %s stops it', t.id) END;
+    ELSIF t.start_before <= clock_timestamp() THEN
+        code := 'ended';
+        sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
+        advice := 'a cleaner moves it to the history within a second: is one running?';
+    ELSIF t.run_at <= clock_timestamp() THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_ready(t);
+    ELSE
+        code := 'not_due';
+        sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
+                           CASE WHEN t.failures + t.crashes > 0
+                                THEN format(', after %s failures of %s: %s', t.failures + t.crashes, t.max_attempts, left(t.last_error, 500)) END);
+        advice := format('tenon run-now %s, if it shall not wait', t.id);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    d tenon.dead;
+    f tenon.finished;
+BEGIN
+    code := 'ended';
+    SELECT * INTO d FROM tenon.dead x WHERE x.id = why_ended.id;
+    IF FOUND THEN
+        sentence := format('It is dead since %s: %s%s.', tenon.time_text(d.dead_at),
+            CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
+                          WHEN 'crashes' THEN 'three workers died with it'
+                          WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
+                          ELSE 'its handler said that it can never work' END, ': ' || left(d.last_error, 500));
+        advice := format('when the reason is gone: tenon retry %s', d.id);
+        RETURN;
+    END IF;
+    SELECT * INTO f FROM tenon.finished x WHERE x.id = why_ended.id ORDER BY x.finished_at DESC LIMIT 1;
+    IF FOUND THEN
+        sentence := format(CASE f.outcome WHEN 'done' THEN 'It ended well at %s%s.' WHEN 'expired' THEN 'It expired at %s%s.'
+                                          ELSE 'It was cancelled at %s%s.' END,
+                           tenon.time_text(f.finished_at), CASE WHEN f.outcome <> 'done' THEN ': ' || f.last_error END);
+        RETURN;
+    END IF;
+    code := 'absent';
+    sentence := format('There is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or its history is over.', id);
+    advice := 'the transaction that enqueued it may still be open; ended tasks are kept for history_keep of tenon.setting';
+END $$;
+
+CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    t tenon.task;
+BEGIN
+    SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
+    IF FOUND THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
+    ELSE
+        SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why(id bigint) RETURNS text
+LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
+
+REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_unfinished, tenon.why_ended,
+    tenon.why_of, tenon.why FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;
