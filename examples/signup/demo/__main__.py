@@ -75,8 +75,10 @@ class Demo:
     def make_schema(self):
         with open(os.path.join(HERE, "users.sql"), encoding="utf-8") as file:
             self.query(file.read())
-        self.query("ALTER ROLE signup PASSWORD 'signup'")
-        done = subprocess.run([BUILD + "/tenon", "setup", "--grant-producer", "signup"],
+        self.query("ALTER ROLE signup PASSWORD 'word'")
+        self.query("CREATE ROLE tenon_worker LOGIN PASSWORD 'word'; CREATE ROLE tenon_cleaner LOGIN PASSWORD 'word'")
+        done = subprocess.run([BUILD + "/tenon", "setup", "--grant-producer", "signup", "--grant-worker", "tenon_worker",
+                               "--grant-cleaner", "tenon_cleaner"],
                               env={**os.environ, **self.env}, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
@@ -91,14 +93,23 @@ class Demo:
         finally:
             conn.close()
 
+    def url(self, role):
+        return f"postgresql://{role}:word@" + self.env["DATABASE_URL"].partition("@")[2]
+
+    def worker_env(self):
+        """What the worker connects with, which handlers do not get, and the application's role, which they get."""
+        return {"TENON_DATABASE_URL": self.url("tenon_worker"), "TENON_AMQP_URL": self.env["AMQP_URL"],
+                "DATABASE_URL": self.url("signup")}
+
     def start_fleet(self):
-        self.fleet.start("cleaner", [BUILD + "/tenon", "cleaner"], self.env)
+        self.fleet.start("cleaner", [BUILD + "/tenon", "cleaner"],
+                         {**self.env, "DATABASE_URL": self.url("tenon_cleaner")})
         self.cleaner_started = time.monotonic()
         for name in WORKERS:
             mailer = BUILD + "/examples/signup/mailer" if name == "worker-2" else HERE + "/mailer.py"
             self.fleet.start(name, [BUILD + "/tenon", "worker", "--slots", "4", "--handlers",
                                     HERE + "/handlers.conf"],
-                             {**self.env, "SIGNUP_MAILER": mailer,
+                             {**self.worker_env(), "SIGNUP_MAILER": mailer,
                               "SIGNUP_MAILDIR": os.path.join(RUN, "maildir"),
                               "SIGNUP_JOURNAL": self.journal.tail.path})
         self.await_ready()
@@ -124,9 +135,8 @@ class Demo:
         """Producers connect as the application's role, which may enqueue and no more."""
         last = (PRODUCERS.index(name) + 1) * SIGNUPS // 4
         program = BUILD + "/examples/signup/signup" if name in IN_C else HERE + "/signup.py"
-        url = "postgresql://signup:signup@" + self.env["DATABASE_URL"].partition("@")[2]
-        self.fleet.start(name, [program, str(first), str(last), str(PER_SECOND / 4),
-                                self.signups.tails[name].path], {**self.env, "DATABASE_URL": url})
+        self.fleet.start(name, [program, str(first), str(last), str(PER_SECOND / 4), self.signups.tails[name].path],
+                         {**self.env, "DATABASE_URL": self.url("signup")})
 
     # --- the course ---
 
