@@ -59,6 +59,32 @@ static void test_tables_rewritten(void **state)
     }
 }
 
+/* The sessions that stay keep what they have; those that come after them pin what they need. */
+static void test_settings_of_a_role(void **state)
+{
+    static const char *const settings[] = {
+        "array_nulls = off",
+        "search_path = nowhere",
+        "default_transaction_isolation = serializable",
+        "statement_timeout = 200",
+        "lock_timeout = 1",
+        "enable_indexscan = off",
+    };
+    (void)state;
+    struct fixture *fx = all.fx;
+    load_await_running(fx, 2);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET %s", PQuser(fx->conn), fx->database,
+                 settings[i]);
+    }
+    check("ALTER ROLE ... SET");
+    test_sql(fx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                 " WHERE application_name IN ('tenon worker', 'tenon cleaner')");
+    (void)load_await_start(fx, load_now_ns(), RECOVERY_MS);
+    check("ALTER ROLE ... SET, and new sessions");
+    test_sql(fx, "ALTER ROLE %s IN DATABASE %s RESET ALL", PQuser(fx->conn), fx->database);
+}
+
 static char *shell(const char *script, const char *argument)
 {
     const char *const argv[] = {"sh",     "-ec",       script, all.fx->database_url,
@@ -132,9 +158,8 @@ static void test_all_ends_well(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tables_rewritten),
-        cmocka_unit_test(test_dump_and_restore),
-        cmocka_unit_test(test_logical_replication),
+        cmocka_unit_test(test_tables_rewritten), cmocka_unit_test(test_settings_of_a_role),
+        cmocka_unit_test(test_dump_and_restore), cmocka_unit_test(test_logical_replication),
         cmocka_unit_test(test_all_ends_well),
     };
     return cmocka_run_group_tests(tests, start_all, fleet_close);

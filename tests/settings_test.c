@@ -44,6 +44,10 @@ static void make_hostile(struct fixture *fx)
         test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET %s", PQuser(fx->conn), fx->database,
                  hostile[i]);
     }
+    if (PQserverVersion(fx->conn) >= 170000) {
+        test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET transaction_timeout = 50", PQuser(fx->conn),
+                 fx->database);
+    }
 }
 
 static void test_hostile_settings_of_a_role(void **state)

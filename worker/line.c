@@ -226,7 +226,7 @@ static bool parse_ms(const json_t *value, int64_t *ret)
 
 static bool parse_delay(const json_t *delay, struct event *event)
 {
-    event->delay_ms = event->outcome == OUTCOME_LATER ? LATER_DELAY_MS : -1;
+    event->delay_ms = event->outcome == OUTCOME_LATER ? (int64_t)LATER_DELAY_MS : -1;
     return event->outcome == OUTCOME_RELEASED || parse_ms(delay, &event->delay_ms);
 }
 
