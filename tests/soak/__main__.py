@@ -2,24 +2,17 @@
 import argparse
 import os
 import random
-import shlex
-import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import psycopg2
 
 from faults import Faults
-from fleet import Fleet, wait_until
+from fleet import wait_until
 from samples import Samples
+from stage import SOAK, Stage
 from verdict import Journal, Logs, Verdict
 
-ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
-HERE = os.path.join(ROOT, "tests", "soak")
-BUILD = os.path.join(ROOT, "build", "release")
-FAILED = os.path.join(ROOT, "build", "log", "soak-")  # and the seed
 WORKERS, CLEANERS, PRODUCERS = 3, 2, 4
 PER_SECOND = 30      # transactions of each producer
 BETWEEN_S = (1, 5)   # faults
@@ -27,85 +20,30 @@ DRAIN_LIMIT_S = 180  # a lost claim is found again within 90 s
 READY_LIMIT_S = 60
 
 
-class Soak:
-    def __init__(self, seed, directory):
-        self.seed, self.random = seed, random.Random(seed)
-        self.dir = directory
-        self.services_dir, self.bin = directory + "-servers", os.path.join(directory, "bin")
-        self.begun, self.broken = time.time(), []
-        self.firsts, self.env, self.fleet = 0, {}, None
+class Soak(Stage):
+    def __init__(self, seed):
+        super().__init__("soak", seed)
+        self.random, self.firsts = random.Random(seed), 0
         self.logs = [os.path.join(self.dir, f"producer-{n}.transactions") for n in range(PRODUCERS)]
-
-    def say(self, text):
-        print(f"{time.strftime('%H:%M:%S')} {time.time() - self.begun:6.1f} s  {text}", flush=True)
-
-    # --- servers ---
-
-    def try_services(self, *args):
-        """Its exit status, and what it said."""
-        done = subprocess.run([ROOT + "/script/services", "--dir", self.services_dir, *args],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              stdin=subprocess.DEVNULL, text=True, check=False)
-        return done.returncode, done.stdout
-
-    def services(self, *args):
-        status, said = self.try_services(*args)
-        if status != 0:
-            raise RuntimeError(f"script/services {' '.join(args)} failed:\n{said}")
-        return said
-
-    def rabbitmqctl(self, *args):
-        return self.try_services("rabbitmqctl", *args)
-
-    def query(self, sql, args=None):
-        conn = psycopg2.connect(self.env["DATABASE_URL"], connect_timeout=5,
-                                application_name="soak")
-        try:
-            with conn, conn.cursor() as cursor:
-                cursor.execute(sql, args)
-                return cursor.fetchall() if cursor.description else None
-        finally:
-            conn.close()
-
-    def log_tail(self, name):
-        with open(os.path.join(self.dir, name + ".log"), "rb") as file:
-            file.seek(max(0, os.path.getsize(file.name) - 8000))
-            return file.read().decode(errors="replace")
 
     # --- the course ---
 
     def prepare(self):
-        self.say(f"seed {self.seed}: building, and starting a PostgreSQL and a RabbitMQ of its own")
-        subprocess.run([ROOT + "/script/build", "release", "tenon", "soak_producer",
-                        "soak_handler"], check=True, stdin=subprocess.DEVNULL)
-        self.keep_programs()
-        self.services("start")
-        lines = shlex.split(self.services("env").replace("export ", ""))
-        self.env = dict(line.split("=", 1) for line in lines)
-        self.env["LD_LIBRARY_PATH"] = self.bin
-        self.env["SOAK_JOURNAL"] = os.path.join(self.dir, "journal")
+        self.serve()
         self.query("CREATE SCHEMA soak; CREATE TABLE soak.placed"
                    " (number bigint PRIMARY KEY, task bigint NOT NULL, fails boolean NOT NULL)")
-        subprocess.run([self.bin + "/tenon", "setup"], env={**os.environ, **self.env}, check=True,
-                       stdout=subprocess.DEVNULL)
-
-    def keep_programs(self):
-        """Copies, so that a build that goes on meanwhile changes nothing."""
-        os.makedirs(self.bin)
-        for path in ("tenon", "libtenon.so.0", "tests/soak_producer", "tests/soak_handler"):
-            shutil.copy(os.path.join(BUILD, path), self.bin)
+        self.tenon("setup")
 
     def producer_argv(self, number):
         """Each process numbers its transactions from another million on."""
         self.firsts += 1
         program = ([self.bin + "/soak_producer"] if number % 2 == 0 else
-                   ["/usr/bin/python3", HERE + "/producer.py"])
+                   ["/usr/bin/python3", SOAK + "/producer.py"])
         return [*program, self.logs[number], str(self.firsts * 1000000),
                 str(self.seed % 1000000 + self.firsts), str(PER_SECOND)]
 
     def start_fleet(self):
         handler = self.bin + "/soak_handler"
-        self.fleet = Fleet(self.dir, self.env)
         for n in range(CLEANERS):
             self.fleet.add(f"cleaner-{n}", lambda: [self.bin + "/tenon", "cleaner"])
         for n in range(WORKERS):
@@ -182,41 +120,14 @@ class Soak:
         self.heal_and_drain(samples)
         self.judge(faults, samples, end)
 
-    def wipe(self):
-        if self.fleet:
-            self.fleet.wipe()
-        if self.broken:
-            kept = FAILED + str(self.seed)
-            shutil.rmtree(kept, ignore_errors=True)
-            shutil.copytree(self.dir, kept, ignore=shutil.ignore_patterns("bin"))
-            for name in ("postgres.log", "rabbitmq.log"):
-                if os.path.exists(os.path.join(self.services_dir, name)):
-                    shutil.copy(os.path.join(self.services_dir, name), kept)
-            print(f"soak: the journal and all logs are in {kept}")
-        self.try_services("wipe")
-        shutil.rmtree(self.dir, ignore_errors=True)
-
 
 def main():
     parser = argparse.ArgumentParser(prog="script/soak")
     parser.add_argument("minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     args = parser.parse_args()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda n, _frame: sys.exit(128 + n))
-    directory = os.path.join(ROOT, ".services", f"soak-{os.getpid()}")
-    os.makedirs(directory)
-    soak = Soak(args.seed, directory)
-    try:
-        soak.run(args.minutes)
-    except (RuntimeError, subprocess.SubprocessError, psycopg2.Error) as error:
-        soak.broken.append(str(error))
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        soak.wipe()
-    if soak.broken:
-        sys.exit(f"soak: BROKEN with seed {args.seed}: " + "; ".join(soak.broken))
+    soak = Soak(args.seed)
+    soak.play(lambda: soak.run(args.minutes))
     print(f"soak: seed {args.seed}: lost 0, phantom 0, unexplained 0, all flat")
 
 

@@ -1,11 +1,13 @@
-/* The producer with libtenon of script/soak: producer LOG FIRST SEED PER_SECOND
+/* The producer with libtenon of script/soak and script/attack: producer LOG FIRST SEED RATE [plain]
  *
  * Transactions that insert a row of soak.placed and enqueue its task, some of them rolled back. Its
  * log says of each what it knows; soak/producer.py writes the same:
  *
  *   begin NUMBER
  *   committed|rolled_back|failed|unknown NUMBER TASK NANOSECONDS
- *   cancelling TASK          cancelled TASK 0|1 NANOSECONDS */
+ *   cancelling TASK          cancelled TASK 0|1 NANOSECONDS
+ *
+ * With `plain` all tasks are alike and short, none is cancelled, and it keeps to its rate. */
 #include <tenon/tenon.h>
 
 #include <fcntl.h>
@@ -16,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int log_fd;
+static int log_fd, plain;
 static volatile sig_atomic_t stop;
 
 static void on_term(int sig)
@@ -61,8 +63,15 @@ static int execute(PGconn *conn, const char *text, int *ret_true)
 static void make_task(tenon_task *task, int *ret_fails)
 {
     static char payload[64], key[32];
-    int fails = chance(1);
+    int fails = !plain && chance(1);
     *task = (tenon_task)TENON_TASK_INIT;
+    if (plain) {
+        (void)snprintf(payload, sizeof payload, "{\"ms\": %ld}", 1 + random() % 5);
+        task->kind = "work";
+        task->payload = payload;
+        *ret_fails = 0;
+        return;
+    }
     (void)snprintf(payload, sizeof payload, "{\"ms\": %ld%s}", 5 + random() % 30,
                    fails ? ", \"fail\": true" : "");
     (void)snprintf(key, sizeof key, "key-%ld", random() % 20);
@@ -116,19 +125,32 @@ static int transact(tenon *t, PGconn *conn, long long number)
             : code == TENON_UNKNOWN ? "unknown"
                                     : "failed",
             number, id);
-        if (code == TENON_OK && chance(3)) {
+        if (code == TENON_OK && !plain && chance(3)) {
             cancel(conn, id);
         }
     }
     return PQstatus(conn) == CONNECTION_OK;
 }
 
+/* After a pause of this length on the average; or, if plain, so long after the last one was due. */
+static void await_next(long pause_us)
+{
+    static long long due_ns;
+    long long pause_ns = 1000LL * (pause_us / 2 + random() % (pause_us + 1)), late_ns = 1000000000;
+    due_ns = plain && now_ns() - due_ns < late_ns ? due_ns + pause_ns : now_ns() + pause_ns;
+    long long left_ns = due_ns - now_ns();
+    if (left_ns > 0) {
+        (void)usleep((useconds_t)(left_ns / 1000));
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 5) {
-        (void)fputs("usage: producer LOG FIRST SEED PER_SECOND\n", stderr);
+    if (argc < 5) {
+        (void)fputs("usage: producer LOG FIRST SEED RATE [plain]\n", stderr);
         return 2;
     }
+    plain = argc > 5;
     log_fd = open(argv[1], O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     long long number = strtoll(argv[2], NULL, 10);
     srandom((unsigned)strtoul(argv[3], NULL, 10));
@@ -147,7 +169,7 @@ int main(int argc, char **argv)
             conn = NULL;
             (void)usleep(200000);
         }
-        (void)usleep((useconds_t)(pause_us / 2 + random() % (pause_us + 1)));
+        await_next(pause_us);
     }
     tenon_free(t);
     PQfinish(conn);
