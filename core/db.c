@@ -44,10 +44,8 @@ static const char session_pinned[] =
     "SET backslash_quote = safe_encoding; SET transform_null_equals = off;"
     "SET extra_float_digits = 1; SET row_security = on; SET exit_on_error = off;"
     "SET default_transaction_deferrable = off; SET idle_session_timeout = 0;"
-    "SELECT set_config('transaction_timeout', '0', false)" /* since PostgreSQL 17 */
-    " WHERE current_setting('transaction_timeout', true) <> '0';"
-    "SELECT set_config('session_replication_role', 'origin', false)"
-    " WHERE current_setting('session_replication_role') <> 'origin';";
+    "SELECT set_config(name, v, false) FROM (VALUES ('transaction_timeout', '0')," /* of 17 */
+    " ('session_replication_role', 'origin')) p (name, v) WHERE current_setting(name, true) <> v;";
 
 /* What an SQLSTATE means for the caller (PostgreSQL manual, appendix A). */
 static enum fault_code code_of_state(const char *state)
