@@ -45,7 +45,7 @@ static void make_hostile(struct fixture *fx)
                  hostile[i]);
     }
     if (PQserverVersion(fx->conn) >= 170000) {
-        test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET transaction_timeout = 50", PQuser(fx->conn),
+        test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET transaction_timeout = 500", PQuser(fx->conn),
                  fx->database);
     }
 }
