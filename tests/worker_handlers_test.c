@@ -173,13 +173,13 @@ static void test_timeout_ends_the_whole_process_group(void **state)
 {
     struct fixture *fx = *state;
     char h[1024], path[256];
-    test_sql(fx, "SELECT tenon.enqueue('a', timeout => '300 ms')");
+    test_sql(fx, "SELECT tenon.enqueue('a', timeout => '1 s')");
     /* TERM is ignored by both, so that only KILL to the group ends the one in the background */
     struct process *p = TENON(fx, "worker", "--slots", "1", "--handler",
                               parent_handler(fx, h, path));
     test_await(fx, LIMIT_MS, "SELECT state = 'retrying', state FROM tenon.tasks");
     assert_true(test_sql_bool(
-        fx, "SELECT last_error LIKE 'timed out after 300 ms%%' AND failures = 1 FROM tenon.task"));
+        fx, "SELECT last_error LIKE 'timed out after 1000 ms%%' AND failures = 1 FROM tenon.task"));
     await_pid_end(pid_in(path));
     end_well(p);
 }
@@ -193,7 +193,7 @@ static void test_what_outlives_a_stopped_handler_is_killed(void **state)
     (void)snprintf(h, sizeof h,
                    "a=(trap '' TERM; sleep 300; sleep 300) >/dev/null 2>&1 & echo $! >%s; wait",
                    path);
-    test_sql(fx, "SELECT tenon.enqueue('a', timeout => '300 ms')");
+    test_sql(fx, "SELECT tenon.enqueue('a', timeout => '1 s')");
     struct process *p = TENON(fx, "worker", "--slots", "1", "--handler", h);
     test_await(fx, LIMIT_MS, "SELECT state = 'retrying', state FROM tenon.tasks");
     await_pid_end(pid_in(path));
@@ -211,20 +211,26 @@ static void test_many_large_payloads_in_flight(void **state)
     assert_each_ran_once(fx, 80);
 }
 
+/* Killed while they run, or before it knows that it has started one. */
 static void test_handlers_and_what_they_started_die_with_the_worker(void **state)
 {
+    static const char *const points[] = {NULL, "TENON_POINT=child_spawned:1:freeze"};
     struct fixture *fx = *state;
     char h[1024], path[256];
-    struct journal j;
-    test_sql(fx, "SELECT tenon.enqueue('a')");
-    struct process *p = TENON(fx, "worker", "--slots", "1", "--handler",
-                              parent_handler(fx, h, path));
-    journal_await_started(fx, 1, LIMIT_MS);
-    journal_read(fx, &j);
-    process_kill(p);
-    await_pid_end(j.runs[0].pid);
-    await_pid_end(pid_in(path));
-    journal_clear(&j);
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 2)");
+    for (size_t i = 0; i < 2; i++) {
+        struct journal j;
+        struct process *p = tenon_spawn(fx,
+                                        (const char *const[]){"worker", "--slots", "1", "--handler",
+                                                              parent_handler(fx, h, path), NULL},
+                                        (const char *const[]){points[i], NULL});
+        journal_await_started(fx, i + 1, LIMIT_MS);
+        journal_read(fx, &j);
+        process_kill(p);
+        await_pid_end(j.runs[i].pid);
+        await_pid_end(pid_in(path));
+        journal_clear(&j);
+    }
 }
 
 static void write_text(const char *path, const char *text)

@@ -1,5 +1,6 @@
 #include "worker/child.h"
 
+#include "core/point.h"
 #include "worker/guard.h"
 
 #include <errno.h>
@@ -110,6 +111,7 @@ static void become(const struct handler *h, char *const *env, const struct pipes
     if (getppid() != parent) {
         _exit(127); /* the worker died before the line above took effect */
     }
+    guard_watch(getpid()); /* before it can start anything that may outlive it */
     for (int sig = 1; sig < NSIG; sig++) {
         (void)signal(sig, SIG_DFL);
     }
@@ -164,8 +166,10 @@ bool child_start(struct child *c, const struct handler *h, char *const *env, con
         close_pipes(&p);
         return false;
     }
+    if (payload) {
+        POINT(child_spawned);
+    }
     (void)setpgid(pid, pid); /* both sides do it, so that it is done whoever comes first */
-    guard_watch(pid);
     c->pid = pid;
     c->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     keep_ends(c, &p);

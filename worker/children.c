@@ -55,7 +55,6 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
     if (task) {
         c->task = task->id;
         c->close_input = true; /* nothing more comes */
-        POINT(child_spawned);
     }
 }
 
