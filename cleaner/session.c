@@ -3,11 +3,13 @@
 #include "cleaner/chores.h"
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
+#include "core/exposed.h"
 #include "core/log.h"
 #include "core/now.h"
 #include "core/schema.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const char session_name[] = "tenon cleaner";
 
@@ -53,13 +55,14 @@ static bool session_open(struct cleaner *c, struct fault *f)
 
 static void log_up(const struct cleaner *c)
 {
-    char amqp[256] = "none";
+    char amqp[256] = "none", exposed[EXPOSED_BYTES];
     if (c->amqp_url) {
         amqp_url_mask(c->amqp_url, amqp, sizeof amqp);
     }
     log_event(LOG_INFO, LOG_EVENT(c->was_up ? "database_up" : "cleaner_started"),
               LOG_TEXT("version", c->was_up ? NULL : TENON_VERSION),
-              LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp));
+              LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp),
+              LOG_TEXT("exposed", exposed_text(db_exposed(c->hot), c->amqp_url, exposed)));
 }
 
 /* What trying again cannot mend: a schema that is too new always, the rest only at the start. */
@@ -74,10 +77,10 @@ static void note_down(struct cleaner *c, const struct fault *f)
         log_fault(LOG_ERROR, "cleaner_failed", f);
         c->exit_code = fault_exit_code(f);
         c->ended = true;
-    } else if (!c->down_logged) {
+    } else if (strcmp(c->down, f->text) != 0) { /* a person may have to mend what is new */
         log_fault(LOG_WARNING, "database_down", f);
     }
-    c->down_logged = true;
+    (void)snprintf(c->down, sizeof c->down, "%s", f->text);
     c->connect_failures++;
     c->reconnect_ms = now_ms() +
                       now_pause_ms(c->connect_failures, SESSION_PAUSE_MIN_MS, SESSION_PAUSE_MAX_MS);
@@ -95,7 +98,7 @@ int64_t session_connect(struct cleaner *c, int64_t at_ms)
     }
     log_up(c);
     c->was_up = true;
-    c->down_logged = false;
+    c->down[0] = '\0';
     c->connect_failures = 0;
     c->led_ms = now_ms();
     verdict_start(&c->verdict, now_ms());

@@ -73,7 +73,8 @@ struct cleaner {
     int64_t reconnect_ms; /* when to connect again */
     int connect_failures; /* in a row */
     bool was_up;          /* was connected once, so that no fault at connecting is final any more */
-    bool down_logged;     /* the loss of the database is logged */
+    char
+        down[FAULT_TEXT_BYTES_MAX]; /* why there is no session, as last logged; "" = there is one */
 
     char key[24];    /* of the lock by which this session leads, if tenon.setting names it */
     int64_t led_ms;  /* when somebody was seen to lead last */

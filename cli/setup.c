@@ -6,6 +6,7 @@
 #include "cli/statements.h"
 #include "core/amqp_topology.h"
 #include "core/array.h"
+#include "core/exposed.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -154,7 +155,7 @@ static bool url_read(struct setup *s, struct fault *f)
 static bool set_up_database(struct setup *s, struct fault *f)
 {
     const char *url = option_text(s->options, OPTION_DATABASE_URL);
-    return db_open(url, DB_PLAIN, "tenon setup", &s->db, f) && encoding_check(s, f) &&
+    return db_open(url, DB_SETUP, "tenon setup", &s->db, f) && encoding_check(s, f) &&
            migrate_begin(s->db, s->dry_run, f) && migrate_read(s->db, &s->plan, f) &&
            (s->dry_run || s->plan.first == schema_migrations_n ||
             migrate_apply(s->db, &s->plan, f)) &&
@@ -240,7 +241,11 @@ static bool print_missing(const struct migration_plan *plan, struct fault *f)
 
 static bool print_text(const struct setup *s, struct fault *f)
 {
+    char exposed[EXPOSED_BYTES];
     (void)printf("connected to %s\n", db_where(s->db));
+    if (exposed_text(db_exposed(s->db), s->amqp_url, exposed)) {
+        (void)printf("exposed on the way: %s (SECURITY.md, \"Connections\")\n", exposed);
+    }
     print_schema(s);
     print_grants(s);
     print_broker(s);
@@ -288,10 +293,12 @@ static json_t *json_broker(const struct setup *s)
 
 static json_t *json_report(const struct setup *s)
 {
+    char exposed[EXPOSED_BYTES];
     int ours = schema_migrations[schema_migrations_n - 1].version;
     bool all = !s->dry_run && s->plan.first < schema_migrations_n;
-    return json_pack("{s:s, s:b, s:i, s:o, s:o, s:o}", "database", db_where(s->db), "dry_run",
-                     s->dry_run, "schema_version", all ? ours : s->plan.version,
+    return json_pack("{s:s, s:s?, s:b, s:i, s:o, s:o, s:o}", "database", db_where(s->db), "exposed",
+                     exposed_text(db_exposed(s->db), s->amqp_url, exposed), "dry_run", s->dry_run,
+                     "schema_version", all ? ours : s->plan.version,
                      s->dry_run ? "missing" : "applied", json_migrations(s), "granted",
                      json_grants(s), "rabbitmq", json_broker(s));
 }

@@ -57,7 +57,7 @@ static bool about(const struct options *o, const char *program,
     struct db *db = NULL;
     const char *id = options_arg(o, 0);
     bool ok = id_check(id, f) &&
-              db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, program, &db, f) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, program, &db, f) &&
               schema_check(db, f) && answer(db, id, option_flag(o, OPTION_JSON), f);
     db_close(db);
     return ok;

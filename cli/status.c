@@ -180,7 +180,7 @@ bool status_run(const struct options *o, struct fault *f)
         return watch_run(o, f);
     }
     /* plans pinned to the indexes: a queue table looks empty to the planner, whatever it holds */
-    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon status", &db, f) &&
+    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon status", &db, f) &&
               schema_check(db, f) &&
               (db_batch(db, calls, CALLS, DB_ANSWER_LIMIT_MS, NULL, f) ||
                fault_add(f, "could not read the status"));

@@ -2,7 +2,7 @@
  * with - or _, so that the table of core/option.h is the only list of them.
  *
  *   # tenon.conf
- *   database-url = "postgresql://app@db.example/app"
+ *   database-url = "postgresql://app@db.example/app?sslmode=verify-full"
  *   slots = 8
  *   queues = {default, mail}
  *

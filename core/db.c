@@ -1,5 +1,6 @@
 #include "core/db.h"
 
+#include "core/db_where.h"
 #include "core/now.h"
 #include "core/point.h"
 #include "core/sqlstate.h"
@@ -12,11 +13,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { DB_BATCH_MAX = 64, DB_PREPARED_MAX = 256 };
+enum { DB_BATCH_MAX = 64, DB_PREPARED_MAX = 256, DB_CLOSE_LIMIT_MS = 1000, DB_ASK_TRIES = 5 };
 
 struct db {
     PGconn *conn;
     bool broken, hot;
+    bool unnamed;        /* statements are not prepared for later, in a session that is not ours */
+    bool rolls_back;     /* all of it is one transaction */
     int64_t deadline_ms; /* of the answer that is waited for */
     char where[256];
     size_t n_prepared;
@@ -168,7 +171,7 @@ static bool whole_result(struct db *db, PGresult **ret, struct fault *f)
 
 static bool is_prepared(const struct db *db, const struct statement *statement)
 {
-    for (size_t i = 0; i < db->n_prepared; i++) {
+    for (size_t i = 0; i < db->n_prepared && !db->unnamed; i++) {
         if (db->prepared[i] == statement) {
             return true;
         }
@@ -179,6 +182,9 @@ static bool is_prepared(const struct db *db, const struct statement *statement)
 /* A session that forgot one would prepare it again, which the server refuses. */
 static void remember(struct db *db, const struct statement *statement, struct fault *f)
 {
+    if (db->unnamed) {
+        return;
+    }
     if (db->n_prepared == DB_PREPARED_MAX) {
         db->broken = true;
         (void)fault_set(f, FAULT_BUG, "a session has more than %d statements", DB_PREPARED_MAX);
@@ -235,12 +241,13 @@ static bool send_all(struct db *db, struct db_call *calls, size_t n, bool *prepa
         struct db_call *c = &calls[i];
         const struct statement *st = c->statement;
         c->rows = NULL;
+        const char *name = db->unnamed ? "" : st->name;
         prepared[i] = is_prepared(db, st);
-        for (size_t j = 0; j < i && !prepared[i]; j++) {
+        for (size_t j = 0; j < i && !prepared[i] && !db->unnamed; j++) {
             prepared[i] = calls[j].statement == st;
         }
-        if ((!prepared[i] && !PQsendPrepare(db->conn, st->name, st->text, 0, NULL)) ||
-            !PQsendQueryPrepared(db->conn, st->name, c->n_params, c->params, NULL, NULL, 0)) {
+        if ((!prepared[i] && !PQsendPrepare(db->conn, name, st->text, 0, NULL)) ||
+            !PQsendQueryPrepared(db->conn, name, c->n_params, c->params, NULL, NULL, 0)) {
             return fault_of_conn(db, f);
         }
     }
@@ -397,36 +404,15 @@ const char *db_where(const struct db *db)
     return db->where;
 }
 
+const char *db_exposed(const struct db *db)
+{
+    return where_exposed(db->conn);
+}
+
 static void ignore_notice(void *arg, const PGresult *result)
 {
     (void)arg;
     (void)result;
-}
-
-static void where_of_conn(const PGconn *conn, char *text, size_t size)
-{
-    const char *host = PQhost(conn);
-    (void)snprintf(text, size, "host=%s port=%s dbname=%s user=%s", host && *host ? host : "local",
-                   PQport(conn) ? PQport(conn) : "", PQdb(conn) ? PQdb(conn) : "",
-                   PQuser(conn) ? PQuser(conn) : "");
-}
-
-void db_url_mask(const char *url, char *text, size_t size)
-{
-    static const char *const shown[] = {"host", "hostaddr", "port", "dbname", "user", "service"};
-    PQconninfoOption *options = PQconninfoParse(url ? url : "", NULL);
-    size_t len = 0;
-    text[0] = '\0';
-    for (PQconninfoOption *o = options; o && o->keyword; o++) {
-        for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
-            if (o->val && strcmp(o->keyword, shown[i]) == 0 && len < size) {
-                int n = snprintf(text + len, size - len, "%s%s=%s", len ? " " : "", o->keyword,
-                                 o->val);
-                len += n > 0 ? (size_t)n : 0;
-            }
-        }
-    }
-    PQconninfoFree(options);
 }
 
 /* A login that a person must mend and one that may work in a moment look alike to libpq before
@@ -447,13 +433,15 @@ static enum fault_code code_of_login(const char *text)
 static PGconn *connect_to(const char *url, const char *name)
 {
     /* what stands before dbname is a default, which the URL may override */
-    const char *const keywords[] = {"application_name",     "connect_timeout",  "keepalives_idle",
-                                    "keepalives_interval",  "keepalives_count", "tcp_user_timeout",
-                                    "target_session_attrs", "dbname",           NULL};
+    const char *const keywords[] = {"application_name",     "connect_timeout",
+                                    "keepalives_idle",      "keepalives_interval",
+                                    "keepalives_count",     "tcp_user_timeout",
+                                    "target_session_attrs", "dbname",
+                                    "client_encoding",      NULL};
     char connect_s[12];
     (void)snprintf(connect_s, sizeof connect_s, "%d", DB_CONNECT_LIMIT_S);
-    const char *const values[] = {name,    connect_s,    "10",           "5", "3",
-                                  "20000", "read-write", url ? url : "", NULL};
+    const char *const values[] = {name,    connect_s,    "10",           "5",    "3",
+                                  "20000", "read-write", url ? url : "", "UTF8", NULL};
     return PQconnectdbParams(keywords, values, 1);
 }
 
@@ -462,15 +450,16 @@ static void session_text(enum db_kind kind, char *text, size_t size)
 {
     int n =
         snprintf(text, size,
-                 "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+                 "%s SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
                  "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
                  "SET client_encoding = 'UTF8'; SET search_path = pg_catalog;"
                  "SET statement_timeout = %d; SET lock_timeout = %d;"
                  "SET idle_in_transaction_session_timeout = %d; SET client_min_messages = warning;"
                  "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
                  "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000; %s",
+                 kind == DB_READ ? "BEGIN ISOLATION LEVEL READ COMMITTED;" : "",
                  DB_STATEMENT_LIMIT_MS, DB_LOCK_LIMIT_MS, DB_STATEMENT_LIMIT_MS, session_pinned);
-    if (kind == DB_HOT || kind == DB_LEADER) {
+    if (kind == DB_HOT || kind == DB_LEADER || kind == DB_READ) {
         (void)snprintf(text + n, size - (size_t)n, "%s", db_session_hot);
     } else if (kind == DB_PRESENCE) {
         (void)snprintf(text + n, size - (size_t)n, "SET idle_session_timeout = %d;",
@@ -479,62 +468,65 @@ static void session_text(enum db_kind kind, char *text, size_t size)
 }
 
 /* A pooler tells its clients another process id than the backend's own. Asked before anything is
- * set or prepared: whatever stays behind in the pooler's session is somebody else's next. */
-static bool is_direct(struct db *db, const char *name, enum db_kind kind, struct fault *f)
+ * set or prepared: whatever stays behind in the pooler's session is somebody else's next. So what a
+ * role's own statement_timeout cuts off is asked again. */
+static bool ask_pooled(struct db *db, bool *ret_pooled, struct fault *f)
 {
     PGresult *pid = NULL;
-    if (!run_text(db, "SELECT pg_catalog.pg_backend_pid()", (int64_t)DB_CONNECT_LIMIT_S * 1000,
-                  &pid, f)) {
-        return false;
+    for (int tries = 1; !run_text(db, "SELECT pg_catalog.pg_backend_pid()",
+                                  (int64_t)DB_CONNECT_LIMIT_S * 1000, &pid, f);
+         tries++) {
+        if (f->code != FAULT_AGAIN || db->broken || tries == DB_ASK_TRIES) {
+            return false;
+        }
+        fault_clear(f);
     }
-    bool direct = pid && PQntuples(pid) == 1 &&
-                  strtol(PQgetvalue(pid, 0, 0), NULL, 10) == db_backend_pid(db);
+    *ret_pooled = !pid || PQntuples(pid) != 1 ||
+                  strtol(PQgetvalue(pid, 0, 0), NULL, 10) != db_backend_pid(db);
     PQclear(pid);
-    return direct ||
-           fault_set(f, FAULT_CONFIG,
+    return true;
+}
+
+static bool needs_direct(const struct db *db, const char *name, enum db_kind kind, struct fault *f)
+{
+    return fault_set(f, FAULT_CONFIG,
                      "the session \"%s\" needs a direct connection, and %s leads through a pooler: "
                      "give a direct one with --%s-url",
                      name, db->where, kind == DB_PRESENCE ? "presence" : "database");
 }
 
+/* What a DB_READ sets goes with its transaction. */
 static bool session_set_up(struct db *db, const char *name, enum db_kind kind, struct fault *f)
 {
     char text[2048];
-    bool direct = kind == DB_PRESENCE || kind == DB_LEADER;
+    bool pooled = false;
+    if (PQsetnonblocking(db->conn, 1) != 0) {
+        return fault_of_conn(db, f);
+    }
+    if (kind != DB_HOT && kind != DB_READ && !ask_pooled(db, &pooled, f)) {
+        return false;
+    }
+    db->rolls_back = kind == DB_READ;
+    db->unnamed = pooled || kind == DB_READ;
+    if (pooled) {
+        return kind == DB_PLAIN || needs_direct(db, name, kind, f);
+    }
     session_text(kind, text, sizeof text);
-    return (PQsetnonblocking(db->conn, 1) == 0 || fault_of_conn(db, f)) &&
-           (!direct || is_direct(db, name, kind, f)) &&
-           run_script(db, text, (int64_t)DB_CONNECT_LIMIT_S * 1000, f);
-}
-
-/* libpq quotes what it cannot read, password and all; only an option's name may be repeated. */
-static const char *harmless(const char *wrong)
-{
-    bool names_option = strncmp(wrong, "invalid connection option", 25) == 0 ||
-                        strncmp(wrong, "invalid URI query parameter", 27) == 0;
-    return names_option ? wrong
-                        : "it has the form postgresql://USER:PASSWORD@HOST:PORT/DATABASE, or is a "
-                          "list of KEY=VALUE";
+    return run_script(db, text, (int64_t)DB_CONNECT_LIMIT_S * 1000, f);
 }
 
 bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret, struct fault *f)
 {
-    char *wrong = NULL;
-    PQconninfoOption *options = PQconninfoParse(url ? url : "", &wrong);
-    if (!options) {
-        (void)fault_set(f, FAULT_CONFIG, "the database URL cannot be read: %s",
-                        wrong ? harmless(wrong) : "out of memory");
-        PQfreemem(wrong);
+    if (!where_url_check(url, f)) {
         return false;
     }
-    PQconninfoFree(options);
     struct db *db = calloc(1, sizeof *db);
     if (!db) {
         return fault_memory(f);
     }
     db->hot = kind == DB_HOT || kind == DB_LEADER;
     db->conn = connect_to(url, name);
-    where_of_conn(db->conn, db->where, sizeof db->where);
+    where_text(db->conn, db->where, sizeof db->where);
     if (PQstatus(db->conn) != CONNECTION_OK) {
         const char *text = PQerrorMessage(db->conn);
         (void)fault_set(f, code_of_login(text), "could not connect to PostgreSQL: %s", text);
@@ -554,6 +546,10 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
 void db_close(struct db *db)
 {
     if (db) {
+        struct fault ignored = {0};
+        if (db->rolls_back && !db->broken) {
+            (void)run_script(db, "ROLLBACK", DB_CLOSE_LIMIT_MS, &ignored);
+        }
         PQfinish(db->conn);
         free(db);
     }

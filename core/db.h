@@ -23,10 +23,12 @@ enum {
 };
 
 enum db_kind {
-    DB_HOT,      /* plans pinned to index scans: rounds, polls, publishing chores */
-    DB_PLAIN,    /* the planner is free: recovery scans, lists, setup */
+    DB_HOT,   /* plans pinned to index scans: rounds, polls, publishing chores */
+    DB_PLAIN, /* the planner is free: recovery scans, enqueue; through a pooler it sets nothing */
     DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
     DB_LEADER,   /* as DB_HOT; with session locks and LISTEN, as DB_PRESENCE: no pooler */
+    DB_SETUP,    /* as DB_PLAIN: no pooler */
+    DB_READ, /* plans as DB_HOT; one transaction that is rolled back: it leaves nothing behind */
 };
 
 /* What pins the plans of a DB_HOT session, as a text for psql. */
@@ -86,6 +88,10 @@ int db_backend_pid(const struct db *db);
 
 /* "host=127.0.0.1 port=5432 dbname=app user=app": what the session is connected to, no secrets. */
 const char *db_where(const struct db *db);
+
+/* How a connection to another host is unsafe: "not encrypted" or "not verified"; NULL = it is safe,
+ * or leads to this host. */
+const char *db_exposed(const struct db *db);
 
 /* What a URL names, without its password, for log lines; `text` gets at most `size` bytes. */
 void db_url_mask(const char *url, char *text, size_t size);

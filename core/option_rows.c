@@ -23,7 +23,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "The PostgreSQL database; what the URL leaves out, libpq's variables (PGHOST, PGDATABASE "
         "...) say. On the command line a password can be seen in `ps`.",
         .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL,
-        .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app"),
+        .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
+                   "sslmode=verify-full"),
     OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP, "URL",
            "The RabbitMQ broker. `none` works without one: the cleaner then wakes workers by "
            "NOTIFY, a task starts within milliseconds, and a backlog is drained as fast or "

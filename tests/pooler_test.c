@@ -96,6 +96,9 @@ static void is_clean(const char *url)
     PGconn *conn = sql_connect(url);
     assert_true(sql_bool(conn, "SELECT current_setting('search_path') LIKE '%%public%%' AND"
                                " current_setting('statement_timeout') = '0' AND"
+                               " current_setting('lock_timeout') = '0' AND"
+                               " current_setting('enable_seqscan') = 'on' AND"
+                               " current_setting('timezone') <> 'UTC' AND"
                                " NOT EXISTS (SELECT FROM pg_prepared_statements)"));
     PQfinish(conn);
 }
@@ -105,12 +108,33 @@ static void test_presence_and_cleaner_refuse(void **state)
     static const char *const modes[] = {"transaction", "session"};
     struct fixture *fx = *state;
     char url[512];
+    test_sql(fx, "ALTER DATABASE %s SET timezone = 'Asia/Tokyo'", fx->database);
     for (int i = 0; i < 2; i++) {
         (void)pooler(fx, modes[i], url);
         refuses(fx, url, "worker");
         refuses(fx, url, "cleaner");
+        refuses(fx, url, "setup");
         is_clean(url);
     }
+}
+
+/* Whoever has the pooler's session next finds it as it was. */
+static void test_commands_leave_nothing_behind(void **state)
+{
+    struct fixture *fx = *state;
+    char url[512];
+    test_sql(fx, "ALTER DATABASE %s SET timezone = 'Asia/Tokyo'", fx->database);
+    (void)pooler(fx, "transaction", url);
+    for (int i = 0; i < 2; i++) { /* twice: the second finds what the first has left */
+        free(TENON_RUN(fx, 0, "enqueue", "a", "--database-url", url));
+        free(TENON_RUN(fx, 0, "show", "1", "--database-url", url));
+        free(TENON_RUN(fx, 0, "status", "--database-url", url));
+        is_clean(url);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 2);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM pg_stat_activity WHERE state LIKE"
+                                      " 'idle in%%' AND datname = current_database()"),
+                     0);
 }
 
 /* With its presence direct a worker may send its rounds through a session of the pooler, which
@@ -137,6 +161,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_producers_in_transaction_mode),
         WITH_DATABASE(test_presence_and_cleaner_refuse),
+        WITH_DATABASE(test_commands_leave_nothing_behind),
         WITH_SERVERS(test_rounds_in_session_mode),
     };
     return RUN_GROUP(tests);

@@ -85,11 +85,30 @@ static void test_a_role_that_may_only_read(void **state)
     end_well(worker);
 }
 
+/* A cleaner says why it is not back, though it has said already that its session was lost. */
+static void test_a_cleaner_that_may_only_read_says_so(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", READY_MS);
+    test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET default_transaction_read_only = on",
+             PQuser(fx->conn), fx->database);
+    test_sql(fx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = "
+                 "current_database() AND application_name = 'tenon cleaner'");
+    process_await_line(cleaner, "event=database_down", READY_MS);
+    process_await_line(cleaner, "read-only", READY_MS);
+    test_sql(fx, "ALTER ROLE %s IN DATABASE %s RESET default_transaction_read_only",
+             PQuser(fx->conn), fx->database);
+    process_await_line(cleaner, "event=database_up", READY_MS);
+    end_well(cleaner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_hostile_settings_of_a_role),
         WITH_SERVERS(test_a_role_that_may_only_read),
+        WITH_DATABASE(test_a_cleaner_that_may_only_read_says_so),
     };
     return RUN_GROUP(tests);
 }

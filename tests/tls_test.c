@@ -1,4 +1,5 @@
 /* label: fault */
+/* timeout: 240 */
 /* TLS with an authority of our own: which certificates of PostgreSQL and RabbitMQ are accepted, and
  * what is said of those that are not. */
 #include "tests/support/broker.h"
@@ -7,6 +8,9 @@
 
 #include "core/now.h"
 
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +21,7 @@ enum { LIMIT_MS = 15000, TRY_MS = 10000, FIRST_PORT = 20000, PORTS = 20000 };
 
 /* NAME.pem and NAME.key in the fixture's directory, readable for the servers' users. */
 static const char certificates[] =
+    "key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'\n"
     "set -e; cd \"$0\"; chmod 755 .; touch index; echo 01 >serial\n"
     "cat >ca.cnf <<'END'\n"
     "[ca]\ndefault_ca = own\n"
@@ -25,24 +30,44 @@ static const char certificates[] =
     "unique_subject = no\n"
     "[any]\ncommonName = optional\n"
     "END\n"
-    "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out "
+    "openssl req -x509 $key -days 2 -subj /CN=authority -keyout ca.key -out "
     "ca.pem\n"
     "make() { # name, subject's alternative name, from, to\n"
-    "  openssl req -newkey rsa:2048 -nodes -subj /CN=$1 -addext subjectAltName=$2 -keyout $1.key "
+    "  openssl req $key -subj /CN=$1 -addext subjectAltName=$2 -keyout $1.key "
     "-out $1.csr\n"
     "  openssl ca -batch -notext -config ca.cnf -startdate $3 -enddate $4 -in $1.csr -out $1.pem\n"
     "}\n"
     "year=$(date +%Y)\n"
     "make right IP:127.0.0.1 ${year}0101000000Z $((year + 1))0601000000Z\n"
     "make other DNS:other.example ${year}0101000000Z $((year + 1))0601000000Z\n"
+    "make here IP:$1 ${year}0101000000Z $((year + 1))0601000000Z\n"
     "make expired IP:127.0.0.1 20200101000000Z 20200102000000Z\n"
-    "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=own -addext "
+    "openssl req -x509 $key -days 2 -subj /CN=own -addext "
     "subjectAltName=IP:127.0.0.1 -keyout own.key -out own.pem\n"
     "chmod 644 *.pem *.key\n";
 
+/* An address of this machine that is no loopback, and so counts as another host's. */
+static char here[INET_ADDRSTRLEN] = "192.0.2.1";
+
+static bool find_here(void)
+{
+    struct ifaddrs *all = NULL;
+    bool found = false;
+    assert_int_equal(getifaddrs(&all), 0);
+    for (struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+        if (i->ifa_addr && i->ifa_addr->sa_family == AF_INET && !(i->ifa_flags & IFF_LOOPBACK)) {
+            struct sockaddr_in at;
+            memcpy(&at, i->ifa_addr, sizeof at);
+            found = inet_ntop(AF_INET, &at.sin_addr, here, sizeof here) != NULL;
+        }
+    }
+    freeifaddrs(all);
+    return found;
+}
+
 static void make_certificates(struct fixture *fx)
 {
-    const char *const argv[] = {"sh", "-c", certificates, fx->dir, NULL};
+    const char *const argv[] = {"sh", "-c", certificates, fx->dir, here, NULL};
     struct process *p = process_spawn(fx, argv, NULL);
     if (process_wait(p, LIMIT_MS) != 0) {
         fail_msg("%s", file_text(p->log));
@@ -92,6 +117,15 @@ static void database_says(struct fixture *fx, int code, const char *text)
     says(fx, (const char *const[]){"status", "--database-url", url, NULL}, NULL, code, text);
 }
 
+/* The server takes the setting in its own time. */
+static void database_is_encrypted(struct fixture *fx)
+{
+    char url[1200];
+    (void)snprintf(url, sizeof url, "%s%ssslmode=require", fx->database_url,
+                   strchr(fx->database_url, '?') ? "&" : "?");
+    says(fx, (const char *const[]){"status", "--database-url", url, NULL}, NULL, 0, "schema tenon");
+}
+
 static void test_certificates_of_postgresql(void **state)
 {
     struct fixture *fx = *state;
@@ -105,6 +139,71 @@ static void test_certificates_of_postgresql(void **state)
     database_says(fx, 1, "certificate verify failed"); /* libpq does not say why */
     use_certificate(fx, "own");
     database_says(fx, 1, "certificate verify failed");
+}
+
+/* --- what is said of connections to other hosts that somebody may read --- */
+
+static void listen_here(struct fixture *fx)
+{
+    test_sql(fx,
+             "COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; echo host all all %s/32 scram-sha-256 "
+             ">>pg_hba.conf'",
+             here);
+    test_sql(fx, "ALTER SYSTEM SET listen_addresses = '127.0.0.1,%s'", here);
+    server_do("restart");
+    server_reconnect(fx);
+}
+
+/* What a cleaner with this URL says when it starts; NULL = nothing is exposed. */
+static void cleaner_says(struct fixture *fx, const char *host, const char *mode, const char *amqp,
+                         const char *exposed)
+{
+    char url[1200], amqp_url[100], text[200];
+    const char *at = strchr(fx->database_url, '@'), *port = strrchr(at, ':');
+    (void)snprintf(url, sizeof url, "%.*s@%s%s?sslmode=%s&sslrootcert=%s/ca.pem",
+                   (int)(at - fx->database_url), fx->database_url, host, port, mode, fx->dir);
+    (void)snprintf(amqp_url, sizeof amqp_url, "amqp://%s:1", amqp);
+    (void)snprintf(text, sizeof text, "exposed=\"%s\"", exposed ? exposed : "");
+    struct process *p = TENON(fx, "cleaner", "--database-url", url, "--amqp-url", amqp_url);
+    process_await_line(p, "event=cleaner_started", LIMIT_MS);
+    assert_int_equal(process_lines(p, exposed ? text : "exposed="), exposed ? 1 : 0);
+    process_kill(p);
+}
+
+static void worker_says(struct fixture *fx, const char *exposed)
+{
+    char url[1200], text[200];
+    const char *at = strchr(fx->database_url, '@');
+    (void)snprintf(url, sizeof url, "%.*s@%s%s?sslmode=require", (int)(at - fx->database_url),
+                   fx->database_url, here, strrchr(at, ':'));
+    (void)snprintf(text, sizeof text, "exposed=\"%s\"", exposed);
+    struct process *p = TENON(fx, "worker", "--database-url", url, "--amqp-url", "none",
+                              "--handler", "a=true");
+    process_await_line(p, "event=worker_ready", LIMIT_MS);
+    assert_int_equal(process_lines(p, text), 1);
+    process_kill(p);
+    says(fx, (const char *const[]){"setup", "--database-url", url, "--amqp-url", "none", NULL},
+         NULL, 0, "exposed on the way: PostgreSQL not verified");
+}
+
+static void test_what_is_exposed_is_told(void **state)
+{
+    struct fixture *fx = *state;
+    if (!find_here()) {
+        (void)puts("this machine has no address but loopback");
+        skip();
+    }
+    make_certificates(fx);
+    listen_here(fx);
+    cleaner_says(fx, "127.0.0.1", "prefer", "localhost", NULL);
+    cleaner_says(fx, here, "prefer", here, "PostgreSQL not encrypted, RabbitMQ not encrypted");
+    use_certificate(fx, "here");
+    database_is_encrypted(fx);
+    cleaner_says(fx, here, "require", "127.0.0.1", "PostgreSQL not verified");
+    cleaner_says(fx, here, "verify-ca", "127.0.0.1", "PostgreSQL not verified");
+    cleaner_says(fx, here, "verify-full", "mq,localhost", "RabbitMQ not encrypted");
+    cleaner_says(fx, here, "verify-full", "127.0.0.1", NULL);
+    worker_says(fx, "PostgreSQL not verified");
 }
 
 /* --- RabbitMQ --- */
@@ -168,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_certificates_of_rabbitmq),
         WITH_OWN_POSTGRESQL(test_certificates_of_postgresql),
+        WITH_OWN_POSTGRESQL(test_what_is_exposed_is_told),
     };
     return RUN_GROUP(tests);
 }

@@ -20,6 +20,7 @@
 
 struct presence {
     const char *url;
+    const char *exposed; /* how its first session is, see db_exposed() */
     const struct served *served;
     int slots;
     struct mailbox *mailbox;
@@ -470,6 +471,7 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
         presence_free(p);
         return false;
     }
+    p->exposed = db_exposed(p->db);
     report(p, true, false, p->worker_id);
     if (pthread_create(&p->thread, NULL, presence_thread, p) != 0) {
         presence_free(p);
@@ -505,6 +507,11 @@ void presence_drain(struct presence *p)
 const char *presence_exchange(const struct presence *p)
 {
     return p->exchange;
+}
+
+const char *presence_exposed(const struct presence *p)
+{
+    return p->exposed;
 }
 
 bool presence_refused(struct presence *p, struct fault *f)

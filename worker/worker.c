@@ -2,6 +2,7 @@
 
 #include "core/amqp_publisher.h"
 #include "core/db.h"
+#include "core/exposed.h"
 #include "core/log.h"
 #include "core/now.h"
 #include "worker/guard.h"
@@ -159,15 +160,18 @@ static bool make_decider(struct worker *w, struct fault *f)
 static void log_ready(void *owner)
 {
     const struct worker *w = owner;
-    char database[512], broker[512] = "none";
+    char database[512], broker[512] = "none", exposed[EXPOSED_BYTES];
+    const char *amqp_url = option_text(w->options, OPTION_AMQP_URL);
     db_url_mask(database_url(w->options), database, sizeof database);
     if (w->loop.consumer) {
-        amqp_url_mask(option_text(w->options, OPTION_AMQP_URL), broker, sizeof broker);
+        amqp_url_mask(amqp_url, broker, sizeof broker);
     }
     log_event(LOG_INFO, LOG_EVENT("worker_ready"), LOG_TEXT("version", TENON_VERSION),
               LOG_TEXT("database", database), LOG_TEXT("broker", broker),
               LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->served.n_queues),
-              LOG_NUM("handlers", w->served.handlers.n));
+              LOG_NUM("handlers", w->served.handlers.n),
+              LOG_TEXT("exposed",
+                       exposed_text(presence_exposed(w->loop.presence), amqp_url, exposed)));
 }
 
 static bool open_all(struct worker *w, struct fault *f)
