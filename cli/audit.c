@@ -55,7 +55,7 @@ bool audit_run(const struct options *o, struct fault *f)
     struct db *db = NULL;
     struct rows *rows = NULL;
     const char *const params[] = {option_text(o, OPTION_AFTER), option_text(o, OPTION_LIMIT)};
-    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon audit", &db, f) &&
+    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon audit", &db, f) &&
               schema_check(db, f) &&
               (db_exec(db, &sql_audit, params, 2, &rows, f) ||
                fault_add(f, "could not read the audit"));

@@ -73,7 +73,7 @@ static bool list(struct db *db, const struct options *o, struct fault *f)
 bool list_run(const struct options *o, struct fault *f)
 {
     struct db *db = NULL;
-    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon list", &db, f) &&
+    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon list", &db, f) &&
               schema_check(db, f) && list(db, o, f);
     db_close(db);
     return ok;
