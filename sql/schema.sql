@@ -104,7 +104,7 @@ BEGIN
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
     SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, last_error, enqueued_by
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -1050,7 +1050,7 @@ CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -2517,9 +2517,9 @@ BEGIN
     END IF;
     SELECT * INTO f FROM tenon.finished x WHERE x.id = why_ended.id ORDER BY x.finished_at DESC LIMIT 1;
     IF FOUND THEN
-        sentence := format(CASE f.outcome WHEN 'done' THEN 'It ended well at %s%s.' WHEN 'expired' THEN 'It expired at %s%s.'
-                                          ELSE 'It was cancelled at %s%s.' END,
-                           tenon.time_text(f.finished_at), CASE WHEN f.outcome <> 'done' THEN ': ' || f.last_error END);
+        sentence := format('It %s at %s.', CASE f.outcome WHEN 'done' THEN 'ended well' WHEN 'expired' THEN 'expired: it was ' || f.last_error || '; noticed'
+                                                          ELSE 'was ' || coalesce(f.last_error, 'cancelled') END,
+                           tenon.time_text(f.finished_at));
         RETURN;
     END IF;
     code := 'absent';

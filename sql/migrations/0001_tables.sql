@@ -335,6 +335,7 @@ CREATE TABLE tenon.finished (
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
+COMMENT ON COLUMN tenon.finished.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
 COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
 CREATE INDEX finished_id ON tenon.finished (id);
 

@@ -113,9 +113,9 @@ BEGIN
     END IF;
     SELECT * INTO f FROM tenon.finished x WHERE x.id = why_ended.id ORDER BY x.finished_at DESC LIMIT 1;
     IF FOUND THEN
-        sentence := format(CASE f.outcome WHEN 'done' THEN 'It ended well at %s%s.' WHEN 'expired' THEN 'It expired at %s%s.'
-                                          ELSE 'It was cancelled at %s%s.' END,
-                           tenon.time_text(f.finished_at), CASE WHEN f.outcome <> 'done' THEN ': ' || f.last_error END);
+        sentence := format('It %s at %s.', CASE f.outcome WHEN 'done' THEN 'ended well' WHEN 'expired' THEN 'expired: it was ' || f.last_error || '; noticed'
+                                                          ELSE 'was ' || coalesce(f.last_error, 'cancelled') END,
+                           tenon.time_text(f.finished_at));
         RETURN;
     END IF;
     code := 'absent';

@@ -1,0 +1,143 @@
+/* label: sql */
+/* tenon.why: for each state that a task can be in, one sentence that says it, and what to do. */
+#include "tests/support/held.h"
+
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+struct situation {
+    const char *name;
+    const char *sql;         /* makes it so, of task %1$lld; NULL = nothing */
+    const char *ends;        /* how its claim ends, if it was claimed; NULL = it was not */
+    const char *code, *says; /* parts, separated by '|' */
+};
+
+static const struct situation situations[] = {
+    {"scheduled", "UPDATE tenon.task SET run_at = now() + interval '1 h' WHERE id = %1$lld", NULL,
+     "not_due", "It is due at |(in |tenon run-now %1$lld"},
+    {"retrying", NULL, "failed", "not_due", "due at |after 1 failures of 25: oops|tenon run-now"},
+    {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
+     "The queue default is paused by |since |: mail is down|tenon resume default"},
+    {"kind paused", "SELECT tenon.pause(kind => 'a')", NULL, "kind_paused",
+     "The kind a is paused by |tenon resume --kind a"},
+    {"everything paused", "SELECT tenon.pause(everything => true)", NULL, "everything_paused",
+     "Everything is paused by |tenon resume --all"},
+    {"no worker at all", "UPDATE tenon.worker SET ended_at = now(), state = 'left'", NULL,
+     "no_worker", "No living worker handles the kind a in the queue default|none lives|start one"},
+    {"no worker for the kind", "UPDATE tenon.worker SET kinds = '{b}'", NULL, "no_worker",
+     "kind a in the queue default|those that live serve default/b|--handler 'a="},
+    {"no worker for the queue", "UPDATE tenon.worker SET queues = '{mail}'", NULL, "no_worker",
+     "those that live serve mail/"},
+    {"backing off", "UPDATE tenon.worker SET backing_off = 'a,b: no such file'", NULL,
+     "handler_backs_off", "handler of the kind a does not start|no such file|mend the handler"},
+    {"waiting", NULL, NULL, "no_free_slot", "It is ready since |behind 0 tasks, 0 of them"},
+    {"behind others",
+     "SELECT tenon.enqueue('a', priority => 9) FROM generate_series(1, 3);"
+     "UPDATE tenon.task SET priority = 0 WHERE id = %1$lld",
+     NULL, "no_free_slot", "behind 3 tasks, 3 of them of a higher priority|--priority 9"},
+    {"running", NULL, "", "running", "It runs on host, pid 1, claimed |has until |tenon cancel"},
+    {"running on a worker that is gone", "UPDATE tenon.worker SET ended_at = now(), state = 'dead'",
+     "", "running", "that worker is gone"},
+    {"dead: its handler", NULL, "dead", "ended",
+     "It is dead since |can never work: oops|tenon retry"},
+    {"dead: failures", "UPDATE tenon.task SET failures = 24", "failed", "ended",
+     "it failed 25 times, which is all that it had: oops"},
+    {"dead: crashes", "UPDATE tenon.task SET crashes = 2", "crashed", "ended",
+     "three workers died with it"},
+    {"dead: timeout", "INSERT INTO tenon.kind (name, on_timeout) VALUES ('a', 'dead')", "timed_out",
+     "ended", "it ran out of time"},
+    {"done", NULL, "done", "ended", "It ended well at "},
+    {"cancelled", "SELECT tenon.cancel(%1$lld)", NULL, "ended", "It was cancelled by "},
+    {"expired, not noticed yet", "UPDATE tenon.task SET start_before = now()", NULL, "ended",
+     "It is expired: it had not started before |is one running?"},
+    {"expired", "UPDATE tenon.task SET start_before = now(); SELECT tenon.settle()", NULL, "ended",
+     "It expired: it was not started before "},
+    {"absent", "DELETE FROM tenon.task WHERE id = %1$lld", NULL, "absent",
+     "There is no task %1$lld: it was never enqueued, its transaction has not committed"},
+};
+
+static void make(struct fixture *fx, const struct situation *s, struct held *c)
+{
+    worker_make(fx, c->worker);
+    test_sql(fx, "UPDATE tenon.worker SET host = 'host', pid = 1");
+    c->id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    if (s->ends) {
+        char worker[UUID_BYTES];
+        memcpy(worker, c->worker, sizeof worker);
+        assert_true(held_take(fx, worker, c->id, c));
+    }
+    if (s->sql) {
+        char sql[400];
+        (void)snprintf(sql, sizeof sql, s->sql, (long long)c->id);
+        test_sql(fx, "%s", sql);
+    }
+    if (s->ends && strcmp(s->ends, "done") == 0) {
+        assert_true(held_finish(fx, &sql_finish, c, "{}"));
+    } else if (s->ends && *s->ends) {
+        free(held_requeue(fx, c, s->ends, "oops", NULL));
+    }
+}
+
+static void check(struct fixture *fx, const struct situation *s)
+{
+    struct held c;
+    char says[400], *rest = says;
+    make(fx, s, &c);
+    char *code = test_sql_text(fx, "SELECT code FROM tenon.why_of(%lld)", (long long)c.id);
+    char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)c.id);
+    (void)snprintf(says, sizeof says, s->says, (long long)c.id);
+    if (strcmp(code, s->code) != 0) {
+        fail_msg("%s: \"%s\", not \"%s\": %s", s->name, code, s->code, why);
+    }
+    for (char *part; (part = strsep(&rest, "|"));) {
+        assert_contains(why, part);
+    }
+    free(code);
+    free(why);
+    test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
+                 " tenon.queue; UPDATE tenon.setting SET paused = false");
+}
+
+static void test_each_state_has_its_sentence(void **state)
+{
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof situations / sizeof *situations; i++) {
+        check(fx, &situations[i]);
+    }
+}
+
+/* Not seen before its commit, like everything else. */
+static void test_an_open_transaction(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a')");
+    assert_true(test_sql_bool(fx, "SELECT code = 'absent' FROM tenon.why_of(1)"));
+    sql_run(other, "COMMIT");
+    assert_true(test_sql_bool(fx, "SELECT code = 'no_worker' FROM tenon.why_of(1)"));
+    PQfinish(other);
+}
+
+/* However long the queue is: what is before it is counted to a bound. */
+static void test_a_long_queue(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[11000]))");
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)id);
+    assert_contains(why, "behind at least 10000 tasks, 0 of them");
+    free(why);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_each_state_has_its_sentence),
+        WITH_DATABASE(test_an_open_transaction),
+        WITH_DATABASE(test_a_long_queue),
+    };
+    return RUN_GROUP(tests);
+}
