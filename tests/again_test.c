@@ -112,6 +112,34 @@ static void test_no_update_is_swallowed(void **state)
     end_well(cleaner);
 }
 
+/* A death and its compensation are one: whoever is killed, at whatever step. */
+static void test_each_death_has_one_compensation(void **state)
+{
+    enum { DEATHS = 300 };
+    struct fixture *fx = *state;
+    test_sql(fx,
+             "UPDATE tenon.setting SET on_dead = 'told';"
+             "SELECT tenon.enqueue('a', '{\"do\": \"dead\"}') FROM generate_series(1, %d)",
+             DEATHS);
+    struct process *cleaner = TENON(fx, "cleaner");
+    struct process *worker = pool_worker(fx, "2", "1");
+    while (test_sql_int(fx, "SELECT count(*) FROM tenon.dead") < DEATHS / 2) {
+        (void)poll(NULL, 0, KILL_EVERY_MS / 4);
+        process_kill(worker);
+        worker = pool_worker(fx, "2", "1");
+        test_sql(fx, "UPDATE tenon.task SET crashes = 0"); /* by its handler, not by its crashes */
+    }
+    test_await(fx, 60000, "SELECT count(*) = %d, count(*) FROM tenon.dead", DEATHS);
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT count(*) = %d AND count(DISTINCT t.compensates) = %d AND bool_and(d.id IS NOT"
+        " NULL AND t.payload ->> 'kind' = 'a') FROM tenon.task t LEFT JOIN tenon.dead d ON d.id"
+        " = t.compensates WHERE t.kind = 'told'",
+        DEATHS, DEATHS));
+    end_well(worker);
+    end_well(cleaner);
+}
+
 /* By itself, and soon: what was enqueued while a task ran follows it without a poll's second. */
 static void test_the_next_run_follows(void **state)
 {
@@ -163,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_no_update_is_swallowed),
+        WITH_SERVERS(test_each_death_has_one_compensation),
         WITH_SERVERS(test_the_next_run_follows),
         WITH_SERVERS(test_expired),
     };

@@ -69,8 +69,8 @@ class Demo:
             Servers.await_started(starting)
         server = self.servers.env()
         self.env = {"DATABASE_URL": server["DATABASE_URL"], "AMQP_URL": server["AMQP_URL"]}
-        for sub in ("tmp", "new", "cur"):
-            os.makedirs(os.path.join(RUN, "maildir", sub))
+        for sub in ("maildir/tmp", "maildir/new", "maildir/cur", "notes"):
+            os.makedirs(os.path.join(RUN, sub))
 
     def make_schema(self):
         with open(os.path.join(HERE, "users.sql"), encoding="utf-8") as file:
@@ -83,6 +83,8 @@ class Demo:
                               stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"tenon setup failed:\n{done.stdout}")
+        self.query("""SELECT tenon.set_kind('charge', '{"on_dead": "refund"}')""")
+        self.query("SELECT tenon.set_schedule('report', every => '1 s', kind => 'report', catch_up => 'all')")
 
     def query(self, sql):
         conn = psycopg2.connect(self.env["DATABASE_URL"])
@@ -111,8 +113,10 @@ class Demo:
                                     HERE + "/handlers.conf"],
                              {**self.worker_env(), "SIGNUP_MAILER": mailer,
                               "SIGNUP_MAILDIR": os.path.join(RUN, "maildir"),
-                              "SIGNUP_JOURNAL": self.journal.tail.path})
+                              "SIGNUP_JOURNAL": self.journal.tail.path,
+                              "SIGNUP_NOTES": os.path.join(RUN, "notes")})
         self.await_ready()
+        self.query("""SELECT tenon.enqueue('charge', '{"card": 4711}')""")
         for name in PRODUCERS:
             self.signups.add_log(name, os.path.join(RUN, name + ".signups"))
             self.start_producer(name, PRODUCERS.index(name) * SIGNUPS // 4 + 1)
@@ -163,6 +167,7 @@ class Demo:
         for name in PRODUCERS:
             if self.fleet.processes[name].wait(60) != 0:
                 raise RuntimeError(f"{name} failed:\n{self.log_of(name)}")
+        self.query("SELECT tenon.pause_schedule('report')")
         deadline = time.monotonic() + DRAIN_LIMIT_S
         while self.query("SELECT count(*) FROM tenon.task")[0][0] > 0:
             if time.monotonic() > deadline:
@@ -187,7 +192,7 @@ class Demo:
         self.read()
         self.live.end()
         users = [row[0] for row in self.query("SELECT email FROM app.users")]
-        verdict = Verdict(self, users, *read_maildir(os.path.join(RUN, "maildir")))
+        verdict = Verdict(self, users, *read_maildir(os.path.join(RUN, "maildir")), os.path.join(RUN, "notes"))
         print(verdict.text())
         print(f"{time.monotonic() - started:.0f} s after the build and the start of the servers")
         return verdict

@@ -1,5 +1,8 @@
 """Which promises held, by what was counted outside tenon."""
 import collections
+import datetime
+import json
+import os
 
 RESTART_LIMIT_S = 10.0  # 1.5 s is usual; on a busy machine it may be more
 KILL_SLACK_S = 0.1  # a handler dies a moment after its worker
@@ -17,10 +20,16 @@ def runs_by_task(journal):
     return runs
 
 
+def read_notes(path):
+    """Lines of a task's number and its payload."""
+    with open(path, encoding="utf-8") as file:
+        return [(int(task), json.loads(payload)) for task, _, payload in (line.partition(" ") for line in file)]
+
+
 class Verdict:
     """`rows` is the table, `broken` the promises that did not hold."""
 
-    def __init__(self, demo, users, mails, improper):
+    def __init__(self, demo, users, mails, improper, notes):
         self.rows, self.broken = [], []
         self.demo, self.users, self.mails = demo, users, mails
         self.runs = runs_by_task(demo.journal)
@@ -30,6 +39,7 @@ class Verdict:
         self.check_twice()
         self.check_restart()
         self.check_faults()
+        self.check_notes(notes)
         self.measure_starts()
 
     def row(self, what, value, held=None, source=""):
@@ -98,6 +108,19 @@ class Verdict:
         if self.runs.get(orphan):
             self.row("  seconds until the unpublished task started",
                      f"{self.runs[orphan][0].start - committed[orphan]:.2f}", None, "log, journal")
+
+    def check_notes(self, notes):
+        """Tasks, not runs: a worker that is killed may have run one of them twice."""
+        refunds = {task for task, _ in read_notes(os.path.join(notes, "refund"))}
+        self.row("refunds of the one charge that is dead", f"{len(refunds)}", len(refunds) == 1, "the handler's notes")
+        ticks = collections.defaultdict(set)
+        for task, payload in read_notes(os.path.join(notes, "report")):
+            ticks[datetime.datetime.fromisoformat(payload["tick"])].add(task)
+        moments = sorted(ticks)
+        gaps = sum(b - a != datetime.timedelta(seconds=1) for a, b in zip(moments, moments[1:]))
+        twice = sum(len(tasks) > 1 for tasks in ticks.values())
+        self.row("ticks of the schedule that were missed or doubled", f"{gaps + twice} of {len(moments)}",
+                 bool(moments) and gaps + twice == 0, "the handler's notes")
 
     def measure_starts(self):
         calm, all_waits = [], []
