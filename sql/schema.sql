@@ -405,7 +405,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.count(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
+CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -1050,7 +1050,7 @@ CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -3253,7 +3253,7 @@ REVOKE ALL ON FUNCTION tenon.check_zone(zone text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.count(filter jsonb, most integer, OUT n bigint, OUT at_least boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.count_tasks(filter jsonb, most integer, OUT n bigint, OUT at_least boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cron_day(c tenon.cron, day date) FROM PUBLIC;
 

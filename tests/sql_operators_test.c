@@ -117,7 +117,8 @@ static void test_filters(void **state)
             fail_msg("%s finds \"%s\" and not \"%s\"", filters[i].filter, got, filters[i].names);
         }
         free(got);
-        assert_int_equal(test_sql_int(fx, "SELECT n FROM tenon.count('%s')", filters[i].filter),
+        assert_int_equal(test_sql_int(fx, "SELECT n FROM tenon.count_tasks('%s')",
+                                      filters[i].filter),
                          strlen(filters[i].names));
     }
     char *by = test_sql_text(fx, "SELECT string_agg(payload ->> 'n', '') FROM tenon.list("
@@ -183,8 +184,9 @@ static void test_pages(void **state)
                                   "'{\"kind\": \"b\"}', limit_ms => 0)"));
     assert_true(test_sql_bool(fx, "SELECT ids = '{}' AND next IS NULL FROM tenon.find("
                                   "'{\"kind\": \"b\"}')"));
-    assert_true(test_sql_bool(fx, "SELECT n = 100 AND at_least FROM tenon.count('{}', 100)"));
-    assert_true(test_sql_bool(fx, "SELECT n = 5000 AND NOT at_least FROM tenon.count('{}', 5000)"));
+    assert_true(test_sql_bool(fx, "SELECT n = 100 AND at_least FROM tenon.count_tasks('{}', 100)"));
+    assert_true(
+        test_sql_bool(fx, "SELECT n = 5000 AND NOT at_least FROM tenon.count_tasks('{}', 5000)"));
 }
 
 static int64_t rows_read(PGconn *conn)

@@ -147,7 +147,7 @@ static const struct {
     {"UPDATE tenon.setting SET audit_keep = '1 s'", 0},
     {"SELECT * FROM tenon.list()", READER | OPERATOR},
     {"SELECT * FROM tenon.find('{}')", READER | OPERATOR},
-    {"SELECT * FROM tenon.count()", READER | OPERATOR},
+    {"SELECT * FROM tenon.count_tasks()", READER | OPERATOR},
     {"SELECT * FROM tenon.paused", READER | OPERATOR},
     {"SELECT tenon.change('retry', '{\"kind\": \"a\"}')", OPERATOR},
     {"SELECT tenon.retry('{\"kind\": \"a\"}')", OPERATOR},

@@ -417,6 +417,20 @@ static void test_indexes_leave_claims_alone(void **state)
                           " FROM pg_trigger WHERE tgrelid = 'tenon.task'::regclass"));
 }
 
+/* A role that is called tenon has the schema in its search_path: there `count` must stay count. */
+static void test_no_function_hides_one_of_postgresql(void **state)
+{
+    struct fixture *fx = *state;
+    char *names = test_sql_text(
+        fx,
+        "SELECT string_agg(DISTINCT t.proname, ' ') FROM pg_proc t JOIN pg_proc p USING (proname)"
+        " WHERE t.pronamespace = 'tenon'::regnamespace"
+        " AND p.pronamespace = 'pg_catalog'::regnamespace");
+    if (names) {
+        fail_msg("these are functions of PostgreSQL as well: %s", names);
+    }
+}
+
 /* A forbidden scan counts as so dear that PostgreSQL would compile the plan: 0.1 s each time. */
 static void test_no_function_is_compiled(void **state)
 {
@@ -443,6 +457,7 @@ int main(void)
         WITH_DATABASE(test_claims_are_bounded_in_bytes),
         WITH_DATABASE(test_indexes_leave_claims_alone),
         WITH_DATABASE(test_no_function_is_compiled),
+        WITH_DATABASE(test_no_function_hides_one_of_postgresql),
     };
     return RUN_GROUP(tests);
 }

@@ -295,7 +295,7 @@ BEGIN
      ORDER BY i.place;
 END $$;
 
-CREATE FUNCTION tenon.count(filter jsonb DEFAULT '{}', most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean)
+CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}', most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT cardinality(f.ids), f.next IS NOT NULL FROM tenon.find(filter, NULL, NULL, most, 500) f
 $$;
@@ -684,7 +684,7 @@ END $$;
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
@@ -695,7 +695,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION tenon.note_audit, tenon.filter_keys, tenon.filter_texts, tenon.filter_text,
     tenon.filter_path, tenon.filter_ids, tenon.act_states, tenon.filter_with, tenon.filter_states, tenon.read_filter,
-    tenon.places, tenon.search, tenon.check_most, tenon.find, tenon.list, tenon.count, tenon.lock_found, tenon.wake,
+    tenon.places, tenon.search, tenon.check_most, tenon.find, tenon.list, tenon.count_tasks, tenon.lock_found, tenon.wake,
     tenon.retry_ids, tenon.delete_ids, tenon.cancel_ids, tenon.set_ids, tenon.check_changes, tenon.changed_integer,
     tenon.changed_run_at, tenon.check_act, tenon.note_change, tenon.change, tenon.retry, tenon.cancel_all, tenon.delete,
     tenon.run_now, tenon.set, tenon.check_target, tenon.tell_paused, tenon.pause, tenon.resume, tenon.paused_kinds, tenon.changed_ms,
@@ -713,7 +713,7 @@ A filter is a JSON object; a task must fit all of its keys, and an unknown key i
 
 At most `most` rows, up to 100,000. It reads in the order of ids until it has found so many: a filter that few tasks fit reads far.$$;
 
-COMMENT ON FUNCTION tenon.count IS $$How many tasks fit a filter (`tenon.list`), up to `most`; it stops after half a second. `at_least`: there may be more.$$;
+COMMENT ON FUNCTION tenon.count_tasks IS $$How many tasks fit a filter (`tenon.list`), up to `most`; it stops after half a second. `at_least`: there may be more.$$;
 
 COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`after`), or NULL when that was all. It stops after `limit_ms` milliseconds, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
 
