@@ -130,6 +130,7 @@ CREATE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL:
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 DECLARE
@@ -763,11 +764,14 @@ BEGIN
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
     END LOOP;
-    added.exchange := d.exchange;
-    added.routing_key := coalesce(added.routing_key, d.queue || '/' || kind);
     IF unique_for IS NOT NULL THEN
         UPDATE tenon.unique_hold h SET id = added.id WHERE h.kind = kind AND h.unique_key = unique_key AND h.id IS NULL;
     END IF;
+    IF added.routing_key IS NOT NULL THEN
+        RETURN added;  -- another task's
+    END IF;
+    added.exchange := d.exchange;
+    added.routing_key := d.queue || '/' || kind;
     IF coalesce(notify, true) AND NOT announced THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
@@ -828,6 +832,7 @@ CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamp with tim
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -1410,6 +1415,7 @@ CREATE FUNCTION tenon.list(filter jsonb DEFAULT '{}'::jsonb, after bigint DEFAUL
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 DECLARE
     found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, after, most) f);
@@ -1692,6 +1698,7 @@ CREATE FUNCTION tenon.progress(claim text, value jsonb) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_variable
 DECLARE
@@ -2118,6 +2125,7 @@ CREATE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most 
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_custom_plan'
     AS $$
 DECLARE

@@ -449,7 +449,7 @@ static void test_crash_loop_before_hello(void **state)
     char text[24];
     (void)snprintf(text, sizeof text, "%lld", (long long)id);
     char *why = TENON_RUN(fx, 0, "show", text);
-    assert_contains(why, "the handler of the kind bad0 does not start and backs off on worker ");
+    assert_contains(why, "The handler of the kind bad0 does not start and backs off on worker ");
     assert_contains(why, "): exit status 3");
     free(why);
     assert_in_range(process_lines(r.worker, "event=handler_backs_off"), 3, 12);

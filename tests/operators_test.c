@@ -243,7 +243,8 @@ static void test_a_paused_kind(void **state)
     SAYS(fx, ": it is broken", "status");
     char text[32];
     (void)snprintf(text, sizeof text, "%lld", (long long)id);
-    SAYS(fx, "the kind a is paused by", "show", text);
+    SAYS(fx, "The kind a is paused by", "show", text);
+    SAYS(fx, "tenon resume --kind a", "why", text);
     SAYS(fx, "paused by", "kind", "a");
     SAYS(fx, "the kind a goes on", "resume", "--kind", "a");
     await_state(fx, id, "done");

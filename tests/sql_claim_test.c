@@ -449,7 +449,7 @@ static void watched(struct fixture *fx, const char *id, const char *run_at_us, c
                    PQgetisnull(result, 0, 2)          ? "none"
                    : *PQgetvalue(result, 0, 2) == '-' ? "due"
                                                       : "ahead",
-                   PQgetvalue(result, 0, 3));
+                   PQgetvalue(result, 0, 4));
     PQclear(result);
     assert_string_equal(got, want);
 }

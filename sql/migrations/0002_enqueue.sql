@@ -310,11 +310,14 @@ BEGIN
                 USING ERRCODE = 'serialization_failure', HINT = 'Run the transaction again.';
         END IF;
     END LOOP;
-    added.exchange := d.exchange;
-    added.routing_key := coalesce(added.routing_key, d.queue || '/' || kind);
     IF unique_for IS NOT NULL THEN
         UPDATE tenon.unique_hold h SET id = added.id WHERE h.kind = kind AND h.unique_key = unique_key AND h.id IS NULL;
     END IF;
+    IF added.routing_key IS NOT NULL THEN
+        RETURN added;  -- another task's
+    END IF;
+    added.exchange := d.exchange;
+    added.routing_key := d.queue || '/' || kind;
     IF coalesce(notify, true) AND NOT announced THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');

@@ -216,7 +216,7 @@ $$;
 -- was all. With each call's own plan, in which what was not asked for is left out.
 CREATE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     places text[] := tenon.places(f.states);
     moment timestamptz := clock_timestamp();
@@ -285,7 +285,7 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tenon.list(filter jsonb DEFAULT '{}', after bigint DEFAULT NULL, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, after, most) f);
 BEGIN
@@ -456,7 +456,7 @@ END $$;
 CREATE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL, most integer DEFAULT 1000,
     after bigint DEFAULT NULL, why text DEFAULT NULL, audit bigint DEFAULT NULL, limit_ms integer DEFAULT NULL,
     OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     f        tenon.filter;
     wanted   bigint[];
