@@ -16,7 +16,7 @@ struct situation {
 static const struct situation situations[] = {
     {"scheduled", "UPDATE tenon.task SET run_at = now() + interval '1 h' WHERE id = %1$lld", NULL,
      "not_due", "It is due at |(in |tenon run-now %1$lld"},
-    {"retrying", NULL, "failed", "not_due", "due at |after 1 failures of 25: oops|tenon run-now"},
+    {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
     {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
      "The queue default is paused by |since |: mail is down|tenon resume default"},
     {"kind paused", "SELECT tenon.pause(kind => 'a')", NULL, "kind_paused",
