@@ -93,26 +93,73 @@ static void test_a_claim_of_long_ago_is_given_back(void **state)
     }
 }
 
-/* Its child took so long to start that the task may be cancelled or another's by now. */
-static void test_what_waited_long_is_verified_at_once(void **state)
+/* A claim that waits for its child, which is ready so long after; a round asks whether the task is
+ * cancelled or another's by now. */
+static struct decider *child_ready_after(int64_t waited_ms)
+{
+    struct claim *c = claimed(5, "a");
+    struct decider *d = decider_make(1, 1, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 1, &c, 1);
+    int64_t due = decide(d, 1);
+    assert_non_null(action_find(d, ACTION_SPAWN));
+    assert_false(d->rounds.in_flight);
+    assert_true(due <= 1 + CHECK_AFTER_MS);
+    feed(d, 1 + waited_ms, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+    (void)decide(d, 1 + waited_ms);
+    return d;
+}
+
+static void test_what_did_not_wait_starts_unasked(void **state)
 {
     (void)state;
-    for (int64_t waited_ms = VERIFY_EVERY_MS - 100; waited_ms <= VERIFY_EVERY_MS + 100;
-         waited_ms += 200) {
-        struct claim *c = claimed(5, "a");
-        struct decider *d = decider_make(1, 1, pool_mode);
-        present(d, 0);
-        (void)decide(d, 0);
-        commit(d, 1, &c, 1);
-        (void)decide(d, 1);
-        assert_non_null(action_find(d, ACTION_SPAWN));
-        settle(d, 1 + waited_ms);
-        feed(d, 1 + waited_ms, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
-        (void)decide(d, 1 + waited_ms);
-        assert_non_null(action_find(d, ACTION_GIVE));
-        assert_int_equal(d->rounds.in_flight ? d->round.n_verify : 0, waited_ms > VERIFY_EVERY_MS);
+    struct decider *d = child_ready_after(CHECK_AFTER_MS - 1);
+    assert_non_null(action_find(d, ACTION_GIVE));
+    assert_false(d->rounds.in_flight);
+    decider_free(d);
+}
+
+static void test_what_waited_is_verified_before_it_starts(void **state)
+{
+    (void)state;
+    for (enum verdict v = VERDICT_LOST; v <= VERDICT_MINE; v++) {
+        int64_t now = 1 + START_CHECKED_MS;
+        struct decider *d = child_ready_after(START_CHECKED_MS);
+        assert_null(action_find(d, ACTION_GIVE));
+        assert_int_equal(d->round.n_verify, 1);
+        verdict = v;
+        commit(d, now + 1, NULL, 0);
+        verdict = VERDICT_MINE;
+        (void)decide(d, now + 1);
+        assert_int_equal(action_find(d, ACTION_GIVE) != NULL, v == VERDICT_MINE);
+        assert_int_equal(d->n_held, v == VERDICT_MINE);
+        assert_int_equal(note_find(d, NOTE_CLAIM_LOST) != NULL, v == VERDICT_LOST);
         decider_free(d);
     }
+}
+
+/* It claimed two while tasks were fast; the first one took long. */
+static void test_an_exec_task_that_waited_is_verified_too(void **state)
+{
+    (void)state;
+    struct claim *both[] = {claimed(5, "a"), claimed(6, "a")};
+    struct decider *d = decider_make(1, 1, exec_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 1, both, 2);
+    (void)decide(d, 1);
+    assert_int_equal(d->n_waiting, 1);
+    int64_t now = 1 + START_CHECKED_MS;
+    reply(d, now, 5, OUTCOME_DONE);
+    gone(d, now, 0, "exit status 0");
+    (void)decide(d, now);
+    assert_null(action_find(d, ACTION_SPAWN));
+    assert_int_equal(d->round.n_verify, 1);
+    commit(d, now + 1, NULL, 0);
+    (void)decide(d, now + 1);
+    assert_int_equal(action_find(d, ACTION_SPAWN)->claim->id, 6);
+    decider_free(d);
 }
 
 int main(void)
@@ -122,7 +169,9 @@ int main(void)
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
         cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
         cmocka_unit_test(test_a_claim_of_long_ago_is_given_back),
-        cmocka_unit_test(test_what_waited_long_is_verified_at_once),
+        cmocka_unit_test(test_what_did_not_wait_starts_unasked),
+        cmocka_unit_test(test_what_waited_is_verified_before_it_starts),
+        cmocka_unit_test(test_an_exec_task_that_waited_is_verified_too),
     };
     return RUN_GROUP(tests);
 }

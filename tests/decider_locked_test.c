@@ -44,6 +44,9 @@ static void test_the_first_lock_costs_no_pause(void **state)
     assert_true(d->rounds.in_flight);
     assert_true(d->round.unlocked);
     fails(d, 210); /* that was something else */
+    (void)decide(d, 210);
+    assert_int_equal(d->round.n_finish, 0); /* meanwhile it polls */
+    commit(d, 210, NULL, 0);
     assert_in_range(decide(d, 210), 211, 210 + 2 * RETRY_MIN_MS);
     assert_false(d->rounds.in_flight);
     decider_free(d);

@@ -394,6 +394,27 @@ static void test_a_line_extends_the_deadline(void **state)
     decider_free(d);
 }
 
+/* The row's deadline counts from the claim, however often that was verified since. */
+static void test_more_time_for_what_waited_for_its_child(void **state)
+{
+    (void)state;
+    struct claim *c = claimed(1, "a");
+    struct decider *d = decider_make(1, 1, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 1, &c, 1);
+    for (int64_t now = 1; now < 5000; now += 10) {
+        (void)decide(d, now);
+        settle(d, now);
+    }
+    feed(d, 5000, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+    (void)decide(d, 5000);
+    assert_int_equal(d->n_given, 1);
+    extend(d, 6000, 1, 20000);
+    assert_int_equal(d->held->timeout_ms, 26000);
+    decider_free(d);
+}
+
 static void test_no_task_runs_for_more_than_30_days(void **state)
 {
     (void)state;
@@ -561,6 +582,7 @@ int main(void)
         cmocka_unit_test(test_outcomes_that_fail_go_by_themselves),
         cmocka_unit_test(test_a_lost_claim_s_progress_is_dropped),
         cmocka_unit_test(test_a_line_extends_the_deadline),
+        cmocka_unit_test(test_more_time_for_what_waited_for_its_child),
         cmocka_unit_test(test_no_task_runs_for_more_than_30_days),
         cmocka_unit_test(test_the_database_may_know_a_later_deadline),
         cmocka_unit_test(test_a_database_that_does_not_answer),

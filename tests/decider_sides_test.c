@@ -1,6 +1,9 @@
 /* label: unit */
-/* The two sides of a round: what one asks for costs the other nothing. */
+/* The sides of a round: what one asks for costs the other nothing. */
 #include "tests/support/deciding.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static void fails_for_a_row(struct decider *d, int64_t now)
 {
@@ -84,26 +87,195 @@ static void test_a_poll_that_met_a_lock_costs_outcomes_no_pause(void **state)
     decider_free(d);
 }
 
-/* Or more and more tasks would run whose ends nobody learns. */
-static void test_who_cannot_tell_does_not_claim(void **state)
+static void meets_a_lock(struct decider *d, int64_t now)
+{
+    feed(d, now,
+         (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_AGAIN, .text = "lock"});
+}
+
+/* The task that was claimed last runs, and ends. */
+static void runs_and_ends(struct decider *d, int64_t now, int64_t id)
+{
+    const struct action *a = action_find(d, ACTION_SPAWN);
+    assert_non_null(a);
+    int slot = a->slot;
+    feed(d, now,
+         (struct event){
+             .type = EVENT_REPLY, .slot = slot, .id = id, .outcome = OUTCOME_DONE, .delay_ms = -1});
+    gone(d, now, slot, "");
+}
+
+/* What locks the history stops no start, but not for ever: those whose ends nobody learns would run
+ * again. */
+static void test_who_cannot_tell_claims_only_so_many(void **state)
 {
     (void)state;
     struct decider *d = tells_and_polls();
-    for (int64_t now = 4, n = 0; n < 5; n++) {
-        feed(d, now,
-             (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_AGAIN, .text = "full"});
-        int64_t due = decide(d, now);
-        for (now = due; !d->rounds.in_flight; now = due) {
-            due = decide(d, now);
+    int64_t now = 4, id = 100;
+    meets_a_lock(d, now);
+    for (int idle = 0; idle < 100; now++) {
+        d->polling.next_ms = now;
+        (void)decide(d, now);
+        idle = d->rounds.in_flight ? 0 : idle + 1;
+        now += idle > 0 ? RETRY_MAX_MS / 10 : 0;
+        if (d->round.n_finish > 0 && d->rounds.in_flight) {
+            assert_int_equal(d->round.n_poll, 0);
+            meets_a_lock(d, now);
+            idle = id - 100 >= UNTOLD_MAX - 1 ? 100 : 0;
+        } else if (d->rounds.in_flight) {
+            struct claim *c = claimed(id++, "a");
+            commit(d, now, &c, 1);
+            (void)decide(d, now);
+            runs_and_ends(d, now, c->id);
         }
-        assert_int_equal(d->round.n_finish, 1);
-        assert_int_equal(d->round.n_poll, 0);
     }
-    commit(d, 60000, NULL, 0);
-    (void)decide(d, 60000);
-    settle(d, 60000); /* whether the other task, by now at its deadline, has more time */
+    assert_int_equal(id - 100, UNTOLD_MAX - 1); /* and task 5 */
+    for (int64_t until = now + RETRY_MAX_MS * 2; now < until; now += 100) {
+        (void)decide(d, now);
+        if (d->rounds.in_flight) {
+            break;
+        }
+    }
+    assert_int_equal(d->round.n_finish, UNTOLD_MAX);
+    commit(d, now, NULL, 0);
+    (void)decide(d, now);
     assert_int_equal(d->round.n_poll, 1);
-    commit(d, 60001, NULL, 0);
+    commit(d, now, NULL, 0);
+    decider_free(d);
+}
+
+/* A lock on the dead, which requeueing needs. */
+static void test_a_requeue_that_fails_stops_nothing_else(void **state)
+{
+    (void)state;
+    struct decider *d = tells_and_polls();
+    commit(d, 4, NULL, 0);
+    feed(d, 5,
+         (struct event){
+             .type = EVENT_REPLY, .slot = 1, .id = 6, .outcome = OUTCOME_FAILED, .delay_ms = -1});
+    gone(d, 5, 1, "");
+    (void)decide(d, 5);
+    assert_int_equal(d->round.n_requeue, 1);
+    int64_t now = 6, retries = 0;
+    for (int64_t id = 100; now < 30000; now += 100) { /* whatever ends meanwhile is told */
+        if (d->rounds.in_flight && d->round.n_requeue > 0) {
+            retries++;
+            meets_a_lock(d, now);
+        }
+        d->polling.next_ms = now;
+        (void)decide(d, now);
+        if (d->rounds.in_flight && d->round.n_requeue == 0) {
+            struct claim *c = claimed(id, "a");
+            bool polls = d->round.n_poll > 0;
+            commit(d, now, polls ? &c : NULL, polls ? 1 : 0);
+            if (!polls) {
+                free(c);
+                continue;
+            }
+            (void)decide(d, now);
+            runs_and_ends(d, now, id++);
+        }
+    }
+    assert_in_range(retries, 4, 20);
+    assert_true(d->count_done > 100);
+    assert_non_null(d->to_requeue ? d->to_requeue : d->round.requeue[0]);
+    for (; d->count_failed == 0; now += 100) {
+        assert_true(now < 60000);
+        settle(d, now);
+        (void)decide(d, now);
+    }
+    decider_free(d);
+}
+
+/* While the history is locked: the next attempt begins with what the last one said. */
+static void test_a_lock_on_the_history_keeps_no_last_word(void **state)
+{
+    (void)state;
+    struct decider *d = tells_and_polls();
+    meets_a_lock(d, 4);
+    feed(d, 5, (struct event){.type = EVENT_PROGRESS, .slot = 1, .id = 6, .progress = strdup("x")});
+    gone(d, 5, 1, "exit status 1");
+    int said = 0;
+    for (int64_t now = 5; now < 3000; now += 10) {
+        (void)decide(d, now);
+        if (d->rounds.in_flight && d->round.n_finish > 0) {
+            assert_int_equal(d->round.n_requeue + d->round.n_progress, 0);
+            meets_a_lock(d, now);
+        } else if (d->rounds.in_flight) {
+            said += (int)d->round.n_progress;
+            assert_true(d->round.n_requeue == 0 || said == 1);
+            commit(d, now, NULL, 0);
+        }
+    }
+    assert_int_equal(said, 1);
+    assert_int_equal(d->count_failed, 1);
+    assert_int_equal(d->count_done, 0);
+    settle(d, 9000);
+    decider_free(d);
+}
+
+/* A lock on the dead: what was said goes with the outcomes, and is not written again and again. */
+static void test_a_requeue_that_fails_pauses_the_last_word(void **state)
+{
+    (void)state;
+    struct decider *d = tells_and_polls();
+    commit(d, 4, NULL, 0);
+    feed(d, 5, (struct event){.type = EVENT_PROGRESS, .slot = 1, .id = 6, .progress = strdup("x")});
+    decider_find(d, 6)->missed = true; /* its row was locked */
+    gone(d, 5, 1, "exit status 1");
+    int retries = 0;
+    for (int64_t now = 5; now < 30000; now += 10) {
+        (void)decide(d, now);
+        if (d->rounds.in_flight && d->round.n_requeue > 0) {
+            retries++;
+            assert_string_equal(d->round.progress[0].line, "x");
+            meets_a_lock(d, now);
+        } else if (d->rounds.in_flight) {
+            assert_int_equal(d->round.n_progress, 0);
+            commit(d, now, NULL, 0);
+        }
+        assert_false(d->rounds.tell.failing);
+    }
+    assert_in_range(retries, 4, 20);
+    decider_free(d);
+}
+
+/* Though another task ends while each round runs. */
+static void test_a_bad_requeue_is_found_beside_outcomes(void **state)
+{
+    (void)state;
+    enum { TASKS = 100 };
+    struct decider *d = decider_make(1, 1, pool_mode);
+    struct claim *all[TASKS];
+    present(d, 0);
+    d->handlers[0].room = TASKS;
+    (void)decide(d, 0);
+    for (int i = 0; i < TASKS; i++) {
+        all[i] = claimed(1 + i, "a");
+    }
+    commit(d, 1, all, TASKS);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = TASKS});
+    (void)decide(d, 2);
+    settle(d, 2);
+    settle(d, 2);
+    reply(d, 3, 1, OUTCOME_FAILED);
+    reply(d, 3, 2, OUTCOME_DONE);
+    int64_t now = 3;
+    for (int64_t id = 3; d->count_failed == 0; id++, now += 10) {
+        assert_true(id <= TASKS / 2);
+        d->polling.next_ms = d->polling.next_sweep_ms = INT64_MAX;
+        (void)decide(d, now);
+        reply(d, now, id, OUTCOME_DONE);
+        if (d->rounds.in_flight && d->round.n_requeue > 0 && !d->round.requeue[0]->refused) {
+            fails_for_a_row(d, now);
+        } else {
+            settle(d, now);
+        }
+    }
+    (void)decide(d, now);
+    settle(d, now);
+    assert_true(d->count_done > 0);
     decider_free(d);
 }
 
@@ -119,6 +291,8 @@ static void test_an_outcome_refused_twice_pauses(void **state)
         assert_int_equal(d->round.n_poll > 0, i == 0);
         fails_for_a_row(d, 4);
     }
+    (void)decide(d, 4);
+    settle(d, 4); /* meanwhile it polls */
     assert_true(decide(d, 4) > 4);
     assert_false(d->rounds.in_flight);
     decider_free(d);
@@ -129,7 +303,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_shares_its_round_with_a_bad_poll_is_not_to_blame),
         cmocka_unit_test(test_a_poll_that_met_a_lock_costs_outcomes_no_pause),
-        cmocka_unit_test(test_who_cannot_tell_does_not_claim),
+        cmocka_unit_test(test_who_cannot_tell_claims_only_so_many),
+        cmocka_unit_test(test_a_requeue_that_fails_stops_nothing_else),
+        cmocka_unit_test(test_a_lock_on_the_history_keeps_no_last_word),
+        cmocka_unit_test(test_a_requeue_that_fails_pauses_the_last_word),
+        cmocka_unit_test(test_a_bad_requeue_is_found_beside_outcomes),
         cmocka_unit_test(test_an_outcome_refused_twice_pauses),
     };
     return RUN_GROUP(tests);

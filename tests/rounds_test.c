@@ -1,5 +1,6 @@
 /* label: e2e */
-/* A poll that fails, or takes too long, beside tasks that end: their outcomes do not wait. */
+/* A poll that fails, or takes too long, beside tasks that end: their outcomes do not wait. And what
+ * locks the dead or the history stops only what needs them. */
 #include "tests/support/working.h"
 
 #include "core/now.h"
@@ -23,7 +24,7 @@ static void path_of(const struct running *r, int64_t id, char path[300])
 }
 
 /* Its handler ends when end_task() says so. */
-static int64_t enqueue(struct running *r)
+static int64_t enqueue(const struct running *r)
 {
     char path[300];
     test_sql(r->fx, "BEGIN");
@@ -48,7 +49,8 @@ static struct running start(struct fixture *fx)
     char command[300];
     struct running r = {.fx = fx};
     (void)snprintf(command, sizeof command, "a=cat %s/task-$TENON_TASK_ID", fx->dir);
-    r.worker = TENON(fx, "worker", "--slots", "5", "--handler", command);
+    r.worker = TENON(fx, "worker", "--slots", "5", "--handler", command, "--handler",
+                     "fails=false");
     process_await_line(r.worker, "event=worker_ready", READY_MS);
     for (int i = 0; i < RUNNING; i++) {
         r.ids[i] = enqueue(&r);
@@ -91,6 +93,63 @@ static void test_a_poll_that_meets_a_lock(void **state)
     sql_run(other, "COMMIT");
     all_is_well_again(&r);
     PQfinish(other);
+}
+
+static int64_t starts(const struct running *r)
+{
+    int64_t id = enqueue(r);
+    test_await(r->fx, READY_MS,
+               "SELECT count(*) = 1 FROM tenon.task WHERE id = %lld AND start_time IS NOT NULL",
+               (long long)id);
+    return id;
+}
+
+/* CREATE INDEX takes it. */
+static PGconn *share_lock(const struct running *r, const char *table)
+{
+    char sql[100];
+    PGconn *other = sql_connect(r->fx->database_url);
+    (void)snprintf(sql, sizeof sql, "BEGIN; LOCK TABLE %s IN SHARE MODE", table);
+    sql_run(other, sql);
+    return other;
+}
+
+/* A task that fails waits for the lock; others end, and start. */
+static void test_a_lock_on_the_dead(void **state)
+{
+    struct running r = start(*state);
+    PGconn *other = share_lock(&r, "tenon.dead");
+    test_sql(r.fx, "SELECT tenon.enqueue('fails', max_attempts => 1)");
+    process_await_line(r.worker, "event=round_failed", FAILS_MS);
+    tasks_end(&r, SOON_MS);
+    end_task(&r, starts(&r));
+    await_done(r.fx, RUNNING + 1);
+    sql_run(other, "COMMIT");
+    PQfinish(other);
+    test_await(r.fx, READY_MS, "SELECT count(*) = 1 FROM tenon.dead");
+    process_await_line(r.worker, "event=round_works", READY_MS);
+    end_well(r.worker);
+}
+
+/* A task that is done waits for it; others start. */
+static void test_a_lock_on_the_history(void **state)
+{
+    struct running r = start(*state);
+    PGconn *other = share_lock(&r, "tenon.finished");
+    end_task(&r, r.ids[0]);
+    process_await_line(r.worker, "event=round_failed", FAILS_MS);
+    int64_t more[] = {starts(&r), starts(&r)};
+    end_task(&r, more[0]);
+    more[0] = starts(&r);
+    sql_run(other, "COMMIT");
+    PQfinish(other);
+    end_task(&r, more[0]);
+    end_task(&r, more[1]);
+    end_task(&r, r.ids[1]);
+    end_task(&r, r.ids[2]);
+    await_done(r.fx, RUNNING + 3);
+    process_await_line(r.worker, "event=round_works", READY_MS);
+    end_well(r.worker);
 }
 
 /* In the place of tenon.queue stands something that says this of each queue. */
@@ -136,9 +195,9 @@ static void test_a_poll_that_takes_too_long(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_a_poll_that_meets_a_lock),
-        WITH_SERVERS(test_a_poll_that_fails),
-        WITH_SERVERS(test_a_poll_that_takes_too_long),
+        WITH_SERVERS(test_a_poll_that_meets_a_lock),   WITH_SERVERS(test_a_poll_that_fails),
+        WITH_SERVERS(test_a_poll_that_takes_too_long), WITH_SERVERS(test_a_lock_on_the_dead),
+        WITH_SERVERS(test_a_lock_on_the_history),
     };
     return RUN_GROUP(tests);
 }

@@ -286,7 +286,7 @@ void check_taken(struct sim *s, struct node *n, const struct event *e)
     if (e->type != EVENT_PRESENCE || !e->up || !e->renewed) {
         return;
     }
-    bool stopped = d->n_waiting == 0 && !d->ended && !d->saying;
+    bool stopped = d->n_waiting == 0 && !d->saying && !d->to_finish && !d->to_requeue;
     for (int i = 0; i < d->n_slots; i++) {
         stopped = stopped && (d->slots[i].n_given == 0 || d->slots[i].state == SLOT_STOPPING);
     }
@@ -341,7 +341,8 @@ void check_decider(struct sim *s, const struct node *n)
         ok = ok && here == slot->n_given && (here == 0 || slot->state >= SLOT_READY);
         given += here;
     }
-    int ended = count(d->ended, CLAIM_ENDED, &ok), saying = count(d->saying, CLAIM_SAYING, &ok),
+    int ended = count(d->to_finish, CLAIM_ENDED, &ok) + count(d->to_requeue, CLAIM_ENDED, &ok),
+        saying = count(d->saying, CLAIM_SAYING, &ok),
         doubtful = count(d->doubtful, CLAIM_DOUBTFUL, &ok);
     int sent = count_sent(d);
     check_that(s,
@@ -390,20 +391,24 @@ void check_exit(struct sim *s, const struct node *n)
 
 enum { ZOMBIE_US = 8000000, STARVING_US = 4000000 };
 
-static bool is_held(const struct decider *d, int64_t id, int claims)
+static bool is_listed(const struct claim *list, int64_t id, int claims)
 {
     const struct claim *c;
-    HASH_FIND(hh, d->held, &id, sizeof id, c);
-    if (c && c->claims == claims) {
-        return true;
-    }
-    DL_FOREACH(d->ended, c)
+    DL_FOREACH(list, c)
     {
         if (c->id == id && c->claims == claims) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_held(const struct decider *d, int64_t id, int claims)
+{
+    const struct claim *c;
+    HASH_FIND(hh, d->held, &id, sizeof id, c);
+    return (c && c->claims == claims) || is_listed(d->to_finish, id, claims) ||
+           is_listed(d->to_requeue, id, claims);
 }
 
 /* A claim is known to its worker. */

@@ -59,7 +59,9 @@ struct claim {
     bool out_of_time;    /* while GIVEN: it ran past its deadline; see slot.n_spent */
     bool lost;           /* while GIVEN: it is not ours any more; the same */
     bool hashed;         /* false: an older claim of the same task stands in the hash */
-    int64_t begun_ms;    /* when the round began that claimed it */
+    int64_t claimed_ms;  /* when the round began that claimed it, */
+    int64_t begun_ms;    /* or that last found it to be ours */
+    int64_t checked_ms;  /* while WAITING: when the answer of that round came */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
     int64_t deadline_ms; /* while GIVEN; once spent: when its child is stopped, whoever else runs */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
@@ -76,8 +78,9 @@ struct claim {
     char error_class[ERROR_CLASS_BYTES]; /* "" = the database tells by the error */
     int64_t delay_ms;                    /* -1 = the usual */
 
-    struct claim *prev, *next; /* in one list of its owner: waiting, a slot's, or ended */
-    UT_hash_handle hh;         /* by id, among all that are held */
+    struct claim *prev,
+        *next; /* in one list of its owner: waiting, a slot's, or of those with an outcome */
+    UT_hash_handle hh; /* by id, among all that are held */
 };
 
 /* The texts are copied; `trace` and `payload` may be NULL. NULL when there is no memory. */

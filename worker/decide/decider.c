@@ -31,6 +31,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
         d->handlers[i] = (struct decider_handler){.kinds = kinds[i],
                                                   .pool = pool[i],
                                                   .room = 1,
+                                                  .used_ms = now_ms - KEEP_MS,
                                                   .first_kind = (int)d->n_kinds,
                                                   .n_kinds = count_kinds(kinds[i])};
         d->n_kinds += (size_t)d->handlers[i].n_kinds;
@@ -45,7 +46,8 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->until_empty = until_empty;
     d->random = seed | 1;
     d->rounds.outcomes_max = ROUND_OUTCOMES_MAX;
-    d->rounds.tell.retry_pause_ms = d->rounds.claim.retry_pause_ms = RETRY_MIN_MS;
+    d->rounds.tell.retry_pause_ms = d->rounds.requeue.retry_pause_ms = RETRY_MIN_MS;
+    d->rounds.claim.retry_pause_ms = RETRY_MIN_MS;
     d->attention_ms = d->stop_ms = d->rounds.own_again_ms = INT64_MAX;
     d->full_since_ms = -1;
     d->absent_since_ms = now_ms;
@@ -54,19 +56,26 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     return d;
 }
 
+static void free_unhashed(struct claim *list)
+{
+    struct claim *c, *next;
+    DL_FOREACH_SAFE(list, c, next)
+    {
+        if (!c->hashed) {
+            claim_free(c);
+        }
+    }
+}
+
 void decider_free(struct decider *d)
 {
     if (!d) {
         return;
     }
     round_free(d);
+    free_unhashed(d->to_finish);
+    free_unhashed(d->to_requeue);
     struct claim *c, *next;
-    DL_FOREACH_SAFE(d->ended, c, next)
-    {
-        if (!c->hashed) {
-            claim_free(c);
-        }
-    }
     HASH_ITER(hh, d->held, c, next)
     {
         HASH_DEL(d->held, c);
@@ -86,6 +95,22 @@ int64_t decider_jitter(struct decider *d, int64_t n)
     return n > 0 ? (int64_t)(d->random % (uint64_t)n) : 0;
 }
 
+static struct claim **ended_list(struct decider *d, const struct claim *c)
+{
+    return c->outcome == OUTCOME_DONE ? &d->to_finish : &d->to_requeue;
+}
+
+void decider_list_ended(struct decider *d, struct claim *c, bool first)
+{
+    struct claim **list = ended_list(d, c);
+    c->state = CLAIM_ENDED;
+    if (first) {
+        DL_PREPEND(*list, c);
+    } else {
+        DL_APPEND(*list, c);
+    }
+}
+
 /* Take a claim out of the list it is in. */
 static void unlist(struct decider *d, struct claim *c)
 {
@@ -102,7 +127,7 @@ static void unlist(struct decider *d, struct claim *c)
         DL_DELETE(d->saying, c);
         break;
     case CLAIM_ENDED:
-        DL_DELETE(d->ended, c);
+        DL_DELETE(*ended_list(d, c), c);
         break;
     case CLAIM_DOUBTFUL:
         DL_DELETE(d->doubtful, c);
@@ -115,8 +140,8 @@ static void unlist(struct decider *d, struct claim *c)
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
     c->state = CLAIM_WAITING;
-    c->begun_ms = d->rounds.begun_ms;
-    c->since_ms = now_ms;
+    c->claimed_ms = c->begun_ms = d->rounds.begun_ms;
+    c->since_ms = c->checked_ms = now_ms;
     DL_APPEND(d->handlers[c->handler].waiting, c);
     d->handlers[c->handler].n_waiting++;
     d->n_waiting++;
@@ -142,8 +167,7 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
         c->state = CLAIM_SAYING;
         DL_APPEND(d->saying, c);
     } else {
-        c->state = CLAIM_ENDED;
-        DL_APPEND(d->ended, c);
+        decider_list_ended(d, c, false);
     }
 }
 
@@ -194,7 +218,7 @@ static void stop(struct decider *d, int64_t now_ms)
     }
 }
 
-static void drop_ended(struct decider *d, struct claim **list)
+static void drop_ended(struct decider *d, struct claim *const *list)
 {
     while (*list) {
         actions_note(&d->actions, NOTE_CLAIM_LOST, (*list)->id,
@@ -224,7 +248,8 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
         }
     }
     drop_ended(d, &d->saying);
-    drop_ended(d, &d->ended);
+    drop_ended(d, &d->to_finish);
+    drop_ended(d, &d->to_requeue);
     d->rounds.need_own = false;
     d->rounds.stale = d->rounds.in_flight;
 }

@@ -30,6 +30,7 @@ struct decider_handler {
     bool pool;
     const char *kinds; /* "mail" or "mail,sms", for notes; borrowed */
     int room;          /* as its children said in their hello */
+    int64_t used_ms;   /* a child of it got or answered a task last */
     int strikes;
     int64_t backoff_until_ms;
     int first_kind, n_kinds;                       /* its kinds among those of the worker */
@@ -49,10 +50,10 @@ struct decider {
 
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
-    struct claim *held;     /* hash by id */
-    struct claim *saying;   /* list: with outcomes, after their progress */
-    struct claim *ended;    /* list: outcomes to tell the database */
-    struct claim *doubtful; /* list: outcomes to ask the database for */
+    struct claim *held;                   /* hash by id */
+    struct claim *saying;                 /* list: to requeue, after their progress */
+    struct claim *to_finish, *to_requeue; /* lists: outcomes to tell the database */
+    struct claim *doubtful;               /* list: outcomes to ask the database for */
     int n_held, n_waiting, n_given;
     struct wakeups wakeups;
 
@@ -112,6 +113,7 @@ int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
 /* The claim has this outcome now; it leaves its slot or waiting list and waits for the next
  * round. */
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
+void decider_list_ended(struct decider *d, struct claim *c, bool first); /* by its outcome */
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
 struct claim *decider_find(const struct decider *d, int64_t id); /* NULL = it is not held */

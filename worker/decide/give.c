@@ -3,16 +3,16 @@
 
 #include <utlist.h>
 
-/* The deadline counts from here; whether the claim is still ours is asked from when it was claimed
- * on, at once if its child was so long in starting. */
+/* The deadline counts from here; whether the claim is still ours is asked from when we last
+ * knew. */
 static void give(struct decider *d, int slot, struct claim *c, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[c->handler];
     DL_DELETE(h->waiting, c);
     h->n_waiting--;
     d->n_waiting--;
-    c->verify_ms = c->since_ms + VERIFY_EVERY_MS;
-    c->since_ms = now_ms;
+    c->verify_ms = c->checked_ms + VERIFY_EVERY_MS;
+    c->since_ms = d->slots[slot].used_ms = h->used_ms = now_ms;
     c->deadline_ms = now_ms + c->timeout_ms;
     slots_add(d, slot, c);
 }
@@ -70,27 +70,35 @@ static bool has_child(const struct decider *d, int handler)
     return false;
 }
 
-/* May this child be closed for a task of handler `other`? When the task has waited for long, a busy
- * one may, so that no handler keeps all the slots for ever. */
-static bool may_yield(const struct decider *d, const struct slot *s, int other, bool late)
+static bool is_idle(const struct decider *d, const struct slot *s)
 {
-    const struct decider_handler *h = &d->handlers[s->handler];
-    bool idle = s->n_given == 0 && !h->waiting;
-    return h->pool && s->handler != other && (idle || late);
+    return slots_takes_more(s) && s->n_given == 0 && d->handlers[s->handler].pool &&
+           !d->handlers[s->handler].waiting;
+}
+
+/* May this child be closed for a waiting task of handler `other`? If that has no child, at once;
+ * and a busy one once the task has waited for long, so that no handler keeps all the slots for
+ * ever. If it has one, only a child that is idle for long: to start one costs more than tasks. */
+static bool may_yield(const struct decider *d, const struct slot *s, int other, int64_t now_ms)
+{
+    bool childless = !has_child(d, other);
+    bool late = now_ms - d->handlers[other].waiting->since_ms >= YIELD_AFTER_MS;
+    bool long_idle = now_ms - s->used_ms >= YIELD_AFTER_MS;
+    return d->handlers[s->handler].pool && s->handler != other &&
+           ((is_idle(d, s) && (childless || long_idle)) || (childless && late));
 }
 
 /* Close a pool child of another handler, the least busy one; one for each waiting task at most. */
 static void yield_slot(struct decider *d, int handler, int64_t now_ms)
 {
     const struct decider_handler *h = &d->handlers[handler];
-    bool late = now_ms - h->waiting->since_ms >= YIELD_AFTER_MS && !has_child(d, handler);
     int best = -1;
     if (closing_children(d) >= h->n_waiting) {
         return;
     }
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if (slots_takes_more(s) && may_yield(d, s, handler, late) &&
+        if (slots_takes_more(s) && may_yield(d, s, handler, now_ms) &&
             (best < 0 || s->n_given < d->slots[best].n_given)) {
             best = i;
         }
@@ -100,6 +108,26 @@ static void yield_slot(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
+/* Until when are all empty slots kept from a further child of this handler, for others that had
+ * tasks a moment ago and have no child? Tasks of several kinds that take turns would end and start
+ * children all the time. 0 = they are not */
+static int64_t kept_until(const struct decider *d, int handler, int64_t now_ms)
+{
+    int n = 0;
+    int64_t until_ms = INT64_MAX;
+    for (int i = 0; i < d->n_slots; i++) {
+        n += d->slots[i].state == SLOT_EMPTY;
+    }
+    for (int i = 0; i < d->n_handlers; i++) {
+        int64_t keep_ms = d->handlers[i].used_ms + KEEP_MS;
+        if (i != handler && now_ms < keep_ms && !has_child(d, i)) {
+            until_ms = sooner(until_ms, keep_ms);
+            n--;
+        }
+    }
+    return n <= 0 && until_ms < INT64_MAX && has_child(d, handler) ? until_ms : 0;
+}
+
 static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
 {
     struct slot *s = &d->slots[slot];
@@ -107,7 +135,7 @@ static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
     struct action *a = actions_add(&d->actions, ACTION_SPAWN);
     a->slot = slot;
     a->handler = handler;
-    *s = (struct slot){.handler = handler, .limit_ms = INT64_MAX};
+    *s = (struct slot){.handler = handler, .used_ms = now_ms, .limit_ms = INT64_MAX};
     if (h->pool) {
         s->state = SLOT_STARTING;
         s->limit_ms = now_ms + HELLO_LIMIT_MS;
@@ -119,22 +147,42 @@ static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
     }
 }
 
-static void give_waiting(struct decider *d, int handler, int64_t now_ms)
+/* It may have been cancelled since: a round asks. */
+static bool is_stale(const struct claim *c, int64_t now_ms)
+{
+    return now_ms - c->checked_ms >= START_CHECKED_MS;
+}
+
+/* ret: it may need further children */
+static bool give_pool(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     int slot;
-    while (h->waiting && h->pool && (slot = ready_slot(d, handler)) >= 0) {
+    while (h->waiting && (slot = ready_slot(d, handler)) >= 0) {
         struct claim *c = h->waiting;
+        if (is_stale(c, now_ms)) {
+            return false;
+        }
         give(d, slot, c, now_ms);
         struct action *a = actions_add(&d->actions, ACTION_GIVE);
         a->slot = slot;
         a->claim = c;
     }
-    while (h->waiting && now_ms >= h->backoff_until_ms &&
+    return true;
+}
+
+static void give_waiting(struct decider *d, int handler, int64_t now_ms)
+{
+    struct decider_handler *h = &d->handlers[handler];
+    bool more = !h->pool || give_pool(d, handler, now_ms);
+    while (more && h->waiting && now_ms >= h->backoff_until_ms &&
            h->n_waiting > starting_room(d, handler)) {
-        slot = empty_slot(d);
+        int slot = empty_slot(d);
         if (slot < 0) {
             yield_slot(d, handler, now_ms);
+            break;
+        }
+        if (h->pool ? kept_until(d, handler, now_ms) > 0 : is_stale(h->waiting, now_ms)) {
             break;
         }
         spawn(d, slot, handler, now_ms);
@@ -207,13 +255,29 @@ void give_decide(struct decider *d, int64_t now_ms)
     }
 }
 
-int64_t give_due(const struct decider *d)
+/* When has another handler's child been idle for long enough to make room? */
+static int64_t idle_due(const struct decider *d, int handler, int64_t now_ms)
+{
+    int64_t due = INT64_MAX;
+    for (int i = 0; i < d->n_slots; i++) {
+        int64_t at = d->slots[i].used_ms + YIELD_AFTER_MS;
+        if (at > now_ms && is_idle(d, &d->slots[i]) && d->slots[i].handler != handler) {
+            due = sooner(due, at);
+        }
+    }
+    return due;
+}
+
+int64_t give_due(const struct decider *d, int64_t now_ms)
 {
     int64_t due = INT64_MAX;
     for (int i = 0; i < d->n_handlers; i++) {
         const struct claim *c = d->handlers[i].waiting;
-        if (c && c->since_ms + WAITING_MAX_MS < due) {
-            due = c->since_ms + WAITING_MAX_MS;
+        if (c) {
+            int64_t kept_ms = kept_until(d, i, now_ms);
+            due = sooner(due, c->since_ms + WAITING_MAX_MS);
+            due = sooner(due, idle_due(d, i, now_ms));
+            due = kept_ms > 0 ? sooner(due, kept_ms) : due;
         }
     }
     return due;

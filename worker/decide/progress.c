@@ -41,7 +41,7 @@ void progress_take(struct decider *d, const struct event *e, int64_t now_ms)
         set_said(d, c, e->progress);
     }
     if (e->extend_ms > 0) { /* the row's deadline counts from the claim, which came after this */
-        int64_t timeout_ms = now_ms - c->begun_ms + e->extend_ms;
+        int64_t timeout_ms = now_ms - c->claimed_ms + e->extend_ms;
         c->extended = slots_extend(d, c, timeout_ms) || c->extended;
     }
     d->rounds.unwritten = d->rounds.unwritten || is_unwritten(c);
@@ -113,7 +113,7 @@ void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms)
 
 int64_t progress_due(const struct decider *d)
 {
-    return d->saying ? 0 : d->rounds.unwritten ? d->rounds.progress_ms : INT64_MAX;
+    return d->rounds.unwritten ? d->rounds.progress_ms : INT64_MAX;
 }
 
 /* --- the answer --- */

@@ -69,6 +69,20 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
+static void take_waiting_verdict(struct decider *d, struct claim *c, enum verdict verdict,
+                                 int64_t now_ms)
+{
+    if (verdict == VERDICT_MINE) {
+        c->begun_ms = d->rounds.begun_ms;
+        c->checked_ms = now_ms;
+        return;
+    }
+    actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: it is not started", c->kind,
+                 c->attempt);
+    d->count_lost++;
+    decider_drop_claim(d, c);
+}
+
 static void take_verdict(struct decider *d, struct claim *c, enum verdict verdict,
                          int64_t timeout_ms, int64_t now_ms)
 {
@@ -79,6 +93,10 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         } else {
             slots_confirm(d, c, timeout_ms, now_ms);
         }
+        return;
+    }
+    if (c->state == CLAIM_WAITING) {
+        take_waiting_verdict(d, c, verdict, now_ms);
         return;
     }
     if (verdict == VERDICT_MINE) {
@@ -98,12 +116,13 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
 }
 
 /* The claim that was asked about; NULL when it has gone: it may have got its reply, and with it
- * left its child, while the round ran. */
+ * left its child, or been released, while the round ran. */
 static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
 {
     struct claim *c = decider_find(d, x->verify[i].id);
     bool asked = c && c->claims == x->verify[i].claims &&
-                 (c->state == CLAIM_IN_ROUND || c->state == CLAIM_GIVEN);
+                 (c->state == CLAIM_IN_ROUND || c->state == CLAIM_GIVEN ||
+                  c->state == CLAIM_WAITING);
     return asked ? c : NULL;
 }
 
@@ -225,10 +244,13 @@ static void take_success(struct decider *d, const struct round *x)
     if (round_tells(x)) {
         side_works(&r->tell);
     }
+    if (round_requeues(x) || (round_tells(x) && !r->requeue.failing)) {
+        side_works(&r->requeue);
+    }
     if (round_claims(x)) {
         side_works(&r->claim);
     }
-    if (r->failing && !r->tell.failing && !r->claim.failing) {
+    if (r->failing && !r->tell.failing && !r->requeue.failing && !r->claim.failing) {
         r->failing = false;
         actions_note(&d->actions, NOTE_ROUND_WORKS, 0, "%s", "");
     }
@@ -302,12 +324,8 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
         struct claim *c = claims[i];
         if (unknown) {
             doubt(d, c);
-        } else if (c->refused) { /* not before all others, if it is refused for ever */
-            c->state = CLAIM_ENDED;
-            DL_APPEND(d->ended, c);
-        } else {
-            c->state = CLAIM_ENDED;
-            DL_PREPEND(d->ended, c);
+        } else { /* not before all others, if it is refused for ever */
+            decider_list_ended(d, c, !c->refused);
         }
     }
 }
@@ -327,12 +345,18 @@ static void refuse_outcome(struct claim *c, const char *text)
     c->refused = true;
 }
 
+static int sides(const struct round *x)
+{
+    return round_tells(x) + round_requeues(x) + round_claims(x);
+}
+
 /* False when there is nothing to halve and nothing to refuse: then no outcome is what is wrong. Nor
- * is one to blame for what shared its round; but progress never is (worker/progress.sql). */
+ * is one to blame for what shared its round, which goes apart first; but progress never is
+ * (worker/progress.sql). */
 static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
-    if (round_claims(x) || x->own || x->n_verify > 0) {
+    if (sides(x) > 1 || x->own || x->n_verify > 0) {
         return false;
     }
     if (n > 1) {
@@ -365,12 +389,16 @@ static void plan_retry(struct decider *d, enum round_failure failure, int64_t no
         r->tell.failing = failure != FAILURE_UNSENT;
         r->unlocked_until_ms = now_ms + UNLOCKED_FOR_MS;
     }
+    r->requeue.failing = r->requeue.failing || (round_requeues(x) && failure != FAILURE_UNSENT);
     r->claim.failing = r->claim.failing || (round_claims(x) && failure != FAILURE_UNSENT);
-    if (rolled_back && round_tells(x) && round_claims(x)) {
+    if (rolled_back && sides(x) > 1) {
         return;
     }
     if (!rolled_back || (round_tells(x) && !locked)) {
         pause_side(d, &r->tell, now_ms);
+    }
+    if (!rolled_back || round_requeues(x)) {
+        pause_side(d, &r->requeue, now_ms);
     }
     if (!rolled_back || round_claims(x)) {
         pause_side(d, &r->claim, now_ms);
@@ -386,7 +414,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     if (!halved) {
         plan_retry(d, failure, now_ms);
     }
-    bool hidden = halved || (failure == FAILURE_ROW && round_tells(x) && round_claims(x));
+    bool hidden = halved || (failure == FAILURE_ROW && sides(x) > 1);
     if (!d->rounds.failing && !hidden) {
         d->rounds.failing = true;
         actions_note(&d->actions, NOTE_ROUND_FAILED, 0, "%s", text);

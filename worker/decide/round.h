@@ -19,6 +19,7 @@ enum {
     AHEAD_MS = 50,              /* claim what will start within so long, where tasks are fast */
     AHEAD_FAST_US = 20000,      /* which is, when one takes less than this */
     AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
+    UNTOLD_MAX = 1000,          /* outcomes that cannot be told: with so many, claim no more */
     CHORES_EVERY_MS = 60000,
     CHORES_RETRY_MS = 1000,
     UNLOCKED_FOR_MS = 10000, /* after a lock was met: wait for none of the next */
@@ -42,6 +43,7 @@ struct round {
     bool chores;     /* make partitions, read the settings */
     bool leaves_out; /* `left_out` says what */
     size_t n_progress, n_finish, n_requeue, n_verify, n_ids;
+    size_t n_last; /* of the progress: that of tasks to requeue, which comes first */
     size_t progress_bytes;
     int n_poll;       /* 0 = no poll; where there is one, there are no ids */
     int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
@@ -73,8 +75,9 @@ struct round {
     struct claim *claimed[ROUND_CLAIMS_MAX]; /* by id or by the poll; the decider takes them */
 };
 
-/* A round has two sides: it tells the database outcomes and asks what became of others, and it
- * claims tasks. While one of them fails, they go in rounds of their own. */
+/* A round has three sides: it finishes tasks, asks what became of others and writes what running
+ * ones say; it requeues tasks, and writes what they said last; and it claims tasks. One that fails
+ * goes in rounds of its own. */
 struct side {
     bool failing;
     int64_t retry_ms, retry_pause_ms;
@@ -89,7 +92,7 @@ struct rounds {
     int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
     int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;        /* halved while one value is bad */
-    struct side tell, claim;
+    struct side tell, requeue, claim;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_chores_ms;
     bool unwritten;      /* a running task has said something that is not written */
@@ -104,8 +107,9 @@ char *round_result_note(const char *note);
 
 void round_plan(struct decider *d, int64_t now_ms);
 
-/* Does it tell what became of tasks; does it ask for new ones? */
+/* Which sides does it have? */
 bool round_tells(const struct round *x);
+bool round_requeues(const struct round *x);
 bool round_claims(const struct round *x);
 void round_done(struct decider *d, int64_t now_ms);
 void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);

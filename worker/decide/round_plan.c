@@ -37,38 +37,58 @@ static void add_verify(struct round *x, const struct claim *c)
     x->verify[x->n_verify++].claims = c->claims;
 }
 
-/* Where something is wrong with an outcome, it is found among outcomes by themselves. */
-static void plan_progress(struct decider *d, struct round *x, int64_t now_ms)
+static void plan_finish(struct decider *d, struct round *x)
 {
-    progress_plan(d, x);
-    if (!d->rounds.tell.failing || !d->ended) {
-        progress_plan_running(d, x, now_ms);
+    size_t bytes = 0;
+    while (d->to_finish && x->n_finish < d->rounds.outcomes_max && bytes < ROUND_REPLY_BYTES_MAX) {
+        struct claim *c = send_first(&d->to_finish);
+        bytes += c->reply_bytes;
+        x->finish[x->n_finish++] = c;
     }
 }
 
-static void plan_outcomes(struct decider *d, struct round *x)
+static bool has_requeues(const struct decider *d)
 {
-    size_t bytes = 0;
-    while (d->ended && x->n_finish + x->n_requeue < d->rounds.outcomes_max &&
-           bytes < ROUND_REPLY_BYTES_MAX) {
-        if (d->ended->said && d->ended->outcome != OUTCOME_DONE && !progress_add(d, x, d->ended)) {
+    return d->to_requeue || d->saying;
+}
+
+/* And what those tasks said last: before the outcome; where the row was locked, beside it. */
+static void plan_requeue(struct decider *d, struct round *x)
+{
+    progress_plan(d, x);
+    while (d->to_requeue && x->n_finish + x->n_requeue < d->rounds.outcomes_max) {
+        if (d->to_requeue->said && !progress_add(d, x, d->to_requeue)) {
             break;
         }
-        struct claim *c = send_first(&d->ended);
-        bytes += c->reply_bytes;
-        if (c->outcome == OUTCOME_DONE) {
-            x->finish[x->n_finish++] = c;
-        } else {
-            x->requeue[x->n_requeue++] = c;
+        x->requeue[x->n_requeue++] = send_first(&d->to_requeue);
+    }
+    x->n_last = x->n_progress;
+}
+
+/* Claims that wait for a child: one that was cancelled meanwhile is not to start. Each list is in
+ * order of since_ms. */
+static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
+{
+    for (int i = 0; i < d->n_handlers; i++) {
+        struct claim *c;
+        DL_FOREACH(d->handlers[i].waiting, c)
+        {
+            if (now_ms < c->since_ms + CHECK_AFTER_MS || x->n_verify == ROUND_VERIFY_MAX) {
+                break;
+            }
+            if (now_ms >= c->checked_ms + CHECK_AFTER_MS) {
+                add_verify(x, c);
+            }
         }
     }
 }
 
 static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
 {
-    if (d->rounds.tell.failing && d->ended) {
+    if (d->rounds.tell.failing && d->to_finish) {
         return; /* outcomes go by themselves: what is wrong may be one of them */
     }
+    verify_waiting(d, x, now_ms);
     while (d->doubtful && now_ms >= d->rounds.doubtful_ms && x->n_verify < ROUND_VERIFY_MAX) {
         add_verify(x, send_first(&d->doubtful));
     }
@@ -189,7 +209,12 @@ static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
 
 bool round_tells(const struct round *x)
 {
-    return x->own || x->n_verify + x->n_progress + x->n_finish + x->n_requeue > 0;
+    return x->own || x->n_verify + x->n_finish > 0 || x->n_progress > x->n_last;
+}
+
+bool round_requeues(const struct round *x)
+{
+    return x->n_requeue + x->n_last > 0;
 }
 
 bool round_claims(const struct round *x)
@@ -200,20 +225,35 @@ bool round_claims(const struct round *x)
 static void plan_tell(struct decider *d, struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
-    x->own = r->need_own || (now_ms >= r->own_again_ms && !(r->tell.failing && d->ended));
+    x->own = r->need_own || (now_ms >= r->own_again_ms && !(r->tell.failing && d->to_finish));
     r->own_again_ms = x->own && !r->need_own ? INT64_MAX : r->own_again_ms;
     x->unlocked = now_ms < r->unlocked_until_ms;
     plan_verify(d, x, now_ms);
     if (!r->need_own) {
-        plan_progress(d, x, now_ms);
-        plan_outcomes(d, x);
+        plan_finish(d, x);
     }
 }
 
-/* Who cannot tell how tasks ended does not start more of them. */
+/* What running tasks say. Where something is wrong with an outcome, it is found among outcomes by
+ * themselves. */
+static void plan_running(struct decider *d, struct round *x, int64_t now_ms)
+{
+    if (!d->rounds.tell.failing || (x->n_finish == 0 && !round_requeues(x))) {
+        progress_plan_running(d, x, now_ms);
+    }
+}
+
+/* Those that ended, and whose end the database does not know yet. */
+static int untold(const struct decider *d)
+{
+    return d->n_held - d->n_waiting - d->n_given;
+}
+
+/* Who cannot tell how tasks ended starts no more than so many: if it died, they would run again. */
 static bool may_claim_now(const struct decider *d)
 {
-    return round_may_claim(d) && !(d->rounds.tell.failing && d->ended);
+    bool failing = d->rounds.tell.failing || d->rounds.requeue.failing;
+    return round_may_claim(d) && !(failing && untold(d) >= UNTOLD_MAX);
 }
 
 /* After one that failed, a claim or poll keeps the outcomes of running tasks waiting for a moment
@@ -233,16 +273,39 @@ static void plan_claim(struct decider *d, struct round *x, int64_t now_ms)
  * be. ret: until when */
 static int64_t paced_until(const struct decider *d)
 {
-    int n_ended = d->n_held - d->n_waiting - d->n_given;
-    bool enough = n_ended >= (int)(d->rate_per_ms * PACE_MS);
+    bool enough = untold(d) >= (int)(d->rate_per_ms * PACE_MS);
     return d->rate_per_ms >= PACE_PER_MS && !enough ? d->rounds.ended_ms + PACE_MS : 0;
+}
+
+/* A side that fails has a round of its own; requeueing, as it is seldom, comes first then. */
+static void plan_sides(struct decider *d, struct round *x, int64_t now_ms)
+{
+    struct rounds *r = &d->rounds;
+    bool tells = now_ms >= r->tell.retry_ms;
+    bool requeues = now_ms >= r->requeue.retry_ms && !r->need_own;
+    if (r->requeue.failing && requeues && has_requeues(d)) {
+        plan_requeue(d, x);
+        return;
+    }
+    if (tells) {
+        plan_tell(d, x, now_ms);
+    }
+    if (requeues && !(r->tell.failing && round_tells(x))) {
+        plan_requeue(d, x);
+    }
+    if (tells && !r->need_own) {
+        plan_running(d, x, now_ms);
+    }
+    bool apart = (r->tell.failing || r->claim.failing) && (round_tells(x) || round_requeues(x));
+    if (now_ms >= r->claim.retry_ms && may_claim_now(d) && !apart) {
+        plan_claim(d, x, now_ms);
+    }
 }
 
 void round_plan(struct decider *d, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
     struct round *x = &d->round;
-    bool apart = r->tell.failing || r->claim.failing;
     if (r->in_flight || !d->present || now_ms < paced_until(d)) {
         return;
     }
@@ -251,13 +314,8 @@ void round_plan(struct decider *d, int64_t now_ms)
     x->paused = d->paused;
     r->begun_ms = now_ms;
     r->stale = false;
-    if (now_ms >= r->tell.retry_ms) {
-        plan_tell(d, x, now_ms);
-    }
-    if (now_ms >= r->claim.retry_ms && may_claim_now(d) && !(apart && round_tells(x))) {
-        plan_claim(d, x, now_ms);
-    }
-    if (round_tells(x) || round_claims(x)) {
+    plan_sides(d, x, now_ms);
+    if (round_tells(x) || round_requeues(x) || round_claims(x)) {
         r->in_flight = true;
         (void)actions_add(&d->actions, ACTION_ROUND);
     }
@@ -280,12 +338,35 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
     return any ? sooner(back_ms, sooner(poll_ms, wakeups_due(&d->wakeups))) : back_ms;
 }
 
+/* When is a waiting claim to be verified? */
+static int64_t waiting_due(const struct decider *d)
+{
+    int64_t checked_ms = INT64_MAX - CHECK_AFTER_MS;
+    for (int i = 0; i < d->n_handlers; i++) {
+        const struct claim *c;
+        DL_FOREACH(d->handlers[i].waiting, c)
+        {
+            if (c->since_ms >= checked_ms) {
+                break;
+            }
+            checked_ms = sooner(checked_ms, c->checked_ms);
+        }
+    }
+    return checked_ms + CHECK_AFTER_MS;
+}
+
 static int64_t tell_due(const struct decider *d)
 {
     const struct rounds *r = &d->rounds;
-    int64_t due = d->doubtful ? sooner(r->doubtful_ms, r->own_again_ms) : r->own_again_ms;
+    int64_t due = sooner(d->doubtful ? r->doubtful_ms : INT64_MAX, r->own_again_ms);
     due = sooner(due, progress_due(d));
-    return later(r->need_own || d->ended ? 0 : due, r->tell.retry_ms);
+    due = r->need_own || d->to_finish ? 0 : sooner(due, waiting_due(d));
+    return later(due, r->tell.retry_ms);
+}
+
+static int64_t requeue_due(const struct decider *d)
+{
+    return has_requeues(d) && !d->rounds.need_own ? d->rounds.requeue.retry_ms : INT64_MAX;
 }
 
 static int64_t claim_due(const struct decider *d, int64_t now_ms)
@@ -305,5 +386,6 @@ int64_t round_due(const struct decider *d, int64_t now_ms)
     if (d->rounds.in_flight || !d->present) {
         return INT64_MAX;
     }
-    return later(sooner(tell_due(d), claim_due(d, now_ms)), paced_until(d));
+    int64_t due = sooner(tell_due(d), requeue_due(d));
+    return later(sooner(due, claim_due(d, now_ms)), paced_until(d));
 }

@@ -311,6 +311,7 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
     struct claim *c = slots_find(d, e->slot, e->id);
     bool interrupted = s->state == SLOT_STOPPING && e->outcome != OUTCOME_DONE;
     s->answered = s->answered || c;
+    s->used_ms = d->handlers[s->handler].used_ms = now_ms;
     if (!c || is_spent(c) || interrupted) {
         if (c && is_spent(c)) {
             end_spent(d, c, e->error ? e->error : "");
@@ -519,7 +520,7 @@ void slots_decide(struct decider *d, int64_t now_ms)
 
 int64_t slots_due(const struct decider *d, int64_t now_ms)
 {
-    int64_t due = give_due(d);
+    int64_t due = give_due(d, now_ms);
     due = d->attention_ms < due ? d->attention_ms : due;
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];

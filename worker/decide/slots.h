@@ -10,11 +10,15 @@ struct event;
 
 enum {
     SLOTS_MAX = 1000,
-    IN_FLIGHT_MAX = 1024,    /* tasks one child may have at once */
-    RATE_MS = 100,           /* over how long the rate is counted at which tasks end */
-    RATE_STALE_MS = 1000,    /* no task ended for so long: there is no such rate */
-    YIELD_AFTER_MS = 500,    /* a task waits so long: a busy child of another handler must go */
+    IN_FLIGHT_MAX = 1024, /* tasks one child may have at once */
+    RATE_MS = 100,        /* over how long the rate is counted at which tasks end */
+    RATE_STALE_MS = 1000, /* no task ended for so long: there is no such rate */
+    YIELD_AFTER_MS = 500, /* a task waits so long: a busy child of another handler must go; a
+                                child is idle for so long: it goes for one that has children */
+    KEEP_MS = 100, /* a slot is kept so long for a handler that had a task and has no child */
     WAITING_MAX_MS = 1000,   /* claimed, and no slot for so long: release the task */
+    CHECK_AFTER_MS = 60,     /* it waits so long: ask whether it is still ours, */
+    START_CHECKED_MS = 80,   /* and do not start it when we last knew so long ago */
     START_MAX_MS = 25000,    /* claimed so long ago: release the task, do not start it */
     VERIFY_EVERY_MS = 5000,  /* how often a running task's claim is checked */
     HELLO_LIMIT_MS = 10000,  /* how long a pool child may take to say hello */
@@ -54,6 +58,7 @@ struct slot {
     bool retiring;    /* it said bye */
     bool answered;    /* at least once */
     bool hears_stop;  /* it understands the line */
+    int64_t used_ms;  /* it was started, or got a task or answered one, last */
     int64_t patience_ms; /* not before then is it stopped because of tasks that it was told of */
     int64_t limit_ms;    /* STARTING: for its hello; READY: when it gets TERM; STOPPING: KILL */
     struct claim *given; /* oldest first */
@@ -100,6 +105,6 @@ void slots_backing_off(const struct decider *d, char *text, size_t size);
 
 /* give.c: waiting claims go to children, and children are started for them. */
 void give_decide(struct decider *d, int64_t now_ms);
-int64_t give_due(const struct decider *d);
+int64_t give_due(const struct decider *d, int64_t now_ms);
 
 #endif
