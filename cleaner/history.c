@@ -45,23 +45,8 @@ static bool purge(struct db *db, struct turn *turn, struct fault *f)
     return true;
 }
 
-static bool forget_audit(struct db *db, struct turn *turn, struct fault *f)
-{
-    struct rows *rows = NULL;
-    if (!db_exec(db, &sql_history_audit, NULL, 0, &rows, f)) {
-        return fault_add(f, "could not forget old rows of the audit");
-    }
-    if (rows_bool(rows, 0, 0)) {
-        turn->more = true;
-        turn->next_ms = turn->now_ms;
-    }
-    rows_free(rows);
-    return true;
-}
-
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     return session_plain(c, f) && db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f) &&
-           forget_audit(c->plain, turn, f) && drop_day(c->plain, turn, f) &&
-           purge(c->plain, turn, f);
+           drop_day(c->plain, turn, f) && purge(c->plain, turn, f);
 }

@@ -7,5 +7,8 @@ FROM tenon.task
 WHERE start_time IS NULL
   AND run_at <= statement_timestamp()
   AND queue NOT IN (SELECT name FROM tenon.queue WHERE paused)
+  AND kind NOT IN (SELECT name FROM tenon.kind WHERE paused)
+  AND NOT (SELECT paused FROM tenon.setting)
+  AND coalesce(start_before > statement_timestamp(), true)
 ORDER BY id
 LIMIT $1::integer;

@@ -59,6 +59,7 @@ CROSS JOIN LATERAL (VALUES
     ('unique key', unique_key),
     ('trace', trace),
     ('last error', last_error),
+    ('error class', error_class),
     ('progress', progress::text),
     ('result', result::text),
     ('payload', payload::text)) AS l (name, text)

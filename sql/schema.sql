@@ -88,6 +88,37 @@ CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT hig
              ORDER BY o.queue, o.priority DESC, o.run_at, o.id + 0 LIMIT $2) a
 $_$;
 
+CREATE TABLE tenon.again (
+    id bigint NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    start_before timestamp with time zone,
+    timeout_ms bigint NOT NULL,
+    max_attempts integer NOT NULL,
+    payload_bytes integer NOT NULL,
+    priority smallint NOT NULL,
+    delayed boolean NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    payload jsonb NOT NULL,
+    unique_key text NOT NULL,
+    retry text,
+    trace text,
+    enqueued_by text,
+    on_conflict text NOT NULL,
+    debounce interval,
+    debounce_max interval,
+    taken boolean NOT NULL
+);
+
+CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT ROW(0, ($1).run_at, ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts, ($1).payload_bytes, ($1).priority,
+               ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry, ($1).trace, ($1).enqueued_by, 'keep',
+               NULL, NULL, false)::tenon.again
+$_$;
+
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -610,29 +641,6 @@ CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jso
                                  announced)).id
 $$;
 
-CREATE TABLE tenon.again (
-    id bigint NOT NULL,
-    run_at timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    start_before timestamp with time zone,
-    timeout_ms bigint NOT NULL,
-    max_attempts integer NOT NULL,
-    payload_bytes integer NOT NULL,
-    priority smallint NOT NULL,
-    delayed boolean NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    payload jsonb NOT NULL,
-    unique_key text NOT NULL,
-    retry text,
-    trace text,
-    enqueued_by text,
-    on_conflict text NOT NULL,
-    debounce interval,
-    debounce_max interval,
-    taken boolean NOT NULL
-);
-
 CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -640,7 +648,12 @@ CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon
 DECLARE
     held tenon.enqueued := tenon.holder(a.kind, a.unique_key);
 BEGIN
-    IF held.id IS NULL OR tenon.join_holder(a, interval '1 second') THEN
+    IF held.id IS NULL THEN
+        RETURN held;
+    END IF;
+    -- what came before and waits still must not come after
+    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind)
+       AND tenon.join_holder(a, interval '1 second') THEN
         RETURN held;
     END IF;
     INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
@@ -671,8 +684,9 @@ BEGIN
             PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
                                  format('as long as payloads, %s elements', cardinality(payloads)));
         END IF;
-        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, on_conflict, unique_for, debounce,
-                                                debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
+        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
+                                                CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
+                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry, trace, notify,
                                                 announced) ORDER BY o), '{}')
           INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
@@ -735,7 +749,8 @@ BEGIN
     END IF;
     IF unique_for IS NOT NULL THEN
         added.id := tenon.hold_key(kind, unique_key, at + unique_for);
-        IF added.id IS NOT NULL THEN
+        IF added.id IS NOT NULL AND (coalesce(on_conflict, 'keep') = 'keep' AND debounce IS NULL
+                                     OR NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = added.id)) THEN
             RETURN ROW(added.id, d.exchange, d.queue || '/' || kind)::tenon.enqueued;
         END IF;
     END IF;
@@ -1045,7 +1060,6 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
-    EXECUTE format('GRANT DELETE, SELECT (id, at) ON tenon.audit TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
@@ -1135,14 +1149,15 @@ CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamp with 
 DECLARE
     held bigint;
 BEGIN
-    INSERT INTO tenon.unique_hold AS h (kind, unique_key, until) VALUES (kind, unique_key, until)
-    ON CONFLICT ON CONSTRAINT unique_hold_pkey
-    DO UPDATE SET until = excluded.until, id = NULL WHERE h.until <= clock_timestamp();
-    IF NOT FOUND THEN
+    FOR i IN 1..2 LOOP
         SELECT h.id INTO held FROM tenon.unique_hold h
-         WHERE h.kind = hold_key.kind AND h.unique_key = hold_key.unique_key
-           AND NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = h.id);
-    END IF;
+         WHERE h.kind = hold_key.kind AND h.unique_key = hold_key.unique_key AND h.until > clock_timestamp();
+        EXIT WHEN FOUND;
+        INSERT INTO tenon.unique_hold AS h (kind, unique_key, until) VALUES (kind, unique_key, until)
+        ON CONFLICT ON CONSTRAINT unique_hold_pkey
+        DO UPDATE SET until = excluded.until, id = NULL WHERE h.until <= clock_timestamp();
+        EXIT WHEN FOUND;
+    END LOOP;
     RETURN held;
 END $$;
 
@@ -1211,10 +1226,14 @@ CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS bool
     SET jit TO 'off'
     AS $$
 DECLARE
-    held    tenon.task;
-    joined  jsonb;
-    bytes   integer;
+    held tenon.task;
+    b    tenon.again;
 BEGIN
+    SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind;
+    b := tenon.joined(a, tenon.as_again(held));
+    IF b.kind IS NULL THEN
+        RETURN false;  -- not even locked, which would keep another's task from starting
+    END IF;
     SELECT t.* INTO held FROM tenon.task t
      WHERE t.unique_key = a.unique_key AND t.kind = a.kind AND t.start_time IS NULL
        AND (patience IS NULL OR t.run_at > clock_timestamp() - patience)
@@ -1222,34 +1241,50 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF a.on_conflict = 'keep' AND a.debounce IS NULL THEN
-        RETURN true;  -- locked until the commit: so it starts afterwards
-    END IF;
-    IF held.enqueued_by <> a.enqueued_by AND (SELECT s.cancel_own FROM tenon.setting s) THEN
+    b := tenon.joined(a, tenon.as_again(held));
+    IF b.kind IS NULL THEN
         RETURN false;
     END IF;
-    joined := tenon.joined(a.on_conflict, held.payload, a.payload);
-    bytes := octet_length(joined::text);
-    IF a.on_conflict = 'merge' AND bytes > (SELECT s.payload_bytes_max FROM tenon.setting s) THEN
-        RETURN false;  -- two tasks, then
+    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, held.run_at) OR b.start_before IS DISTINCT FROM held.start_before THEN
+        UPDATE tenon.task t
+           SET payload = b.payload, payload_bytes = b.payload_bytes, run_at = b.run_at, delayed = true, start_before = b.start_before
+         WHERE t.id = held.id;
     END IF;
-    UPDATE tenon.task t
-       SET payload = joined, payload_bytes = bytes, run_at = tenon.joined_at(a, t.run_at, t.created_at), delayed = true,
-           start_before = CASE WHEN a.on_conflict = 'replace' THEN a.start_before ELSE t.start_before END
-     WHERE t.id = held.id;
     RETURN true;
 END $$;
 
-CREATE FUNCTION tenon.joined(on_conflict text, old jsonb, new jsonb) RETURNS jsonb
-    LANGUAGE sql IMMUTABLE
-    AS $$ SELECT CASE on_conflict WHEN 'replace' THEN new WHEN 'merge' THEN old || new ELSE old END $$;
-
-CREATE FUNCTION tenon.joined_at(a tenon.again, old timestamp with time zone, created_at timestamp with time zone) RETURNS timestamp with time zone
-    LANGUAGE sql STABLE
+CREATE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT CASE WHEN a.debounce IS NOT NULL THEN least(a.run_at, created_at + a.debounce_max)
-                WHEN a.on_conflict = 'replace' THEN a.run_at ELSE old END
-$$;
+DECLARE
+    s tenon.setting;
+BEGIN
+    SELECT * INTO s FROM tenon.setting;
+    IF s.cancel_own AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
+       OR b.start_before <= clock_timestamp() THEN
+        RETURN NULL;
+    END IF;
+    IF a.on_conflict = 'replace' THEN
+        b.payload := a.payload;
+        b.payload_bytes := a.payload_bytes;
+        b.run_at := a.run_at;
+        b.start_before := a.start_before;
+    ELSIF a.on_conflict = 'merge' THEN
+        b.payload := b.payload || a.payload;
+        b.payload_bytes := octet_length(b.payload::text);
+        IF b.payload_bytes > s.payload_bytes_max THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    IF a.on_conflict <> 'replace' THEN  -- the later of the two; NULL is latest
+        b.start_before := CASE WHEN a.start_before IS NOT NULL AND b.start_before IS NOT NULL THEN greatest(b.start_before, a.start_before) END;
+    END IF;
+    IF a.debounce IS NOT NULL THEN
+        b.run_at := least(a.run_at, b.created_at + a.debounce_max);
+    END IF;
+    RETURN b;
+END $$;
 
 CREATE FUNCTION tenon.last_tick(s tenon.schedule, moment timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
@@ -1490,6 +1525,7 @@ CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
       CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next, t.xmin::text::bigint AS low) x
       JOIN tenon.tasks v ON v.id = t.id
      WHERE t.created_at >= now()
+       AND t.enqueued_by = session_user
        AND pg_xact_status(((x.next - low & ~4294967295) + low)::text::xid8) = 'in progress'
      ORDER BY t.id
 $$;
@@ -1586,6 +1622,7 @@ CREATE FUNCTION tenon.note_confined() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
+    PERFORM FROM tenon.setting FOR UPDATE;  -- by itself: the next statement sees what was committed meanwhile
     UPDATE tenon.setting s SET confined = EXISTS (SELECT FROM tenon.producer);
     RETURN NULL;
 END $$;
@@ -1734,20 +1771,27 @@ CREATE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
     AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
 
 CREATE FUNCTION tenon.purge(most integer) RETURNS integer
-    LANGUAGE sql SECURITY DEFINER
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    WITH dead AS (
-        DELETE FROM tenon.dead WHERE id IN (
-            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - (SELECT s.dead_keep FROM tenon.setting s)
-             ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED) RETURNING 1
-    ), held AS (
-        DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
-            SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now()
-             ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED) RETURNING 1
-    )
-    SELECT ((SELECT count(*) FROM dead) + (SELECT count(*) FROM held))::integer
-$$;
+DECLARE
+    s tenon.setting;
+    n integer;
+    m integer;
+    k integer;
+BEGIN
+    SELECT * INTO s FROM tenon.setting;
+    DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
+        SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS n = ROW_COUNT;
+    DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
+        SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS m = ROW_COUNT;
+    DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
+        SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS k = ROW_COUNT;
+    RETURN n + m + k;
+END $$;
 
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
@@ -1850,7 +1894,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
                CASE WHEN g.reason IN ('failed', 'timed_out', 'crashed', 'dead')
                     THEN coalesce(g.class, tenon.error_class(g.reason, g.error)) ELSE t.error_class END AS class,
                1 + t.failures + t.crashes AS attempt,
@@ -1905,7 +1949,8 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
                e.exit_code, e.signal
           FROM judged j CROSS JOIN tenon.ended_by(j.error) e WHERE j.reason IN ('failed', 'timed_out', 'crashed', 'dead')
     ), settled AS (  -- what waited for its end may join it now
-        UPDATE tenon.again a SET taken = false FROM judged j WHERE a.id = j.again AND j.dead_of IS NULL
+        UPDATE tenon.again a SET taken = false FROM judged j
+         WHERE j.again IS NOT NULL AND j.dead_of IS NULL AND a.unique_key = j.unique_key AND a.kind = j.kind
     ), back AS (
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
@@ -2326,8 +2371,9 @@ BEGIN
            kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
-    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id LIMIT most FOR UPDATE SKIP LOCKED LOOP
+    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
+        EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
     RETURN n;
 END $$;
@@ -2348,27 +2394,31 @@ BEGIN
         RETURN true;
     END IF;
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind FOR UPDATE SKIP LOCKED;
-    IF held.id IS NULL THEN
-        IF EXISTS (SELECT FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind) THEN
-            RETURN false;
+    IF held.id IS NOT NULL THEN
+        SELECT g.* INTO first FROM tenon.again g
+         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken ORDER BY g.id DESC LIMIT 1;
+        first := CASE WHEN first.id IS NOT NULL THEN tenon.joined(a, first) END;
+        IF first.id IS NOT NULL THEN
+            UPDATE tenon.again g
+               SET payload = first.payload, payload_bytes = first.payload_bytes, run_at = first.run_at, start_before = first.start_before
+             WHERE g.id = first.id;
+            DELETE FROM tenon.again g WHERE g.id = a.id;
+        ELSE
+            UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+            UPDATE tenon.task t SET again = a.id WHERE t.id = held.id AND t.again IS NULL;
         END IF;
-        INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
-        VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
-                a.run_at > clock_timestamp(), false,
-                a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
-        ON CONFLICT DO NOTHING;
-        DELETE FROM tenon.again g WHERE g.id = a.id AND FOUND;
-    ELSIF held.start_time IS NULL THEN
+        RETURN true;
+    END IF;
+    IF EXISTS (SELECT FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind) THEN
         RETURN false;
-    ELSIF held.again IS NULL THEN
-        UPDATE tenon.task t SET again = a.id WHERE t.id = held.id;
-        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
-    ELSE
-        UPDATE tenon.again g
-           SET payload = tenon.joined(a.on_conflict, g.payload, a.payload), run_at = tenon.joined_at(a, g.run_at, g.created_at),
-               payload_bytes = octet_length(tenon.joined(a.on_conflict, g.payload, a.payload)::text)
-         WHERE g.id = held.again;
+    END IF;
+    INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
+    VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
+            a.run_at > clock_timestamp(), false,
+            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
     END IF;
     RETURN true;
@@ -2427,7 +2477,7 @@ CREATE FUNCTION tenon.task_ended() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    UPDATE tenon.again SET taken = false WHERE id = OLD.again;
+    UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
     PERFORM pg_notify('tenon', 'settle');
     RETURN NULL;
 END $$;
@@ -2610,8 +2660,8 @@ BEGIN
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
-                           CASE WHEN t.failures + t.crashes > 0
-                                THEN format(', after failure %s of %s: %s', t.failures + t.crashes, t.max_attempts, left(t.last_error, 500)) END);
+                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(t.last_error, 500))
+                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(t.last_error, 500)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
@@ -3157,6 +3207,10 @@ ALTER TABLE ONLY tenon.unique_hold
 ALTER TABLE ONLY tenon.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
+CREATE INDEX again_key ON tenon.again USING btree (unique_key, kind);
+
+CREATE INDEX again_untaken ON tenon.again USING btree (id) WHERE (NOT taken);
+
 CREATE INDEX attempt_id ON ONLY tenon.attempt USING btree (id);
 
 CREATE INDEX attempt_20261122_id_idx ON tenon.attempt_20261122 USING btree (id);
@@ -3224,6 +3278,8 @@ CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN ((old.aga
 REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.as_again(t tenon.task) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 
@@ -3349,9 +3405,7 @@ REVOKE ALL ON FUNCTION tenon.is_retry(policy text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.join_holder(a tenon.again, patience interval) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.joined(on_conflict text, old jsonb, new jsonb) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.joined_at(a tenon.again, old timestamp with time zone, created_at timestamp with time zone) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.joined(a tenon.again, b tenon.again) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.last_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 

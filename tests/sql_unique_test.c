@@ -217,9 +217,11 @@ static void test_another_role_changes_nothing(void **state)
     test_sql(fx, "UPDATE tenon.task SET enqueued_by = 'somebody';"
                  "UPDATE tenon.setting SET cancel_own = true");
     enqueue(fx->conn, "payload => '2', on_conflict => 'replace'");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1); /* it waits for the end */
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
     assert_task(fx, "1 3600 s scheduled");
-    test_sql(fx, "UPDATE tenon.setting SET cancel_own = false");
+    test_sql(fx, "UPDATE tenon.setting SET cancel_own = false; SELECT tenon.cancel(id) FROM"
+                 " tenon.task");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
     assert_task(fx, "2 0 s ready");
 }
@@ -231,9 +233,108 @@ static void test_a_merge_that_is_too_large_is_a_task_of_its_own(void **state)
     enqueue(fx->conn, "payload => jsonb_build_object('a', repeat('a', 60)), delay => '1 h'");
     enqueue(fx->conn,
             "payload => jsonb_build_object('b', repeat('b', 60)), on_conflict => 'merge'");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
     test_sql(fx, "SELECT tenon.cancel(id) FROM tenon.task; SELECT tenon.settle()");
     assert_true(test_sql_bool(fx, "SELECT payload ? 'b' FROM tenon.task"));
+}
+
+/* Of many under one running task what does not fit in one payload is a task of its own, later. */
+static void test_requests_are_bounded(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    struct held c;
+    test_sql(fx, "UPDATE tenon.setting SET payload_bytes_max = 100");
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'k')");
+    assert_true(held_take(fx, worker, id, &c));
+    for (int i = 0; i < 6; i++) {
+        test_sql(fx,
+                 "SELECT tenon.enqueue('a', jsonb_build_object(%d, repeat('x', 30)),"
+                 " unique_key => 'k', on_conflict => 'merge')",
+                 i);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 6);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    for (int i = 0; i < 6 && test_sql_int(fx, "SELECT count(*) FROM tenon.again") > 0; i++) {
+        test_sql(fx, "SELECT tenon.settle(); SELECT tenon.cancel(id) FROM tenon.task");
+    }
+    test_sql(fx, "SELECT tenon.settle(); SELECT tenon.cancel(id) FROM tenon.task");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished f, jsonb_object_keys("
+                                      "f.payload) WHERE octet_length(f.payload::text) <= 100"),
+                     6);
+}
+
+/* What cannot be settled for long stops no other key. */
+static void test_what_waits_stops_no_other(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    struct held c;
+    test_sql(fx, "UPDATE tenon.setting SET payload_bytes_max = 100");
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.enqueue('a', jsonb_build_object('x', repeat('x', 80)), unique_key =>"
+                 " 'big', delay => '1 h');"
+                 "SELECT tenon.enqueue('a', jsonb_build_object(n, repeat('x', 80)), unique_key =>"
+                 " 'big', on_conflict => 'merge') FROM generate_series(1, 50) n");
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', unique_key => 'v')");
+    assert_true(held_take(fx, worker, id, &c));
+    test_sql(fx, "SELECT tenon.enqueue('a', unique_key => 'v')");
+    for (int i = 0; i < 12; i++) {
+        test_sql(fx, "SELECT tenon.settle(5)");
+    }
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    test_sql(fx, "SELECT tenon.settle(5)");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready WHERE unique_key = 'v'"),
+                     1);
+}
+
+/* A run that starts after the commit is sure also when the holder does not start any more. */
+static void test_an_expired_holder(void **state)
+{
+    struct fixture *fx = *state;
+    enqueue(fx->conn, "payload => '1', start_before => clock_timestamp() + interval '1 h'");
+    test_sql(fx, "UPDATE tenon.task SET start_before = now()");
+    enqueue(fx->conn, "payload => '2'");
+    test_sql(fx, "SELECT tenon.settle(); SELECT tenon.settle()");
+    assert_true(test_sql_bool(fx, "SELECT payload = '2' AND state = 'ready' FROM tenon.tasks WHERE"
+                                  " end_time IS NULL"));
+    /* who joins without a last moment takes it away */
+    test_sql(fx, "DELETE FROM tenon.task");
+    enqueue(fx->conn, "start_before => now() + interval '1 h'");
+    enqueue(fx->conn, "payload => '{}'");
+    assert_true(test_sql_bool(fx, "SELECT start_before IS NULL FROM tenon.task"));
+}
+
+/* What was committed later wins, though what came before it is settled after it. */
+static void test_the_order_of_replacements(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    enqueue(fx->conn, "payload => '0', delay => '1 h'");
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', unique_key => 'k')");
+    enqueue(fx->conn, "payload => '1', on_conflict => 'replace'");
+    sql_run(other, "COMMIT");
+    enqueue(fx->conn, "payload => '2', on_conflict => 'replace'");
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_task(fx, "2 0 s ready");
+    PQfinish(other);
+}
+
+/* Nobody reads or holds up what he may not enqueue. */
+static void test_another_queue_of_a_confined_producer(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "INSERT INTO tenon.producer VALUES ('nobody', '{low}')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"card\": 1}', queue => 'high', unique_key => 'k')");
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; SELECT tenon.enqueue('a', '{}', queue => 'low', unique_key => 'k',"
+                   " on_conflict => 'merge')");
+    assert_int_equal(sql_int(other, "SELECT count(*) FROM tenon.mine()"), 0);
+    test_sql(fx, "SET lock_timeout = '1 s'; SELECT tenon.cancel(id) FROM tenon.task");
+    sql_run(other, "ROLLBACK");
+    PQfinish(other);
 }
 
 static void test_unique_for(void **state)
@@ -246,6 +347,8 @@ static void test_unique_for(void **state)
     int64_t id = test_sql_int(fx, call);
     assert_int_equal(test_sql_int(fx, call), id);
     assert_true(held_take(fx, worker, id, &c));
+    assert_int_equal(test_sql_int(fx, call), id); /* and no other run */
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.again"), 0);
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     assert_int_equal(test_sql_int(fx, call), id);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
@@ -302,6 +405,11 @@ int main(void)
         WITH_DATABASE(test_an_unstarted_holder_waits_for_the_commit),
         WITH_DATABASE(test_another_role_changes_nothing),
         WITH_DATABASE(test_a_merge_that_is_too_large_is_a_task_of_its_own),
+        WITH_DATABASE(test_requests_are_bounded),
+        WITH_DATABASE(test_what_waits_stops_no_other),
+        WITH_DATABASE(test_an_expired_holder),
+        WITH_DATABASE(test_the_order_of_replacements),
+        WITH_DATABASE(test_another_queue_of_a_confined_producer),
         WITH_DATABASE(test_unique_for),
         WITH_DATABASE(test_mine),
     };

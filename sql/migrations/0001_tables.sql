@@ -121,7 +121,7 @@ COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of it
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
 COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
-COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY, or within 5 s. What runs goes on.';
+COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
 COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
 COMMENT ON COLUMN tenon.kind.paused_at IS 'When that was.';
 COMMENT ON COLUMN tenon.kind.paused_why IS 'And why, as that role said.';
@@ -141,6 +141,7 @@ COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue; NULL = all.
 CREATE FUNCTION tenon.note_confined() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    PERFORM FROM tenon.setting FOR UPDATE;  -- by itself: the next statement sees what was committed meanwhile
     UPDATE tenon.setting s SET confined = EXISTS (SELECT FROM tenon.producer);
     RETURN NULL;
 END $$;
@@ -260,7 +261,7 @@ COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at mo
 COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the first word of the error.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
 COMMENT ON COLUMN tenon.task.compensates IS 'The dead task because of which this one was enqueued (`on_dead`).';
-COMMENT ON COLUMN tenon.task.again IS 'The row of `tenon.again` that becomes a task when this one ends.';
+COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again`: something waits there for its end.';
 -- id + 0 and not id, so that no plan looks a task up here by its id.
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
@@ -291,11 +292,13 @@ CREATE TABLE tenon.again (
     debounce_max interval,
     taken        boolean     NOT NULL
 );
+CREATE INDEX again_key ON tenon.again (unique_key, kind);
+CREATE INDEX again_untaken ON tenon.again (id) WHERE NOT taken;
 COMMENT ON TABLE tenon.again IS 'What was enqueued under a unique key while the task that holds the key could not take it in; it becomes a task, or part of one, after the commit.';
 COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
-COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of a running task, which names it in `again`.';
+COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
 
 -- Keys that are kept for a time though their task may have ended.
 CREATE TABLE tenon.unique_hold (
@@ -513,19 +516,27 @@ BEGIN
     RETURN part;
 END $$;
 
--- Deletes up to so many dead tasks whose dead_keep is over and so many keys whose unique_for is; returns how many.
+-- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, and keys
+-- whose unique_for is; returns how many.
 CREATE FUNCTION tenon.purge(most integer) RETURNS integer
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    WITH dead AS (
-        DELETE FROM tenon.dead WHERE id IN (
-            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - (SELECT s.dead_keep FROM tenon.setting s)
-             ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED) RETURNING 1
-    ), held AS (
-        DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
-            SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now()
-             ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED) RETURNING 1
-    )
-    SELECT ((SELECT count(*) FROM dead) + (SELECT count(*) FROM held))::integer
-$$;
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s tenon.setting;
+    n integer;
+    m integer;
+    k integer;
+BEGIN
+    SELECT * INTO s FROM tenon.setting;
+    DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
+        SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS n = ROW_COUNT;
+    DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
+        SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS m = ROW_COUNT;
+    DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
+        SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS k = ROW_COUNT;
+    RETURN n + m + k;
+END $$;
 REVOKE ALL ON FUNCTION tenon.make_partitions, tenon.drop_history, tenon.purge FROM PUBLIC;
 SELECT tenon.make_partitions();

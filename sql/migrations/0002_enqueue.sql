@@ -164,27 +164,62 @@ BEGIN
     RETURN held;
 END $$;
 
--- A payload after somebody else enqueued under its key.
-CREATE FUNCTION tenon.joined(on_conflict text, old jsonb, new jsonb) RETURNS jsonb
-LANGUAGE sql IMMUTABLE AS $$ SELECT CASE on_conflict WHEN 'replace' THEN new WHEN 'merge' THEN old || new ELSE old END $$;
+-- One of two that were enqueued under a key: `b`, which was there, after `a` came. NULL: they cannot be one, because `a`
+-- may not change what another role enqueued, or where it may not enqueue; or `b` does not start any more; or the merged
+-- payload would be too large.
+CREATE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s tenon.setting;
+BEGIN
+    SELECT * INTO s FROM tenon.setting;
+    IF s.cancel_own AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
+       OR b.start_before <= clock_timestamp() THEN
+        RETURN NULL;
+    END IF;
+    IF a.on_conflict = 'replace' THEN
+        b.payload := a.payload;
+        b.payload_bytes := a.payload_bytes;
+        b.run_at := a.run_at;
+        b.start_before := a.start_before;
+    ELSIF a.on_conflict = 'merge' THEN
+        b.payload := b.payload || a.payload;
+        b.payload_bytes := octet_length(b.payload::text);
+        IF b.payload_bytes > s.payload_bytes_max THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    IF a.on_conflict <> 'replace' THEN  -- the later of the two; NULL is latest
+        b.start_before := CASE WHEN a.start_before IS NOT NULL AND b.start_before IS NOT NULL THEN greatest(b.start_before, a.start_before) END;
+    END IF;
+    IF a.debounce IS NOT NULL THEN
+        b.run_at := least(a.run_at, b.created_at + a.debounce_max);
+    END IF;
+    RETURN b;
+END $$;
 
--- When the holder of a key runs after somebody else enqueued under it.
-CREATE FUNCTION tenon.joined_at(a tenon.again, old timestamptz, created_at timestamptz) RETURNS timestamptz
+-- A task as one that was enqueued.
+CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN a.debounce IS NOT NULL THEN least(a.run_at, created_at + a.debounce_max)
-                WHEN a.on_conflict = 'replace' THEN a.run_at ELSE old END
+    SELECT ROW(0, ($1).run_at, ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts, ($1).payload_bytes, ($1).priority,
+               ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry, ($1).trace, ($1).enqueued_by, 'keep',
+               NULL, NULL, false)::tenon.again
 $$;
 
--- Let the unstarted task that holds the key take in what was enqueued under it. False: it cannot, because it is running,
--- locked by somebody, another role's, or gone; or it is overdue by more than `patience`, and should rather be left to the workers, who
--- pass over what is locked.
+-- Let the unstarted task that holds the key take in what was enqueued under it. It is locked until the commit then, so
+-- that it starts afterwards. False: it cannot be (tenon.joined), it is running, locked by somebody, or gone; or it is
+-- overdue by more than `patience`, and should rather be left to the workers, who pass over what is locked.
 CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    held    tenon.task;
-    joined  jsonb;
-    bytes   integer;
+    held tenon.task;
+    b    tenon.again;
 BEGIN
+    SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind;
+    b := tenon.joined(a, tenon.as_again(held));
+    IF b.kind IS NULL THEN
+        RETURN false;  -- not even locked, which would keep another's task from starting
+    END IF;
     SELECT t.* INTO held FROM tenon.task t
      WHERE t.unique_key = a.unique_key AND t.kind = a.kind AND t.start_time IS NULL
        AND (patience IS NULL OR t.run_at > clock_timestamp() - patience)
@@ -192,21 +227,15 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    IF a.on_conflict = 'keep' AND a.debounce IS NULL THEN
-        RETURN true;  -- locked until the commit: so it starts afterwards
-    END IF;
-    IF held.enqueued_by <> a.enqueued_by AND (SELECT s.cancel_own FROM tenon.setting s) THEN
+    b := tenon.joined(a, tenon.as_again(held));
+    IF b.kind IS NULL THEN
         RETURN false;
     END IF;
-    joined := tenon.joined(a.on_conflict, held.payload, a.payload);
-    bytes := octet_length(joined::text);
-    IF a.on_conflict = 'merge' AND bytes > (SELECT s.payload_bytes_max FROM tenon.setting s) THEN
-        RETURN false;  -- two tasks, then
+    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, held.run_at) OR b.start_before IS DISTINCT FROM held.start_before THEN
+        UPDATE tenon.task t
+           SET payload = b.payload, payload_bytes = b.payload_bytes, run_at = b.run_at, delayed = true, start_before = b.start_before
+         WHERE t.id = held.id;
     END IF;
-    UPDATE tenon.task t
-       SET payload = joined, payload_bytes = bytes, run_at = tenon.joined_at(a, t.run_at, t.created_at), delayed = true,
-           start_before = CASE WHEN a.on_conflict = 'replace' THEN a.start_before ELSE t.start_before END
-     WHERE t.id = held.id;
     RETURN true;
 END $$;
 
@@ -217,7 +246,12 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held tenon.enqueued := tenon.holder(a.kind, a.unique_key);
 BEGIN
-    IF held.id IS NULL OR tenon.join_holder(a, interval '1 second') THEN
+    IF held.id IS NULL THEN
+        RETURN held;
+    END IF;
+    -- what came before and waits still must not come after
+    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind)
+       AND tenon.join_holder(a, interval '1 second') THEN
         RETURN held;
     END IF;
     INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
@@ -227,20 +261,22 @@ BEGIN
     RETURN held;
 END $$;
 
--- The task, ended or not, for which this key is held by unique_for; NULL: none, and now it is held until then.
+-- The task, ended or not, for which this key is held by unique_for; NULL: none, and now it is held until then. Who
+-- finds it held waits for nobody.
 CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamptz) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held bigint;
 BEGIN
-    INSERT INTO tenon.unique_hold AS h (kind, unique_key, until) VALUES (kind, unique_key, until)
-    ON CONFLICT ON CONSTRAINT unique_hold_pkey
-    DO UPDATE SET until = excluded.until, id = NULL WHERE h.until <= clock_timestamp();
-    IF NOT FOUND THEN
+    FOR i IN 1..2 LOOP
         SELECT h.id INTO held FROM tenon.unique_hold h
-         WHERE h.kind = hold_key.kind AND h.unique_key = hold_key.unique_key
-           AND NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = h.id);
-    END IF;
+         WHERE h.kind = hold_key.kind AND h.unique_key = hold_key.unique_key AND h.until > clock_timestamp();
+        EXIT WHEN FOUND;
+        INSERT INTO tenon.unique_hold AS h (kind, unique_key, until) VALUES (kind, unique_key, until)
+        ON CONFLICT ON CONSTRAINT unique_hold_pkey
+        DO UPDATE SET until = excluded.until, id = NULL WHERE h.until <= clock_timestamp();
+        EXIT WHEN FOUND;
+    END LOOP;
     RETURN held;
 END $$;
 
@@ -281,7 +317,8 @@ BEGIN
     END IF;
     IF unique_for IS NOT NULL THEN
         added.id := tenon.hold_key(kind, unique_key, at + unique_for);
-        IF added.id IS NOT NULL THEN
+        IF added.id IS NOT NULL AND (coalesce(on_conflict, 'keep') = 'keep' AND debounce IS NULL
+                                     OR NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = added.id)) THEN
             RETURN ROW(added.id, d.exchange, d.queue || '/' || kind)::tenon.enqueued;
         END IF;
     END IF;
@@ -363,8 +400,9 @@ BEGIN
             PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
                                  format('as long as payloads, %s elements', cardinality(payloads)));
         END IF;
-        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, on_conflict, unique_for, debounce,
-                                                debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
+        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
+                                                CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
+                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry, trace, notify,
                                                 announced) ORDER BY o), '{}')
           INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
@@ -412,12 +450,13 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
       CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next, t.xmin::text::bigint AS low) x
       JOIN tenon.tasks v ON v.id = t.id
      WHERE t.created_at >= now()
+       AND t.enqueued_by = session_user
        AND pg_xact_status(((x.next - low & ~4294967295) + low)::text::xid8) = 'in progress'
      ORDER BY t.id
 $$;
 
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
-    tenon.may_enqueue, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.joined_at,
+    tenon.may_enqueue, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
     tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
     tenon.route_of, tenon.mine FROM PUBLIC;
 
@@ -430,7 +469,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `run_at`, `delay`: not before this moment, or not before so much time has passed, at most 10 years ahead; one of them. Default: at once.
 - `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
 - `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
-- `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id.
+- `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).
 - `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` after the first; `on_conflict` is `replace`, if not given.
 - `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.

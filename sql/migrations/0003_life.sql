@@ -56,7 +56,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
                CASE WHEN g.reason IN ('failed', 'timed_out', 'crashed', 'dead')
                     THEN coalesce(g.class, tenon.error_class(g.reason, g.error)) ELSE t.error_class END AS class,
                1 + t.failures + t.crashes AS attempt,
@@ -111,7 +111,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                e.exit_code, e.signal
           FROM judged j CROSS JOIN tenon.ended_by(j.error) e WHERE j.reason IN ('failed', 'timed_out', 'crashed', 'dead')
     ), settled AS (  -- what waited for its end may join it now
-        UPDATE tenon.again a SET taken = false FROM judged j WHERE a.id = j.again AND j.dead_of IS NULL
+        UPDATE tenon.again a SET taken = false FROM judged j
+         WHERE j.again IS NOT NULL AND j.dead_of IS NULL AND a.unique_key = j.unique_key AND a.kind = j.kind
     ), back AS (
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
@@ -160,7 +161,7 @@ END $$;
 CREATE FUNCTION tenon.task_ended() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    UPDATE tenon.again SET taken = false WHERE id = OLD.again;
+    UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
     PERFORM pg_notify('tenon', 'settle');
     RETURN NULL;
 END $$;
@@ -168,8 +169,8 @@ CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (OLD.agai
     EXECUTE FUNCTION tenon.task_ended();
 
 -- What was enqueued under a key, and has been committed: part of the task that holds the key, or a task of its own when
--- nobody holds it; under a running task it waits for its end. False: somebody has locked the holder, or is just making
--- one; later. With two under one running task the second joins the first.
+-- nobody holds it; under one that is running, or cannot take it in, it waits for the end, or joins what waits there.
+-- False: somebody has locked the holder, or is just making one; later.
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
 DECLARE
@@ -181,27 +182,31 @@ BEGIN
         RETURN true;
     END IF;
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind FOR UPDATE SKIP LOCKED;
-    IF held.id IS NULL THEN
-        IF EXISTS (SELECT FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind) THEN
-            RETURN false;
+    IF held.id IS NOT NULL THEN
+        SELECT g.* INTO first FROM tenon.again g
+         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken ORDER BY g.id DESC LIMIT 1;
+        first := CASE WHEN first.id IS NOT NULL THEN tenon.joined(a, first) END;
+        IF first.id IS NOT NULL THEN
+            UPDATE tenon.again g
+               SET payload = first.payload, payload_bytes = first.payload_bytes, run_at = first.run_at, start_before = first.start_before
+             WHERE g.id = first.id;
+            DELETE FROM tenon.again g WHERE g.id = a.id;
+        ELSE
+            UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+            UPDATE tenon.task t SET again = a.id WHERE t.id = held.id AND t.again IS NULL;
         END IF;
-        INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
-        VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
-                a.run_at > clock_timestamp(), false,
-                a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
-        ON CONFLICT DO NOTHING;
-        DELETE FROM tenon.again g WHERE g.id = a.id AND FOUND;
-    ELSIF held.start_time IS NULL THEN
+        RETURN true;
+    END IF;
+    IF EXISTS (SELECT FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind) THEN
         RETURN false;
-    ELSIF held.again IS NULL THEN
-        UPDATE tenon.task t SET again = a.id WHERE t.id = held.id;
-        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
-    ELSE
-        UPDATE tenon.again g
-           SET payload = tenon.joined(a.on_conflict, g.payload, a.payload), run_at = tenon.joined_at(a, g.run_at, g.created_at),
-               payload_bytes = octet_length(tenon.joined(a.on_conflict, g.payload, a.payload)::text)
-         WHERE g.id = held.again;
+    END IF;
+    INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
+    VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
+            a.run_at > clock_timestamp(), false,
+            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
     END IF;
     RETURN true;
@@ -210,7 +215,7 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, and what was
--- enqueued under taken keys finds its place. Up to so many of each; returns how many. By whom and how often does not
+-- enqueued under taken keys finds its place. Up to so many of each, and for a second; returns how many. By whom and how often does not
 -- matter: it derives everything from the rows, and leaves what is locked for later.
 CREATE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -231,8 +236,9 @@ BEGIN
            kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
-    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id LIMIT most FOR UPDATE SKIP LOCKED LOOP
+    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
+        EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
     RETURN n;
 END $$;
@@ -392,7 +398,6 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
-    EXECUTE format('GRANT DELETE, SELECT (id, at) ON tenon.audit TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;

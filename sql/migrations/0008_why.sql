@@ -88,8 +88,8 @@ BEGIN
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
-                           CASE WHEN t.failures + t.crashes > 0
-                                THEN format(', after failure %s of %s: %s', t.failures + t.crashes, t.max_attempts, left(t.last_error, 500)) END);
+                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(t.last_error, 500))
+                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(t.last_error, 500)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
