@@ -20,6 +20,7 @@ PRODUCERS, PER_SECOND = 5, 112  # of which a tenth is rolled back: 500 tasks a s
 WORKERS, SLOTS = 2, 8
 WARM_S, BASELINE_S = 10, 120
 READY_LIMIT_S, DRAIN_LIMIT_S, ANSWER_LIMIT_S = 60, 60, 60
+HINT_EVERY_S = 1.0
 MEMORY_MORE_MB = 64  # that a worker or cleaner may take under attack
 # role: (configure, write, read) in RabbitMQ, as docs/operations.md says
 PARTS = {"tenon_worker": (r"^tenon\.", r"^tenon\.", r"^tenon(\.|$)"), "tenon_cleaner": ("^tenon$", "^tenon$", "^$"),
@@ -95,10 +96,9 @@ class Attack(Stage):
         while time.time() < begin + seconds:
             self.give_hint()
             loads.append(os.getloadavg()[0])
-            fallen = [name for name in self.fleet.members if name not in self.fleet.running("")]
+            fallen = self.fleet.await_fallen(HINT_EVERY_S)
             if fallen:
                 raise RuntimeError(f"{fallen} ended by itself:\n{self.log_tail(fallen[0])}")
-            time.sleep(1)
         return begin, time.time(), sum(loads) / len(loads)
 
     def memory(self):

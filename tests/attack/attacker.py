@@ -95,16 +95,13 @@ class Attacker:
         while not self.stop:
             due = max(due, time.monotonic() - 1) + self.act() / ACTS_PER_S
             self.let_go()
-            time.sleep(max(0, due - time.monotonic()))
+            self.stop = signal.sigtimedwait({signal.SIGTERM}, max(0, due - time.monotonic())) is not None
         self.let_go(everything=True)
         with open(self.log, "w", encoding="utf-8") as file:
             for (act, outcome), n in sorted(self.counts.items(), key=str):
                 file.write(f"act {act} {outcome} {n}\n")
             for finding, n in self.findings.items():
                 file.write(f"finding {n} times: {finding}\n")
-
-    def on_term(self, _number, _frame):
-        self.stop = True
 
 
 def main():
@@ -115,7 +112,7 @@ def main():
     attacker = {"connect": Stranger, "producer": Producer, "broker": Broker}[role](int(seed), hint, log)
     if acts:
         attacker.acts = {act: n for act, n in attacker.acts.items() if act.__name__ in acts.split(",")}
-    signal.signal(signal.SIGTERM, attacker.on_term)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # run() waits for it
     attacker.run()
 
 

@@ -106,7 +106,9 @@ class Overload(Stage):
             self.enqueue_urgent()
             if len(self.urgent) % 10 == 0:
                 self.sample()
-            time.sleep(URGENT_EVERY_S)
+            fallen = self.fleet.await_fallen(URGENT_EVERY_S)
+            if fallen:
+                raise RuntimeError(f"{fallen} ended by itself:\n{self.log_tail(fallen[0])}")
         return True
 
     def is_drained(self):

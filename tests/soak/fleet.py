@@ -1,5 +1,6 @@
 """The processes of the soak. Each dies with it, and only they are ever killed."""
 import os
+import select
 import signal
 import subprocess
 import time
@@ -64,6 +65,20 @@ class Fleet:
         for name, _ in fallen:
             self.start(name)
         return fallen
+
+    def await_fallen(self, limit_s):
+        """Wait until one has ended by itself, or so long; the names of those that have."""
+        poll, fds = select.poll(), []
+        try:
+            for name in self.running(""):
+                fds.append(os.pidfd_open(self.pid(name)))
+                poll.register(fds[-1], select.POLLIN)
+            if len(fds) == len(self.members):
+                poll.poll(limit_s * 1000)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return [name for name, member in self.members.items() if member.process.poll() is not None]
 
     def wipe(self):
         for member in self.members.values():
