@@ -139,6 +139,7 @@ class Overload(Stage):
             self.fleet.signal(name, signal.SIGTERM)
         for name in first:
             status = self.fleet.members[name].process.wait(60)
+            del self.fleet.members[name]
             if status != 0:
                 self.broken.append(f"{name} ended with {status}")
         rest = [name for name in self.names if name not in first]
