@@ -373,7 +373,7 @@ static void test_run_one_of_a_handler_that_finishes_its_task(void **state)
                               "--run-one", "a", path);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     char *log = file_text(p->log);
-    assert_contains(log, "no task is finished");
+    assert_contains(log, "nothing is written");
     free(log);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.effect"), 1);
 }

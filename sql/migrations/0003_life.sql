@@ -247,25 +247,17 @@ CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
-    part   text[] := string_to_array(claim, '/');
     moment timestamptz := clock_timestamp();
-    n      integer;
+    fence  record;
 BEGIN
-    IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
-        PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
-    END IF;
-    IF part[4]::uuid = '00000000-0000-0000-0000-000000000000' THEN
-        RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): no task is finished';
-        RETURN;
-    END IF;
+    fence := tenon.read_claim(claim);
     IF result IS NOT NULL THEN
         result := tenon.result_kept(result);
     END IF;
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
-         WHERE t.id = part[1]::bigint AND t.claims = part[2]::integer AND t.worker_id = part[4]::uuid
-           AND t.start_time = timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond'
+         WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
         RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
@@ -273,12 +265,7 @@ BEGIN
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
       FROM gone;
-    GET DIAGNOSTICS n = ROW_COUNT;
-    IF n = 0 THEN
-        RAISE EXCEPTION 'tenon: the claim % is not valid any more', quote_literal(claim)
-            USING ERRCODE = 'object_not_in_prerequisite_state',
-                  HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
-    END IF;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
 END $$;
 
 -- May whoever logged in cancel what this role enqueued? An operator is who may change queues.
