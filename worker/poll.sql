@@ -33,7 +33,8 @@ WITH read AS MATERIALIZED (
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM wanted)) AND start_time IS NULL FOR UPDATE SKIP LOCKED
 ), claimed AS (
     UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = claims + 1
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked)) RETURNING *
+    WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
+    RETURNING id, claims, start_time, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, run_at
 )
 (SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
         queue, kind, trace, payload, 1 + failures + crashes, progress, NULL::bigint, NULL::boolean, NULL::boolean
