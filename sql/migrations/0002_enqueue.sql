@@ -419,8 +419,8 @@ BEGIN
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
                coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, retry, trace, session_user
-          FROM (SELECT p, o, octet_length(p::text) AS bytes FROM unnest(documents) WITH ORDINALITY AS a (p, o) OFFSET 0) a
-         WHERE bytes <= d.payload_bytes_max ORDER BY o
+          FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(documents) p OFFSET 0) a  -- in their order
+         WHERE bytes <= d.payload_bytes_max
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
