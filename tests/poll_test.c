@@ -255,6 +255,25 @@ static void test_a_poll_that_left_something_out_has_not_read_all(void **state)
     assert_int_equal(end(POLL_ALL), POLL_ALL);
 }
 
+/* Of a slow one that found an end everywhere: a sweep reads from ever. */
+static void test_after_a_slow_poll_the_next_do_not_read_what_it_has(void **state)
+{
+    (void)state;
+    begin(POLL_ON);
+    assert_int_equal(poll_reach_ms(&p), -1);
+    now += POLL_SLOW_MS + 1;
+    assert_int_equal(end(POLL_FULL), POLL_FULL);
+    now += QUEUES * POLL_EMPTY_MS;
+    begin(POLL_ON);
+    assert_int_equal(poll_reach_ms(&p), -1);
+    now += POLL_SLOW_MS + 1;
+    assert_int_equal(end(POLL_ALL), POLL_ALL);
+    begin(POLL_ON);
+    assert_int_equal(poll_reach_ms(&p), POLL_LATE_MS + 1000 + POLL_SLOW_MS + 1);
+    begin(POLL_SWEEP);
+    assert_int_equal(poll_reach_ms(&p), -1);
+}
+
 #define WITH_CURSORS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -272,6 +291,7 @@ int main(void)
         WITH_CURSORS(test_a_low_priority_that_a_sweep_read_through_is_swept_anew),
         WITH_CURSORS(test_what_was_empty_is_left_out_for_a_moment),
         WITH_CURSORS(test_a_poll_that_left_something_out_has_not_read_all),
+        WITH_CURSORS(test_after_a_slow_poll_the_next_do_not_read_what_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ enum {
         12, /* a row is found, locked, changed; one of its worker, its kind, its queue */
     PAGES_PER_TASK = 60,
     PLANNED_AFTER = 6, /* executions after which every plan is the generic one */
-    PARAMS_MAX = 10,
+    PARAMS_MAX = POLL_PARAMS,
 };
 
 /* Where a statement runs: in a session as the round's (db_session_hot), or without settings. */

@@ -10,7 +10,7 @@
 
 /* A poll of the queue default and the priorities 9 and 4, in this order. */
 struct asked {
-    const char *kinds, *n, *from_us, *from_ids, *rows, *bytes;
+    const char *kinds, *n, *from_us, *from_ids, *rows, *bytes, *reach_ms;
 };
 
 #define FROM_HEAD .from_us = "{NULL,NULL}", .from_ids = "{0,0}"
@@ -21,7 +21,7 @@ static char *poll_as(PGconn *conn, const char *worker, struct asked a)
 {
     const char *const params[] = {worker,  a.kinds,   a.n,        "{default,default}",
                                   "{9,4}", a.from_us, a.from_ids, a.rows,
-                                  a.bytes, "true"};
+                                  a.bytes, "true",    a.reach_ms};
     PGresult *result = statement_run(conn, &sql_poll, params, POLL_PARAMS);
     struct buf b;
     buf_init(&b, 1 << 16);
@@ -125,6 +125,20 @@ static void test_it_reads_a_bounded_number_of_rows(void **state)
     poll_is(fx->conn, worker, behind(fx, 6, few, text), "8 / 2:9B ");
 }
 
+/* After a slow poll, what was due before it. */
+static void test_it_leaves_to_sweeps_what_was_due_before(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    make(fx, worker);
+    test_sql(fx,
+             "UPDATE tenon.task SET run_at = run_at - interval '1 hour' WHERE payload::int < 6");
+    struct asked late = {"{a,b}", "9", FROM_HEAD, UNBOUNDED, "60000"};
+    poll_is(fx->conn, worker, late, "6 7 8 9 / 2:9 ");
+    late.reach_ms = NULL;
+    poll_is(fx->conn, worker, late, "1 2 3 4 5 / 2:5 ");
+}
+
 /* Of so many bytes, but for the last task: what is left is behind what it tells. */
 static void test_it_claims_a_bounded_number_of_bytes(void **state)
 {
@@ -202,8 +216,8 @@ static void test_it_reads_the_payloads_that_it_claims(void **state)
              " LATERAL (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 500) i) r (p)");
     test_sql(fx, "BEGIN");
     int64_t before = test_sql_int(fx, "%s", detoasted);
-    const char *const params[] = {worker,   "{a}", "40",    "{default}", "{9}",
-                                  "{NULL}", "{0}", "10000", "20000",     "true"};
+    const char *const params[] = {worker, "{a}",   "40",    "{default}", "{9}", "{NULL}",
+                                  "{0}",  "10000", "20000", "true",      NULL};
     PGresult *result = statement_run(fx->conn, &sql_poll, params, POLL_PARAMS);
     assert_int_equal(poll_claimed(result), 2);
     PQclear(result);
@@ -250,6 +264,7 @@ int main(void)
         WITH_DATABASE(test_what_it_could_not_claim_is_read),
         WITH_DATABASE(test_it_goes_on_behind_a_place),
         WITH_DATABASE(test_it_reads_a_bounded_number_of_rows),
+        WITH_DATABASE(test_it_leaves_to_sweeps_what_was_due_before),
         WITH_DATABASE(test_it_claims_a_bounded_number_of_bytes),
         WITH_DATABASE(test_what_it_claims_comes_in_order),
         WITH_DATABASE(test_it_locks_only_what_it_claims),

@@ -7,7 +7,7 @@ static const struct poll_place head = {.run_at_us = INT64_MIN};
 bool poll_init(struct poll *p, size_t n_queues, struct fault *f)
 {
     size_t n = n_queues * POLL_PRIORITIES;
-    *p = (struct poll){.n_queues = n_queues};
+    *p = (struct poll){.n_queues = n_queues, .slow_ms = INT64_MIN};
     p->cursors = calloc(n, sizeof *p->cursors);
     p->ranges = calloc(n, sizeof *p->ranges);
     for (size_t i = 0; p->cursors && i < n; i++) {
@@ -61,6 +61,7 @@ static void add_range(struct poll *p, size_t queue, int priority, int64_t now_ms
 void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms)
 {
     p->way = way;
+    p->begun_ms = now_ms;
     p->n_ranges = 0;
     if (way == POLL_SWEEP) {
         begin_sweep(p);
@@ -71,6 +72,12 @@ void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms
                       now_ms);
         }
     }
+}
+
+int64_t poll_reach_ms(const struct poll *p)
+{
+    bool all = p->way != POLL_ON || p->slow_ms == INT64_MIN;
+    return all ? -1 : p->begun_ms - p->slow_ms + POLL_LATE_MS;
 }
 
 void poll_read_to(struct poll *p, size_t i, struct poll_place place)
@@ -115,6 +122,9 @@ enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms)
                                                     : now_ms + (int64_t)p->n_queues * POLL_EMPTY_MS;
     }
     p->ask_all = end == POLL_ALL && p->n_ranges < p->n_queues * POLL_PRIORITIES;
+    if (end == POLL_ALL && !p->ask_all && now_ms > p->begun_ms + POLL_SLOW_MS) {
+        p->slow_ms = p->begun_ms;
+    }
     if (end == POLL_FULL && !swept && p->way != POLL_ON) {
         return POLL_FULL_BEFORE;
     }

@@ -4,6 +4,8 @@
  * so a sweep comes from the head of the index, with cursors of its own, in as many polls as it
  * takes: each reads a bounded number of rows. Both read on past what they could not claim, so that
  * a million rows of a kind that nobody handles are read once by polls, and now and then by sweeps.
+ * Rows that were deleted since do not count, and a held snapshot keeps them in the index: after a
+ * poll that was slow and found an end, the next leave to sweeps what was due before it.
  *
  * A range costs a descent into the index, found or not, and a worker of 100 queues has 1,000. So
  * what was just found empty is left out for a moment, unless the poll then does not fill up.
@@ -17,6 +19,8 @@
 enum {
     POLL_PRIORITIES = 10,
     POLL_EMPTY_MS = 5, /* for so long, times the number of queues, an empty range is left out */
+    POLL_SLOW_MS = 10,
+    POLL_LATE_MS = 1000, /* after a slow poll, commits that come later than this wait for a sweep */
 };
 
 /* A place in the index (queue, priority, run_at, id). */
@@ -44,7 +48,8 @@ struct poll {
     struct poll_range *ranges;   /* as many, of which the poll in flight reads `n_ranges` */
     size_t n_ranges;
     enum poll_way way;
-    bool ask_all; /* the next one leaves nothing out */
+    bool ask_all;              /* the next one leaves nothing out */
+    int64_t begun_ms, slow_ms; /* the poll in flight, and the last slow one; INT64_MIN = none */
 };
 
 MUST_CHECK bool poll_init(struct poll *p, size_t n_queues, struct fault *f);
@@ -53,6 +58,9 @@ void poll_clear(struct poll *p);
 /* Which ranges to read: by priority, the highest first, and in each from the queue number `turn`
  * on. One that fails needs no word: the cursors stay where they were. */
 void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms);
+
+/* From how many milliseconds ago on it reads, or -1: from ever. */
+int64_t poll_reach_ms(const struct poll *p);
 
 /* The last row that was read of the range number `i`. */
 void poll_read_to(struct poll *p, size_t i, struct poll_place place);

@@ -2,6 +2,7 @@
 --   $1 uuid    worker, must be alive       $8 integer  rows to read at most, in all
 --   $2 text[]  kinds                       $9 bigint   bytes of payload to claim at most, but for the last task
 --   $3 integer how many                    $10 boolean  also what another transaction has marked, which may be over
+--   $11 bigint from how many milliseconds ago on, NULL = from ever: what was due before is left to sweeps
 -- It reads ranges of task_order, one after the other, and no more of them than it takes:
 --   $4 text[]  queues   $5 smallint[]  priorities
 --   $6 bigint[], $7 bigint[]  from behind this run_at, in microseconds since 1970, and this id; NULL = from the head
@@ -15,7 +16,8 @@ WITH read AS MATERIALIZED (
         SELECT ctid, run_at, id, CASE WHEN kind = ANY ($2::text[]) THEN payload_bytes END AS bytes  -- NULL: not ours
         FROM tenon.task
         WHERE queue = r.queue AND priority = r.priority AND run_at <= statement_timestamp()
-          AND (run_at, id + 0) > (coalesce(timestamptz 'epoch' + from_us * interval '1 microsecond', '-infinity'), from_id)
+          AND (run_at, id + 0) > (greatest(coalesce(timestamptz 'epoch' + from_us * interval '1 microsecond', '-infinity'),
+                                           statement_timestamp() - $11::bigint * interval '1 millisecond'), from_id)
           AND start_time IS NULL AND coalesce(start_before > statement_timestamp(), true) AND (xmax = '0' OR $10::boolean)
         ORDER BY run_at, id + 0 LIMIT $8::integer
     ) t

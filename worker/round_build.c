@@ -187,6 +187,7 @@ static void add_poll(struct round_calls *r, const char *worker)
         }
         array_put_int(from_ids, range->from.id);
     }
+    int64_t reach_ms = poll_reach_ms(poll);
     const char *params[] = {worker,
                             kinds_array(r),
                             number(r, r->round->n_poll),
@@ -196,8 +197,9 @@ static void add_poll(struct round_calls *r, const char *worker)
                             end_array(r, from_ids),
                             number(r, POLL_ROWS_MAX),
                             number(r, CLAIM_BYTES_MAX),
-                            r->round->way == POLL_ON ? "false" : "true"};
-    r->poll = add_call(r, &sql_poll, 10, params);
+                            r->round->way == POLL_ON ? "false" : "true",
+                            reach_ms < 0 ? NULL : number(r, reach_ms)};
+    r->poll = add_call(r, &sql_poll, 11, params);
 }
 
 static void add_limit(struct round_calls *r)

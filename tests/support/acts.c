@@ -152,7 +152,7 @@ bool act_may_raise(const struct act *a, const char *sqlstate)
 
 bool act_skips_marked(const struct act *a)
 {
-    return a->st == &sql_poll && strcmp(a->params[POLL_PARAMS - 1], "false") == 0;
+    return a->st == &sql_poll && strcmp(a->params[PARAM_MARKED], "false") == 0;
 }
 
 bool act_is_of_partitions(const struct act *a)

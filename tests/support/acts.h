@@ -21,7 +21,7 @@ bool state_is_over(enum state state);
 bool model_allows(const struct model *m, enum effect effect, bool stale);
 void model_apply(struct model *m, enum effect effect);
 
-enum { ACTS = 20, ACT_PARAMS_MAX = 10 };
+enum { ACTS = 20, ACT_PARAMS_MAX = 11 };
 
 struct act {
     const char *name;

@@ -6,17 +6,19 @@
 
 /* Its parameters but the first three, for the queue default: a sweep from the head of the index,
  * from the highest priority down; and a poll from a cursor, which leaves out what others marked. */
+#define POLL_EVER "9000000000000"
 #define POLL_DEFAULT                                                                               \
     "{default,default,default,default,default,default,default,default,default,default}"
 #define POLL_HEAD                                                                                  \
     POLL_DEFAULT, "{9,8,7,6,5,4,3,2,1,0}", "{NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL}",  \
-        "{0,0,0,0,0,0,0,0,0,0}", "10000", "16777216", "true"
+        "{0,0,0,0,0,0,0,0,0,0}", "10000", "16777216", "true", POLL_EVER
 #define POLL_FROM_1970                                                                             \
     POLL_DEFAULT, "{9,8,7,6,5,4,3,2,1,0}", "{0,0,0,0,0,0,0,0,0,0}", "{0,0,0,0,0,0,0,0,0,0}",       \
-        "10000", "16777216", "false"
+        "10000", "16777216", "false", POLL_EVER
 
 enum {
-    POLL_PARAMS = 10,
+    POLL_PARAMS = 11,
+    PARAM_MARKED = 9,
     COLUMN_ID = 0,
     COLUMN_RUN_AT = 2, /* of an end */
     COLUMN_PAYLOAD = 10,

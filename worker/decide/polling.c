@@ -27,7 +27,7 @@ void polling_sweep(struct polling *p, int64_t now_ms)
     p->next_sweep_ms = p->sweep == SWEEP_GOES_ON ? p->next_sweep_ms : now_ms;
 }
 
-/* It takes no more than a twentieth of the time, so that dead entries, which a held snapshot keeps
+/* It takes no more than a hundredth of the time, so that dead entries, which a held snapshot keeps
  * in the index, do not take it all. */
 static int64_t sweep_rest_ms(const struct polling *p)
 {

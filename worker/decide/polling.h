@@ -12,8 +12,8 @@ enum {
     POLL_JITTER_MS = 250,
     POLL_PAUSE_MS = 50, /* after a poll that read so many rows and did not fill up */
     SWEEP_EVERY_MS = 1000,
-    SWEEP_SHARE = 20, /* after a sweep, none begins for so many times as long as it took, */
-    SWEEP_REST_MAX_MS = 10000,   /* but for no longer than this */
+    SWEEP_SHARE = 100, /* after a sweep, none begins for so many times as long as it took, */
+    SWEEP_REST_MAX_MS = 60000,   /* but for no longer than this */
     POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task from the lowest priority up */
 };
 
