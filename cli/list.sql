@@ -5,7 +5,7 @@ WITH f AS MATERIALIZED (
     SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 500)
 )
 SELECT f.next, t.id, t.state, t.kind, t.queue, t.priority,
-       to_char(coalesce(t.end_time, t.start_time, t.run_at), 'YYYY-MM-DD HH24:MI:SS'), t.attempt, left(t.last_error, 60),
+       to_char(coalesce(t.end_time, t.start_time, t.run_at), 'YYYY-MM-DD HH24:MI:SS'), t.attempt, left(tenon.error_line(t.last_error), 60),
        row_to_json(t)::text
 FROM f
 LEFT JOIN LATERAL unnest(f.ids) WITH ORDINALITY i (id, place) ON true

@@ -66,7 +66,7 @@ CROSS JOIN LATERAL (VALUES
 UNION ALL
 (SELECT 'attempt ' || a.attempt,
         format('%s, %s after %s on %s%s', to_char(a.started_at, form), a.outcome,
-               date_trunc('milliseconds', a.ended_at - a.started_at), coalesce(a.host, a.worker_id::text), ': ' || a.error)
+               date_trunc('milliseconds', a.ended_at - a.started_at), coalesce(a.host, a.worker_id::text), ': ' || left(tenon.error_line(a.error), 200))
  FROM known j
  JOIN tenon.attempt a ON a.id = j.id
  WHERE a.id = $1::bigint

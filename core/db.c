@@ -81,6 +81,10 @@ static bool fault_of_result(struct db *db, const PGresult *result, struct fault 
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+    if (!hint && sqlstate_is(state, "42501")) {
+        hint = "the owner of the schema grants rights by part: tenon setup --grant-reader ROLE, "
+               "--grant-operator, --grant-producer, --grant-worker or --grant-cleaner";
+    }
     if (!primary || PQstatus(db->conn) != CONNECTION_OK) {
         return fault_of_conn(db, f);
     }

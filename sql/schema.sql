@@ -839,9 +839,20 @@ CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
     AS $$
     SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
                 WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce('exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'), 'exit_' || e.exit_code,
+                                   'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
       FROM tenon.ended_by(error) e
 $$;
+
+CREATE FUNCTION tenon.error_line(error text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT coalesce((SELECT m[1]
+                       FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
+                            WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
+                    substring(error from '[^\s][^\n]*'))
+$_$;
 
 CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1056,7 +1067,7 @@ CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -1083,9 +1094,9 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
-    DELETE FROM tenon.producer p WHERE p.role = role;
+    DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
-        INSERT INTO tenon.producer VALUES (role, queues, kinds);
+        INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
     END IF;
 END $$;
 
@@ -1498,7 +1509,7 @@ CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
     AS $_$
     SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
       FROM tenon.producer p
-      JOIN pg_roles r ON r.rolname = p.role
+      JOIN pg_roles r ON r.oid = p.role
      WHERE pg_has_role(session_user, r.oid, 'MEMBER')
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $_$;
@@ -2556,7 +2567,7 @@ BEGIN
             CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
                           WHEN 'crashes' THEN 'three workers died with it'
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
-                          ELSE 'its handler said that it can never work' END, ': ' || left(d.last_error, 500));
+                          ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
         advice := format('when the reason is gone: tenon retry %s', d.id);
         RETURN;
     END IF;
@@ -2647,8 +2658,8 @@ BEGIN
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
-                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(t.last_error, 500))
-                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(t.last_error, 500)) END);
+                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(tenon.error_line(t.last_error), 200))
+                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
@@ -3049,7 +3060,7 @@ UNION ALL
   WHERE kind.paused;
 
 CREATE TABLE tenon.producer (
-    role text NOT NULL,
+    role regrole NOT NULL,
     queues text[],
     kinds text[]
 );
@@ -3339,6 +3350,8 @@ REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, qu
 REVOKE ALL ON FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.error_class(reason text, error text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.error_line(error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.extend(claim text, by interval) FROM PUBLIC;
 

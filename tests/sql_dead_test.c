@@ -28,6 +28,13 @@ static void test_attempts(void **state)
         {"failed", "'it says exit status 1'", "NULL", "failed it - -"},
         {"failed", "''", "NULL", "failed - - -"},
         {"failed", "NULL", "NULL", "failed - - -"},
+        {"failed",
+         "E'exit status 1: Traceback (most recent call last):\n File \"x.py\", line 1\n"
+         "ValueError: bad\n\nDuring that:\n\nsmtplib.SMTPServerError: (550, b\"no\")'",
+         "NULL", "failed smtplib.SMTPServerError 1 -"},
+        {"failed", "E'/app/a.js:3\nthrow new TypeError(\"x\")\n\nTypeError: x\n    at a.js:3:1'",
+         "NULL", "failed TypeError - -"},
+        {"failed", "'exit status 3: no such file'", "NULL", "failed exit_3 3 -"},
         {"timed_out", "'timed out after 5 ms'", "NULL", "timed_out timeout - -"},
         {"crashed", "'worker x died'", "NULL", "crashed crash - -"},
         {"dead", "'no such address'", "'bad_address'", "dead bad_address - -"},

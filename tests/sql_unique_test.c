@@ -326,7 +326,7 @@ static void test_the_order_of_replacements(void **state)
 static void test_another_queue_of_a_confined_producer(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "INSERT INTO tenon.producer VALUES ('nobody', '{low}')");
+    test_sql(fx, "INSERT INTO tenon.producer VALUES ('pg_monitor', '{low}')");
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"card\": 1}', queue => 'high', unique_key => 'k')");
     PGconn *other = sql_connect(fx->database_url);
     sql_run(other, "BEGIN; SELECT tenon.enqueue('a', '{}', queue => 'low', unique_key => 'k',"

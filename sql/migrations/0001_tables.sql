@@ -128,12 +128,12 @@ COMMENT ON COLUMN tenon.kind.paused_why IS 'And why, as that role said.';
 COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
 
 CREATE TABLE tenon.producer (
-    role   text   PRIMARY KEY,
+    role   regrole PRIMARY KEY,
     queues text[],
     kinds  text[]
 );
 COMMENT ON TABLE tenon.producer IS 'Roles that are confined to some queues or kinds; `tenon setup --grant-producer ROLE --queues ... --kinds ...` writes it. It holds for the role that logged in and for those it is a member of: of several rows one must allow it. A superuser is not confined.';
-COMMENT ON COLUMN tenon.producer.role IS 'The role.';
+COMMENT ON COLUMN tenon.producer.role IS 'The role; it stays this one when it is renamed.';
 COMMENT ON COLUMN tenon.producer.queues IS 'The queues it may enqueue to; NULL = all.';
 COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue; NULL = all.';
 
@@ -258,7 +258,7 @@ COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in 
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'How far it is, as its handler said last (`tenon.progress`); given to the next attempt.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
-COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the first word of the error.';
+COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the exception that the error names, how the process ended, or its first word.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
 COMMENT ON COLUMN tenon.task.compensates IS 'The dead task because of which this one was enqueued (`on_dead`).';
 COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again`: something waits there for its end.';

@@ -124,7 +124,7 @@ CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
       FROM tenon.producer p
-      JOIN pg_roles r ON r.rolname = p.role
+      JOIN pg_roles r ON r.oid = p.role
      WHERE pg_has_role(session_user, r.oid, 'MEMBER')
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $$;

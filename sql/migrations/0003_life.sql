@@ -20,12 +20,22 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
 $$;
 
--- What kind of error this is, for grouping: how the process ended, or the first word of the text.
+-- The line of an error's text that tells it: of a traceback or a stack trace the exception, else the first.
+CREATE FUNCTION tenon.error_line(error text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT coalesce((SELECT m[1]
+                       FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
+                            WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
+                    substring(error from '[^\s][^\n]*'))
+$$;
+
+-- What kind of error this is, for grouping: how the process ended, or the first word of the line that tells it.
 CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
                 WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce('exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'), 'exit_' || e.exit_code,
+                                   'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
       FROM tenon.ended_by(error) e
 $$;
 
@@ -328,9 +338,9 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
-    DELETE FROM tenon.producer p WHERE p.role = role;
+    DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
-        INSERT INTO tenon.producer VALUES (role, queues, kinds);
+        INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
     END IF;
 END $$;
 
@@ -389,7 +399,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

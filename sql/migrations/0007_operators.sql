@@ -684,7 +684,7 @@ END $$;
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
@@ -705,7 +705,7 @@ COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first. T
 
 A filter is a JSON object; a task must fit all of its keys, and an unknown key is refused.
 
-- `state`, `queue`, `kind`, `error`: one, or an array of them. The error is its class: as the handler says, else the first word of the last error.
+- `state`, `queue`, `kind`, `error`: one, or an array of them. The error is its class: as the handler says, else the exception that the last error names, how the process ended, or its first word.
 - `older_than`: so much time has passed since it was enqueued or, if it has ended, since then: `"2 hours"`.
 - `payload`: a predicate of SQL/JSON path, such as `$.to == "ann@example.com"` or `exists($.tags[*] ? (@ == "new"))`.
 - `ids`: one, or an array of at most 100,000.

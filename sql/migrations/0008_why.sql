@@ -88,8 +88,8 @@ BEGIN
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
-                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(t.last_error, 500))
-                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(t.last_error, 500)) END);
+                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(tenon.error_line(t.last_error), 200))
+                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
@@ -107,7 +107,7 @@ BEGIN
             CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
                           WHEN 'crashes' THEN 'three workers died with it'
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
-                          ELSE 'its handler said that it can never work' END, ': ' || left(d.last_error, 500));
+                          ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
         advice := format('when the reason is gone: tenon retry %s', d.id);
         RETURN;
     END IF;
