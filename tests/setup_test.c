@@ -285,7 +285,8 @@ static void test_a_producer_is_confined(void **state)
 {
     struct fixture *fx = *state;
     static const char confined[] =
-        "SELECT format('%s %s', queues, kinds) FROM tenon.producer WHERE role = current_user::regrole";
+        "SELECT format('%s %s', queues, kinds) FROM tenon.producer WHERE role ="
+        " current_user::regrole";
     char *me = test_sql_text(fx, "SELECT current_user");
     free(TENON_RUN(fx, 0, "setup", "--grant-producer", me, "--queues", "a,b", "--kinds", "mail"));
     char *got = test_sql_text(fx, "%s", confined);
