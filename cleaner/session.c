@@ -45,7 +45,7 @@ static bool session_open(struct cleaner *c, struct fault *f)
     if (!db_open(c->database_url, DB_LEADER, session_name, &db, f)) {
         return false;
     }
-    if (!schema_check(db, f) || !session_read(c, db, f) || !wake_open(c, f)) {
+    if (!schema_check_home(db, f) || !session_read(c, db, f) || !wake_open(c, f)) {
         db_close(db);
         return false;
     }

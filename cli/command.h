@@ -15,6 +15,8 @@ bool list_run(const struct options *o, struct fault *f);
 bool act_run(const struct options *o, struct fault *f);   /* retry, cancel, delete, run-now, set */
 bool pause_run(const struct options *o, struct fault *f); /* and resume */
 bool defaults_run(const struct options *o, struct fault *f); /* queue, kind */
+bool adopt_run(const struct options *o, struct fault *f);
+bool doctor_run(const struct options *o, struct fault *f);
 bool audit_run(const struct options *o, struct fault *f);
 bool watch_run(const struct options *o, struct fault *f); /* status --watch */
 

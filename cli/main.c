@@ -63,6 +63,10 @@ static const struct command_row {
      "Show the defaults of queues, and whether they are paused; or set those of one."},
     {COMMAND_KIND, NULL, defaults_run, 0, 1, "[NAME]",
      "Show the defaults of kinds, and whether they are paused; or set those of one."},
+    {COMMAND_DOCTOR, NULL, doctor_run, 0, 0, "",
+     "Say what is wrong with servers, settings, fleet and queues, and what to do."},
+    {COMMAND_ADOPT, NULL, adopt_run, 0, 0, "",
+     "Say that tasks may run in this database, which is a copy of another one."},
     {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -32,7 +32,8 @@ const char *command_word(enum command command)
     static const char *const words[] = {"setup",  "enqueue",  "worker", "cleaner", "status",
                                         "show",   "schedule", "list",   "retry",   "cancel",
                                         "delete", "run-now",  "set",    "pause",   "resume",
-                                        "queue",  "kind",     "audit",  "why"};
+                                        "queue",  "kind",     "audit",  "why",     "adopt",
+                                        "doctor"};
     return words[__builtin_ctz(command)];
 }
 

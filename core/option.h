@@ -31,8 +31,10 @@ enum command {
     COMMAND_KIND = 1 << 16,
     COMMAND_AUDIT = 1 << 17,
     COMMAND_WHY = 1 << 18,
+    COMMAND_ADOPT = 1 << 19,
+    COMMAND_DOCTOR = 1 << 20,
 };
-enum { COMMANDS_ALL = (1 << 19) - 1 };
+enum { COMMANDS_ALL = (1 << 21) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */

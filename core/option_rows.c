@@ -8,7 +8,7 @@ enum {
     PAUSES = COMMAND_PAUSE | COMMAND_RESUME,
     DEFAULTS = COMMAND_QUEUE | COMMAND_KIND,
     LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_WHY | COMMAND_SCHEDULE |
-            FILTERS | DEFAULTS | COMMAND_AUDIT,
+            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR,
     DAY_MS = 86400000,
 };
 
@@ -25,7 +25,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL,
         .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
                    "sslmode=verify-full"),
-    OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP, "URL",
+    OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP | COMMAND_DOCTOR, "URL",
            "The RabbitMQ broker. `none` works without one: the cleaner then wakes workers by "
            "NOTIFY, a task starts within milliseconds, and a backlog is drained as fast or "
            "faster; it is for few producers and workers. Hosts of a cluster stand beside each "

@@ -43,3 +43,17 @@ bool schema_check(struct db *db, struct fault *f)
                                           "%d: run tenon setup",
                                           version, ours());
 }
+
+bool schema_check_home(struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!schema_check(db, f) || !db_exec(db, &sql_copied, NULL, 0, &rows, f)) {
+        return false;
+    }
+    if (!rows_is_null(rows, 0, 0)) {
+        (void)fault_set(f, FAULT_CONFIG, "%s; if tasks may run in this copy: tenon adopt",
+                        rows_text(rows, 0, 0));
+    }
+    rows_free(rows);
+    return f->code == FAULT_NONE;
+}

@@ -22,4 +22,8 @@ MUST_CHECK bool schema_read(struct db *db, int *ret_version, struct fault *f);
 /* May this program work with it? As schema_read(), and CONFIG when it is an older one. */
 MUST_CHECK bool schema_check(struct db *db, struct fault *f);
 
+/* And may tasks run here? As schema_check(), and CONFIG in a copy of the database for which nobody
+ * has said so (tenon adopt). */
+MUST_CHECK bool schema_check_home(struct db *db, struct fault *f);
+
 #endif

@@ -42,6 +42,23 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'set' THEN '{scheduled,ready,retrying}' END
 $$;
 
+CREATE FUNCTION tenon.adopt() RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    here   tenon.home := tenon.home_here();
+    before text := (SELECT tenon.home_text(h) FROM tenon.home h FOR UPDATE);
+BEGIN
+    IF before IS NOT DISTINCT FROM tenon.home_text(here) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM tenon.home;
+    INSERT INTO tenon.home SELECT here.*;
+    PERFORM tenon.note_audit('adopt', jsonb_build_object('before', before, 'now', tenon.home_text(here)), 1);
+    RETURN true;
+END $$;
+
 CREATE TABLE tenon.task (
     id bigint NOT NULL,
     run_at timestamp with time zone NOT NULL,
@@ -436,6 +453,18 @@ BEGIN
                   HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
     END IF;
 END $$;
+
+CREATE FUNCTION tenon.copied() RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT format('the schema tenon was copied to this database: it is at home in %s, and this is %s',
+                  tenon.home_text(h), tenon.home_text(here))
+      FROM (SELECT tenon.home_here() AS here OFFSET 0) n
+      LEFT JOIN tenon.home h ON true
+     WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
+        OR h.name <> coalesce((n.here).name, '')
+$$;
 
 CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -1056,10 +1085,22 @@ BEGIN
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+END $$;
+
+CREATE FUNCTION tenon.grant_home(role text, adopts boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.copied TO %I', role);
+    IF adopts THEN
+        EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.adopt TO %I', role);
+    END IF;
 END $$;
 
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
@@ -1083,6 +1124,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
+    PERFORM tenon.grant_home(role, true);
 END $$;
 
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
@@ -1109,6 +1151,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
     PERFORM tenon.grant_lists(role);
+    PERFORM tenon.grant_home(role, false);
 END $$;
 
 CREATE FUNCTION tenon.grant_worker(role text) RETURNS void
@@ -1123,6 +1166,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
@@ -1187,6 +1231,44 @@ BEGIN
      WHERE t.unique_key = holder.unique_key AND t.kind = holder.kind;
     RETURN held;
 END $$;
+
+CREATE TABLE tenon.home (
+    one boolean DEFAULT true NOT NULL,
+    system bigint,
+    database oid NOT NULL,
+    relation oid NOT NULL,
+    name text,
+    adopted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    adopted_by text DEFAULT SESSION_USER NOT NULL,
+    CONSTRAINT home_one_check CHECK (one)
+);
+
+CREATE FUNCTION tenon.home_here() RETURNS tenon.home
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    here tenon.home;
+BEGIN
+    here.one := true;
+    here.database := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
+    here.relation := 'tenon.home'::regclass::oid;
+    here.name := nullif(current_setting('tenon.home', true), '');
+    here.adopted_at := clock_timestamp();
+    here.adopted_by := session_user;
+    here.system := (SELECT c.system_identifier FROM pg_control_system() c);
+    RETURN here;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN here;
+END $$;
+
+CREATE FUNCTION tenon.home_text(h tenon.home) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT concat_ws(' ', 'database', ($1).database || '/' || ($1).relation, 'of system', coalesce(($1).system::text, 'unknown'),
+                     'named ' || ($1).name)
+$_$;
 
 CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
@@ -3178,6 +3260,9 @@ ALTER TABLE ONLY tenon.audit
 ALTER TABLE ONLY tenon.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY tenon.home
+    ADD CONSTRAINT home_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
 
@@ -3275,6 +3360,8 @@ CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN ((old.aga
 
 REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.adopt() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.as_again(t tenon.task) FROM PUBLIC;
@@ -3314,6 +3401,8 @@ REVOKE ALL ON FUNCTION tenon.check_unique(unique_key text, on_conflict text, uni
 REVOKE ALL ON FUNCTION tenon.check_zone(zone text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.copied() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.count_tasks(filter jsonb, most integer, OUT n bigint, OUT at_least boolean) FROM PUBLIC;
 
@@ -3379,6 +3468,8 @@ REVOKE ALL ON FUNCTION tenon.grant_acts(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.grant_home(role text, adopts boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
@@ -3396,6 +3487,10 @@ REVOKE ALL ON FUNCTION tenon.hold_key(kind text, unique_key text, until timestam
 REVOKE ALL ON FUNCTION tenon.hold_schedule(name text, source text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.holder(kind text, unique_key text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.home_here() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.home_text(h tenon.home) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 

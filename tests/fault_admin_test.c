@@ -96,7 +96,8 @@ static char *shell(const char *script, const char *argument)
     return file_text(p->out);
 }
 
-/* The copy knows what ran when it was made; its own cleaner gives that to its own worker. */
+/* The copy knows what ran when it was made; once it is adopted, its own cleaner gives that to its
+ * own worker. */
 static void test_dump_and_restore(void **state)
 {
     (void)state;
@@ -111,6 +112,8 @@ static void test_dump_and_restore(void **state)
     check("pg_dump");
     PGconn *conn = sql_connect(url);
     assert_true(sql_int(conn, "SELECT count(*) FROM tenon.task") > 0);
+    assert_true(sql_bool(conn, "SELECT tenon.copied() IS NOT NULL"));
+    free(TENON_RUN(all.fx, 0, "adopt", "--database-url", url));
     struct process *cleaner = TENON(all.fx, "cleaner", "--database-url", url, "--amqp-url", "none");
     struct process *worker = TENON(all.fx, "worker", "--database-url", url, "--amqp-url", "none",
                                    "--slots", "4", "--handler", handler(h, "a=true", ""));

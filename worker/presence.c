@@ -219,7 +219,7 @@ static bool connect_session(struct presence *p, struct fault *f)
 static bool establish(struct presence *p, bool *ret_renewed, struct fault *f)
 {
     bool found = false;
-    if (!connect_session(p, f) || !schema_check(p->db, f) ||
+    if (!connect_session(p, f) || !schema_check_home(p->db, f) ||
         !db_script(p->db, "LISTEN tenon_wakeup", f) || !take_lock(p, f) ||
         (p->worker_id[0] && !renew(p, &found, f))) {
         return false;

@@ -352,6 +352,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
     PERFORM tenon.grant_lists(role);
+    PERFORM tenon.grant_home(role, false);
 END $$;
 
 -- And set what the columns that are yours to set say, retry and cancel.
@@ -366,6 +367,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
+    PERFORM tenon.grant_home(role, true);
 END $$;
 
 -- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
@@ -379,6 +381,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
@@ -393,6 +396,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);

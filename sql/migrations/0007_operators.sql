@@ -16,7 +16,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule` or `run_schedule_now`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now` or `adopt`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';

@@ -67,6 +67,9 @@ static void make_database(struct fixture *fx)
     url_with_path(url, fx->database, fx->database_url, sizeof fx->database_url);
     fx->conn = sql_connect(fx->database_url);
     sql_run(fx->conn, "%s", sql_partitions.text);
+    sql_run(fx->conn,
+            "UPDATE tenon.home h SET database = d.oid FROM pg_database d WHERE d.datname ="
+            " current_database()");
 }
 
 /* Whoever holds the lock (hashtext('tenon tests'), n) on the maintenance

@@ -1,0 +1,2 @@
+-- Tasks may run in this copy. Returns false when it was at home already.
+SELECT tenon.adopt();

@@ -1,0 +1,168 @@
+/* `tenon doctor`: what is wrong, and what to do. Each statement returns findings; the rest is asked
+ * of the connection itself and of RabbitMQ. */
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/statements.h"
+#include "core/amqp_topology.h"
+#include "core/db.h"
+#include "core/exposed.h"
+#include "core/schema.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define TRANSACTION_S "300"  /* a transaction that is older is a finding */
+#define SILENCE_S "30"       /* a cleaner that is silent for longer, and a task that is overdue */
+#define ROWS_READ_MAX "1000" /* of each queue, and queues */
+enum { CLOCK_MS_MAX = 1000 };
+
+enum { LEVEL, SUBJECT, FINDING, ADVICE };
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+struct doctor {
+    const struct options *o;
+    json_t *findings;
+};
+
+static bool find(struct doctor *d, const char *level, const char *subject, const char *finding,
+                 const char *advice)
+{
+    json_t *one = json_pack("{s:s, s:s, s:s, s:s}", "level", level, "subject", subject, "finding",
+                            finding, "advice", advice);
+    return one && json_array_append_new(d->findings, one) == 0;
+}
+
+static bool ask(struct doctor *d, struct db *db, const struct statement *statement,
+                const char *const *params, int n_params, struct fault *f)
+{
+    struct rows *rows = NULL;
+    bool ok = db_exec(db, statement, params, n_params, &rows, f);
+    for (size_t i = 0; ok && i < rows_count(rows); i++) {
+        ok = find(d, rows_text(rows, i, LEVEL), rows_text(rows, i, SUBJECT),
+                  rows_text(rows, i, FINDING), rows_text(rows, i, ADVICE)) ||
+             fault_memory(f);
+    }
+    rows_free(rows);
+    return ok;
+}
+
+static bool ask_database(struct doctor *d, struct db *db, struct fault *f)
+{
+    static const char *const server[] = {TRANSACTION_S}, *const fleet[] = {SILENCE_S,
+                                                                           ROWS_READ_MAX};
+    return ask(d, db, &sql_doctor_server, server, 1, f) &&
+           ask(d, db, &sql_doctor_tables, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 2, f);
+}
+
+/* Times of tasks are the server's; deadlines in handlers and logs are this machine's. */
+static bool compare_clocks(struct doctor *d, struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    int64_t before = wall_ms();
+    if (!db_exec(db, &sql_doctor_clock, NULL, 0, &rows, f)) {
+        return false;
+    }
+    int64_t after = wall_ms(), server = rows_int(rows, 0, 0);
+    rows_free(rows);
+    int64_t off = server < before ? before - server : server > after ? server - after : 0;
+    char text[128];
+    (void)snprintf(text, sizeof text, "the clocks of this machine and the server differ by %lld ms",
+                   (long long)off);
+    return off <= CLOCK_MS_MAX ||
+           find(d, "warning", "clock", text, "let both ask a time server (NTP)") || fault_memory(f);
+}
+
+/* Workers and cleaners need a session that stays theirs. */
+static bool try_session(struct doctor *d, struct fault *f)
+{
+    struct db *db = NULL;
+    struct fault why = {0};
+    bool ok = db_open(option_text(d->o, OPTION_DATABASE_URL), DB_PRESENCE, "tenon doctor", &db,
+                      &why);
+    db_close(db);
+    return ok ||
+           find(d, "error", "pooler", why.text,
+                "give workers and cleaners a URL of the server itself") ||
+           fault_memory(f);
+}
+
+static bool ask_exposed(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
+{
+    char text[EXPOSED_BYTES];
+    const char *exposed = exposed_text(db_exposed(db), amqp_url, text);
+    return !exposed ||
+           find(d, "warning", "encryption", exposed, "sslmode=verify-full in the URL, amqps://") ||
+           fault_memory(f);
+}
+
+static bool ask_rabbitmq(struct doctor *d, struct db *db, const char *url, struct fault *f)
+{
+    struct rows *rows = NULL;
+    struct fault why = {0};
+    if (!db_exec(db, &sql_setup_exchange, NULL, 0, &rows, f)) {
+        return false;
+    }
+    bool ok = amqp_declare(url, rows_text(rows, 0, 0), &why);
+    rows_free(rows);
+    return ok ||
+           find(d, "error", "rabbitmq", why.text,
+                "start it, or mend URL and permissions (tenon setup prints them); until then tasks "
+                "start later, and none is lost") ||
+           fault_memory(f);
+}
+
+static void print_findings(const json_t *findings)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(findings, i, one)
+    {
+        const char *level, *subject, *finding, *advice;
+        (void)json_unpack(one, "{s:s, s:s, s:s, s:s}", "level", &level, "subject", &subject,
+                          "finding", &finding, "advice", &advice);
+        struct buf b;
+        buf_init(&b, PRINT_BYTES_MAX);
+        put_safe(&b, finding);
+        (void)printf("%-7s  %s: %s\n         %s\n", level, subject, buf_text(&b), advice);
+        buf_clear(&b);
+    }
+    if (json_array_size(findings) == 0) {
+        (void)puts("nothing is wrong");
+    }
+}
+
+static bool examine(struct doctor *d, struct db *db, struct fault *f)
+{
+    const char *amqp_url = option_text(d->o, OPTION_AMQP_URL);
+    bool broker = amqp_url && strcmp(amqp_url, "none") != 0;
+    return ask_database(d, db, f) && compare_clocks(d, db, f) && try_session(d, f) &&
+           ask_exposed(d, db, amqp_url, f) && (!broker || ask_rabbitmq(d, db, amqp_url, f));
+}
+
+bool doctor_run(const struct options *o, struct fault *f)
+{
+    struct doctor d = {.o = o, .findings = json_array()};
+    struct db *db = NULL;
+    bool ok = (d.findings || fault_memory(f)) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon doctor", &db, f) &&
+              schema_check(db, f) && examine(&d, db, f);
+    if (ok && option_flag(o, OPTION_JSON)) {
+        (void)printf("{\"findings\": ");
+        (void)json_dumpf(d.findings, stdout, JSON_INDENT(2));
+        (void)puts("}");
+    } else if (ok) {
+        print_findings(d.findings);
+    }
+    bool well = ok && json_array_size(d.findings) == 0;
+    json_decref(d.findings);
+    db_close(db);
+    return ok && (well || fault_set(f, FAULT_ABSENT, "something is wrong"));
+}

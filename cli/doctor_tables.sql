@@ -1,0 +1,60 @@
+-- What is wrong with tenon's tables: level, subject, finding, what to do.
+SELECT * FROM (
+    SELECT 'error', 'index', format('the index tenon.%s is missing or not valid: claims and polls read the whole table', i.name),
+           format('make it anew, as sql/schema.sql has it; one that is not valid: REINDEX INDEX tenon.%s', i.name)
+      FROM unnest('{task_pkey,task_order,task_delayed,task_unique_key,task_start_before}'::text[]) AS i (name)
+     WHERE NOT EXISTS (SELECT FROM pg_index x WHERE x.indexrelid = to_regclass('tenon.' || i.name) AND x.indisvalid)
+    UNION ALL
+    SELECT 'warning', 'index', format('the index %s names a column that each claim changes: claims are no longer HOT updates, which cost half', i.indexrelid::regclass),
+           format('DROP INDEX CONCURRENTLY %s', i.indexrelid::regclass)
+      FROM pg_index i
+     WHERE i.indrelid = 'tenon.task'::regclass
+       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname IN ('start_time', 'worker_id', 'claims')
+                      AND (a.attnum = ANY (i.indkey) OR pg_get_indexdef(i.indexrelid) ~ ('\m' || a.attname || '\M')))
+    UNION ALL
+    SELECT 'warning', 'trigger', format('the trigger %s of tenon.task is not tenon''s: it runs with each task', t.tgname),
+           format('if nobody needs it: DROP TRIGGER %I ON tenon.task', t.tgname)
+      FROM pg_trigger t
+      JOIN pg_proc p ON p.oid = t.tgfoid
+     WHERE t.tgrelid = 'tenon.task'::regclass AND NOT t.tgisinternal AND p.pronamespace <> 'tenon'::regnamespace
+    UNION ALL
+    SELECT 'warning', 'foreign key', format('%s has a foreign key to tenon.task, whose rows are deleted when they end: each end locks and searches there', c.conrelid::regclass),
+           format('keep the id without it: ALTER TABLE %s DROP CONSTRAINT %I', c.conrelid::regclass, c.conname)
+      FROM pg_constraint c WHERE c.contype = 'f' AND c.confrelid = 'tenon.task'::regclass
+    UNION ALL
+    SELECT 'error', 'vacuum', 'autovacuum is switched off for tenon.task: it grows without end', 'ALTER TABLE tenon.task RESET (autovacuum_enabled)'
+      FROM pg_class c WHERE c.oid = 'tenon.task'::regclass AND c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off,autovacuum_enabled=0}'::text[]
+    UNION ALL
+    SELECT 'warning', 'fillfactor', 'tenon.task does not leave room for a second version of each row (fillfactor): claims are no longer HOT updates',
+           'ALTER TABLE tenon.task SET (fillfactor = 45); VACUUM FULL tenon.task when nothing runs'
+      FROM pg_class c
+     WHERE c.oid = 'tenon.task'::regclass
+       AND NOT EXISTS (SELECT FROM unnest(c.reloptions) o WHERE o ~ '^fillfactor=' AND split_part(o, '=', 2)::integer <= 50)
+    UNION ALL
+    SELECT 'warning', 'dead rows', format('tenon.task has %s dead rows beside %s living ones', s.n_dead_tup, s.n_live_tup),
+           'see whether a transaction holds them (old transaction); VACUUM tenon.task'
+      FROM pg_stat_user_tables s
+     WHERE s.relid = 'tenon.task'::regclass AND s.n_dead_tup > 1000000 + 3 * s.n_live_tup
+    UNION ALL
+    SELECT 'error', 'partitions', format('tenon.%s has no partition for %s: what ends then cannot be kept', p.parent, to_char(d.day, 'YYYY-MM-DD')),
+           'let a cleaner run: it makes them for a week ahead; or SELECT tenon.make_partitions()'
+      FROM unnest('{finished,attempt}'::text[]) AS p (parent)
+     CROSS JOIN LATERAL (SELECT min(x.day) AS day
+                           FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date + i AS day FROM generate_series(0, 2) i) x
+                          WHERE to_regclass(format('tenon.%s_%s', p.parent, to_char(x.day, 'YYYYMMDD'))) IS NULL) d
+     WHERE d.day IS NOT NULL
+    UNION ALL
+    SELECT 'error', 'rights', format('everybody who may log in may %s %s', g.privilege_type, c.oid::regclass),
+           format('REVOKE ALL ON %s FROM PUBLIC', c.oid::regclass)
+      FROM pg_class c
+     CROSS JOIN LATERAL aclexplode(c.relacl) g
+     WHERE c.relnamespace = 'tenon'::regnamespace AND g.grantee = 0 AND c.relkind IN ('r', 'p', 'v')
+    UNION ALL
+    SELECT 'error', 'rights', format('everybody who may log in may make objects in the schema tenon'), 'REVOKE ALL ON SCHEMA tenon FROM PUBLIC'
+      FROM pg_namespace n
+     CROSS JOIN LATERAL aclexplode(n.nspacl) g
+     WHERE n.nspname = 'tenon' AND g.grantee = 0 AND g.privilege_type = 'CREATE'
+    UNION ALL
+    SELECT 'error', 'copy', c.sentence, 'if tasks may run in this copy: tenon adopt'
+      FROM (SELECT tenon.copied() AS sentence) c WHERE c.sentence IS NOT NULL
+) f (level, subject, finding, advice);
