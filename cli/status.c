@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define ROWS_LOOKED_AT_MAX "100000" /* of each queue; beyond it a count is a lower bound */
+#define ROWS_READ_MAX "100000" /* shared by the queues; beyond it a count is a lower bound */
 #define TEXT_OF(n) #n
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
@@ -165,7 +165,7 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
 
 bool status_run(const struct options *o, struct fault *f)
 {
-    static const char *const params[] = {ROWS_LOOKED_AT_MAX, TEXT(LINES_MAX)};
+    static const char *const params[] = {ROWS_READ_MAX, TEXT(LINES_MAX)};
     struct db_call calls[CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
         [WORKERS] = {.statement = &sql_status_workers, .params = params, .n_params = 2},

@@ -1,17 +1,20 @@
 -- One row per queue: what waits in it, and since when.
--- Counts stop at $1: of each queue at most so many rows that are due and so many that are not are
--- looked at, and where that was not all, `at_least` says so. A row of a backlog of millions is never
+-- Counts are bounded: at most $1 rows that are due and as many that are not are read, of each queue its
+-- share, and where that was not all, `at_least` says so. A row of a backlog of millions is never
 -- read; what runs is found because the oldest due rows are claimed first.
---   $1 bigint  how far to count    $2 bigint  how many queues
+--   $1 bigint  how many rows to read, in all    $2 bigint  how many queues
 WITH dead AS MATERIALIZED (
     SELECT queue, count(*) AS n
     FROM (SELECT queue FROM tenon.dead ORDER BY dead_at DESC LIMIT $1::bigint) d GROUP BY queue
 ), shown AS MATERIALIZED (
     SELECT queue FROM tenon.queue_names($2::bigint) AS queue
     UNION SELECT queue FROM (SELECT queue FROM dead LIMIT $2::bigint) d
+), share AS MATERIALIZED (
+    SELECT greatest($1::bigint / greatest(count(*), 1), 100) AS rows FROM shown
 )
 SELECT r.*, row_to_json(r)::text
 FROM shown s
+CROSS JOIN share
 LEFT JOIN tenon.queue q ON q.name = s.queue
 LEFT JOIN dead d ON d.queue = s.queue
 CROSS JOIN LATERAL (
@@ -21,8 +24,8 @@ CROSS JOIN LATERAL (
           FROM generate_series(9, 0, -1) p
           CROSS JOIN LATERAL (SELECT start_time FROM tenon.task
                               WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
-                              ORDER BY run_at LIMIT $1::bigint) t
-          LIMIT $1::bigint) l
+                              ORDER BY run_at LIMIT (SELECT rows FROM share)) t
+          LIMIT (SELECT rows FROM share)) l
 ) due
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE l.failed = 0) AS scheduled,
@@ -31,8 +34,8 @@ CROSS JOIN LATERAL (
           FROM generate_series(9, 0, -1) p
           CROSS JOIN LATERAL (SELECT failures + crashes AS failed FROM tenon.task
                               WHERE queue = s.queue AND priority = p AND run_at > statement_timestamp()
-                              ORDER BY run_at LIMIT $1::bigint) t
-          LIMIT $1::bigint) l
+                              ORDER BY run_at LIMIT (SELECT rows FROM share)) t
+          LIMIT (SELECT rows FROM share)) l
 ) ahead
 LEFT JOIN LATERAL (
     SELECT min(t.run_at) AS run_at
@@ -46,7 +49,7 @@ CROSS JOIN LATERAL (
     SELECT s.queue, coalesce(q.paused, false) AS paused, due.ready,
            extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
            due.running, ahead.scheduled, ahead.retrying, coalesce(d.n, 0) AS dead,
-           due.looked_at >= $1::bigint OR ahead.looked_at >= $1::bigint
+           due.looked_at >= share.rows OR ahead.looked_at >= share.rows
            OR coalesce((SELECT sum(n) FROM dead) >= $1::bigint, false) AS at_least
 ) r
 ORDER BY s.queue;

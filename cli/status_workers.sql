@@ -1,16 +1,20 @@
 -- One row per worker that has not ended: what it is, whether it holds its presence lock, and how many
 -- tasks it runs. Tasks are looked for as in status_queues.sql, within the same bounds.
---   $1 bigint  how many due rows of each queue are read    $2 bigint  how many queues to look at, and workers
-WITH running AS MATERIALIZED (
+--   $1 bigint  how many due rows to read, in all    $2 bigint  how many queues to look at, and workers
+WITH shown AS MATERIALIZED (
+    SELECT queue FROM tenon.queue_names($2::bigint) AS queue
+), share AS MATERIALIZED (
+    SELECT greatest($1::bigint / greatest(count(*), 1), 100) AS rows FROM shown
+), running AS MATERIALIZED (
     SELECT l.worker_id, count(*) AS n
-    FROM tenon.queue_names($2::bigint) AS s (queue)
+    FROM shown s
     CROSS JOIN LATERAL (
         SELECT t.worker_id
         FROM generate_series(9, 0, -1) p
         CROSS JOIN LATERAL (SELECT worker_id FROM tenon.task
                             WHERE queue = s.queue AND priority = p AND run_at <= statement_timestamp()
-                            ORDER BY run_at LIMIT $1::bigint) t
-        LIMIT $1::bigint) l
+                            ORDER BY run_at LIMIT (SELECT rows FROM share)) t
+        LIMIT (SELECT rows FROM share)) l
     WHERE l.worker_id IS NOT NULL
     GROUP BY l.worker_id
 ), held AS MATERIALIZED (
