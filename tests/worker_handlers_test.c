@@ -233,14 +233,6 @@ static void test_handlers_and_what_they_started_die_with_the_worker(void **state
     }
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-    assert_non_null(file);
-    assert_true(fputs(text, file) >= 0);
-    assert_int_equal(fclose(file), 0);
-}
-
 static void test_handlers_file(void **state)
 {
     struct fixture *fx = *state;
@@ -253,7 +245,7 @@ static void test_handlers_file(void **state)
         "handler \"a,b\" {\n  mode = pool\n  command = {\"%s\", \"64\"}\n  in_flight = 2\n}\n"
         "handler c {\n  command = {\"%s\", \"say\", \"from c\"}\n  directory = \"/\"\n}\n",
         pool, log_path);
-    write_text(path, text);
+    file_write(path, text);
     test_sql(fx, "SELECT tenon.enqueue(k) FROM unnest('{a,b,c}'::text[]) k, generate_series(1, 5)");
     free(TENON_RUN(fx, 0, "worker", "--handlers", path, "--slots", "2", "--until-empty"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 15);
@@ -270,7 +262,7 @@ static void test_handlers_file(void **state)
                 "two handlers"},
                {"colour = red", "colour"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        write_text(path, bad[i].text);
+        file_write(path, bad[i].text);
         struct process *p = TENON(fx, "worker", "--handlers", path);
         assert_int_equal(process_wait(p, LIMIT_MS), 2);
         char *log = file_text(p->log);
@@ -284,7 +276,7 @@ static void test_a_closed_stdin_takes_nothing_from_handlers(void **state)
     struct fixture *fx = *state;
     char path[256], command[600];
     (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
-    write_text(path, "{\"n\": 1}");
+    file_write(path, "{\"n\": 1}");
     (void)snprintf(command, sizeof command,
                    "exec %s worker --handler a=cat --run-one a %s <&- 2>&-", tenon_program, path);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
@@ -301,7 +293,7 @@ static void test_run_one(void **state)
     char path[256], h[256];
     const char *const env[] = {"DATABASE_URL=postgresql://127.0.0.1:1/none", "AMQP_URL=none", NULL};
     (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
-    write_text(path, "{\n \"n\": 1\n}\n");
+    file_write(path, "{\n \"n\": 1\n}\n");
     const char *const cat[] = {"worker", "--handler", "a=cat", "--run-one", "a", path, NULL};
     struct process *p = tenon_spawn(fx, cat, env);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
@@ -318,7 +310,7 @@ static void test_run_one(void **state)
     assert_contains(log, "1\n2\n3\n");
     assert_contains(log, "\n4999\n5000\nfailed: exit status 3\n");
     free(log);
-    write_text(path, "{\"do\": \"dead\"}");
+    file_write(path, "{\"do\": \"dead\"}");
     const char *const dead[] = {"worker",    "--handler", handler(h, "a=pool:exec %s 1", "pool"),
                                 "--run-one", "a",         path,
                                 NULL};
@@ -342,7 +334,7 @@ static void test_a_handler_gets_no_password(void **state)
     struct fixture *fx = *state;
     char path[256], file[256], text[600];
     (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
-    write_text(path, "1");
+    file_write(path, "1");
     const char *const args[] = {"worker", "--handler", print, "--run-one", "a", path, NULL};
     const char *const plain[] = {"TENON_PASS_ENV", "PGPASSWORD=word", NULL};
     assert_prints(fx, args, plain, "\"no no no\"\n");
@@ -356,7 +348,7 @@ static void test_a_handler_gets_no_password(void **state)
     (void)snprintf(text, sizeof text,
                    "handler a { command = {\"sh\", \"-c\", '%s'} pass_env = {PGPASSWORD} }",
                    "echo ${DATABASE_URL-no} ${PGPASSWORD-no}");
-    write_text(file, text);
+    file_write(file, text);
     const char *const by_file[] = {"worker", "--handlers", file, "--run-one", "a", path, NULL};
     assert_prints(fx, by_file, plain, "\"no word\"\n");
 }
@@ -368,7 +360,7 @@ static void test_run_one_of_a_handler_that_finishes_its_task(void **state)
     char path[256], h[256];
     test_sql(fx, "CREATE TABLE public.effect (id bigint)");
     (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
-    write_text(path, "{\"do\": \"finish\"}");
+    file_write(path, "{\"do\": \"finish\"}");
     struct process *p = TENON(fx, "worker", "--handler", handler(h, "a=pool:exec %s 1", "pool"),
                               "--run-one", "a", path);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);

@@ -125,8 +125,12 @@ static void become(const struct handler *h, char *const *env, const struct pipes
     if (given_limit.rlim_cur > 0) {
         (void)setrlimit(RLIMIT_NOFILE, &given_limit);
     }
-    if (h->directory && chdir(h->directory) != 0) {
+    if ((h->directory && chdir(h->directory) != 0) || !isolation_apply(&h->isolation)) {
         say_failed(p->failed[1]);
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user has lost it */
+    if (getppid() != parent) {
+        _exit(127);
     }
     (void)execvpe(h->argv[0], h->argv, env);
     say_failed(p->failed[1]);
@@ -263,6 +267,21 @@ void child_read_error(struct child *c)
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close_fd(&c->err);
     }
+}
+
+int64_t child_rss_mib(const struct child *c)
+{
+    char path[64];
+    long long pages = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/statm", (int)c->pid);
+    FILE *file = fopen(path, "re");
+    if (!file || fscanf(file, "%*d %lld", &pages) != 1) {
+        pages = 0;
+    }
+    if (file) {
+        (void)fclose(file);
+    }
+    return pages * sysconf(_SC_PAGESIZE) / (1024 * 1024);
 }
 
 void child_signal(struct child *c, int signal)

@@ -36,6 +36,8 @@ struct child {
     bool output_cut;  /* more than output's limit came; the rest is dropped */
     int64_t task;     /* exec: the task it runs */
     bool said_hello;  /* pool */
+    int64_t answers;  /* pool: tasks that it has answered */
+    bool recycled;    /* pool: it has answered enough, or grown too large */
     bool pipe_closed; /* pool: it closed its stdin or stdout */
     char broke[128];  /* pool: how it broke the protocol, and is killed; "" = it did not */
 };
@@ -65,6 +67,9 @@ void child_read_error(struct child *c);
 
 /* To the whole process group, and to the child should it have left that. */
 void child_signal(struct child *c, int signal);
+
+/* The memory that it holds, in MiB; 0 when that cannot be told. */
+int64_t child_rss_mib(const struct child *c);
 
 /* After its pidfd became readable: take what is left in the pipes, kill what it left behind in its
  * group if it was `stopped`, and say how it ended.

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { RSS_EVERY_ANSWERS = 16 };
+
 bool children_init(struct children *cs, int n_slots, const struct handlers *handlers,
                    struct fault *f)
 {
@@ -134,6 +136,24 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
                              .hears_stop = hello.stop});
 }
 
+/* A child that has answered enough, or has grown too large, gets no more tasks, and ends when it
+ * has answered those that it has. Memory is looked at once in so many answers: that costs 10 us. */
+static void recycle(struct children *cs, int slot, enum event_type type)
+{
+    struct child *c = &cs->slots[slot];
+    const struct handler *h = c->handler;
+    if (type != EVENT_REPLY || c->recycled) {
+        return;
+    }
+    c->answers++;
+    c->recycled = (h->tasks_max > 0 && c->answers >= h->tasks_max) ||
+                  (h->rss_mib_max > 0 && c->answers % RSS_EVERY_ANSWERS == 1 &&
+                   child_rss_mib(c) > h->rss_mib_max);
+    if (c->recycled) {
+        cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_RETIRES, .slot = slot});
+    }
+}
+
 static void take_line(struct children *cs, int slot, const char *line, size_t bytes)
 {
     struct child *c = &cs->slots[slot];
@@ -155,6 +175,7 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
         break_protocol(c, "a reply to a task it does not have");
     } else {
         cs->emit(cs->owner, &event);
+        recycle(cs, slot, event.type);
     }
 }
 

@@ -33,13 +33,8 @@ static bool is_withheld(const struct options *o, const char *variable)
     return false;
 }
 
-static bool is_passed(const struct options *o, char *const *names, const char *variable)
+static bool is_among(char *const *names, const char *variable)
 {
-    for (size_t i = 0; i < option_items(o, OPTION_PASS_ENV); i++) {
-        if (is_named(variable, option_item(o, OPTION_PASS_ENV, i))) {
-            return true;
-        }
-    }
     for (; names && *names; names++) {
         if (is_named(variable, *names)) {
             return true;
@@ -48,17 +43,28 @@ static bool is_passed(const struct options *o, char *const *names, const char *v
     return false;
 }
 
-char **environment_of(const struct options *o, char *const *names)
+static bool is_passed(const struct options *o, char *const *names, const char *variable)
+{
+    for (size_t i = 0; i < option_items(o, OPTION_PASS_ENV); i++) {
+        if (is_named(variable, option_item(o, OPTION_PASS_ENV, i))) {
+            return true;
+        }
+    }
+    return is_among(names, variable);
+}
+
+char **environment_of(const struct options *o, char *const *names, char *const *only)
 {
     size_t n = 0, kept = 0;
+    bool all = !only || !*only;
     while (environ[n]) {
         n++;
     }
     char **env = malloc((n + 1) * sizeof *env);
     for (size_t i = 0; env && i < n; i++) {
         env[kept] = environ[i];
-        kept += !begins(environ[i], "TENON_TASK_") &&
-                (!is_withheld(o, environ[i]) || is_passed(o, names, environ[i]));
+        bool wanted = (all || is_among(only, environ[i])) && !is_withheld(o, environ[i]);
+        kept += !begins(environ[i], "TENON_TASK_") && (wanted || is_passed(o, names, environ[i]));
     }
     if (env) {
         env[kept] = NULL;

@@ -8,7 +8,8 @@
 /* The variables that a handler gets, borrowed from `environ`; ends with NULL, free(). NULL when
  * there is no memory.
  *   names    what is passed on all the same, besides what --pass-env names; ends with NULL, or is
- *            NULL */
-char **environment_of(const struct options *o, char *const *names);
+ *            NULL
+ *   only     besides those, what it gets of the rest; NULL or empty = all of it */
+char **environment_of(const struct options *o, char *const *names, char *const *only);
 
 #endif

@@ -26,6 +26,8 @@ static void handler_clear(struct handler *h)
 {
     words_free(h->argv);
     words_free(h->pass_env);
+    words_free(h->only_env);
+    isolation_clear(&h->isolation);
     free(h->environment);
     free(h->kinds);
     free(h->directory);
@@ -224,6 +226,7 @@ static bool load_flag(struct handlers *all, const char *text, struct fault *f)
 
 /* --- the handlers file --- */
 
+enum { LIMIT_MAX = 1000000000 };
 #define FILE_END "end-of-handlers-file"
 
 /* libconfuse's callbacks carry no pointer of ours */
@@ -260,6 +263,16 @@ static int check_in_flight(cfg_t *cfg, cfg_opt_t *opt)
     return -1;
 }
 
+static int check_limit(cfg_t *cfg, cfg_opt_t *opt)
+{
+    long n = cfg_opt_getnint(opt, 0);
+    if (n >= 0 && n <= LIMIT_MAX) {
+        return 0;
+    }
+    cfg_error(cfg, "%s %ld is not allowed: 0 to %d", cfg_opt_name(opt), n, LIMIT_MAX);
+    return -1;
+}
+
 static bool load_list(cfg_t *section, const char *name, size_t min, char ***ret, struct fault *f)
 {
     const char *words[HANDLER_WORDS_MAX];
@@ -274,6 +287,19 @@ static bool load_list(cfg_t *section, const char *name, size_t min, char ***ret,
     return set_words(ret, words, n, f);
 }
 
+static bool load_isolation(cfg_t *section, struct handler *h, struct fault *f)
+{
+    const char *user = cfg_getstr(section, "user");
+    h->isolation.no_new_privs = cfg_getbool(section, "no_new_privs");
+    h->isolation.memory_mib = cfg_getint(section, "memory_mib");
+    h->isolation.cpu_s = cfg_getint(section, "cpu_s");
+    h->isolation.files = cfg_getint(section, "files");
+    h->isolation.processes = cfg_getint(section, "processes");
+    h->tasks_max = cfg_getint(section, "tasks_max");
+    h->rss_mib_max = cfg_getint(section, "rss_mib_max");
+    return !user || isolation_set_user(&h->isolation, user, f);
+}
+
 static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
 {
     struct handler *h = add_handler(all, f);
@@ -281,7 +307,8 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
         return false;
     }
     if (!load_list(section, "command", 1, &h->argv, f) ||
-        !load_list(section, "pass_env", 0, &h->pass_env, f)) {
+        !load_list(section, "pass_env", 0, &h->pass_env, f) ||
+        !load_list(section, "only_env", 0, &h->only_env, f) || !load_isolation(section, h, f)) {
         all->n++;
         return false;
     }
@@ -305,6 +332,9 @@ static bool load_sections(struct handlers *all, cfg_t *cfg, const char *path, st
     return true;
 }
 
+static const char *const limits[] = {"memory_mib", "cpu_s",     "files",
+                                     "processes",  "tasks_max", "rss_mib_max"};
+
 /* libconfuse takes the end of the file for that of a section, too. So a setting is put after the
  * text, which is allowed outside of sections only. */
 static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *f)
@@ -318,6 +348,11 @@ static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *
     (void)cfg_set_error_function(cfg, keep_error);
     (void)cfg_set_validate_func(cfg, "handler|mode", check_mode);
     (void)cfg_set_validate_func(cfg, "handler|in_flight", check_in_flight);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        char path_of[32];
+        (void)snprintf(path_of, sizeof path_of, "handler|%s", limits[i]);
+        (void)cfg_set_validate_func(cfg, path_of, check_limit);
+    }
     buf_put_text(text, "\n" FILE_END " = true\n");
     bool ok = cfg_parse_buf(cfg, buf_text(text)) == CFG_SUCCESS;
     if (ok ? !cfg_getbool(cfg, FILE_END)
@@ -335,6 +370,15 @@ static bool load_text(struct handlers *all, const char *path, struct buf *text, 
                            CFG_STR_LIST("pass_env", NULL, CFGF_NONE),
                            CFG_STR("directory", NULL, CFGF_NONE),
                            CFG_INT("in_flight", 0, CFGF_NONE),
+                           CFG_STR_LIST("only_env", NULL, CFGF_NONE),
+                           CFG_STR("user", NULL, CFGF_NONE),
+                           CFG_BOOL("no_new_privs", cfg_false, CFGF_NONE),
+                           CFG_INT("memory_mib", 0, CFGF_NONE),
+                           CFG_INT("cpu_s", 0, CFGF_NONE),
+                           CFG_INT("files", 0, CFGF_NONE),
+                           CFG_INT("processes", 0, CFGF_NONE),
+                           CFG_INT("tasks_max", 0, CFGF_NONE),
+                           CFG_INT("rss_mib_max", 0, CFGF_NONE),
                            CFG_END()};
     cfg_opt_t file[] = {CFG_SEC("handler", handler, CFGF_MULTI | CFGF_TITLE | CFGF_NO_TITLE_DUPES),
                         CFG_BOOL(FILE_END, cfg_false, CFGF_NONE), CFG_END()};
@@ -369,7 +413,7 @@ bool handlers_load(const struct options *o, struct handlers *ret, struct fault *
                        "no handler is given: use --handler KIND=COMMAND or --handlers FILE");
     }
     for (int i = 0; ok && i < all.n; i++) {
-        all.items[i].environment = environment_of(o, all.items[i].pass_env);
+        all.items[i].environment = environment_of(o, all.items[i].pass_env, all.items[i].only_env);
         ok = all.items[i].environment || fault_memory(f);
     }
     if (!ok) {

@@ -3,6 +3,7 @@
 #define TENON_WORKER_HANDLER_H
 
 #include "core/option.h"
+#include "worker/isolation.h"
 
 #include <stddef.h>
 
@@ -16,10 +17,14 @@ struct handler {
     bool pool;          /* a long-lived child that speaks JSON lines; else one process per task */
     char **argv;        /* ends with NULL */
     char **pass_env;    /* variables that it gets all the same; ends with NULL */
+    char **only_env;    /* those that it gets besides, and no others; empty = all */
     char **environment; /* all that it gets, but for the task's; ends with NULL */
     char *directory;    /* where it runs; NULL = where the worker does */
     int in_flight;      /* tasks a pool child may have at once; 0 = as its hello says */
-    bool own_stderr;    /* it writes to the worker's stderr; else the last of it is kept */
+    struct isolation isolation;
+    int64_t tasks_max;   /* pool: after so many answers a child is replaced; 0 = never */
+    int64_t rss_mib_max; /* and when it holds more memory than this */
+    bool own_stderr;     /* it writes to the worker's stderr; else the last of it is kept */
 };
 
 struct handler_kind {

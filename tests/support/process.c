@@ -105,6 +105,14 @@ char *tenon_run(struct fixture *fx, int code, const char *const *args)
     return file_text(p->out);
 }
 
+void file_write(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
 char *file_text(const char *path)
 {
     FILE *file = fopen(path, "re");

@@ -53,6 +53,7 @@ bool process_is_gone(struct process *p);
 
 /* The content of a file, free(); fails when it cannot be read. */
 char *file_text(const char *path);
+void file_write(const char *path, const char *text);
 
 /* The path of a handler of tests/support/handlers: "tenon_task", "journal.sh". */
 void handler_path(const char *name, char *ret, size_t size);
