@@ -58,9 +58,10 @@ static void add_range(struct poll *p, size_t queue, int priority, int64_t now_ms
     p->n_ranges++;
 }
 
-void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms)
+void poll_begin(struct poll *p, enum poll_way way, bool recent, unsigned turn, int64_t now_ms)
 {
     p->way = way;
+    p->recent = recent && way != POLL_LOWEST;
     p->begun_ms = now_ms;
     p->n_ranges = 0;
     if (way == POLL_SWEEP) {
@@ -76,8 +77,10 @@ void poll_begin(struct poll *p, enum poll_way way, unsigned turn, int64_t now_ms
 
 int64_t poll_reach_ms(const struct poll *p)
 {
-    bool all = p->way != POLL_ON || p->slow_ms == INT64_MIN;
-    return all ? -1 : p->begun_ms - p->slow_ms + POLL_LATE_MS;
+    if (p->way != POLL_ON) {
+        return p->recent ? SWEEP_RECENT_MS : -1;
+    }
+    return p->slow_ms == INT64_MIN ? -1 : p->begun_ms - p->slow_ms + POLL_LATE_MS;
 }
 
 void poll_read_to(struct poll *p, size_t i, struct poll_place place)

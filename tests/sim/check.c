@@ -425,19 +425,23 @@ static void check_known(struct sim *s, const struct row *r)
     }
 }
 
-/* After a sweep that was slow, the next may be some seconds away. */
-static bool sweeps(struct sim *s, const struct node *n)
+/* After a sweep that was slow, the next may be some seconds away, or a minute, of what has been due
+ * for a minute. */
+static bool sweeps(struct sim *s, const struct node *n, const struct row *r)
 {
-    int64_t rest_ms = n->up ? n->decider->polling.next_sweep_ms - node_ms(s, n) : 0;
+    const struct polling *p = &n->decider->polling;
+    bool old = r->now.run_at < s->now_us - SWEEP_RECENT_MS * 1000;
+    int64_t due_ms = old && p->next_full_ms > p->next_sweep_ms ? p->next_full_ms : p->next_sweep_ms;
+    int64_t rest_ms = n->up ? p->next_sweep_ms - node_ms(s, n) : 0;
     check_that(s, rest_ms <= SWEEP_REST_MAX_MS, "worker %d will not sweep for %lld ms", n->index,
                (long long)rest_ms);
-    return rest_ms <= SWEEP_EVERY_MS;
+    return due_ms - node_ms(s, n) <= SWEEP_EVERY_MS;
 }
 
 static bool is_free_for(struct sim *s, const struct node *n, const struct row *r)
 {
     bool starts = s->now_us - n->child_fault_us >= STARVING_US; /* its handlers need not rest */
-    return starts && sweeps(s, n) && node_is_well(s, n, STARVING_US) &&
+    return starts && sweeps(s, n, r) && node_is_well(s, n, STARVING_US) &&
            serves(n, r->now.kind, node_ms(s, n)) && round_capacity(n->decider) > 0 &&
            worker_is(s, n->worker, WORKER_ALIVE, 0);
 }

@@ -178,8 +178,9 @@ static struct request *request_new(struct sim *s, struct node *n)
     memcpy(r->ids, x->ids, x->n_ids * sizeof *x->ids);
     if (x->n_poll > 0) {
         struct poll *p = &n->round_thread.poll;
-        poll_begin(p, x->way, x->turn, node_ms(s, n));
+        poll_begin(p, x->way, x->recent, x->turn, node_ms(s, n));
         r->n_ranges = p->n_ranges;
+        r->reach_ms = poll_reach_ms(p);
         memcpy(r->ranges, p->ranges, p->n_ranges * sizeof *p->ranges);
     }
     DL_APPEND(s->requests, r);
@@ -379,7 +380,13 @@ static void do_claim(struct sim *s, struct request *r)
 static bool do_range(struct sim *s, struct request *r, struct poll_range *range, int *rows)
 {
     struct row *row;
-    while ((row = task_read(s, r->session, range->queue, range->priority, &range->to))) {
+    struct poll_place at = range->to;
+    int64_t from_us = s->now_us - r->reach_ms * 1000;
+    if (r->reach_ms >= 0 && at.run_at_us < from_us) {
+        at = (struct poll_place){.run_at_us = from_us};
+    }
+    while ((row = task_read(s, r->session, range->queue, range->priority, &at))) {
+        range->to = at;
         row = task_claim(s, r->session, r->worker, row->id, r->kinds);
         if (row) {
             keep_claimed(r, row);

@@ -64,6 +64,7 @@ struct request {
     int n_poll;
     unsigned kinds;
     size_t n_ranges;
+    int64_t reach_ms; /* it reads what was due so long ago; -1 = ever */
     enum poll_end end;
     size_t n_progress, n_finish, n_requeue, n_verify, n_ids, n_claimed, n_owned;
     struct said progress[FENCES_MAX];

@@ -9,6 +9,7 @@ bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
         *ret = POLL_SWEEP_ON;
     } else if (now_ms >= p->next_sweep_ms) {
         *ret = POLL_SWEEP;
+        p->recent = now_ms < p->next_full_ms;
         p->sweep_found = false;
         p->sweep_took_ms = 0;
     } else if (p->at_once || now_ms >= p->next_ms) {
@@ -21,26 +22,41 @@ bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
     return true;
 }
 
+void polling_sweep_now(struct polling *p, int64_t now_ms)
+{
+    p->next_sweep_ms = p->next_full_ms = now_ms;
+}
+
 void polling_sweep(struct polling *p, int64_t now_ms)
 {
     p->sweep_again = p->sweep != SWEEP_OVER;
-    p->next_sweep_ms = p->sweep == SWEEP_GOES_ON ? p->next_sweep_ms : now_ms;
+    if (p->sweep != SWEEP_GOES_ON) {
+        polling_sweep_now(p, now_ms);
+    }
 }
 
-/* It takes no more than a hundredth of the time, so that dead entries, which a held snapshot keeps
- * in the index, do not take it all. */
-static int64_t sweep_rest_ms(const struct polling *p)
+static int64_t between(int64_t least, int64_t n, int64_t most)
 {
-    int64_t rest_ms = SWEEP_SHARE * p->sweep_took_ms;
-    rest_ms = rest_ms > SWEEP_EVERY_MS ? rest_ms : SWEEP_EVERY_MS;
-    return rest_ms < SWEEP_REST_MAX_MS ? rest_ms : SWEEP_REST_MAX_MS;
+    return n < least ? least : n > most ? most : n;
+}
+
+/* It takes no more than a twentieth of the time, and from the head a hundredth, so that deleted
+ * rows, which a held snapshot keeps in the index, do not take it all. */
+static int64_t sweep_rest_ms(struct polling *p, int64_t now_ms)
+{
+    if (!p->recent) {
+        p->next_full_ms = now_ms +
+                          between(0, SWEEP_FULL_SHARE * p->sweep_took_ms, SWEEP_FULL_REST_MAX_MS);
+    }
+    return between(SWEEP_EVERY_MS, p->recent ? SWEEP_SHARE * p->sweep_took_ms : 0,
+                   SWEEP_REST_MAX_MS);
 }
 
 static void sweep_end(struct polling *p, enum poll_end end, int64_t pause_ms, int64_t now_ms)
 {
     bool goes_on = end == POLL_BOUNDED || end == POLL_FULL_BEFORE;
     p->sweep = goes_on ? SWEEP_GOES_ON : end == POLL_FULL ? SWEEP_HELD_UP : SWEEP_OVER;
-    p->next_sweep_ms = now_ms + (goes_on ? pause_ms : sweep_rest_ms(p));
+    p->next_sweep_ms = now_ms + (goes_on ? pause_ms : sweep_rest_ms(p, now_ms));
     if (p->sweep == SWEEP_OVER && p->sweep_again) {
         polling_sweep(p, now_ms);
     }

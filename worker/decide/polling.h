@@ -12,8 +12,11 @@ enum {
     POLL_JITTER_MS = 250,
     POLL_PAUSE_MS = 50, /* after a poll that read so many rows and did not fill up */
     SWEEP_EVERY_MS = 1000,
-    SWEEP_SHARE = 100, /* after a sweep, none begins for so many times as long as it took, */
-    SWEEP_REST_MAX_MS = 60000,   /* but for no longer than this */
+    SWEEP_SHARE = 20, /* after a sweep, none begins for so many times as long as it took, */
+    SWEEP_REST_MAX_MS = 10000, /* but for no longer than this */
+    SWEEP_FULL_SHARE = 100,    /* likewise after one from the head; until then sweeps read */
+    SWEEP_FULL_REST_MAX_MS = 60000,
+    SWEEP_RECENT_MS = 60000,     /* only what was due so long ago */
     POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task from the lowest priority up */
 };
 
@@ -32,10 +35,11 @@ enum sweep {
 };
 
 struct polling {
-    int64_t next_ms, next_sweep_ms, next_lowest_ms;
+    int64_t next_ms, next_sweep_ms, next_full_ms, next_lowest_ms;
     bool at_once; /* told to, also while a poll is in flight: that may have begun too early */
     bool backlog; /* the last poll came back full */
     enum sweep sweep;
+    bool recent;           /* it does not come from the head, but from SWEEP_RECENT_MS ago */
     int64_t sweep_took_ms; /* its polls, together */
     bool sweep_found;      /* something is left, or may be */
     bool sweep_again;      /* one that began before now is not enough */
@@ -45,6 +49,9 @@ struct polling {
 /* Which poll is due? It goes into the next round; one of POLL_LOWEST is for one task. In a backlog
  * the polls decide what comes next, not the order of messages. */
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms);
+
+/* A sweep from the head is due. */
+void polling_sweep_now(struct polling *p, int64_t now_ms);
 
 /* Polls passed over what may be claimed from now on: sweep at once, from the head. */
 void polling_sweep(struct polling *p, int64_t now_ms);

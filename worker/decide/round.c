@@ -436,7 +436,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     }
     /* what it asked for, and what it claimed and was rolled back, a sweep finds */
     if (x->n_ids > 0 || x->n_poll > 0) {
-        d->polling.next_sweep_ms = now_ms;
+        polling_sweep_now(&d->polling, now_ms);
     }
     d->rounds.next_chores_ms = x->chores ? now_ms + CHORES_RETRY_MS : d->rounds.next_chores_ms;
 }

@@ -186,11 +186,12 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
         return;
     }
     if (wants_last_sweep(d, now_ms)) {
-        d->polling.next_sweep_ms = now_ms;
+        polling_sweep_now(&d->polling, now_ms);
     }
     if (polling_begin(&d->polling, &x->way, now_ms)) {
         x->n_poll = x->way == POLL_LOWEST ? 1 : room;
         x->turn = d->polling.turn;
+        x->recent = d->polling.recent;
         if (d->polling.backlog) {
             wakeups_discard(&d->wakeups); /* polls find their tasks */
         }
