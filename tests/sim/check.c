@@ -429,10 +429,13 @@ static void check_known(struct sim *s, const struct row *r)
  * for a minute. */
 static bool sweeps(struct sim *s, const struct node *n, const struct row *r)
 {
+    if (!n->up) {
+        return true;
+    }
     const struct polling *p = &n->decider->polling;
     bool old = r->now.run_at < s->now_us - SWEEP_RECENT_MS * 1000;
     int64_t due_ms = old && p->next_full_ms > p->next_sweep_ms ? p->next_full_ms : p->next_sweep_ms;
-    int64_t rest_ms = n->up ? p->next_sweep_ms - node_ms(s, n) : 0;
+    int64_t rest_ms = p->next_sweep_ms - node_ms(s, n);
     check_that(s, rest_ms <= SWEEP_REST_MAX_MS, "worker %d will not sweep for %lld ms", n->index,
                (long long)rest_ms);
     return due_ms - node_ms(s, n) <= SWEEP_EVERY_MS;
