@@ -2,7 +2,7 @@
 
 #include "cleaner/statements.h"
 
-/* The tasks that it makes are fresh rows. */
+/* The tasks that it makes are fresh rows, and those that it unblocks have become due. */
 bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;
@@ -17,6 +17,7 @@ bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
         turn->next_ms = turn->now_ms;
         c->notified = true;
         chores_hurry(c, CHORE_FRESH, turn->now_ms);
+        chores_hurry(c, CHORE_DUE, turn->now_ms);
     }
     return true;
 }

@@ -41,7 +41,7 @@ struct notice {
 enum chore_id {
     CHORE_WATCH,
     CHORE_PARTITIONS,
-    CHORE_SETTLE,    /* before the one that wakes workers for the tasks it makes */
+    CHORE_SETTLE,    /* before those that wake workers for the tasks that it makes or unblocks */
     CHORE_SCHEDULES, /* before those that publish what it enqueues */
     CHORE_FRESH,
     CHORE_DUE,

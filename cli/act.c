@@ -15,10 +15,10 @@
 
 static const struct act acts[] = {
     {COMMAND_RETRY, "retry", "retried", "dead, cancelled or expired"},
-    {COMMAND_CANCEL, "cancel", "cancelled", "scheduled, ready, running or retrying"},
+    {COMMAND_CANCEL, "cancel", "cancelled", "blocked, scheduled, ready, running or retrying"},
     {COMMAND_DELETE, "delete", "deleted", "dead, done, cancelled or expired"},
     {COMMAND_RUN_NOW, "run_now", "made ready", "scheduled or retrying"},
-    {COMMAND_SET, "set", "changed", "scheduled, ready or retrying"},
+    {COMMAND_SET, "set", "changed", "blocked, scheduled, ready or retrying"},
 };
 
 /* The columns of act_preview.sql. */

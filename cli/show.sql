@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (VALUES
             'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
         'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
         'last_error', last_error, 'error_class', error_class, 'dead_reason', dead_reason,
-        'start_before', start_before, 'compensates', compensates,
+        'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys,
         'attempts', (SELECT coalesce(json_agg(json_build_object(
              'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
              'started_at', a.started_at, 'ended_at', a.ended_at, 'worker', a.worker_id, 'host', a.host,
@@ -52,6 +52,8 @@ CROSS JOIN LATERAL (VALUES
     ('run at', to_char(run_at, form)),
     ('start before', to_char(start_before, form)),
     ('compensates', 'task ' || compensates),
+    ('flow', flow::text),
+    ('limits', array_to_string(limit_keys, ', ')),
     ('timeout', make_interval(secs => timeout_ms / 1000.0)::text),
     ('started', to_char(start_time, form)),
     ('ended', to_char(end_time, form) || coalesce(format(' (ran %s)', ran), '')),

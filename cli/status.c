@@ -18,7 +18,17 @@ enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, PAUSED, VERSION, CALLS };
 
 /* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
  * status_paused.sql and status_finished.sql. */
-enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_RUNNING, Q_SCHEDULED, Q_RETRYING, Q_DEAD };
+enum {
+    Q_NAME,
+    Q_PAUSED,
+    Q_READY,
+    Q_OLDEST_S,
+    Q_RUNNING,
+    Q_SCHEDULED,
+    Q_RETRYING,
+    Q_BLOCKED,
+    Q_DEAD
+};
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
 enum { W_BACKING_OFF = W_SINCE + 3, W_QUEUES, W_KINDS, W_JSON };
@@ -31,8 +41,9 @@ enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_AT_LEAST, F_JSON };
 
 static bool print_queues(const struct rows *r, struct fault *f)
 {
-    static const char *const heads[] = {"QUEUE",      ">READY",    ">OLDEST", ">RUNNING",
-                                        ">SCHEDULED", ">RETRYING", ">DEAD",   ""};
+    static const char *const heads[] = {"QUEUE",    ">READY",     ">OLDEST",
+                                        ">RUNNING", ">SCHEDULED", ">RETRYING",
+                                        ">BLOCKED", ">DEAD",      ""};
     struct table t;
     table_init(&t, heads, sizeof heads / sizeof *heads);
     for (size_t i = 0; i < rows_count(r); i++) {

@@ -28,11 +28,12 @@ CROSS JOIN LATERAL (
           LIMIT (SELECT rows FROM share)) l
 ) due
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE l.failed = 0) AS scheduled,
-           count(*) FILTER (WHERE l.failed > 0) AS retrying, count(*) AS looked_at
-    FROM (SELECT t.failed
+    SELECT count(*) FILTER (WHERE l.wanted_at IS NULL AND l.failed = 0) AS scheduled,
+           count(*) FILTER (WHERE l.wanted_at IS NULL AND l.failed > 0) AS retrying,
+           count(*) FILTER (WHERE l.wanted_at IS NOT NULL) AS blocked, count(*) AS looked_at
+    FROM (SELECT t.failed, t.wanted_at
           FROM generate_series(9, 0, -1) p
-          CROSS JOIN LATERAL (SELECT failures + crashes AS failed FROM tenon.task
+          CROSS JOIN LATERAL (SELECT failures + crashes AS failed, wanted_at FROM tenon.task
                               WHERE queue = s.queue AND priority = p AND run_at > statement_timestamp()
                               ORDER BY run_at LIMIT (SELECT rows FROM share)) t
           LIMIT (SELECT rows FROM share)) l
@@ -48,7 +49,7 @@ LEFT JOIN LATERAL (
 CROSS JOIN LATERAL (
     SELECT s.queue, coalesce(q.paused, false) AS paused, due.ready,
            extract(epoch FROM statement_timestamp() - oldest.run_at)::bigint AS oldest_ready_s,
-           due.running, ahead.scheduled, ahead.retrying, coalesce(d.n, 0) AS dead,
+           due.running, ahead.scheduled, ahead.retrying, ahead.blocked, coalesce(d.n, 0) AS dead,
            due.looked_at >= share.rows OR ahead.looked_at >= share.rows
            OR coalesce((SELECT sum(n) FROM dead) >= $1::bigint, false) AS at_least
 ) r

@@ -163,7 +163,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Only tasks in one of these states. Without it, `retry` and `delete` mean what is dead.",
            .type = OPTION_TYPE_LIST, .typed = true, .fits = fits_kind,
            .allowed =
-               "a state: scheduled, ready, running, retrying, done, cancelled, expired or dead"),
+               "a state: blocked, scheduled, ready, running, retrying, done, cancelled, expired or "
+               "dead"),
     OPTION(KIND, "kind", FILTERS | PAUSES | COMMAND_SCHEDULE, "KIND",
            "Only tasks of this kind. For `pause` and `resume`: this kind, in whatever queue. For "
            "`schedule`: the kind of its tasks.",

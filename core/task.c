@@ -3,6 +3,8 @@
 static const struct {
     const char *word, *text;
 } states[TASK_STATE_COUNT + 1] = {
+    [TASK_BLOCKED] = {"blocked", "in `tenon.task`: it waits for a parent, a limit or a signal, and "
+                                 "`wanted_at` says what `run_at` it gets then"},
     [TASK_SCHEDULED] = {"scheduled", "in `tenon.task`: never failed, `run_at` lies ahead"},
     [TASK_READY] = {"ready", "in `tenon.task`: `run_at` has come, no `start_time`"},
     [TASK_RUNNING] = {"running",
@@ -30,6 +32,12 @@ const struct task_act task_acts[] = {
     {"enqueue", TASK_NONE, TASK_READY, "application", "tenon.enqueue", "it may run at once"},
     {"enqueue", TASK_NONE, TASK_SCHEDULED, "application", "tenon.enqueue",
      "run_at or delay says later"},
+    {"enqueue", TASK_NONE, TASK_BLOCKED, "application", "tenon.enqueue",
+     "it has parents that are not done, or limits"},
+    {"unblock", TASK_BLOCKED, TASK_READY, "cleaner", "tenon.settle, tenon.unblock",
+     "what it waited for has come"},
+    {"unblock", TASK_BLOCKED, TASK_SCHEDULED, "cleaner", "tenon.settle, tenon.unblock",
+     "the same, and run_at or delay says later"},
     {"due", TASK_SCHEDULED, TASK_READY, "time", "no statement", "run_at has come"},
     {"due", TASK_RETRYING, TASK_READY, "time", "no statement", "run_at has come"},
     {"claim", TASK_READY, TASK_RUNNING, "worker", "worker/claim.sql, worker/poll.sql",
@@ -56,6 +64,8 @@ const struct task_act task_acts[] = {
      "it ran past its timeout: the max_attempts-th failure, or on_timeout of its kind is dead"},
     {"give_up", TASK_RUNNING, TASK_DEAD, "worker", "tenon.requeue, dead",
      "the handler says that it can never work"},
+    {"cancel", TASK_BLOCKED, TASK_CANCELLED, "application, operator",
+     "tenon.cancel, tenon.cancel_all", "somebody cancels it"},
     {"cancel", TASK_SCHEDULED, TASK_CANCELLED, "application, operator",
      "tenon.cancel, tenon.cancel_all", "somebody cancels it"},
     {"cancel", TASK_READY, TASK_CANCELLED, "application, operator",
@@ -65,6 +75,7 @@ const struct task_act task_acts[] = {
     {"cancel", TASK_RUNNING, TASK_CANCELLED, "application, operator",
      "tenon.cancel, tenon.cancel_all",
      "somebody cancels it; its worker loses the claim and stops the handler"},
+    {"expire", TASK_BLOCKED, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},
     {"expire", TASK_SCHEDULED, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},
     {"expire", TASK_READY, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},
     {"expire", TASK_RETRYING, TASK_EXPIRED, "cleaner", "tenon.settle", "start_before has come"},

@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 enum task_state {
+    TASK_BLOCKED,   /* waits for a parent, a limit or a signal */
     TASK_SCHEDULED, /* run_at lies ahead */
     TASK_READY,     /* may start now */
     TASK_RUNNING,   /* claimed by a worker */

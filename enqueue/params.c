@@ -1,5 +1,7 @@
 #include "enqueue/params.h"
 
+#include "core/array.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,9 +22,35 @@ static const char *interval(char text[PARAMS_NUMBER_BYTES], int64_t ms)
     return ms == 0 ? NULL : text;
 }
 
+static const char *texts_of(struct buf *b, const char *const *texts, size_t n)
+{
+    buf_init(b, PARAMS_ARRAY_BYTES_MAX);
+    array_begin(b);
+    for (size_t i = 0; i < n; i++) {
+        array_put_text(b, texts[i]);
+    }
+    return n > 0 ? array_end(b) : NULL;
+}
+
+static const char *ids_of(struct buf *b, const int64_t *ids, size_t n)
+{
+    buf_init(b, PARAMS_ARRAY_BYTES_MAX);
+    array_begin(b);
+    for (size_t i = 0; i < n; i++) {
+        array_put_int(b, ids[i]);
+    }
+    return n > 0 ? array_end(b) : NULL;
+}
+
+static bool starts_at_once(const tenon_task *t)
+{
+    return !t->run_at && t->delay_ms == 0 && t->debounce_ms == 0 && t->n_after == 0 &&
+           t->n_limit_keys == 0;
+}
+
 bool params_fill(struct params *p, const tenon_task *task, bool announced)
 {
-    bool now = announced && !task->run_at && task->delay_ms == 0 && task->debounce_ms == 0;
+    p->announced = announced && starts_at_once(task);
     const char *values[PARAMS_N] = {
         task->kind,
         task->payload ? task->payload : "{}",
@@ -39,12 +67,22 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         number(p->numbers[5], task->max_attempts, 0),
         interval(p->numbers[6], task->timeout_ms),
         task->retry,
+        texts_of(&p->limit_keys, task->limit_keys, task->n_limit_keys),
+        number(p->numbers[7], task->flow, 0),
+        ids_of(&p->after, task->after, task->n_after),
+        task->on_parent_dead,
         task->trace,
         task->prepared ? "false" : "true",
-        now ? "true" : "false",
+        p->announced ? "true" : "false",
     };
     for (size_t i = 0; i < PARAMS_N; i++) {
         p->values[i] = values[i];
     }
-    return now;
+    return !p->limit_keys.failed && !p->after.failed;
+}
+
+void params_clear(struct params *p)
+{
+    buf_clear(&p->limit_keys);
+    buf_clear(&p->after);
 }

@@ -2,26 +2,31 @@
 #ifndef TENON_ENQUEUE_PARAMS_H
 #define TENON_ENQUEUE_PARAMS_H
 
+#include "core/buf.h"
 #include "include/tenon/tenon.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum {
-    PARAMS_N = 18,
+    PARAMS_N = 22,
     PARAMS_PAYLOAD = 1,
     PARAMS_UNIQUE_KEY = 6,
     PARAMS_NUMBER_BYTES = 40,
+    PARAMS_ARRAY_BYTES_MAX = 16 << 20,
 };
 
 struct params {
     const char *values[PARAMS_N]; /* in PostgreSQL's text form, NULL is SQL's NULL */
-    char numbers[7][PARAMS_NUMBER_BYTES];
+    char numbers[8][PARAMS_NUMBER_BYTES];
+    struct buf limit_keys, after;
+    bool announced; /* we publish the id ourselves */
 };
 
 /* Fill `p` from `task`, which must outlive it.
- *   announced   we publish the id ourselves; not done for a task that starts later
- * Returns whether it will be announced. */
+ *   announced   we publish the id ourselves; not done for a task that starts later, or waits
+ * ret: false: no memory, or the arrays are too long. params_clear() is due in either case. */
 bool params_fill(struct params *p, const tenon_task *task, bool announced);
+void params_clear(struct params *p);
 
 #endif

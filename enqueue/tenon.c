@@ -288,12 +288,12 @@ static int copy_task(const tenon_task *from, tenon_task *to)
 struct call {
     tenon *t;
     PGconn *conn;
-    bool in_transaction, announced; /* we publish what it enqueues; else the cleaner does */
+    bool in_transaction;
     tenon_task task;
     struct params p;
 };
 
-/* `n` tasks are to be enqueued. */
+/* `n` tasks are to be enqueued. After OK params_clear() is due. */
 static int call_begin(struct call *c, const tenon_task *task, size_t n)
 {
     tenon *t = c->t;
@@ -310,14 +310,18 @@ static int call_begin(struct call *c, const tenon_task *task, size_t n)
     bool can = t->publisher && !publisher_is_away(t->publisher) &&
                ledger_count(&t->ledger, c->conn) + n <= TENON_TRANSACTION_IDS_MAX;
     leave(t);
-    c->announced = params_fill(&c->p, &c->task, can);
+    if (!params_fill(&c->p, &c->task, can)) {
+        params_clear(&c->p);
+        return fail(TENON_MEMORY, "no memory for the parents and limit keys, or over %d bytes",
+                    PARAMS_ARRAY_BYTES_MAX);
+    }
     return TENON_OK;
 }
 
 /* An id was enqueued. Without memory it is not published; the polls of the workers find it. */
 static void call_remember(const struct call *c, const char *exchange, const char *key, int64_t id)
 {
-    if (!c->announced) {
+    if (!c->p.announced) {
         return;
     }
     struct wakeup *w = wakeup_new(exchange, key, id);
@@ -369,7 +373,10 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
     int64_t id;
     PGresult *result = NULL;
     int code = call_begin(&c, task, 1);
-    code = code == TENON_OK ? check_answer(conn, enqueue_one(conn, &c.p), &result) : code;
+    if (code == TENON_OK) {
+        code = check_answer(conn, enqueue_one(conn, &c.p), &result);
+        params_clear(&c.p);
+    }
     if (code != TENON_OK) {
         return code;
     }
@@ -455,7 +462,10 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
         return fail(TENON_MISUSE, "%zu payloads; allowed are 0 to %d", n, TENON_BATCH_MAX);
     }
     int code = call_begin(&c, common, n);
-    code = code == TENON_OK ? run_many(conn, &c.p, payloads, unique_keys, n, &result) : code;
+    if (code == TENON_OK) {
+        code = run_many(conn, &c.p, payloads, unique_keys, n, &result);
+        params_clear(&c.p);
+    }
     if (code != TENON_OK) {
         return code;
     }

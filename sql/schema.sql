@@ -37,27 +37,10 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
     AS $$
     SELECT CASE act WHEN 'retry' THEN '{dead,cancelled,expired}'::text[]
                     WHEN 'delete' THEN '{dead,done,cancelled,expired}'
-                    WHEN 'cancel' THEN '{scheduled,ready,running,retrying}'
+                    WHEN 'cancel' THEN '{blocked,scheduled,ready,running,retrying}'
                     WHEN 'run_now' THEN '{scheduled,retrying}'
-                    WHEN 'set' THEN '{scheduled,ready,retrying}' END
+                    WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
-
-CREATE FUNCTION tenon.adopt() RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-    here   tenon.home := tenon.home_here();
-    before text := (SELECT tenon.home_text(h) FROM tenon.home h FOR UPDATE);
-BEGIN
-    IF before IS NOT DISTINCT FROM tenon.home_text(here) THEN
-        RETURN false;
-    END IF;
-    DELETE FROM tenon.home;
-    INSERT INTO tenon.home SELECT here.*;
-    PERFORM tenon.note_audit('adopt', jsonb_build_object('before', before, 'now', tenon.home_text(here)), 1);
-    RETURN true;
-END $$;
 
 CREATE TABLE tenon.task (
     id bigint NOT NULL,
@@ -87,6 +70,10 @@ CREATE TABLE tenon.task (
     enqueued_by text,
     compensates bigint,
     again bigint,
+    wanted_at timestamp with time zone,
+    flow bigint,
+    limit_keys text[],
+    awaited boolean,
     CONSTRAINT task_check CHECK ((((start_time IS NULL) = (worker_id IS NULL)) AND ((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint))))
 )
 WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
@@ -122,6 +109,7 @@ CREATE TABLE tenon.again (
     retry text,
     trace text,
     enqueued_by text,
+    limit_keys text[],
     on_conflict text NOT NULL,
     debounce interval,
     debounce_max interval,
@@ -131,9 +119,9 @@ CREATE TABLE tenon.again (
 CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
     LANGUAGE sql STABLE
     AS $_$
-    SELECT ROW(0, ($1).run_at, ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts, ($1).payload_bytes, ($1).priority,
-               ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry, ($1).trace, ($1).enqueued_by, 'keep',
-               NULL, NULL, false)::tenon.again
+    SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
+               ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false)::tenon.again
 $_$;
 
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
@@ -150,9 +138,9 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -343,6 +331,16 @@ BEGIN
     RETURN true;
 END $_$;
 
+CREATE FUNCTION tenon.check_limit_keys(limit_keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF cardinality(limit_keys) > 0 THEN
+        PERFORM tenon.refuse('limit_keys', limit_keys::text, 'NULL as long as there are no limits');
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tenon.check_most(most integer) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -350,6 +348,16 @@ BEGIN
     IF coalesce(most, 0) NOT BETWEEN 1 AND 100000 THEN
         PERFORM tenon.refuse('most', most::text, '1 to 100000');
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF num_nonnulls(flow, after, on_parent_dead) > 0 THEN
+        PERFORM tenon.refuse('flow', flow::text, 'NULL');
+    END IF;
+    RETURN NULL;
 END $$;
 
 CREATE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
@@ -453,18 +461,6 @@ BEGIN
                   HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
     END IF;
 END $$;
-
-CREATE FUNCTION tenon.copied() RETURNS text
-    LANGUAGE sql STABLE SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-    SELECT format('the schema tenon was copied to this database: it is at home in %s, and this is %s',
-                  tenon.home_text(h), tenon.home_text(here))
-      FROM (SELECT tenon.home_here() AS here OFFSET 0) n
-      LEFT JOIN tenon.home h ON true
-     WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
-        OR h.name <> coalesce((n.here).name, '')
-$$;
 
 CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -662,12 +658,12 @@ CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal int
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
 $$;
 
-CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
     SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, on_conflict, unique_for,
-                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
-                                 announced)).id
+                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys, flow,
+                                 after, on_parent_dead, trace, notify, announced)).id
 $$;
 
 CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
@@ -692,7 +688,7 @@ BEGIN
     RETURN held;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -702,9 +698,17 @@ DECLARE
     documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
+    waits   bigint[];
+    blocked boolean := false;
+    look    boolean := false;
     d       record;
     ids     bigint[];
 BEGIN
+    IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+        limit_keys := tenon.check_limit_keys(limit_keys);
+        waits := tenon.check_parents(flow, after, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
+        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+    END IF;
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
@@ -715,8 +719,8 @@ BEGIN
         END IF;
         SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
                                                 CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
-                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry, trace, notify,
-                                                announced) ORDER BY o), '{}')
+                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
+                                                limit_keys, flow, after, on_parent_dead, trace, notify, announced) ORDER BY o), '{}')
           INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
@@ -727,11 +731,12 @@ BEGIN
     END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by)
-        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
+                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys)
+        SELECT CASE WHEN blocked THEN 'infinity' WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, retry, trace, session_user
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false) AND NOT blocked,
+               coalesce(announced, false) AND coalesce(due <= at, true) AND NOT blocked, d.queue, kind, p, bytes, retry, trace,
+               session_user, CASE WHEN blocked THEN greatest(due, at) END, flow, limit_keys
           FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(documents) p OFFSET 0) a  -- in their order
          WHERE bytes <= d.payload_bytes_max
         RETURNING id)
@@ -739,7 +744,15 @@ BEGIN
     IF cardinality(ids) < cardinality(payloads) THEN
         PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(documents) p;
     END IF;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
+    IF flow IS NOT NULL THEN
+        look := tenon.join_flow(ids, flow, after, waits, on_parent_dead);
+    END IF;
+    IF blocked AND waits IS NULL THEN
+        look := tenon.queue_limits(ids);
+    END IF;
+    IF coalesce(notify, true) AND look THEN
+        PERFORM pg_notify('tenon', 'settle');
+    ELSIF coalesce(notify, true) AND NOT coalesce(announced, false) AND NOT blocked AND ids <> '{}' THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
@@ -747,7 +760,7 @@ BEGIN
     RETURN ids;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -759,19 +772,27 @@ DECLARE
     due     timestamptz;
     tries   integer := 0;
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
+    waits   bigint[];  -- the parents that it waits for
+    blocked boolean := false;
+    look    boolean := false;  -- it is tenon.settle() that must look whether it waits
     added   tenon.enqueued;
     again   tenon.again;
     d       record;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
-                    max_attempts, timeout, retry, trace) > 0
+                    max_attempts, timeout, retry, limit_keys, flow, after, on_parent_dead, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+        IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+            limit_keys := tenon.check_limit_keys(limit_keys);
+            waits := tenon.check_parents(flow, after, on_parent_dead, unique_key);
+            blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+        END IF;
     END IF;
     due := greatest(coalesce(run_at, at + coalesce(delay, debounce)), at);
-    announced := coalesce(announced, false) AND due <= at;
+    announced := coalesce(announced, false) AND due <= at AND NOT blocked;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, document);
@@ -786,17 +807,18 @@ BEGIN
     LOOP
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, payload_bytes, unique_key, retry, trace,
-                                enqueued_by)
-        VALUES (due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+                                enqueued_by, wanted_at, flow, limit_keys)
+        VALUES (CASE WHEN blocked THEN 'infinity' ELSE due END, at, start_before,
+                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at AND NOT blocked,
                 announced, d.queue, kind, document, bytes, unique_key, retry, trace,
-                session_user)
+                session_user, CASE WHEN blocked THEN due END, flow, limit_keys)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
         again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
-                     document, unique_key, retry, trace, session_user,
+                     document, unique_key, retry, trace, session_user, limit_keys,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
                      false);
         added := tenon.enqueue_again(again, coalesce(notify, true));
@@ -814,9 +836,17 @@ BEGIN
     IF added.routing_key IS NOT NULL THEN
         RETURN added;  -- another task's
     END IF;
+    IF flow IS NOT NULL THEN
+        look := tenon.join_flow(ARRAY[added.id], flow, after, waits, on_parent_dead);
+    END IF;
+    IF blocked AND waits IS NULL THEN
+        look := tenon.queue_limits(ARRAY[added.id]);
+    END IF;
     added.exchange := d.exchange;
     added.routing_key := d.queue || '/' || kind;
-    IF coalesce(notify, true) AND NOT announced THEN
+    IF coalesce(notify, true) AND look THEN
+        PERFORM pg_notify('tenon', 'settle');
+    ELSIF coalesce(notify, true) AND NOT announced AND NOT blocked THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
@@ -868,20 +898,9 @@ CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
     AS $$
     SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
                 WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'), 'exit_' || e.exit_code,
-                                   'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+                ELSE left(coalesce('exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
       FROM tenon.ended_by(error) e
 $$;
-
-CREATE FUNCTION tenon.error_line(error text) RETURNS text
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-    SELECT coalesce((SELECT m[1]
-                       FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
-                            WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
-                    substring(error from '[^\s][^\n]*'))
-$_$;
 
 CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
@@ -926,7 +945,7 @@ END $$;
 CREATE FUNCTION tenon.filter_keys() RETURNS TABLE(key text, allowed text)
     LANGUAGE sql IMMUTABLE
     AS $_$
-    VALUES ('state', 'a state, or an array of them: scheduled, ready, running, retrying, done, cancelled, expired, dead'),
+    VALUES ('state', 'a state, or an array of them: blocked, scheduled, ready, running, retrying, done, cancelled, expired, dead'),
            ('queue', 'a queue, or an array of them'),
            ('kind', 'a kind, or an array of them'),
            ('error', 'a class of errors (error_class), or an array of them'),
@@ -955,7 +974,7 @@ CREATE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    may text[] := coalesce(tenon.act_states(act), '{scheduled,ready,running,retrying,done,cancelled,expired,dead}');
+    may text[] := coalesce(tenon.act_states(act), '{blocked,scheduled,ready,running,retrying,done,cancelled,expired,dead}');
 BEGIN
     IF NOT f.states <@ may THEN
         PERFORM tenon.refuse('state', array_to_string(f.states, ', '),
@@ -1065,6 +1084,42 @@ BEGIN
     RETURN tick;
 END $$;
 
+CREATE TABLE tenon.flow (
+    id bigint NOT NULL,
+    name text,
+    made_by text DEFAULT SESSION_USER NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL,
+    made_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    open boolean DEFAULT false NOT NULL,
+    cancelled_by text,
+    cancelled_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    on_done text,
+    on_dead text,
+    on_end text,
+    payload jsonb,
+    done_task bigint,
+    dead_task bigint,
+    end_task bigint
+);
+
+CREATE FUNCTION tenon.flow_of(flow bigint) RETURNS tenon.flow
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    f tenon.flow;
+BEGIN
+    SELECT * INTO f FROM tenon.flow w WHERE w.id = flow;
+    IF f.id IS NULL THEN
+        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, of this transaction or a committed one');
+    ELSIF NOT tenon.may_flow(f.made_by) THEN
+        RAISE EXCEPTION 'tenon: role % may not touch flow %', session_user, flow
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made it: ask that one, or an operator.';
+    END IF;
+    RETURN f;
+END $$;
+
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1084,23 +1139,12 @@ BEGIN
     EXECUTE format('GRANT SELECT, UPDATE (run_at) ON tenon.task TO %I', role);  -- UPDATE, because it locks rows
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
-    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
-END $$;
-
-CREATE FUNCTION tenon.grant_home(role text, adopts boolean) RETURNS void
-    LANGUAGE plpgsql
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.copied TO %I', role);
-    IF adopts THEN
-        EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.adopt TO %I', role);
-    END IF;
 END $$;
 
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
@@ -1108,7 +1152,7 @@ CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -1124,7 +1168,6 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
-    PERFORM tenon.grant_home(role, true);
 END $$;
 
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
@@ -1136,9 +1179,9 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
-    DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
+    DELETE FROM tenon.producer p WHERE p.role = role;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
-        INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
+        INSERT INTO tenon.producer VALUES (role, queues, kinds);
     END IF;
 END $$;
 
@@ -1151,7 +1194,6 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
     PERFORM tenon.grant_lists(role);
-    PERFORM tenon.grant_home(role, false);
 END $$;
 
 CREATE FUNCTION tenon.grant_worker(role text) RETURNS void
@@ -1166,7 +1208,6 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
-    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
@@ -1232,44 +1273,6 @@ BEGIN
     RETURN held;
 END $$;
 
-CREATE TABLE tenon.home (
-    one boolean DEFAULT true NOT NULL,
-    system bigint,
-    database oid NOT NULL,
-    relation oid NOT NULL,
-    name text,
-    adopted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    adopted_by text DEFAULT SESSION_USER NOT NULL,
-    CONSTRAINT home_one_check CHECK (one)
-);
-
-CREATE FUNCTION tenon.home_here() RETURNS tenon.home
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-    here tenon.home;
-BEGIN
-    here.one := true;
-    here.database := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
-    here.relation := 'tenon.home'::regclass::oid;
-    here.name := nullif(current_setting('tenon.home', true), '');
-    here.adopted_at := clock_timestamp();
-    here.adopted_by := session_user;
-    here.system := (SELECT c.system_identifier FROM pg_control_system() c);
-    RETURN here;
-EXCEPTION WHEN insufficient_privilege THEN
-    RETURN here;
-END $$;
-
-CREATE FUNCTION tenon.home_text(h tenon.home) RETURNS text
-    LANGUAGE sql IMMUTABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $_$
-    SELECT concat_ws(' ', 'database', ($1).database || '/' || ($1).relation, 'of system', coalesce(($1).system::text, 'unknown'),
-                     'named ' || ($1).name)
-$_$;
-
 CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
@@ -1299,6 +1302,10 @@ CREATE FUNCTION tenon.is_retry(policy text) RETURNS boolean
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN ((policy IS NULL) OR ((tenon.retry_parts(policy)).curve IS NOT NULL));
 
+CREATE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
+    LANGUAGE sql
+    AS $$ SELECT false $$;
+
 CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1325,9 +1332,12 @@ BEGIN
     IF b.kind IS NULL THEN
         RETURN false;
     END IF;
-    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, held.run_at) OR b.start_before IS DISTINCT FROM held.start_before THEN
+    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, coalesce(held.wanted_at, held.run_at))
+       OR b.start_before IS DISTINCT FROM held.start_before THEN
         UPDATE tenon.task t
-           SET payload = b.payload, payload_bytes = b.payload_bytes, run_at = b.run_at, delayed = true, start_before = b.start_before
+           SET payload = b.payload, payload_bytes = b.payload_bytes, start_before = b.start_before,
+               run_at = CASE WHEN t.wanted_at IS NULL THEN b.run_at ELSE t.run_at END,
+               wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN b.run_at END, delayed = t.wanted_at IS NULL
          WHERE t.id = held.id;
     END IF;
     RETURN true;
@@ -1414,6 +1424,7 @@ CREATE TABLE tenon.dead (
     error_class text,
     enqueued_by text,
     compensates bigint,
+    limit_keys text[],
     CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'timeout'::text])))
 );
 
@@ -1437,9 +1448,19 @@ CREATE TABLE tenon.finished (
     last_error text,
     result jsonb,
     enqueued_by text,
+    limit_keys text[],
     CONSTRAINT finished_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'cancelled'::text, 'expired'::text])))
 )
 PARTITION BY RANGE (finished_at);
+
+CREATE TABLE tenon.flow_task (
+    id bigint NOT NULL,
+    flow bigint NOT NULL,
+    name text,
+    parents bigint[],
+    state text,
+    result jsonb
+);
 
 CREATE VIEW tenon.tasks AS
  SELECT task.id,
@@ -1448,13 +1469,14 @@ CREATE VIEW tenon.tasks AS
         CASE
             WHEN (task.start_time IS NOT NULL) THEN 'running'::text
             WHEN (task.start_before <= clock_timestamp()) THEN 'expired'::text
+            WHEN (task.wanted_at IS NOT NULL) THEN 'blocked'::text
             WHEN (task.run_at <= clock_timestamp()) THEN 'ready'::text
             WHEN ((task.failures + task.crashes) > 0) THEN 'retrying'::text
             ELSE 'scheduled'::text
         END AS state,
     task.priority,
     task.created_at,
-    task.run_at,
+    COALESCE(task.wanted_at, task.run_at) AS run_at,
     task.start_time,
     NULL::timestamp with time zone AS end_time,
     task.worker_id,
@@ -1471,60 +1493,70 @@ CREATE VIEW tenon.tasks AS
     task.error_class,
     task.enqueued_by,
     task.start_before,
-    task.compensates
+    task.compensates,
+    task.flow,
+    task.limit_keys
    FROM tenon.task
 UNION ALL
- SELECT finished.id,
-    finished.queue,
-    finished.kind,
-    finished.outcome AS state,
-    finished.priority,
-    finished.created_at,
-    finished.run_at,
-    finished.start_time,
-    finished.finished_at AS end_time,
-    finished.worker_id,
-    ((finished.failures + finished.crashes) + ((finished.start_time IS NOT NULL))::integer) AS attempt,
-    finished.claims,
-    finished.failures,
-    finished.crashes,
-    finished.payload,
+ SELECT f.id,
+    f.queue,
+    f.kind,
+    f.outcome AS state,
+    f.priority,
+    f.created_at,
+    f.run_at,
+    f.start_time,
+    f.finished_at AS end_time,
+    f.worker_id,
+    ((f.failures + f.crashes) + ((f.start_time IS NOT NULL))::integer) AS attempt,
+    f.claims,
+    f.failures,
+    f.crashes,
+    f.payload,
     NULL::jsonb AS progress,
-    finished.result,
-    finished.unique_key,
-    finished.trace,
-    finished.last_error,
+    f.result,
+    f.unique_key,
+    f.trace,
+    f.last_error,
     NULL::text AS error_class,
-    finished.enqueued_by,
+    f.enqueued_by,
     NULL::timestamp with time zone AS start_before,
-    NULL::bigint AS compensates
-   FROM tenon.finished
+    NULL::bigint AS compensates,
+    ( SELECT m.flow
+           FROM tenon.flow_task m
+          WHERE (m.id = f.id)) AS flow,
+    f.limit_keys
+   FROM tenon.finished f
 UNION ALL
- SELECT dead.id,
-    dead.queue,
-    dead.kind,
+ SELECT d.id,
+    d.queue,
+    d.kind,
     'dead'::text AS state,
-    dead.priority,
-    dead.created_at,
-    dead.run_at,
-    dead.start_time,
-    dead.dead_at AS end_time,
-    dead.worker_id,
-    ((dead.failures + dead.crashes) + ((dead.reason = 'handler'::text))::integer) AS attempt,
-    dead.claims,
-    dead.failures,
-    dead.crashes,
-    dead.payload,
+    d.priority,
+    d.created_at,
+    d.run_at,
+    d.start_time,
+    d.dead_at AS end_time,
+    d.worker_id,
+    ((d.failures + d.crashes) + ((d.reason = 'handler'::text))::integer) AS attempt,
+    d.claims,
+    d.failures,
+    d.crashes,
+    d.payload,
     NULL::jsonb AS progress,
     NULL::jsonb AS result,
-    dead.unique_key,
-    dead.trace,
-    dead.last_error,
-    dead.error_class,
-    dead.enqueued_by,
-    dead.start_before,
-    dead.compensates
-   FROM tenon.dead;
+    d.unique_key,
+    d.trace,
+    d.last_error,
+    d.error_class,
+    d.enqueued_by,
+    d.start_before,
+    d.compensates,
+    ( SELECT m.flow
+           FROM tenon.flow_task m
+          WHERE (m.id = d.id)) AS flow,
+    d.limit_keys
+   FROM tenon.dead d;
 
 CREATE FUNCTION tenon.list(filter jsonb DEFAULT '{}'::jsonb, after bigint DEFAULT NULL::bigint, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -1591,10 +1623,14 @@ CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
     AS $_$
     SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
       FROM tenon.producer p
-      JOIN pg_roles r ON r.oid = p.role
+      JOIN pg_roles r ON r.rolname = p.role
      WHERE pg_has_role(session_user, r.oid, 'MEMBER')
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $_$;
+
+CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT made_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE') $$;
 
 CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
     LANGUAGE sql STABLE SECURITY DEFINER
@@ -1797,7 +1833,7 @@ $_$;
 CREATE FUNCTION tenon.places(states text[]) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
-    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{scheduled,ready,running,retrying,expired}'::text[]),
+    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{blocked,scheduled,ready,running,retrying,expired}'::text[]),
                                        ('finished', '{done,cancelled,expired}'), ('dead', '{dead}')) v (p, s)
                   WHERE states IS NULL OR s && states)
 $$;
@@ -1872,6 +1908,10 @@ BEGIN
     GET DIAGNOSTICS k = ROW_COUNT;
     RETURN n + m + k;
 END $$;
+
+CREATE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
+    LANGUAGE sql
+    AS $$ SELECT false $$;
 
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
@@ -1999,10 +2039,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
@@ -2128,28 +2168,35 @@ CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    again bigint[];
+    again   bigint[];
+    limited bigint[];
 BEGIN
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
         SELECT e.id, e.created_at, x.timeout_ms, e.claims, x.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL
+               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys
           FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
-                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
+                                compensates, flow, limit_keys, wanted_at)
         OVERRIDING SYSTEM VALUE
-        SELECT e.id, clock_timestamp(), e.created_at, e.timeout_ms, e.claims, e.max_attempts,
-               octet_length(e.payload::text), e.priority, true, false, e.queue, e.kind, e.payload, e.unique_key,
-               e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates
-          FROM ended e ORDER BY e.id
+        SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
+               e.max_attempts, octet_length(e.payload::text), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END
+          FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
         ON CONFLICT DO NOTHING
-        RETURNING task.id)
-    SELECT array_agg(new.id) INTO again FROM new;
+        RETURNING task.id, task.flow, task.limit_keys), noted AS (
+        INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
+    SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
+    IF limited IS NOT NULL THEN
+        PERFORM tenon.queue_limits(limited);
+    END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
     DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
     RETURN again;
@@ -2270,6 +2317,7 @@ BEGIN
                    (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
                                              WHEN c.start_time IS NOT NULL THEN 'running'
                                              WHEN c.start_before <= moment THEN 'expired'
+                                             WHEN c.wanted_at IS NOT NULL THEN 'blocked'
                                              WHEN c.run_at <= moment THEN 'ready'
                                              WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
                    AND (f.queues IS NULL OR c.queue = ANY (f.queues))
@@ -2317,8 +2365,10 @@ DECLARE
 BEGIN
     WITH new AS (
         UPDATE tenon.task t
-           SET priority = coalesce(priority, t.priority), run_at = coalesce(run_at, t.run_at),
-               delayed = t.delayed OR run_at IS NOT NULL
+           SET priority = coalesce(priority, t.priority),
+               run_at = CASE WHEN t.wanted_at IS NULL THEN coalesce(run_at, t.run_at) ELSE t.run_at END,
+               wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at) END,
+               delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
          WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id)
     SELECT array_agg(new.id) INTO changed FROM new;
     RETURN changed;
@@ -2446,16 +2496,16 @@ BEGIN
              ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING *)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, 'expired', queue,
-           kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
         EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
-    RETURN n;
+    RETURN n + tenon.settle_flows(most) + tenon.settle_limits(most) + tenon.settle_signals(most);
 END $$;
 
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
@@ -2468,6 +2518,8 @@ CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
 DECLARE
     held  tenon.task;
     first tenon.again;
+    due   timestamptz := greatest(a.run_at, clock_timestamp());
+    made  bigint;
 BEGIN
     IF tenon.join_holder(a, NULL) THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
@@ -2493,18 +2545,35 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
-    VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
-            a.run_at > clock_timestamp(), false,
-            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
-    ON CONFLICT DO NOTHING;
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at)
+    VALUES (CASE WHEN a.limit_keys IS NULL THEN due ELSE 'infinity' END, a.created_at, a.start_before, a.timeout_ms,
+            a.max_attempts, a.priority, a.limit_keys IS NULL AND due > clock_timestamp(), false,
+            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by, a.limit_keys,
+            CASE WHEN a.limit_keys IS NOT NULL THEN due END)
+    ON CONFLICT DO NOTHING
+    RETURNING task.id INTO made;
     IF FOUND THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
+        IF a.limit_keys IS NOT NULL THEN
+            PERFORM tenon.queue_limits(ARRAY[made]);
+        END IF;
     END IF;
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
+
+CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
+    LANGUAGE sql
+    AS $$ SELECT 0 $$;
+
+CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
+    LANGUAGE sql
+    AS $$ SELECT 0 $$;
+
+CREATE FUNCTION tenon.settle_signals(most integer) RETURNS integer
+    LANGUAGE sql
+    AS $$ SELECT 0 $$;
 
 CREATE FUNCTION tenon.sync_schedules(source text, schedules jsonb) RETURNS TABLE(name text, act text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2557,7 +2626,12 @@ CREATE FUNCTION tenon.task_ended() RETURNS trigger
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
+    IF OLD.again IS NOT NULL THEN
+        UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
+    END IF;
+    IF OLD.flow IS NOT NULL THEN
+        INSERT INTO tenon.flow_note (flow, task) VALUES (OLD.flow, OLD.id);
+    END IF;
     PERFORM pg_notify('tenon', 'settle');
     RETURN NULL;
 END $$;
@@ -2599,6 +2673,24 @@ CREATE FUNCTION tenon.time_text(moment timestamp with time zone) RETURNS text
                   make_interval(secs => round(abs(extract(epoch FROM moment - clock_timestamp())))))
 $$;
 
+CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    free bigint[];
+BEGIN
+    WITH new AS (
+        UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+         WHERE t.id = ANY (ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
+                                  ORDER BY b.id FOR UPDATE SKIP LOCKED))
+        RETURNING t.id)
+    SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
+    RETURN free;
+END $$;
+
 CREATE FUNCTION tenon.wake(ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2632,6 +2724,16 @@ CREATE FUNCTION tenon.why(id bigint) RETURNS text
     LANGUAGE sql STABLE
     AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
+CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    code := 'blocked';
+    sentence := 'It is blocked, and nothing is known that it waits for.';
+    advice := 'a cleaner unblocks it within a second: is one running?';
+END $$;
+
 CREATE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2649,7 +2751,7 @@ BEGIN
             CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
                           WHEN 'crashes' THEN 'three workers died with it'
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
-                          ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
+                          ELSE 'its handler said that it can never work' END, ': ' || left(d.last_error, 500));
         advice := format('when the reason is gone: tenon retry %s', d.id);
         RETURN;
     END IF;
@@ -2735,13 +2837,15 @@ BEGIN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
         advice := 'a cleaner moves it to the history within a second: is one running?';
+    ELSIF t.wanted_at IS NOT NULL THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
     ELSIF t.run_at <= clock_timestamp() THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_ready(t);
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
-                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(tenon.error_line(t.last_error), 200))
-                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
+                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(t.last_error, 500))
+                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(t.last_error, 500)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
@@ -2774,7 +2878,8 @@ CREATE VIEW tenon.anywhere AS
     task.error_class,
     task.enqueued_by,
     task.payload,
-    task.start_before
+    task.start_before,
+    task.wanted_at
    FROM tenon.task
 UNION ALL
  SELECT 'finished'::text AS place,
@@ -2791,7 +2896,8 @@ UNION ALL
     NULL::text AS error_class,
     finished.enqueued_by,
     finished.payload,
-    NULL::timestamp with time zone AS start_before
+    NULL::timestamp with time zone AS start_before,
+    NULL::timestamp with time zone AS wanted_at
    FROM tenon.finished
 UNION ALL
  SELECT 'dead'::text AS place,
@@ -2808,7 +2914,8 @@ UNION ALL
     dead.error_class,
     dead.enqueued_by,
     dead.payload,
-    NULL::timestamp with time zone AS start_before
+    NULL::timestamp with time zone AS start_before,
+    NULL::timestamp with time zone AS wanted_at
    FROM tenon.dead;
 
 CREATE TABLE tenon.attempt (
@@ -3011,6 +3118,37 @@ ALTER TABLE tenon.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+ALTER TABLE tenon.flow ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.flow_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tenon.flow_note (
+    id bigint NOT NULL,
+    flow bigint NOT NULL,
+    task bigint
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE tenon.flow_note ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.flow_note_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tenon.flow_wait (
+    task bigint NOT NULL,
+    parent bigint NOT NULL,
+    on_dead text NOT NULL
+);
+
 CREATE TABLE tenon.kind (
     name text NOT NULL,
     queue text,
@@ -3142,7 +3280,7 @@ UNION ALL
   WHERE kind.paused;
 
 CREATE TABLE tenon.producer (
-    role regrole NOT NULL,
+    role text NOT NULL,
     queues text[],
     kinds text[]
 );
@@ -3174,7 +3312,11 @@ CREATE VIEW tenon.ready AS
     t.error_class,
     t.enqueued_by,
     t.compensates,
-    t.again
+    t.again,
+    t.wanted_at,
+    t.flow,
+    t.limit_keys,
+    t.awaited
    FROM tenon.task t
   WHERE ((t.start_time IS NULL) AND (t.run_at <= clock_timestamp()) AND COALESCE((t.start_before > clock_timestamp()), true) AND (NOT (EXISTS ( SELECT
            FROM tenon.queue q
@@ -3260,8 +3402,17 @@ ALTER TABLE ONLY tenon.audit
 ALTER TABLE ONLY tenon.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY tenon.home
-    ADD CONSTRAINT home_pkey PRIMARY KEY (one);
+ALTER TABLE ONLY tenon.flow_note
+    ADD CONSTRAINT flow_note_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon.flow
+    ADD CONSTRAINT flow_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon.flow_task
+    ADD CONSTRAINT flow_task_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon.flow_wait
+    ADD CONSTRAINT flow_wait_pkey PRIMARY KEY (task, parent);
 
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
@@ -3320,6 +3471,14 @@ CREATE INDEX dead_at ON tenon.dead USING btree (dead_at);
 
 CREATE INDEX finished_id ON ONLY tenon.finished USING btree (id);
 
+CREATE INDEX flow_ended ON tenon.flow USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX flow_made ON tenon.flow USING btree (made_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX flow_task_state ON tenon.flow_task USING btree (flow, state);
+
+CREATE INDEX flow_wait_parent ON tenon.flow_wait USING btree (parent, task);
+
 CREATE INDEX kind_paused ON tenon.kind USING btree (name) WHERE paused;
 
 CREATE INDEX schedule_due ON tenon.schedule USING btree (due_at);
@@ -3356,11 +3515,9 @@ ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261130_id_idx;
 
 CREATE TRIGGER note_confined AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON tenon.producer FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
 
-CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN ((old.again IS NOT NULL)) EXECUTE FUNCTION tenon.task_ended();
+CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (((old.again IS NOT NULL) OR (old.flow IS NOT NULL) OR (old.limit_keys IS NOT NULL) OR old.awaited)) EXECUTE FUNCTION tenon.task_ended();
 
 REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.adopt() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) FROM PUBLIC;
 
@@ -3388,7 +3545,11 @@ REVOKE ALL ON FUNCTION tenon.check_changes(changes jsonb, keys text[]) FROM PUBL
 
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.check_limit_keys(limit_keys text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.check_most(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FROM PUBLIC;
 
@@ -3401,8 +3562,6 @@ REVOKE ALL ON FUNCTION tenon.check_unique(unique_key text, on_conflict text, uni
 REVOKE ALL ON FUNCTION tenon.check_zone(zone text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.copied() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.count_tasks(filter jsonb, most integer, OUT n bigint, OUT at_least boolean) FROM PUBLIC;
 
@@ -3428,19 +3587,17 @@ REVOKE ALL ON FUNCTION tenon.drop_schedule(name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.error_class(reason text, error text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.error_line(error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.extend(claim text, by interval) FROM PUBLIC;
 
@@ -3464,11 +3621,11 @@ REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.first_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.flow_of(flow bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_acts(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.grant_home(role text, adopts boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
@@ -3488,15 +3645,13 @@ REVOKE ALL ON FUNCTION tenon.hold_schedule(name text, source text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.holder(kind text, unique_key text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.home_here() FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.home_text(h tenon.home) FROM PUBLIC;
-
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision, OUT jitter double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_retry(policy text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.join_holder(a tenon.again, patience interval) FROM PUBLIC;
 
@@ -3513,6 +3668,8 @@ REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.may_cancel(enqueued_by text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.may_enqueue(queue text, kind text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.may_flow(made_by text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.mine() FROM PUBLIC;
 
@@ -3551,6 +3708,8 @@ REVOKE ALL ON FUNCTION tenon.progress_kept(line text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.publisher_sleeps(key bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.purge(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.queue_limits(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.queue_names(most bigint) FROM PUBLIC;
 
@@ -3606,6 +3765,12 @@ REVOKE ALL ON FUNCTION tenon.settle(most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.settle_again(a tenon.again) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.settle_flows(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.settle_limits(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.settle_signals(most integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.sync_schedules(source text, schedules jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.task_ended() FROM PUBLIC;
@@ -3618,11 +3783,15 @@ REVOKE ALL ON FUNCTION tenon.tick_payload(payload jsonb, tick timestamp with tim
 
 REVOKE ALL ON FUNCTION tenon.time_text(moment timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.unblock(ids bigint[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.wake(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.wall_moment(zone text, wall timestamp without time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why(id bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 

@@ -133,6 +133,21 @@ static void do_set_priority(struct fixture *fx, const struct held *c)
     test_sql(fx, "SELECT tenon.set('{\"ids\": %lld}', '{\"priority\": 9}')", (long long)c->id);
 }
 
+static void do_unblock(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx, "SELECT tenon.unblock('{%lld}')", (long long)c->id);
+}
+
+/* It has a run_at ahead. */
+static void do_unblock_ahead(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx,
+             "UPDATE tenon.task SET wanted_at = now() + interval '1 h' WHERE id = %lld AND"
+             " wanted_at IS NOT NULL",
+             (long long)c->id);
+    do_unblock(fx, c);
+}
+
 /* Time goes by: for the task, everything is two hours ago. */
 static void do_time(struct fixture *fx, const struct held *c)
 {
@@ -242,6 +257,8 @@ static const struct doing doings[] = {
     {"tenon.set, run_at now", "run_now", NULL, TASK_READY, .run = do_set_now},
     {"tenon.set, run_at ahead", "put_off", NULL, TASK_SCHEDULED, .run = do_set_ahead},
     {"tenon.set, priority", NULL, NULL, TASK_NONE, .run = do_set_priority},
+    {"tenon.unblock", "unblock", NULL, TASK_READY, .run = do_unblock},
+    {"tenon.unblock, run_at ahead", "unblock", NULL, TASK_SCHEDULED, .run = do_unblock_ahead},
     {"time", "due", NULL, TASK_READY, .run = do_time},
     {"due.sql", NULL, NULL, TASK_NONE, .run = do_due},
     {"verify.sql, own.sql", NULL, NULL, TASK_NONE, .run = do_verify},
@@ -280,6 +297,7 @@ static void make(struct fixture *fx, enum task_state state, struct held *c)
     case TASK_SCHEDULED:
         c->id = test_sql_int(fx, "SELECT tenon.enqueue('a', delay => '1 h')");
         break;
+    case TASK_BLOCKED:
     case TASK_READY:
     case TASK_CANCELLED:
     case TASK_EXPIRED:
@@ -288,7 +306,9 @@ static void make(struct fixture *fx, enum task_state state, struct held *c)
     case TASK_STATE_COUNT:
         break;
     }
-    if (state == TASK_CANCELLED) {
+    if (state == TASK_BLOCKED) {
+        test_sql(fx, "UPDATE tenon.task SET run_at = 'infinity', wanted_at = run_at");
+    } else if (state == TASK_CANCELLED) {
         test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
     } else if (state == TASK_EXPIRED) {
         do_settle(fx, c);
@@ -360,6 +380,7 @@ static void test_every_doing_from_every_state(void **state)
     /* make() has enqueued both, and looked at their states */
     mark_enqueue(TASK_READY);
     mark_enqueue(TASK_SCHEDULED);
+    mark_enqueue(TASK_BLOCKED); /* sql_flow_test does it */
     for (size_t i = 0; i < task_acts_n; i++) {
         if (!happened[i]) {
             fail_msg(

@@ -104,12 +104,19 @@ typedef struct tenon_task {
     const char *start_before; /* not started by then, it is expired; in any form that PostgreSQL
                                  reads */
     const char *retry;        /* "exponential(10 s, 1 h)" and such; NULL = default, "sidekiq" */
+    /* Tasks together; docs/flows.md says more. */
+    const char *const *limit_keys; /* `n_limit_keys` keys whose limits hold for it */
+    size_t n_limit_keys;
+    int64_t flow;         /* the flow that it becomes a task of; 0 = none */
+    const int64_t *after; /* `n_after` tasks of flows, its parents, up to 100,000 */
+    size_t n_after;
+    const char *on_parent_dead; /* "wait", "run" or "cancel"; NULL = wait */
 } tenon_task;
 
 #define TENON_TASK_INIT                                                                            \
     {                                                                                              \
         sizeof(tenon_task), NULL, NULL, NULL, -1, 0, 0, 0, NULL, NULL, NULL, 0, NULL, 0, 0, 0,     \
-            NULL, NULL                                                                             \
+            NULL, NULL, NULL, 0, 0, NULL, 0, NULL                                                  \
     }
 
 /* Make a handle: one per process is enough.

@@ -230,13 +230,17 @@ CREATE TABLE tenon.task (
     enqueued_by  text,
     compensates  bigint,
     again        bigint,
+    wanted_at    timestamptz,
+    flow         bigint,
+    limit_keys   text[],
+    awaited      boolean,
     PRIMARY KEY (id),
     CHECK ((start_time IS NULL) = (worker_id IS NULL) AND timeout_ms BETWEEN 1 AND 2592000000)
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
 COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only.';
 COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
-COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment.';
+COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment; `infinity` while it is blocked.';
 COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
 COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN tenon.task.start_before IS 'It does not start at or after this moment, but is `expired`; NULL = whenever.';
@@ -262,6 +266,10 @@ COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
 COMMENT ON COLUMN tenon.task.compensates IS 'The dead task because of which this one was enqueued (`on_dead`).';
 COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again`: something waits there for its end.';
+COMMENT ON COLUMN tenon.task.wanted_at IS 'While it is blocked: the `run_at` that it gets when it is not any more; NULL = it is not blocked.';
+COMMENT ON COLUMN tenon.task.flow IS 'The flow that it belongs to; NULL = none.';
+COMMENT ON COLUMN tenon.task.limit_keys IS 'The keys whose limits hold for it; NULL = none.';
+COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end.';
 -- id + 0 and not id, so that no plan looks a task up here by its id.
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
@@ -287,6 +295,7 @@ CREATE TABLE tenon.again (
     retry        text,
     trace        text,
     enqueued_by  text,
+    limit_keys   text[],
     on_conflict  text        NOT NULL,
     debounce     interval,
     debounce_max interval,
@@ -333,13 +342,15 @@ CREATE TABLE tenon.finished (
     trace       text,
     last_error  text,
     result      jsonb,
-    enqueued_by text
+    enqueued_by text,
+    limit_keys  text[]
 ) PARTITION BY RANGE (finished_at);
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
 COMMENT ON COLUMN tenon.finished.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
 COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
+COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
 CREATE INDEX finished_id ON tenon.finished (id);
 
 CREATE TABLE tenon.dead (
@@ -366,7 +377,8 @@ CREATE TABLE tenon.dead (
     last_error   text,
     error_class  text,
     enqueued_by  text,
-    compensates  bigint
+    compensates  bigint,
+    limit_keys   text[]
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows; they go by themselves after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
@@ -404,6 +416,22 @@ COMMENT ON COLUMN tenon.attempt.exit_code IS 'Of the handler''s process, if it e
 COMMENT ON COLUMN tenon.attempt.signal IS 'The signal that ended it.';
 CREATE INDEX attempt_id ON tenon.attempt (id);
 
+-- The tasks of flows: a row for each, for as long as its flow is kept. Here, because tenon.tasks shows the flow.
+CREATE TABLE tenon.flow_task (
+    id      bigint PRIMARY KEY,
+    flow    bigint NOT NULL,
+    name    text,
+    parents bigint[],
+    state   text,
+    result  jsonb
+);
+CREATE INDEX flow_task_state ON tenon.flow_task (flow, state);
+COMMENT ON TABLE tenon.flow_task IS 'The tasks of flows, while the flow is kept.';
+COMMENT ON COLUMN tenon.flow_task.name IS 'Its name in the description of the flow; NULL = it has none.';
+COMMENT ON COLUMN tenon.flow_task.parents IS 'The tasks that it was to wait for; NULL = none.';
+COMMENT ON COLUMN tenon.flow_task.state IS 'How it ended: `done`, `dead`, `cancelled` or `expired`; NULL = it has not ended, or nobody has seen it yet (`tenon.settle`).';
+COMMENT ON COLUMN tenon.flow_task.result IS 'What its handler returned, if tasks waited for it.';
+
 -- What "ready" means. Every statement that claims or publishes is held against this view by a test.
 CREATE VIEW tenon.ready AS
     SELECT t.*
@@ -420,27 +448,33 @@ CREATE VIEW tenon.tasks AS
     SELECT id, queue, kind,
            CASE WHEN start_time IS NOT NULL THEN 'running'
                 WHEN start_before <= clock_timestamp() THEN 'expired'
+                WHEN wanted_at IS NOT NULL THEN 'blocked'
                 WHEN run_at <= clock_timestamp() THEN 'ready'
                 WHEN failures + crashes > 0 THEN 'retrying'
                 ELSE 'scheduled' END AS state,
-           priority, created_at, run_at, start_time, NULL::timestamptz AS end_time, worker_id,
+           priority, created_at, coalesce(wanted_at, run_at) AS run_at, start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
-           payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
+           payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
+           flow, limit_keys
     FROM tenon.task
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
-           payload, NULL, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL
-    FROM tenon.finished
+           payload, NULL, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys
+    FROM tenon.finished f
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
-           payload, NULL, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates
-    FROM tenon.dead;
+           payload, NULL, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys
+    FROM tenon.dead d;
 
 COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and neither the queue nor the kind nor everything is paused.';
 COMMENT ON VIEW tenon.tasks IS 'Every task there is, unfinished or ended, in one shape.';
-COMMENT ON COLUMN tenon.tasks.state IS '`scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
+COMMENT ON COLUMN tenon.tasks.state IS '`blocked`, `scheduled`, `ready`, `running`, `retrying`, `done`, `cancelled`, `expired` or `dead` ([states.md](states.md)).';
+COMMENT ON COLUMN tenon.tasks.run_at IS 'It does not start before this moment, nor while it is blocked.';
+COMMENT ON COLUMN tenon.tasks.limit_keys IS 'The keys whose limits hold for it; NULL = none, or it is done.';
 COMMENT ON COLUMN tenon.tasks.end_time IS 'When it ended; NULL before.';
 COMMENT ON COLUMN tenon.tasks.attempt IS 'How many attempts were made, with the one that runs. What was released or put off was none.';
 COMMENT ON COLUMN tenon.tasks.result IS 'What its handler returned.';
@@ -451,7 +485,7 @@ DECLARE
 BEGIN
     FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
                FROM pg_attribute o JOIN pg_attribute t USING (attname)
-              WHERE o.attrelid = ANY ('{tenon.again,tenon.unique_hold,tenon.finished,tenon.dead,tenon.attempt,tenon.ready,tenon.tasks}'::regclass[])
+              WHERE o.attrelid = ANY ('{tenon.again,tenon.unique_hold,tenon.finished,tenon.dead,tenon.attempt,tenon.flow_task,tenon.ready,tenon.tasks}'::regclass[])
                 AND t.attrelid = 'tenon.task'::regclass AND t.attnum > 0
                 AND col_description(o.attrelid, o.attnum) IS NULL LOOP
         EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', c.relation, c.attname, c.text);

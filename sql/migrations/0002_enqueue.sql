@@ -201,9 +201,9 @@ END $$;
 -- A task as one that was enqueued.
 CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
 LANGUAGE sql STABLE AS $$
-    SELECT ROW(0, ($1).run_at, ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts, ($1).payload_bytes, ($1).priority,
-               ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry, ($1).trace, ($1).enqueued_by, 'keep',
-               NULL, NULL, false)::tenon.again
+    SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
+               ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false)::tenon.again
 $$;
 
 -- Let the unstarted task that holds the key take in what was enqueued under it. It is locked until the commit then, so
@@ -231,9 +231,12 @@ BEGIN
     IF b.kind IS NULL THEN
         RETURN false;
     END IF;
-    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, held.run_at) OR b.start_before IS DISTINCT FROM held.start_before THEN
+    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, coalesce(held.wanted_at, held.run_at))
+       OR b.start_before IS DISTINCT FROM held.start_before THEN
         UPDATE tenon.task t
-           SET payload = b.payload, payload_bytes = b.payload_bytes, run_at = b.run_at, delayed = true, start_before = b.start_before
+           SET payload = b.payload, payload_bytes = b.payload_bytes, start_before = b.start_before,
+               run_at = CASE WHEN t.wanted_at IS NULL THEN b.run_at ELSE t.run_at END,
+               wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN b.run_at END, delayed = t.wanted_at IS NULL
          WHERE t.id = held.id;
     END IF;
     RETURN true;
@@ -287,7 +290,8 @@ CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
-    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, trace text DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
+    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -298,19 +302,27 @@ DECLARE
     due     timestamptz;
     tries   integer := 0;
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
+    waits   bigint[];  -- the parents that it waits for
+    blocked boolean := false;
+    look    boolean := false;  -- it is tenon.settle() that must look whether it waits
     added   tenon.enqueued;
     again   tenon.again;
     d       record;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
-                    max_attempts, timeout, retry, trace) > 0
+                    max_attempts, timeout, retry, limit_keys, flow, after, on_parent_dead, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+        IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+            limit_keys := tenon.check_limit_keys(limit_keys);
+            waits := tenon.check_parents(flow, after, on_parent_dead, unique_key);
+            blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+        END IF;
     END IF;
     due := greatest(coalesce(run_at, at + coalesce(delay, debounce)), at);
-    announced := coalesce(announced, false) AND due <= at;
+    announced := coalesce(announced, false) AND due <= at AND NOT blocked;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, document);
@@ -325,17 +337,18 @@ BEGIN
     LOOP
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, payload_bytes, unique_key, retry, trace,
-                                enqueued_by)
-        VALUES (due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+                                enqueued_by, wanted_at, flow, limit_keys)
+        VALUES (CASE WHEN blocked THEN 'infinity' ELSE due END, at, start_before,
+                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at AND NOT blocked,
                 announced, d.queue, kind, document, bytes, unique_key, retry, trace,
-                session_user)
+                session_user, CASE WHEN blocked THEN due END, flow, limit_keys)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
         again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
-                     document, unique_key, retry, trace, session_user,
+                     document, unique_key, retry, trace, session_user, limit_keys,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
                      false);
         added := tenon.enqueue_again(again, coalesce(notify, true));
@@ -353,9 +366,17 @@ BEGIN
     IF added.routing_key IS NOT NULL THEN
         RETURN added;  -- another task's
     END IF;
+    IF flow IS NOT NULL THEN
+        look := tenon.join_flow(ARRAY[added.id], flow, after, waits, on_parent_dead);
+    END IF;
+    IF blocked AND waits IS NULL THEN
+        look := tenon.queue_limits(ARRAY[added.id]);
+    END IF;
     added.exchange := d.exchange;
     added.routing_key := d.queue || '/' || kind;
-    IF coalesce(notify, true) AND NOT announced THEN
+    IF coalesce(notify, true) AND look THEN
+        PERFORM pg_notify('tenon', 'settle');
+    ELSIF coalesce(notify, true) AND NOT announced AND NOT blocked THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
@@ -368,19 +389,21 @@ CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jso
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
-    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, trace text DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
+    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, on_conflict, unique_for,
-                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
-                                 announced)).id
+                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys, flow,
+                                 after, on_parent_dead, trace, notify, announced)).id
 $$;
 
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
-    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, trace text DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
+    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -389,9 +412,17 @@ DECLARE
     documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
+    waits   bigint[];
+    blocked boolean := false;
+    look    boolean := false;
     d       record;
     ids     bigint[];
 BEGIN
+    IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+        limit_keys := tenon.check_limit_keys(limit_keys);
+        waits := tenon.check_parents(flow, after, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
+        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+    END IF;
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
@@ -402,8 +433,8 @@ BEGIN
         END IF;
         SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
                                                 CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
-                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry, trace, notify,
-                                                announced) ORDER BY o), '{}')
+                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
+                                                limit_keys, flow, after, on_parent_dead, trace, notify, announced) ORDER BY o), '{}')
           INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
@@ -414,11 +445,12 @@ BEGIN
     END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by)
-        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
+                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys)
+        SELECT CASE WHEN blocked THEN 'infinity' WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, retry, trace, session_user
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false) AND NOT blocked,
+               coalesce(announced, false) AND coalesce(due <= at, true) AND NOT blocked, d.queue, kind, p, bytes, retry, trace,
+               session_user, CASE WHEN blocked THEN greatest(due, at) END, flow, limit_keys
           FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(documents) p OFFSET 0) a  -- in their order
          WHERE bytes <= d.payload_bytes_max
         RETURNING id)
@@ -426,7 +458,15 @@ BEGIN
     IF cardinality(ids) < cardinality(payloads) THEN
         PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(documents) p;
     END IF;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
+    IF flow IS NOT NULL THEN
+        look := tenon.join_flow(ids, flow, after, waits, on_parent_dead);
+    END IF;
+    IF blocked AND waits IS NULL THEN
+        look := tenon.queue_limits(ids);
+    END IF;
+    IF coalesce(notify, true) AND look THEN
+        PERFORM pg_notify('tenon', 'settle');
+    ELSIF coalesce(notify, true) AND NOT coalesce(announced, false) AND NOT blocked AND ids <> '{}' THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
@@ -475,6 +515,10 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
 - `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %); default: that of the kind, else of the queue, else `sidekiq`.
+- `limit_keys`: the limits that hold for it; it is `blocked` until they let it run.
+- `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
+- `after`: tasks of flows, its parents: it is `blocked` until they are done.
+- `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.
 - `trace`: a W3C traceparent, which the handler gets.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
 - `announced`: true when the caller publishes the wake-up himself.

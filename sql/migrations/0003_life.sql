@@ -91,10 +91,10 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
@@ -167,15 +167,22 @@ EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
 END $$;
 
--- When a task ends, what was enqueued under its key while it ran is settled at once.
+-- When a task ends, what waits for that is settled at once. It takes no lock that another transaction may hold: it
+-- leaves a note, and tenon.settle() does the rest after the commit.
 CREATE FUNCTION tenon.task_ended() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
+    IF OLD.again IS NOT NULL THEN
+        UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
+    END IF;
+    IF OLD.flow IS NOT NULL THEN
+        INSERT INTO tenon.flow_note (flow, task) VALUES (OLD.flow, OLD.id);
+    END IF;
     PERFORM pg_notify('tenon', 'settle');
     RETURN NULL;
 END $$;
-CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (OLD.again IS NOT NULL)
+CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW
+    WHEN (OLD.again IS NOT NULL OR OLD.flow IS NOT NULL OR OLD.limit_keys IS NOT NULL OR OLD.awaited)
     EXECUTE FUNCTION tenon.task_ended();
 
 -- What was enqueued under a key, and has been committed: part of the task that holds the key, or a task of its own when
@@ -186,6 +193,8 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off 
 DECLARE
     held  tenon.task;
     first tenon.again;
+    due   timestamptz := greatest(a.run_at, clock_timestamp());
+    made  bigint;
 BEGIN
     IF tenon.join_holder(a, NULL) THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
@@ -211,22 +220,44 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
-    VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
-            a.run_at > clock_timestamp(), false,
-            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
-    ON CONFLICT DO NOTHING;
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at)
+    VALUES (CASE WHEN a.limit_keys IS NULL THEN due ELSE 'infinity' END, a.created_at, a.start_before, a.timeout_ms,
+            a.max_attempts, a.priority, a.limit_keys IS NULL AND due > clock_timestamp(), false,
+            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by, a.limit_keys,
+            CASE WHEN a.limit_keys IS NOT NULL THEN due END)
+    ON CONFLICT DO NOTHING
+    RETURNING task.id INTO made;
     IF FOUND THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
+        IF a.limit_keys IS NOT NULL THEN
+            PERFORM tenon.queue_limits(ARRAY[made]);
+        END IF;
     END IF;
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
--- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, and what was
--- enqueued under taken keys finds its place. Up to so many of each, and for a second; returns how many. By whom and how often does not
--- matter: it derives everything from the rows, and leaves what is locked for later.
+-- Makes blocked tasks unblocked, but for those that somebody has locked; returns which. The leader wakes workers for
+-- them (cleaner/due.sql): they have become due.
+CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    free bigint[];
+BEGIN
+    WITH new AS (
+        UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+         WHERE t.id = ANY (ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
+                                  ORDER BY b.id FOR UPDATE SKIP LOCKED))
+        RETURNING t.id)
+    SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
+    RETURN free;
+END $$;
+
+-- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
+-- enqueued under taken keys finds its place, and what waited for flows, limits and signals goes on. Up to so many of
+-- each, and for a second; returns how many. By whom and how often does not matter: it derives everything from the rows,
+-- and leaves what is locked for later.
 CREATE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -241,16 +272,16 @@ BEGIN
              ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING *)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, 'expired', queue,
-           kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
         EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
-    RETURN n;
+    RETURN n + tenon.settle_flows(most) + tenon.settle_limits(most) + tenon.settle_signals(most);
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
@@ -295,9 +326,9 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -328,7 +359,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
 $$;
 
-COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires what has missed `start_before`, and finds a place for what was enqueued under taken keys. Up to `most` of each; returns how many. Cleaners call it; whoever else does no harm.$$;
+COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires what has missed `start_before`, finds a place for what was enqueued under taken keys, and lets go on what waited for flows, limits and signals. Up to `most` of each; returns how many. Cleaners call it; whoever else does no harm.$$;
 
 -- It may see the schema's version, so that its programs can tell whether they fit.
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL, kinds text[] DEFAULT NULL) RETURNS void
@@ -395,6 +426,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, UPDATE (run_at) ON tenon.task TO %I', role);  -- UPDATE, because it locks rows
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
@@ -403,7 +435,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

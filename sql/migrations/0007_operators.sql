@@ -36,7 +36,7 @@ CREATE TYPE tenon.filter AS (states text[], queues text[], kinds text[], errors 
 
 CREATE FUNCTION tenon.filter_keys() RETURNS TABLE (key text, allowed text)
 LANGUAGE sql IMMUTABLE AS $$
-    VALUES ('state', 'a state, or an array of them: scheduled, ready, running, retrying, done, cancelled, expired, dead'),
+    VALUES ('state', 'a state, or an array of them: blocked, scheduled, ready, running, retrying, done, cancelled, expired, dead'),
            ('queue', 'a queue, or an array of them'),
            ('kind', 'a kind, or an array of them'),
            ('error', 'a class of errors (error_class), or an array of them'),
@@ -102,9 +102,9 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE act WHEN 'retry' THEN '{dead,cancelled,expired}'::text[]
                     WHEN 'delete' THEN '{dead,done,cancelled,expired}'
-                    WHEN 'cancel' THEN '{scheduled,ready,running,retrying}'
+                    WHEN 'cancel' THEN '{blocked,scheduled,ready,running,retrying}'
                     WHEN 'run_now' THEN '{scheduled,retrying}'
-                    WHEN 'set' THEN '{scheduled,ready,retrying}' END
+                    WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
 
 -- One key of a filter. What it cannot read raises something of class 22 or 42.
@@ -131,7 +131,7 @@ END $$;
 CREATE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    may text[] := coalesce(tenon.act_states(act), '{scheduled,ready,running,retrying,done,cancelled,expired,dead}');
+    may text[] := coalesce(tenon.act_states(act), '{blocked,scheduled,ready,running,retrying,done,cancelled,expired,dead}');
 BEGIN
     IF NOT f.states <@ may THEN
         PERFORM tenon.refuse('state', array_to_string(f.states, ', '),
@@ -176,15 +176,15 @@ END $$;
 -- ids; `since`: when it was enqueued or, if it has ended, ended.
 CREATE VIEW tenon.anywhere AS
     SELECT 'task' AS place, id, NULL AS ended, start_time, run_at, failures + crashes AS failed, created_at AS since,
-           queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before
+           queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at
       FROM tenon.task
     UNION ALL
     SELECT 'finished', id, outcome, start_time, run_at, failures + crashes, finished_at,
-           queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL
+           queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL
       FROM tenon.finished
     UNION ALL
     SELECT 'dead', id, 'dead', start_time, run_at, failures + crashes, dead_at,
-           queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL
+           queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL
       FROM tenon.dead;
 
 COMMENT ON VIEW tenon.anywhere IS 'Every task there is, as the filters of operators read it; `tenon.tasks` is for all others.';
@@ -206,7 +206,7 @@ END $$;
 -- Where tasks of these states stand.
 CREATE FUNCTION tenon.places(states text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
-    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{scheduled,ready,running,retrying,expired}'::text[]),
+    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{blocked,scheduled,ready,running,retrying,expired}'::text[]),
                                        ('finished', '{done,cancelled,expired}'), ('dead', '{dead}')) v (p, s)
                   WHERE states IS NULL OR s && states)
 $$;
@@ -234,6 +234,7 @@ BEGIN
                    (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
                                              WHEN c.start_time IS NOT NULL THEN 'running'
                                              WHEN c.start_before <= moment THEN 'expired'
+                                             WHEN c.wanted_at IS NOT NULL THEN 'blocked'
                                              WHEN c.run_at <= moment THEN 'ready'
                                              WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
                    AND (f.queues IS NULL OR c.queue = ANY (f.queues))
@@ -333,28 +334,35 @@ END $$;
 CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    again bigint[];
+    again   bigint[];
+    limited bigint[];
 BEGIN
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
         SELECT e.id, e.created_at, x.timeout_ms, e.claims, x.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL
+               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys
           FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
-                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
+                                compensates, flow, limit_keys, wanted_at)
         OVERRIDING SYSTEM VALUE
-        SELECT e.id, clock_timestamp(), e.created_at, e.timeout_ms, e.claims, e.max_attempts,
-               octet_length(e.payload::text), e.priority, true, false, e.queue, e.kind, e.payload, e.unique_key,
-               e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates
-          FROM ended e ORDER BY e.id
+        SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
+               e.max_attempts, octet_length(e.payload::text), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END
+          FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
         ON CONFLICT DO NOTHING
-        RETURNING task.id)
-    SELECT array_agg(new.id) INTO again FROM new;
+        RETURNING task.id, task.flow, task.limit_keys), noted AS (
+        INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
+    SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
+    IF limited IS NOT NULL THEN
+        PERFORM tenon.queue_limits(limited);
+    END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
     DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
     RETURN again;
@@ -380,8 +388,10 @@ DECLARE
 BEGIN
     WITH new AS (
         UPDATE tenon.task t
-           SET priority = coalesce(priority, t.priority), run_at = coalesce(run_at, t.run_at),
-               delayed = t.delayed OR run_at IS NOT NULL
+           SET priority = coalesce(priority, t.priority),
+               run_at = CASE WHEN t.wanted_at IS NULL THEN coalesce(run_at, t.run_at) ELSE t.run_at END,
+               wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at) END,
+               delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
          WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id)
     SELECT array_agg(new.id) INTO changed FROM new;
     RETURN changed;

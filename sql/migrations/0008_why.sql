@@ -66,6 +66,15 @@ BEGIN
     END IF;
 END $$;
 
+-- What a blocked task waits for: its parents, then its limits, or a signal.
+CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    code := 'blocked';
+    sentence := 'It is blocked, and nothing is known that it waits for.';
+    advice := 'a cleaner unblocks it within a second: is one running?';
+END $$;
+
 CREATE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -83,6 +92,8 @@ BEGIN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
         advice := 'a cleaner moves it to the history within a second: is one running?';
+    ELSIF t.wanted_at IS NOT NULL THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
     ELSIF t.run_at <= clock_timestamp() THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_ready(t);
     ELSE
@@ -139,7 +150,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_unfinished, tenon.why_ended,
+REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;
