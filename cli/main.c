@@ -43,6 +43,8 @@ static const struct command_row {
     {COMMAND_SCHEDULE, NULL, schedule_run, 1, 2,
      "add|show|pause|resume|run-now|remove NAME | list | next [NAME] | sync FILE",
      "Make, show and change schedules, or keep them in step with a file."},
+    {COMMAND_FLOW, NULL, flow_run, 1, 2, "ID | list | cancel ID | close ID",
+     "Show a flow and its tasks, or all flows; cancel one; close a batch."},
     {COMMAND_WHY, NULL, why_run, 1, 1, "ID", "Say in a sentence why a task is where it is."},
     {COMMAND_LIST, NULL, list_run, 0, 0, "", "List tasks that fit a filter, the newest first."},
     {COMMAND_RETRY, NULL, act_run, 0, IDS_MAX, "[ID ...]",

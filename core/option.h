@@ -33,8 +33,9 @@ enum command {
     COMMAND_WHY = 1 << 18,
     COMMAND_ADOPT = 1 << 19,
     COMMAND_DOCTOR = 1 << 20,
+    COMMAND_FLOW = 1 << 21,
 };
-enum { COMMANDS_ALL = (1 << 21) - 1 };
+enum { COMMANDS_ALL = (1 << 22) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -65,6 +66,9 @@ enum option_id {
     OPTION_TIMEOUT,
     OPTION_RETRY,
     OPTION_TRACE,
+    OPTION_FLOW,
+    OPTION_PARENTS,
+    OPTION_ON_PARENT_DEAD,
     OPTION_QUEUES,
     OPTION_HANDLERS,
     OPTION_HANDLER,

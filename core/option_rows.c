@@ -8,7 +8,7 @@ enum {
     PAUSES = COMMAND_PAUSE | COMMAND_RESUME,
     DEFAULTS = COMMAND_QUEUE | COMMAND_KIND,
     LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_WHY | COMMAND_SCHEDULE |
-            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR,
+            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR | COMMAND_FLOW,
     DAY_MS = 86400000,
 };
 
@@ -107,6 +107,15 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .fits = fits_trace,
         .allowed =
             "a W3C traceparent: 2, 32, 16 and 2 hexadecimal digits in lower case, with - between"),
+    OPTION(FLOW, "flow", COMMAND_ENQUEUE, "ID", "The flow that it becomes a task of.",
+           .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999),
+    OPTION(PARENTS, "parents", COMMAND_ENQUEUE, "ID,...",
+           "With `--flow`: tasks of flows, which it waits for.", .type = OPTION_TYPE_LIST,
+           .typed = true, .fits = fits_id, .allowed = "a task's number, at most 18 digits"),
+    OPTION(ON_PARENT_DEAD, "on-parent-dead", COMMAND_ENQUEUE, "WHAT",
+           "What it does when one of them is dead, cancelled or expired: wait until that one is "
+           "retried and done, run, or be cancelled.",
+           .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "wait run cancel"),
     OPTION(
         QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP, "QUEUE,...",
         "The queues that a worker serves. For `setup`, where only the command line counts: those "
@@ -183,9 +192,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "`$.to == \"ann@example.com\"`. For `schedule`: the payload of its tasks, by default `{}`; "
         "an object gets the key `tick`, the moment of the tick.",
         .typed = true),
-    OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT, "N", "So many at most.",
+    OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "N", "So many at most.",
            .type = OPTION_TYPE_INT, .def = "50", .min = 1, .max = 10000),
-    OPTION(AFTER, "after", COMMAND_LIST | COMMAND_AUDIT, "ID",
+    OPTION(AFTER, "after", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "ID",
            "The next page: only what is older than this, as the page before said.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999),
     OPTION(YES, "yes", ACTS, NULL, "Do not ask.", .letter = 'y', .type = OPTION_TYPE_FLAG,

@@ -179,6 +179,12 @@ static size_t kind_bytes(const char *text)
     return bytes <= KIND_BYTES_MAX ? bytes : 0;
 }
 
+bool fits_id(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= 18 && !text[digits];
+}
+
 bool fits_kind(const char *text)
 {
     size_t bytes = kind_bytes(text);

@@ -30,5 +30,6 @@ bool fits_handler(const char *text);
 bool fits_amqp_url(const char *text);
 bool fits_trace(const char *text);
 bool fits_rate(const char *text); /* "100/s" */
+bool fits_id(const char *text);   /* of a task */
 
 #endif

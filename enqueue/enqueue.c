@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -29,6 +30,22 @@ static bool payload_of(const char *arg, struct buf *b, const char **ret, struct 
            fault_set(f, FAULT_REFUSED, "the payload on stdin is empty; {} is an empty one");
 }
 
+/* false: MEMORY */
+static bool parents_of(const struct options *o, int64_t **ret, size_t *ret_n, struct fault *f)
+{
+    *ret_n = option_items(o, OPTION_PARENTS);
+    *ret = calloc(*ret_n + 1, sizeof **ret);
+    for (size_t i = 0; *ret && i < *ret_n; i++) {
+        (*ret)[i] = strtoll(option_item(o, OPTION_PARENTS, i), NULL, 10);
+    }
+    return *ret || fault_memory(f);
+}
+
+static const char *on_parent_dead(const struct options *o)
+{
+    return option_is_typed(o, OPTION_ON_PARENT_DEAD) ? option_text(o, OPTION_ON_PARENT_DEAD) : NULL;
+}
+
 static tenon_task task_of(const struct options *o, const char *payload)
 {
     tenon_task task = TENON_TASK_INIT;
@@ -48,6 +65,8 @@ static tenon_task task_of(const struct options *o, const char *payload)
     task.max_attempts = (int)option_int(o, OPTION_MAX_ATTEMPTS);
     task.timeout_ms = option_int(o, OPTION_TIMEOUT);
     task.trace = option_text(o, OPTION_TRACE);
+    task.flow = option_int(o, OPTION_FLOW);
+    task.on_parent_dead = on_parent_dead(o);
     return task;
 }
 
@@ -69,9 +88,13 @@ static bool insert(tenon *t, const struct options *o, const char *payload, int64
 {
     struct db *db = NULL;
     tenon_task task = task_of(o, payload);
-    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon enqueue", &db, f) &&
-              schema_check(db, f) && fault_of(tenon_enqueue(t, db_conn(db), &task, ret_id), f);
+    int64_t *parents = NULL;
+    bool ok = parents_of(o, &parents, &task.n_after, f);
+    task.after = parents;
+    ok = ok && db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon enqueue", &db, f) &&
+         schema_check(db, f) && fault_of(tenon_enqueue(t, db_conn(db), &task, ret_id), f);
     db_close(db);
+    free(parents);
     return ok;
 }
 

@@ -124,6 +124,18 @@ CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
                ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false)::tenon.again
 $_$;
 
+CREATE FUNCTION tenon.batch(on_done text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, on_end text DEFAULT NULL::text, payload jsonb DEFAULT '{}'::jsonb, name text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF num_nonnulls(on_done, on_dead, on_end) = 0 THEN
+        PERFORM tenon.refuse('on_end', NULL, 'a kind, or on_done or on_dead is; without a callback tenon.flow(name) is enough');
+    END IF;
+    PERFORM tenon.check_callbacks(on_done, on_dead, on_end, payload);
+    RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
+END $$;
+
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -155,12 +167,45 @@ CREATE FUNCTION tenon.cancel_all(filter jsonb, most integer DEFAULT 10000, why t
     LANGUAGE sql
     AS $$ SELECT c.n FROM tenon.change('cancel', filter, most => most, why => why) c $$;
 
+CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    f tenon.flow := tenon.hold_flow(flow);
+BEGIN
+    UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
+     WHERE w.id = flow AND w.cancelled_at IS NULL;
+    INSERT INTO tenon.flow_note (flow) VALUES (flow);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN (tenon.cancel_members(flow, session_user, 10000)).n;
+END $$;
+
 CREATE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT array_agg(i) FILTER (WHERE tenon.cancel(i)) FROM unnest(ids) i
 $$;
+
+CREATE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    here bigint[] := ARRAY(SELECT t.id FROM tenon.flow_task m
+                            CROSS JOIN LATERAL (SELECT k.id FROM tenon.task k WHERE k.id = m.id LIMIT 1) t
+                            WHERE m.flow = flow AND m.state IS NULL LIMIT most);
+    ours bigint[] := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (here) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+BEGIN
+    n := cardinality(ours);
+    more := cardinality(here) = most OR n < cardinality(here);
+    PERFORM tenon.end_cancelled(ours, 'cancelled by ' || by || ', with its flow');
+END $$;
 
 CREATE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL::jsonb, most integer DEFAULT 1000, after bigint DEFAULT NULL::bigint, why text DEFAULT NULL::text, audit bigint DEFAULT NULL::bigint, limit_ms integer DEFAULT NULL::integer, OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -270,6 +315,21 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.check_callbacks(on_done text, on_dead text, on_end text, payload jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    k text;
+BEGIN
+    FOREACH k IN ARRAY ARRAY[on_done, on_dead, on_end] LOOP
+        IF NOT tenon.is_kind(k) THEN
+            PERFORM tenon.refuse('callback', quote_literal(k), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
+        ELSIF k IS NOT NULL THEN
+            PERFORM tenon.check_allowed(k, NULL, payload);
+        END IF;
+    END LOOP;
+END $$;
+
 CREATE FUNCTION tenon.check_changes(changes jsonb, keys text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -350,14 +410,56 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
+CREATE FUNCTION tenon.check_object(path text, value jsonb, keys text[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF num_nonnulls(flow, after, on_parent_dead) > 0 THEN
-        PERFORM tenon.refuse('flow', flow::text, 'NULL');
+    IF coalesce(jsonb_typeof(value), '') <> 'object' OR value - keys <> '{}' THEN
+        PERFORM tenon.refuse(path, value::text, 'an object with keys of ' || array_to_string(keys, ', '));
     END IF;
-    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    f       tenon.flow;
+    p       record;
+BEGIN
+    IF num_nonnulls(flow, after, on_parent_dead) = 0 THEN
+        RETURN NULL;
+    ELSIF flow IS NULL THEN
+        PERFORM tenon.refuse('flow', NULL, 'given together with after and on_parent_dead: tenon.flow(name) makes one');
+    ELSIF unique_key IS NOT NULL THEN
+        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), 'given without flow');
+    ELSIF on_parent_dead NOT IN ('wait', 'run', 'cancel') THEN
+        PERFORM tenon.refuse('on_parent_dead', quote_literal(on_parent_dead), 'wait, run or cancel');
+    ELSIF cardinality(after) > 100000 THEN
+        PERFORM tenon.refuse('after', format('of %s elements', cardinality(after)), 'an array of at most 100000 tasks of flows');
+    END IF;
+    f := tenon.hold_flow(flow);
+    IF f.cancelled_at IS NOT NULL OR f.ended_at IS NOT NULL AND num_nonnulls(f.on_done, f.on_dead, f.on_end) > 0 THEN
+        RAISE EXCEPTION 'tenon: flow % takes no more tasks: it %', flow,
+            CASE WHEN f.cancelled_at IS NOT NULL THEN 'was cancelled by ' || f.cancelled_by ELSE 'has ended, and its callbacks were enqueued' END
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Make another one.';
+    ELSIF after IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT min(coalesce(a.id::text, 'NULL')) FILTER (WHERE m.id IS NULL) AS unknown,
+           array_agg(m.id) FILTER (WHERE m.state IS NULL OR m.state <> 'done' AND on_parent_dead IS DISTINCT FROM 'run') AS waits,
+           array_agg(DISTINCT m.flow) FILTER (WHERE m.flow <> flow) AS others
+      INTO p
+      FROM (SELECT DISTINCT u AS id FROM unnest(after) u) a
+      LEFT JOIN LATERAL (SELECT * FROM tenon.flow_task t WHERE t.id = a.id LIMIT 1) m ON true;
+    IF p.unknown IS NOT NULL THEN
+        PERFORM tenon.refuse('parent', p.unknown, 'a task of a flow, enqueued in this transaction or a committed one');
+    END IF;
+    PERFORM tenon.hold_flow(o) FROM unnest(p.others) o;
+    RETURN p.waits;
 END $$;
 
 CREATE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
@@ -460,6 +562,23 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.close(flow bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    f tenon.flow := tenon.hold_flow(flow);
+BEGIN
+    UPDATE tenon.flow w SET open = false WHERE w.id = flow AND w.open;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO tenon.flow_note (flow) VALUES (flow);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN true;
 END $$;
 
 CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
@@ -650,6 +769,113 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+CREATE FUNCTION tenon.end_cancelled(ids bigint[], why text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    PERFORM tenon.need_partition(moment);
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys
+      FROM gone g;
+END $$;
+
+CREATE TABLE tenon.flow (
+    id bigint NOT NULL,
+    name text,
+    made_by text DEFAULT SESSION_USER NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL,
+    made_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    open boolean DEFAULT false NOT NULL,
+    cancelled_by text,
+    cancelled_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    on_done text,
+    on_dead text,
+    on_end text,
+    payload jsonb,
+    done_task bigint,
+    dead_task bigint,
+    end_task bigint
+);
+
+CREATE FUNCTION tenon.end_flow(f tenon.flow) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    well boolean := NOT EXISTS (SELECT FROM tenon.flow_task m WHERE m.flow = f.id AND m.state IN ('dead', 'cancelled', 'expired'));
+BEGIN
+    IF well AND f.on_done IS NOT NULL AND f.done_task IS NULL THEN
+        f.done_task := tenon.enqueue_callback(f, f.on_done);
+    END IF;
+    IF NOT well AND f.on_dead IS NOT NULL AND f.dead_task IS NULL THEN
+        f.dead_task := tenon.enqueue_callback(f, f.on_dead);
+    END IF;
+    IF f.on_end IS NOT NULL AND f.end_task IS NULL THEN
+        f.end_task := tenon.enqueue_callback(f, f.on_end);
+    END IF;
+    UPDATE tenon.flow w
+       SET ended_at = clock_timestamp(), done_task = f.done_task, dead_task = f.dead_task, end_task = f.end_task
+     WHERE w.id = f.id;
+END $$;
+
+CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], condemned bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
+    ours    bigint[];
+    limited bigint[];
+BEGIN
+    SELECT coalesce(array_agg(e.task), '{}') AS task, coalesce(array_agg(e.parent), '{}') AS parent,
+           coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed INTO met
+      FROM ((SELECT w.task, w.parent, w.cancel
+               FROM unnest(tasks) i
+              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i AND t.state IS NOT NULL LIMIT 1) m
+              CROSS JOIN LATERAL (SELECT v.task, v.parent, m.state <> 'done' AND v.on_dead = 'cancel' AS cancel FROM tenon.flow_wait v
+                                   WHERE v.parent = i AND (m.state = 'done' OR v.on_dead <> 'wait') LIMIT most) w
+              LIMIT most)
+            UNION
+            (SELECT w.task, w.parent, m.state <> 'done' AND w.on_dead = 'cancel'
+               FROM unnest(tasks) i
+              CROSS JOIN LATERAL (SELECT v.* FROM tenon.flow_wait v WHERE v.task = i) w
+              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = w.parent LIMIT 1) m
+              WHERE m.state = 'done' OR m.state IS NOT NULL AND w.on_dead <> 'wait'
+              LIMIT most)) e;
+    n := cardinality(met.task);
+    more := n >= most;
+    DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
+     WHERE w.task = o.task AND w.parent = o.parent;
+    doomed := condemned || met.doomed;
+    SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
+           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}')
+      INTO free, limited
+      FROM tenon.task t
+     WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
+       -- the last parent first, which mostly ends last: so that it is found at once
+       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
+    IF limited <> '{}' THEN
+        PERFORM tenon.queue_limits(limited);
+    END IF;
+    IF free <> '{}' THEN
+        ours := tenon.unblock(free);
+        free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
+    END IF;
+    IF doomed <> '{}' THEN
+        doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
+        ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+        PERFORM tenon.end_cancelled(ours, 'cancelled: a parent did not end well');
+        doomed := ARRAY(SELECT unnest(doomed) EXCEPT SELECT unnest(ours));
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) RETURNS record
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -687,6 +913,31 @@ BEGIN
     END IF;
     RETURN held;
 END $$;
+
+CREATE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
+                            payload, payload_bytes, enqueued_by)
+    SELECT clock_timestamp(), clock_timestamp(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, $2,
+           p.payload, octet_length(p.payload::text), ($1).made_by
+      FROM tenon.defaults($2, NULL) d
+     CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
+                                     ELSE ($1).payload END AS payload) p
+    RETURNING id
+$_$;
+
+CREATE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) RETURNS bigint
+    LANGUAGE sql
+    AS $_$
+    SELECT (tenon.enqueue_routed(
+        kind => $1 ->> 'kind', payload => coalesce($1 -> 'payload', '{}'), queue => $1 ->> 'queue', priority => ($1 ->> 'priority')::integer,
+        run_at => ($1 ->> 'run_at')::timestamptz, delay => ($1 ->> 'delay')::interval, start_before => ($1 ->> 'start_before')::timestamptz,
+        max_attempts => ($1 ->> 'max_attempts')::integer, timeout => ($1 ->> 'timeout')::interval, retry => $1 ->> 'retry',
+        limit_keys => CASE WHEN $1 ? 'limit_keys' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'limit_keys')) END,
+        flow => $2, after => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
+$_$;
 
 CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
@@ -852,6 +1103,40 @@ BEGIN
         END IF;
     END IF;
     RETURN added;
+END $$;
+
+CREATE FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    ids   bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(names)]);
+    first integer[] := array_fill(NULL::integer, ARRAY[cardinality(names)]);
+    c     integer[];  -- as child and parent, in the order of children
+    p     integer[];
+    after bigint[];
+    i     integer;
+    e     integer;
+    hint  text;
+BEGIN
+    SELECT array_agg(w.c ORDER BY w.c, w.p), array_agg(w.p ORDER BY w.c, w.p) INTO c, p FROM unnest(child, parent) w (c, p);
+    FOR e IN REVERSE coalesce(cardinality(c), 0)..1 LOOP
+        first[c[e]] := e;
+    END LOOP;
+    FOREACH i IN ARRAY places LOOP
+        after := NULL;
+        e := first[i];
+        WHILE c[e] = i LOOP
+            after := array_append(after, ids[p[e]]);
+            e := e + 1;
+        END LOOP;
+        ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, after);
+    END LOOP;
+    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = n.id AND n.name IS NOT NULL;
+EXCEPTION WHEN data_exception OR insufficient_privilege THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    RAISE EXCEPTION '% (in tasks[%]%)', SQLERRM, i - 1, coalesce(', ' || quote_literal(names[i]), '')
+        USING ERRCODE = SQLSTATE, HINT = coalesce(nullif(hint, ''), 'The keys are the arguments of tenon.enqueue.');
 END $$;
 
 CREATE TABLE tenon.schedule (
@@ -1084,40 +1369,72 @@ BEGIN
     RETURN tick;
 END $$;
 
-CREATE TABLE tenon.flow (
-    id bigint NOT NULL,
-    name text,
-    made_by text DEFAULT SESSION_USER NOT NULL,
-    made_at timestamp with time zone DEFAULT now() NOT NULL,
-    made_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
-    open boolean DEFAULT false NOT NULL,
-    cancelled_by text,
-    cancelled_at timestamp with time zone,
-    ended_at timestamp with time zone,
-    on_done text,
-    on_dead text,
-    on_end text,
-    payload jsonb,
-    done_task bigint,
-    dead_task bigint,
-    end_task bigint
-);
-
-CREATE FUNCTION tenon.flow_of(flow bigint) RETURNS tenon.flow
-    LANGUAGE plpgsql STABLE
+CREATE FUNCTION tenon.flow(description jsonb) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    f tenon.flow;
+    d    jsonb := description;
+    t    record;
+    made bigint;
+    places integer[];
 BEGIN
-    SELECT * INTO f FROM tenon.flow w WHERE w.id = flow;
-    IF f.id IS NULL THEN
-        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, of this transaction or a committed one');
-    ELSIF NOT tenon.may_flow(f.made_by) THEN
-        RAISE EXCEPTION 'tenon: role % may not touch flow %', session_user, flow
-            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made it: ask that one, or an operator.';
+    PERFORM tenon.check_object('description', d, '{name,tasks,on_done,on_dead,on_end,payload}');
+    t := tenon.read_tasks(d -> 'tasks');
+    places := tenon.flow_order(cardinality(t.names), t.child, t.parent);
+    IF cardinality(places) < cardinality(t.names) THEN
+        PERFORM tenon.refuse_circle(t.names, t.child, t.parent, places);
     END IF;
-    RETURN f;
+    PERFORM tenon.check_callbacks(d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
+    made := tenon.make_flow(d ->> 'name', false, d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
+    PERFORM tenon.enqueue_tasks(made, d -> 'tasks', t.names, t.child, t.parent, places);
+    IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
+        PERFORM pg_notify('tenon', '');
+    END IF;
+    RETURN made;
+END $$;
+
+CREATE FUNCTION tenon.flow(name text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN CASE WHEN name ~ '^\s*{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
+END $$;
+
+CREATE FUNCTION tenon.flow_order(n integer, child integer[], parent integer[]) RETURNS integer[]
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    missing integer[] := array_fill(0, ARRAY[n]);  -- parents without a place
+    first   integer[] := array_fill(NULL::integer, ARRAY[n]);  -- the first wait for it
+    places  integer[] := '{}';
+    at      integer := 1;
+    e       integer;
+BEGIN
+    FOR e IN 1..cardinality(child) LOOP
+        missing[child[e]] := missing[child[e]] + 1;
+        IF first[parent[e]] IS NULL THEN
+            first[parent[e]] := e;
+        END IF;
+    END LOOP;
+    FOR i IN 1..n LOOP
+        IF missing[i] = 0 THEN
+            places := array_append(places, i);
+        END IF;
+    END LOOP;
+    WHILE at <= cardinality(places) LOOP
+        e := first[places[at]];
+        WHILE parent[e] = places[at] LOOP
+            missing[child[e]] := missing[child[e]] - 1;
+            IF missing[child[e]] = 0 THEN
+                places := array_append(places, child[e]);
+            END IF;
+            e := e + 1;
+        END LOOP;
+        at := at + 1;
+    END LOOP;
+    RETURN places;
 END $$;
 
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
@@ -1147,6 +1464,14 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
+CREATE FUNCTION tenon.grant_flows(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
+END $$;
+
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1168,6 +1493,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
+    PERFORM tenon.grant_flows(role);
 END $$;
 
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
@@ -1179,6 +1505,7 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
+    PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = role;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (role, queues, kinds);
@@ -1194,6 +1521,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
     PERFORM tenon.grant_lists(role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_worker(role text) RETURNS void
@@ -1224,6 +1552,22 @@ CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT bac
             WHERE $2 = ANY (string_to_array(split_part(line, ': ', 1), ','))) b ON true
      WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
 $_$;
+
+CREATE FUNCTION tenon.hold_flow(flow bigint) RETURNS tenon.flow
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    f tenon.flow;
+BEGIN
+    SELECT * INTO f FROM tenon.flow w WHERE w.id = flow FOR KEY SHARE;
+    IF f.id IS NULL THEN
+        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, made in this transaction or a committed one');
+    ELSIF NOT tenon.may_flow(f.made_by) THEN
+        RAISE EXCEPTION 'tenon: role % may not touch flow %', session_user, flow
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made it: ask that one, or an operator.';
+    END IF;
+    RETURN f;
+END $$;
 
 CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
@@ -1303,8 +1647,31 @@ CREATE FUNCTION tenon.is_retry(policy text) RETURNS boolean
     RETURN ((policy IS NULL) OR ((tenon.retry_parts(policy)).curve IS NOT NULL));
 
 CREATE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
-    LANGUAGE sql
-    AS $$ SELECT false $$;
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(after, '{}') FROM unnest(ids) i;
+    IF waits IS NULL THEN
+        RETURN false;
+    ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
+        PERFORM tenon.refuse('after', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
+                             'an array so that tasks times parents are at most 1000000 in one call');
+    END IF;
+    INSERT INTO tenon.flow_wait (task, parent, on_dead)
+    SELECT i, w, coalesce(on_parent_dead, 'wait') FROM unnest(ids) i CROSS JOIN unnest(waits) w;
+    IF NOT EXISTS (SELECT FROM unnest(waits) w
+                    CROSS JOIN LATERAL (SELECT t.flow FROM tenon.flow_task t WHERE t.id = w LIMIT 1) m
+                    CROSS JOIN LATERAL (SELECT f.made_in, f.made_at FROM tenon.flow f WHERE f.id = m.flow LIMIT 1) f
+                    WHERE (f.made_in, f.made_at) IS DISTINCT FROM (pg_current_xact_id(), now())) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO tenon.flow_note (flow, task) SELECT flow, i FROM unnest(ids) i;
+    RETURN true;
+END $$;
 
 CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
     LANGUAGE plpgsql
@@ -1585,6 +1952,53 @@ BEGIN
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
 END $$;
 
+CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    again bigint[] := '{}';
+    ended bigint[];
+    ours  bigint[];
+    f     tenon.flow;
+BEGIN
+    FOR f IN SELECT w.* FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL LOOP
+        IF (tenon.cancel_members(f.id, f.cancelled_by, most)).more THEN
+            again := again || f.id;
+        END IF;
+    END LOOP;
+    ended := ARRAY(SELECT w.id FROM tenon.flow w
+                    WHERE w.id = ANY (flows) AND (NOT w.open OR w.cancelled_at IS NOT NULL)
+                      AND (w.ended_at IS NOT NULL
+                           OR (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL));
+    ours := ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (ended) ORDER BY w.id FOR UPDATE SKIP LOCKED);
+    -- now nobody adds a task; what was added before we had the lock is seen from here on
+    UPDATE tenon.flow w SET ended_at = NULL
+     WHERE w.id = ANY (ours) AND w.ended_at IS NOT NULL
+       AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NOT NULL;
+    FOR f IN SELECT w.* FROM tenon.flow w
+              WHERE w.id = ANY (ours)
+                AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
+        PERFORM tenon.end_flow(f);
+    END LOOP;
+    RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+END $$;
+
+CREATE FUNCTION tenon.make_flow(name text, open boolean, on_done text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, on_end text DEFAULT NULL::text, payload jsonb DEFAULT NULL::jsonb) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    made bigint;
+BEGIN
+    IF length(name) NOT BETWEEN 1 AND 200 THEN
+        PERFORM tenon.refuse('name', quote_literal(left(name, 50)), '1 to 200 characters long');
+    END IF;
+    INSERT INTO tenon.flow (name, open, on_done, on_dead, on_end, payload) VALUES (name, open, on_done, on_dead, on_end, payload)
+    RETURNING flow.id INTO made;
+    RETURN made;
+END $$;
+
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1743,6 +2157,30 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tenon.note_ends(tasks bigint[], since timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE tenon.flow_task m
+       SET state = s.state,
+           result = CASE WHEN s.state = 'done' AND (SELECT true FROM tenon.flow_wait w WHERE w.parent = m.id LIMIT 1) THEN s.result END
+      FROM unnest(tasks) i
+     CROSS JOIN LATERAL (
+           SELECT e.place, e.state, e.result
+             FROM (SELECT 1 AS place, NULL AS state, NULL::jsonb AS result FROM tenon.task t WHERE t.id = i
+                   UNION ALL
+                   SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
+                   UNION ALL
+                   (SELECT 3, f.outcome, f.result FROM tenon.finished f
+                     WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
+                     ORDER BY f.finished_at DESC LIMIT 1)
+                   UNION ALL
+                   SELECT 4, 'done', NULL) e
+            ORDER BY e.place LIMIT 1) s
+     WHERE m.id = i AND m.state IS DISTINCT FROM s.state AND (s.place < 4 OR m.state IS NULL);
+END $$;
+
 CREATE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1754,6 +2192,44 @@ END $$;
 CREATE FUNCTION tenon.or_old(changes jsonb, key text, new bigint, old bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT CASE WHEN changes ? key THEN new ELSE old END $$;
+
+CREATE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE(id bigint, name text, state text, result jsonb)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    made_by text := (SELECT f.made_by FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow WHERE m.id = task);
+BEGIN
+    IF made_by IS NULL THEN
+        PERFORM tenon.refuse('task', coalesce(task::text, 'NULL'), 'a task of a flow');
+    ELSIF NOT tenon.may_flow(made_by) AND NOT has_table_privilege(session_user, 'tenon.finished', 'SELECT') THEN
+        RAISE EXCEPTION 'tenon: role % may not read the results of the parents of task %', session_user, task
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made its flow. A handler gives its claim instead of the id.';
+    END IF;
+    RETURN QUERY SELECT * FROM tenon.results_of(task);
+END $$;
+
+CREATE FUNCTION tenon.parent_results(claim text) RETURNS TABLE(id bigint, name text, state text, result jsonb)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    fence record;
+BEGIN
+    IF claim ~ '^[0-9]{1,18}$' THEN  -- an untyped number
+        RETURN QUERY SELECT * FROM tenon.parent_results(claim::bigint);
+        RETURN;
+    END IF;
+    fence := tenon.read_claim(claim);
+    PERFORM FROM tenon.task t
+      WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    RETURN QUERY SELECT * FROM tenon.results_of(fence.id);
+END $_$;
 
 CREATE FUNCTION tenon.parse_cron(cron text) RETURNS tenon.cron
     LANGUAGE plpgsql IMMUTABLE
@@ -1906,7 +2382,38 @@ BEGIN
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + k;
+    RETURN n + m + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
+END $$;
+
+CREATE FUNCTION tenon.purge_flows(before timestamp with time zone, most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    n integer := 0;
+    m integer;
+    f bigint;
+BEGIN
+    FOR f IN SELECT w.id FROM tenon.flow w
+              WHERE (w.ended_at < before
+                     OR w.ended_at IS NULL AND w.made_at < before AND NOT w.open
+                        AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id LIMIT 1) IS NULL)
+                AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id AND x.state IS NULL LIMIT 1) IS NULL
+                AND (SELECT x.id FROM tenon.flow_task x
+                      WHERE x.flow = w.id AND x.state IN ('dead', 'cancelled', 'expired')
+                        AND ((SELECT true FROM tenon.dead d WHERE d.id = x.id LIMIT 1)
+                             OR (SELECT true FROM tenon.flow_wait v WHERE v.parent = x.id LIMIT 1)) LIMIT 1) IS NULL
+              LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM tenon.flow_task x WHERE x.flow = f AND x.state IS NULL);  -- added before we had the lock
+        DELETE FROM tenon.flow_task x WHERE x.flow = f;
+        GET DIAGNOSTICS m = ROW_COUNT;
+        DELETE FROM tenon.flow w WHERE w.id = f;
+        n := n + m + 1;
+        EXIT WHEN n >= most;
+    END LOOP;
+    RETURN n;
 END $$;
 
 CREATE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
@@ -1987,6 +2494,44 @@ BEGIN
     RETURN f;
 END $$;
 
+CREATE FUNCTION tenon.read_tasks(tasks jsonb, OUT names text[], OUT child integer[], OUT parent integer[]) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    flow_tasks_max constant integer := 100000;
+    bad record;
+BEGIN
+    IF coalesce(jsonb_typeof(tasks), '') <> 'array' OR jsonb_array_length(tasks) NOT BETWEEN 1 AND flow_tasks_max THEN
+        PERFORM tenon.refuse('tasks', CASE WHEN jsonb_typeof(tasks) = 'array' THEN format('of %s elements', jsonb_array_length(tasks))
+                                           ELSE tasks::text END,
+                             format('an array of 1 to %s objects (flow_tasks_max)', flow_tasks_max));
+    END IF;
+    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,after,on_parent_dead,trace}')
+       FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o);
+    names := ARRAY(SELECT t.value ->> 'name' FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o) ORDER BY t.o);
+    SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
+     WHERE n.name IS NOT NULL GROUP BY n.name HAVING count(*) > 1 OR length(n.name) NOT BETWEEN 1 AND 200 LIMIT 1;
+    IF FOUND THEN
+        PERFORM tenon.refuse(format('tasks[%s].name', bad.o - 1), quote_literal(left(bad.name, 50)), '1 to 200 characters long, and given once');
+    END IF;
+    SELECT t.o, t.value -> 'after' AS after INTO bad FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+     WHERE jsonb_typeof(t.value -> 'after') <> 'array' LIMIT 1;
+    IF FOUND THEN
+        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), bad.after::text, 'an array of names of tasks of this flow');
+    END IF;
+    SELECT array_agg(e.child ORDER BY e.parent) AS child, array_agg(e.parent ORDER BY e.parent) AS parent,
+           min(e.child) FILTER (WHERE e.parent IS NULL) AS o, min(e.name) FILTER (WHERE e.parent IS NULL) AS name INTO bad
+      FROM (SELECT t.o::integer AS child, a.name, n.o::integer AS parent
+              FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+             CROSS JOIN LATERAL (SELECT DISTINCT x FROM jsonb_array_elements_text(t.value -> 'after') x) a (name)
+              LEFT JOIN unnest(names) WITH ORDINALITY n (name, o) ON n.name = a.name) e;
+    IF bad.o IS NOT NULL THEN
+        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), quote_literal(bad.name), 'an array of names of tasks of this flow');
+    END IF;
+    child := coalesce(bad.child, '{}');
+    parent := coalesce(bad.parent, '{}');
+END $$;
+
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1994,6 +2539,24 @@ CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS vo
 BEGIN
     RAISE EXCEPTION 'tenon: % % is not allowed', argument, coalesce(left(value, 100), 'NULL')
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
+END $$;
+
+CREATE FUNCTION tenon.refuse_circle(names text[], child integer[], parent integer[], places integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    path integer[] := ARRAY(SELECT c FROM unnest(child) c WHERE c <> ALL (places) ORDER BY c LIMIT 1);
+    next integer;
+BEGIN
+    LOOP  -- whoever has no place has a parent without one
+        SELECT min(e.parent) INTO next FROM unnest(child, parent) e (child, parent)
+         WHERE e.child = path[cardinality(path)] AND e.parent <> ALL (places);
+        EXIT WHEN next = ANY (path) OR cardinality(path) >= 1000;
+        path := path || next;
+    END LOOP;
+    path := path[coalesce(array_position(path, next), 1):] || next;
+    PERFORM tenon.refuse('after', (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
+                         'without a circle: no task waits for itself, by whatever way');
 END $$;
 
 CREATE FUNCTION tenon.refuse_cron(field text, word text, why text) RETURNS void
@@ -2102,6 +2665,19 @@ BEGIN
 EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
 END $$;
+
+CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE(id bigint, name text, state text, result jsonb)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT p.id, m.name, s.state,
+           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.finished f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
+      FROM tenon.flow_task c
+     CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
+      LEFT JOIN tenon.flow_task m ON m.id = p.id
+     CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
+     WHERE c.id = $1
+     ORDER BY p.o
+$_$;
 
 CREATE FUNCTION tenon.resume(queue text DEFAULT NULL::text, kind text DEFAULT NULL::text, everything boolean DEFAULT false, why text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2564,8 +3140,50 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
-    LANGUAGE sql
-    AS $$ SELECT 0 $$;
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    notes record;
+    waits record;
+    again bigint[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    SELECT array_agg(n.id) AS ids, min(n.at) AS since, array_agg(DISTINCT n.flow) AS flows,
+           coalesce(array_agg(DISTINCT n.task) FILTER (WHERE n.task IS NOT NULL), '{}') AS tasks,
+           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'unblock'), '{}') AS freed,
+           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'cancel'), '{}') AS doomed INTO notes
+      FROM (SELECT * FROM tenon.flow_note o WHERE o.id > 0 ORDER BY o.id LIMIT most) n;
+    IF notes.ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM tenon.note_ends(notes.tasks, notes.since);
+    waits := tenon.end_waits(notes.tasks, notes.freed, notes.doomed, most);
+    DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
+     WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
+    again := tenon.look_at_flows(notes.flows, most);
+    IF waits.more THEN
+        RETURN waits.n;  -- the notes stay
+    END IF;
+    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids);
+    INSERT INTO tenon.flow_note (flow, task, act)
+    SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
+      FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
+    UNION ALL
+    SELECT a, NULL, NULL FROM unnest(again) a;
+    RETURN greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again));
+END $$;
 
 CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
     LANGUAGE sql
@@ -2678,14 +3296,20 @@ CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
+    SET lock_timeout TO '10 ms'
     AS $$
 DECLARE
     free bigint[];
 BEGIN
+    BEGIN
+        free := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED);
+        RAISE SQLSTATE 'TN000';
+    EXCEPTION WHEN SQLSTATE 'TN000' THEN
+        ids := free;
+    END;
     WITH new AS (
         UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
-         WHERE t.id = ANY (ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
-                                  ORDER BY b.id FOR UPDATE SKIP LOCKED))
+         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
         RETURNING t.id)
     SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
     RETURN free;
@@ -2729,6 +3353,10 @@ CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
+    IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
     code := 'blocked';
     sentence := 'It is blocked, and nothing is known that it waits for.';
     advice := 'a cleaner unblocks it within a second: is one running?';
@@ -2779,6 +3407,30 @@ BEGIN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
     ELSE
         SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    p record;
+BEGIN
+    SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
+           string_agg(format('%s (%s, %s)', w.parent, coalesce(v.kind, 'gone'), coalesce(v.state, w.state)), ', ' ORDER BY w.place) FILTER (WHERE w.place <= 3) AS some
+      INTO p
+      FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
+              FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
+      LEFT JOIN LATERAL (SELECT k.kind, k.state FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
+    IF p.n > 0 THEN
+        code := 'waits_for_parents';
+        sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
+                           CASE WHEN p.n > 3 THEN ' and others' END);
+        advice := CASE WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+                       ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
     END IF;
 END $$;
 
@@ -3129,8 +3781,10 @@ ALTER TABLE tenon.flow ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 
 CREATE TABLE tenon.flow_note (
     id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
     flow bigint NOT NULL,
-    task bigint
+    task bigint,
+    act text
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
 
@@ -3143,11 +3797,65 @@ ALTER TABLE tenon.flow_note ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE tenon.flow_turn (
+    one boolean DEFAULT true NOT NULL,
+    CONSTRAINT flow_turn_one_check CHECK (one)
+);
+
 CREATE TABLE tenon.flow_wait (
     task bigint NOT NULL,
     parent bigint NOT NULL,
     on_dead text NOT NULL
 );
+
+CREATE VIEW tenon.flows AS
+ SELECT f.id,
+    f.name,
+        CASE
+            WHEN (f.open AND (f.cancelled_at IS NULL)) THEN 'open'::text
+            WHEN (c.ended < c.tasks) THEN 'running'::text
+            WHEN (f.cancelled_at IS NOT NULL) THEN 'cancelled'::text
+            ELSE 'ended'::text
+        END AS state,
+    c.tasks,
+    c.blocked,
+    c.waiting,
+    c.running,
+    c.done,
+    c.dead,
+    c.cancelled,
+    c.expired,
+    f.made_by,
+    f.made_at,
+        CASE
+            WHEN (c.ended = c.tasks) THEN f.ended_at
+            ELSE NULL::timestamp with time zone
+        END AS ended_at,
+    f.cancelled_by,
+    f.cancelled_at,
+    f.on_done,
+    f.on_dead,
+    f.on_end,
+    f.payload,
+    f.done_task,
+    f.dead_task,
+    f.end_task
+   FROM (tenon.flow f
+     CROSS JOIN LATERAL ( SELECT count(*) AS tasks,
+            count(*) FILTER (WHERE (s.state = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text, 'expired'::text]))) AS ended,
+            count(*) FILTER (WHERE (s.state = 'blocked'::text)) AS blocked,
+            count(*) FILTER (WHERE (s.state = ANY (ARRAY['scheduled'::text, 'ready'::text, 'retrying'::text]))) AS waiting,
+            count(*) FILTER (WHERE (s.state = 'running'::text)) AS running,
+            count(*) FILTER (WHERE (s.state = 'done'::text)) AS done,
+            count(*) FILTER (WHERE (s.state = 'dead'::text)) AS dead,
+            count(*) FILTER (WHERE (s.state = 'cancelled'::text)) AS cancelled,
+            count(*) FILTER (WHERE (s.state = 'expired'::text)) AS expired
+           FROM (tenon.flow_task m
+             CROSS JOIN LATERAL ( SELECT COALESCE(m.state, ( SELECT t.state
+                           FROM tenon.tasks t
+                          WHERE (t.id = m.id)
+                         LIMIT 1), 'done'::text) AS state) s)
+          WHERE (m.flow = f.id)) c);
 
 CREATE TABLE tenon.kind (
     name text NOT NULL,
@@ -3411,6 +4119,9 @@ ALTER TABLE ONLY tenon.flow
 ALTER TABLE ONLY tenon.flow_task
     ADD CONSTRAINT flow_task_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY tenon.flow_turn
+    ADD CONSTRAINT flow_turn_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY tenon.flow_wait
     ADD CONSTRAINT flow_wait_pkey PRIMARY KEY (task, parent);
 
@@ -3523,11 +4234,17 @@ REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, 
 
 REVOKE ALL ON FUNCTION tenon.as_again(t tenon.task) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.batch(on_done text, on_dead text, on_end text, payload jsonb, name text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel_all(filter jsonb, most integer, why text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.cancel_flow(flow bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.cancel_ids(ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.change(act text, filter jsonb, changes jsonb, most integer, after bigint, why text, audit bigint, limit_ms integer, OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint) FROM PUBLIC;
 
@@ -3541,6 +4258,8 @@ REVOKE ALL ON FUNCTION tenon.check_act(act text, changes jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.check_callbacks(on_done text, on_dead text, on_end text, payload jsonb) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.check_changes(changes jsonb, keys text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text) FROM PUBLIC;
@@ -3548,6 +4267,8 @@ REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integ
 REVOKE ALL ON FUNCTION tenon.check_limit_keys(limit_keys text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_most(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_object(path text, value jsonb, keys text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) FROM PUBLIC;
 
@@ -3562,6 +4283,8 @@ REVOKE ALL ON FUNCTION tenon.check_unique(unique_key text, on_conflict text, uni
 REVOKE ALL ON FUNCTION tenon.check_zone(zone text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.close(flow bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.count_tasks(filter jsonb, most integer, OUT n bigint, OUT at_least boolean) FROM PUBLIC;
 
@@ -3585,15 +4308,27 @@ REVOKE ALL ON FUNCTION tenon.drop_history() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.drop_schedule(name text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.end_cancelled(ids bigint[], why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.end_flow(f tenon.flow) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], condemned bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with time zone) FROM PUBLIC;
 
@@ -3621,11 +4356,17 @@ REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.first_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.flow_of(flow bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.flow(description jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.flow(name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.flow_order(n integer, child integer[], parent integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_acts(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.grant_flows(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
@@ -3638,6 +4379,8 @@ REVOKE ALL ON FUNCTION tenon.grant_reader(role text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.grant_worker(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.hold_flow(flow bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.hold_key(kind text, unique_key text, until timestamp with time zone) FROM PUBLIC;
 
@@ -3663,6 +4406,10 @@ REVOKE ALL ON FUNCTION tenon.list(filter jsonb, after bigint, most integer) FROM
 
 REVOKE ALL ON FUNCTION tenon.lock_found(act text, ids bigint[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.look_at_flows(flows bigint[], most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.make_flow(name text, open boolean, on_done text, on_dead text, on_end text, payload jsonb) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.may_cancel(enqueued_by text) FROM PUBLIC;
@@ -3685,9 +4432,15 @@ REVOKE ALL ON FUNCTION tenon.note_change(audit bigint, act text, what jsonb, n b
 
 REVOKE ALL ON FUNCTION tenon.note_confined() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.note_ends(tasks bigint[], since timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.note_schedule(act text, name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.or_old(changes jsonb, key text, new bigint, old bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.parent_results(task bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.parent_results(claim text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.parse_cron(cron text) FROM PUBLIC;
 
@@ -3709,6 +4462,8 @@ REVOKE ALL ON FUNCTION tenon.publisher_sleeps(key bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.purge(most integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.purge_flows(before timestamp with time zone, most integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.queue_limits(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.queue_names(most bigint) FROM PUBLIC;
@@ -3719,13 +4474,19 @@ REVOKE ALL ON FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims in
 
 REVOKE ALL ON FUNCTION tenon.read_filter(filter jsonb, act text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.read_tasks(tasks jsonb, OUT names text[], OUT child integer[], OUT parent integer[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.refuse_circle(names text[], child integer[], parent integer[], places integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse_cron(field text, word text, why text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[], classes text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.result_kept(result jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.results_of(task bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.resume(queue text, kind text, everything boolean, why text) FROM PUBLIC;
 
@@ -3796,6 +4557,8 @@ REVOKE ALL ON FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT senten
 REVOKE ALL ON FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 

@@ -550,8 +550,8 @@ BEGIN
     RETURN part;
 END $$;
 
--- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, and keys
--- whose unique_for is; returns how many.
+-- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
+-- unique_for is, and flows that ended as long ago as the history is kept, but at least an hour; returns how many.
 CREATE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -570,7 +570,7 @@ BEGIN
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + k;
+    RETURN n + m + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 REVOKE ALL ON FUNCTION tenon.make_partitions, tenon.drop_history, tenon.purge FROM PUBLIC;
 SELECT tenon.make_partitions();

@@ -239,16 +239,23 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- Makes blocked tasks unblocked, but for those that somebody has locked; returns which. The leader wakes workers for
--- them (cleaner/due.sql): they have become due.
+-- them (cleaner/due.sql): they have become due. A transaction that locks a row and then changes it leaves its mark on the
+-- new row (xmax), and polls pass over marked rows until they sweep: so the locks are given back first. Whoever takes one
+-- in between makes it all fail after 10 ms.
 CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
 DECLARE
     free bigint[];
 BEGIN
+    BEGIN
+        free := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED);
+        RAISE SQLSTATE 'TN000';
+    EXCEPTION WHEN SQLSTATE 'TN000' THEN
+        ids := free;
+    END;
     WITH new AS (
         UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
-         WHERE t.id = ANY (ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
-                                  ORDER BY b.id FOR UPDATE SKIP LOCKED))
+         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
         RETURNING t.id)
     SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
     RETURN free;
@@ -369,6 +376,7 @@ BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
+    PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
@@ -384,6 +392,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
     PERFORM tenon.grant_lists(role);
     PERFORM tenon.grant_home(role, false);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
 END $$;
 
 -- And set what the columns that are yours to set say, retry and cancel.
@@ -399,6 +408,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
     PERFORM tenon.grant_home(role, true);
+    PERFORM tenon.grant_flows(role);
 END $$;
 
 -- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.

@@ -66,10 +66,35 @@ BEGIN
     END IF;
 END $$;
 
+-- The parents that a task waits for: three of them, those that did not end well first. NULLs: none.
+CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    p record;
+BEGIN
+    SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
+           string_agg(format('%s (%s, %s)', w.parent, coalesce(v.kind, 'gone'), coalesce(v.state, w.state)), ', ' ORDER BY w.place) FILTER (WHERE w.place <= 3) AS some
+      INTO p
+      FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
+              FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
+      LEFT JOIN LATERAL (SELECT k.kind, k.state FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
+    IF p.n > 0 THEN
+        code := 'waits_for_parents';
+        sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
+                           CASE WHEN p.n > 3 THEN ' and others' END);
+        advice := CASE WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+                       ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
+    END IF;
+END $$;
+
 -- What a blocked task waits for: its parents, then its limits, or a signal.
 CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
+    IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
     code := 'blocked';
     sentence := 'It is blocked, and nothing is known that it waits for.';
     advice := 'a cleaner unblocks it within a second: is one running?';
@@ -150,7 +175,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended,
+REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_parents, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

@@ -20,7 +20,7 @@ CREATE TABLE tenon.flow (
 );
 CREATE INDEX flow_ended ON tenon.flow (ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX flow_made ON tenon.flow (made_at) WHERE ended_at IS NULL;
-COMMENT ON TABLE tenon.flow IS 'Flows and batches.';
+COMMENT ON TABLE tenon.flow IS 'Flows and batches; `tenon.flows` says how they stand.';
 COMMENT ON COLUMN tenon.flow.id IS 'The number of the flow.';
 COMMENT ON COLUMN tenon.flow.name IS 'As given; NULL = it has none.';
 COMMENT ON COLUMN tenon.flow.made_by IS 'The role that had logged in to make it. That one and operators may add to it and cancel it.';
@@ -54,28 +54,83 @@ COMMENT ON COLUMN tenon.flow_wait.on_dead IS 'What the task does when that one i
 -- Append-only: what tenon.settle() has to look at. Whoever ends a task, or makes one that waits for a task which may
 -- have ended by now, leaves one, and so he needs no lock.
 CREATE TABLE tenon.flow_note (
-    id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    flow bigint NOT NULL,
-    task bigint
+    id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at   timestamptz NOT NULL DEFAULT now(),
+    flow bigint      NOT NULL,
+    task bigint,
+    act  text
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE tenon.flow_note IS 'The tasks and flows that `tenon.settle` has to look at.';
 COMMENT ON COLUMN tenon.flow_note.id IS 'Notes are looked at in this order.';
+COMMENT ON COLUMN tenon.flow_note.at IS 'When its transaction began.';
 COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
 COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
+COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
+
+-- One row, which whoever settles flows locks: two at once would each see the other's half of what a task waits for.
+CREATE TABLE tenon.flow_turn (one boolean PRIMARY KEY DEFAULT true CHECK (one));
+INSERT INTO tenon.flow_turn DEFAULT VALUES;
+COMMENT ON TABLE tenon.flow_turn IS 'The lock of whoever settles flows.';
+COMMENT ON COLUMN tenon.flow_turn.one IS 'Always true: there is one row.';
+
+-- How the flows stand.
+CREATE VIEW tenon.flows AS
+    SELECT f.id, f.name,
+           CASE WHEN f.open AND f.cancelled_at IS NULL THEN 'open'
+                WHEN c.ended < c.tasks THEN 'running'
+                WHEN f.cancelled_at IS NOT NULL THEN 'cancelled' ELSE 'ended' END AS state,
+           c.tasks, c.blocked, c.waiting, c.running, c.done, c.dead, c.cancelled, c.expired,
+           f.made_by, f.made_at, CASE WHEN c.ended = c.tasks THEN f.ended_at END AS ended_at, f.cancelled_by, f.cancelled_at,
+           f.on_done, f.on_dead, f.on_end, f.payload, f.done_task, f.dead_task, f.end_task
+      FROM tenon.flow f
+     CROSS JOIN LATERAL (
+           SELECT count(*) AS tasks, count(*) FILTER (WHERE s.state IN ('done', 'dead', 'cancelled', 'expired')) AS ended,
+                  count(*) FILTER (WHERE s.state = 'blocked') AS blocked,
+                  count(*) FILTER (WHERE s.state IN ('scheduled', 'ready', 'retrying')) AS waiting,
+                  count(*) FILTER (WHERE s.state = 'running') AS running, count(*) FILTER (WHERE s.state = 'done') AS done,
+                  count(*) FILTER (WHERE s.state = 'dead') AS dead, count(*) FILTER (WHERE s.state = 'cancelled') AS cancelled,
+                  count(*) FILTER (WHERE s.state = 'expired') AS expired
+             FROM tenon.flow_task m
+            CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = m.id LIMIT 1), 'done') AS state) s
+            WHERE m.flow = f.id) c;
+COMMENT ON VIEW tenon.flows IS 'Flows and batches, and how many of their tasks are in which state.';
+COMMENT ON COLUMN tenon.flows.state IS '`open`: a batch before `tenon.close`; `running`: some of its tasks have not ended; `ended`; `cancelled`, and all have ended.';
+COMMENT ON COLUMN tenon.flows.tasks IS 'How many tasks it has; those of its callbacks are not among them.';
+COMMENT ON COLUMN tenon.flows.blocked IS 'How many are blocked.';
+COMMENT ON COLUMN tenon.flows.waiting IS 'How many are scheduled, ready or retrying.';
+COMMENT ON COLUMN tenon.flows.running IS 'How many run.';
+COMMENT ON COLUMN tenon.flows.done IS 'How many are done.';
+COMMENT ON COLUMN tenon.flows.dead IS 'How many are dead.';
+COMMENT ON COLUMN tenon.flows.cancelled IS 'How many are cancelled.';
+COMMENT ON COLUMN tenon.flows.expired IS 'How many are expired.';
+DO $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT o.attname, col_description(t.attrelid, t.attnum) AS text
+               FROM pg_attribute o JOIN pg_attribute t USING (attname)
+              WHERE o.attrelid = 'tenon.flows'::regclass AND t.attrelid = 'tenon.flow'::regclass AND t.attnum > 0
+                AND col_description(o.attrelid, o.attnum) IS NULL LOOP
+        EXECUTE format('COMMENT ON COLUMN tenon.flows.%I IS %L', c.attname, c.text);
+    END LOOP;
+END $$;
+
+-- --- rights ---
 
 -- May whoever logged in see this flow, add to it, and cancel it? Who made it may, and operators, who may change queues.
 CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT made_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE') $$;
 
--- The flow, if whoever logged in may touch it.
-CREATE FUNCTION tenon.flow_of(flow bigint) RETURNS tenon.flow
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+-- The flow, if whoever logged in may touch it. Until the commit it cannot end, nor be purged; others may add to it, close
+-- it and cancel it all the same.
+CREATE FUNCTION tenon.hold_flow(flow bigint) RETURNS tenon.flow
+LANGUAGE plpgsql AS $$
 DECLARE
     f tenon.flow;
 BEGIN
-    SELECT * INTO f FROM tenon.flow w WHERE w.id = flow;
+    SELECT * INTO f FROM tenon.flow w WHERE w.id = flow FOR KEY SHARE;
     IF f.id IS NULL THEN
-        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, of this transaction or a committed one');
+        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, made in this transaction or a committed one');
     ELSIF NOT tenon.may_flow(f.made_by) THEN
         RAISE EXCEPTION 'tenon: role % may not touch flow %', session_user, flow
             USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made it: ask that one, or an operator.';
@@ -83,19 +138,649 @@ BEGIN
     RETURN f;
 END $$;
 
-CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
-LANGUAGE sql AS $$ SELECT 0 $$;
+-- --- joining a flow: what tenon.enqueue calls ---
 
+-- Checks what was given, and returns the parents that the task has to wait for; NULL: none.
 CREATE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+DECLARE
+    f       tenon.flow;
+    p       record;
 BEGIN
-    IF num_nonnulls(flow, after, on_parent_dead) > 0 THEN
-        PERFORM tenon.refuse('flow', flow::text, 'NULL');
+    IF num_nonnulls(flow, after, on_parent_dead) = 0 THEN
+        RETURN NULL;
+    ELSIF flow IS NULL THEN
+        PERFORM tenon.refuse('flow', NULL, 'given together with after and on_parent_dead: tenon.flow(name) makes one');
+    ELSIF unique_key IS NOT NULL THEN
+        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), 'given without flow');
+    ELSIF on_parent_dead NOT IN ('wait', 'run', 'cancel') THEN
+        PERFORM tenon.refuse('on_parent_dead', quote_literal(on_parent_dead), 'wait, run or cancel');
+    ELSIF cardinality(after) > 100000 THEN
+        PERFORM tenon.refuse('after', format('of %s elements', cardinality(after)), 'an array of at most 100000 tasks of flows');
     END IF;
-    RETURN NULL;
+    f := tenon.hold_flow(flow);
+    IF f.cancelled_at IS NOT NULL OR f.ended_at IS NOT NULL AND num_nonnulls(f.on_done, f.on_dead, f.on_end) > 0 THEN
+        RAISE EXCEPTION 'tenon: flow % takes no more tasks: it %', flow,
+            CASE WHEN f.cancelled_at IS NOT NULL THEN 'was cancelled by ' || f.cancelled_by ELSE 'has ended, and its callbacks were enqueued' END
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Make another one.';
+    ELSIF after IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT min(coalesce(a.id::text, 'NULL')) FILTER (WHERE m.id IS NULL) AS unknown,
+           array_agg(m.id) FILTER (WHERE m.state IS NULL OR m.state <> 'done' AND on_parent_dead IS DISTINCT FROM 'run') AS waits,
+           array_agg(DISTINCT m.flow) FILTER (WHERE m.flow <> flow) AS others
+      INTO p
+      FROM (SELECT DISTINCT u AS id FROM unnest(after) u) a
+      LEFT JOIN LATERAL (SELECT * FROM tenon.flow_task t WHERE t.id = a.id LIMIT 1) m ON true;
+    IF p.unknown IS NOT NULL THEN
+        PERFORM tenon.refuse('parent', p.unknown, 'a task of a flow, enqueued in this transaction or a committed one');
+    END IF;
+    PERFORM tenon.hold_flow(o) FROM unnest(p.others) o;
+    RETURN p.waits;
 END $$;
 
+-- New tasks become tasks of a flow. Parents that were enqueued in this very transaction cannot have ended; of others,
+-- which may just end, a note makes tenon.settle() look after the commit, and true is returned.
 CREATE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
-LANGUAGE sql AS $$ SELECT false $$;
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+BEGIN
+    INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(after, '{}') FROM unnest(ids) i;
+    IF waits IS NULL THEN
+        RETURN false;
+    ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
+        PERFORM tenon.refuse('after', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
+                             'an array so that tasks times parents are at most 1000000 in one call');
+    END IF;
+    INSERT INTO tenon.flow_wait (task, parent, on_dead)
+    SELECT i, w, coalesce(on_parent_dead, 'wait') FROM unnest(ids) i CROSS JOIN unnest(waits) w;
+    IF NOT EXISTS (SELECT FROM unnest(waits) w
+                    CROSS JOIN LATERAL (SELECT t.flow FROM tenon.flow_task t WHERE t.id = w LIMIT 1) m
+                    CROSS JOIN LATERAL (SELECT f.made_in, f.made_at FROM tenon.flow f WHERE f.id = m.flow LIMIT 1) f
+                    WHERE (f.made_in, f.made_at) IS DISTINCT FROM (pg_current_xact_id(), now())) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO tenon.flow_note (flow, task) SELECT flow, i FROM unnest(ids) i;
+    RETURN true;
+END $$;
 
-REVOKE ALL ON FUNCTION tenon.may_flow, tenon.flow_of, tenon.settle_flows, tenon.check_parents, tenon.join_flow FROM PUBLIC;
+-- --- settling: what follows from ends, after their commits ---
+
+-- How the tasks stand, as their own rows say: ended, or unfinished again because somebody retried them. One of which
+-- nothing is left ended well while no history was kept. Results are kept for those who wait.
+CREATE FUNCTION tenon.note_ends(tasks bigint[], since timestamptz) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    UPDATE tenon.flow_task m
+       SET state = s.state,
+           result = CASE WHEN s.state = 'done' AND (SELECT true FROM tenon.flow_wait w WHERE w.parent = m.id LIMIT 1) THEN s.result END
+      FROM unnest(tasks) i
+     CROSS JOIN LATERAL (
+           SELECT e.place, e.state, e.result
+             FROM (SELECT 1 AS place, NULL AS state, NULL::jsonb AS result FROM tenon.task t WHERE t.id = i
+                   UNION ALL
+                   SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
+                   UNION ALL
+                   (SELECT 3, f.outcome, f.result FROM tenon.finished f
+                     WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
+                     ORDER BY f.finished_at DESC LIMIT 1)
+                   UNION ALL
+                   SELECT 4, 'done', NULL) e
+            ORDER BY e.place LIMIT 1) s
+     WHERE m.id = i AND m.state IS DISTINCT FROM s.state AND (s.place < 4 OR m.state IS NULL);
+END $$;
+
+-- Ends tasks as cancelled; the caller has locked them.
+CREATE FUNCTION tenon.end_cancelled(ids bigint[], why text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    PERFORM tenon.need_partition(moment);
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys
+      FROM gone g;
+END $$;
+
+-- What waits for these tasks, or is one of them and waits for others that have ended: up to `most` of what they wait for
+-- is over. Tasks that wait for nothing more are unblocked, or begin to wait for their limits; those that want to be are
+-- cancelled; as are those that are known to be due for it, but were locked by somebody. Returns how many waits are gone;
+-- whether there are more; and those that are locked now.
+CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], condemned bigint[], most integer,
+    OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[])
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
+    ours    bigint[];
+    limited bigint[];
+BEGIN
+    SELECT coalesce(array_agg(e.task), '{}') AS task, coalesce(array_agg(e.parent), '{}') AS parent,
+           coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed INTO met
+      FROM ((SELECT w.task, w.parent, w.cancel
+               FROM unnest(tasks) i
+              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i AND t.state IS NOT NULL LIMIT 1) m
+              CROSS JOIN LATERAL (SELECT v.task, v.parent, m.state <> 'done' AND v.on_dead = 'cancel' AS cancel FROM tenon.flow_wait v
+                                   WHERE v.parent = i AND (m.state = 'done' OR v.on_dead <> 'wait') LIMIT most) w
+              LIMIT most)
+            UNION
+            (SELECT w.task, w.parent, m.state <> 'done' AND w.on_dead = 'cancel'
+               FROM unnest(tasks) i
+              CROSS JOIN LATERAL (SELECT v.* FROM tenon.flow_wait v WHERE v.task = i) w
+              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = w.parent LIMIT 1) m
+              WHERE m.state = 'done' OR m.state IS NOT NULL AND w.on_dead <> 'wait'
+              LIMIT most)) e;
+    n := cardinality(met.task);
+    more := n >= most;
+    DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
+     WHERE w.task = o.task AND w.parent = o.parent;
+    doomed := condemned || met.doomed;
+    SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
+           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}')
+      INTO free, limited
+      FROM tenon.task t
+     WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
+       -- the last parent first, which mostly ends last: so that it is found at once
+       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
+    IF limited <> '{}' THEN
+        PERFORM tenon.queue_limits(limited);
+    END IF;
+    IF free <> '{}' THEN
+        ours := tenon.unblock(free);
+        free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
+    END IF;
+    IF doomed <> '{}' THEN
+        doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
+        ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+        PERFORM tenon.end_cancelled(ours, 'cancelled: a parent did not end well');
+        doomed := ARRAY(SELECT unnest(doomed) EXCEPT SELECT unnest(ours));
+    END IF;
+END $$;
+
+-- Enqueues the task that a flow wants at its end: for whoever made it, who was allowed to when he made it.
+CREATE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
+                            payload, payload_bytes, enqueued_by)
+    SELECT clock_timestamp(), clock_timestamp(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, $2,
+           p.payload, octet_length(p.payload::text), ($1).made_by
+      FROM tenon.defaults($2, NULL) d
+     CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
+                                     ELSE ($1).payload END AS payload) p
+    RETURNING id
+$$;
+
+-- The end of a flow whose row the caller has locked: each callback is enqueued once, when its moment comes first.
+CREATE FUNCTION tenon.end_flow(f tenon.flow) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    well boolean := NOT EXISTS (SELECT FROM tenon.flow_task m WHERE m.flow = f.id AND m.state IN ('dead', 'cancelled', 'expired'));
+BEGIN
+    IF well AND f.on_done IS NOT NULL AND f.done_task IS NULL THEN
+        f.done_task := tenon.enqueue_callback(f, f.on_done);
+    END IF;
+    IF NOT well AND f.on_dead IS NOT NULL AND f.dead_task IS NULL THEN
+        f.dead_task := tenon.enqueue_callback(f, f.on_dead);
+    END IF;
+    IF f.on_end IS NOT NULL AND f.end_task IS NULL THEN
+        f.end_task := tenon.enqueue_callback(f, f.on_end);
+    END IF;
+    UPDATE tenon.flow w
+       SET ended_at = clock_timestamp(), done_task = f.done_task, dead_task = f.dead_task, end_task = f.end_task
+     WHERE w.id = f.id;
+END $$;
+
+-- Cancels up to `most` tasks of a cancelled flow, but for those that somebody has locked; returns how many, and whether
+-- there are more.
+CREATE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_variable
+DECLARE
+    here bigint[] := ARRAY(SELECT t.id FROM tenon.flow_task m
+                            CROSS JOIN LATERAL (SELECT k.id FROM tenon.task k WHERE k.id = m.id LIMIT 1) t
+                            WHERE m.flow = flow AND m.state IS NULL LIMIT most);
+    ours bigint[] := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (here) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+BEGIN
+    n := cardinality(ours);
+    more := cardinality(here) = most OR n < cardinality(here);
+    PERFORM tenon.end_cancelled(ours, 'cancelled by ' || by || ', with its flow');
+END $$;
+
+-- What has changed about these flows: all their tasks have ended, or not any more, or somebody has cancelled it. Returns
+-- those to be looked at once more. Subqueries with a LIMIT: for an EXISTS PostgreSQL would hash all of tenon.flow_task.
+CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    again bigint[] := '{}';
+    ended bigint[];
+    ours  bigint[];
+    f     tenon.flow;
+BEGIN
+    FOR f IN SELECT w.* FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL LOOP
+        IF (tenon.cancel_members(f.id, f.cancelled_by, most)).more THEN
+            again := again || f.id;
+        END IF;
+    END LOOP;
+    ended := ARRAY(SELECT w.id FROM tenon.flow w
+                    WHERE w.id = ANY (flows) AND (NOT w.open OR w.cancelled_at IS NOT NULL)
+                      AND (w.ended_at IS NOT NULL
+                           OR (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL));
+    ours := ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (ended) ORDER BY w.id FOR UPDATE SKIP LOCKED);
+    -- now nobody adds a task; what was added before we had the lock is seen from here on
+    UPDATE tenon.flow w SET ended_at = NULL
+     WHERE w.id = ANY (ours) AND w.ended_at IS NOT NULL
+       AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NOT NULL;
+    FOR f IN SELECT w.* FROM tenon.flow w
+              WHERE w.id = ANY (ours)
+                AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
+        PERFORM tenon.end_flow(f);
+    END LOOP;
+    RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+END $$;
+
+-- Looks at up to `most` notes. One at a time, and each statement must see what was committed before it began.
+CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    notes record;
+    waits record;
+    again bigint[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    SELECT array_agg(n.id) AS ids, min(n.at) AS since, array_agg(DISTINCT n.flow) AS flows,
+           coalesce(array_agg(DISTINCT n.task) FILTER (WHERE n.task IS NOT NULL), '{}') AS tasks,
+           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'unblock'), '{}') AS freed,
+           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'cancel'), '{}') AS doomed INTO notes
+      FROM (SELECT * FROM tenon.flow_note o WHERE o.id > 0 ORDER BY o.id LIMIT most) n;
+    IF notes.ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM tenon.note_ends(notes.tasks, notes.since);
+    waits := tenon.end_waits(notes.tasks, notes.freed, notes.doomed, most);
+    DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
+     WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
+    again := tenon.look_at_flows(notes.flows, most);
+    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids) AND (NOT waits.more OR n.act IS NOT NULL);
+    INSERT INTO tenon.flow_note (flow, task, act)
+    SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
+      FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
+    UNION ALL
+    SELECT a, NULL, NULL FROM unnest(again) a WHERE NOT waits.more;
+    RETURN CASE WHEN waits.more THEN waits.n
+                ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
+END $$;
+
+-- --- making, closing, cancelling ---
+
+CREATE FUNCTION tenon.check_callbacks(on_done text, on_dead text, on_end text, payload jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    k text;
+BEGIN
+    FOREACH k IN ARRAY ARRAY[on_done, on_dead, on_end] LOOP
+        IF NOT tenon.is_kind(k) THEN
+            PERFORM tenon.refuse('callback', quote_literal(k), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
+        ELSIF k IS NOT NULL THEN
+            PERFORM tenon.check_allowed(k, NULL, payload);
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE FUNCTION tenon.make_flow(name text, open boolean, on_done text DEFAULT NULL, on_dead text DEFAULT NULL,
+    on_end text DEFAULT NULL, payload jsonb DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    made bigint;
+BEGIN
+    IF length(name) NOT BETWEEN 1 AND 200 THEN
+        PERFORM tenon.refuse('name', quote_literal(left(name, 50)), '1 to 200 characters long');
+    END IF;
+    INSERT INTO tenon.flow (name, open, on_done, on_dead, on_end, payload) VALUES (name, open, on_done, on_dead, on_end, payload)
+    RETURNING flow.id INTO made;
+    RETURN made;
+END $$;
+
+CREATE FUNCTION tenon.batch(on_done text DEFAULT NULL, on_dead text DEFAULT NULL, on_end text DEFAULT NULL,
+    payload jsonb DEFAULT '{}', name text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF num_nonnulls(on_done, on_dead, on_end) = 0 THEN
+        PERFORM tenon.refuse('on_end', NULL, 'a kind, or on_done or on_dead is; without a callback tenon.flow(name) is enough');
+    END IF;
+    PERFORM tenon.check_callbacks(on_done, on_dead, on_end, payload);
+    RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
+END $$;
+
+CREATE FUNCTION tenon.close(flow bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    f tenon.flow := tenon.hold_flow(flow);
+BEGIN
+    UPDATE tenon.flow w SET open = false WHERE w.id = flow AND w.open;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO tenon.flow_note (flow) VALUES (flow);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN true;
+END $$;
+
+CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    f tenon.flow := tenon.hold_flow(flow);
+BEGIN
+    UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
+     WHERE w.id = flow AND w.cancelled_at IS NULL;
+    INSERT INTO tenon.flow_note (flow) VALUES (flow);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN (tenon.cancel_members(flow, session_user, 10000)).n;
+END $$;
+
+-- --- a whole flow from a description ---
+
+-- The tasks 1 to n so that parents come first; fewer than n: the others go round in circles. The waits are given in the
+-- order of their parents.
+CREATE FUNCTION tenon.flow_order(n integer, child integer[], parent integer[]) RETURNS integer[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    missing integer[] := array_fill(0, ARRAY[n]);  -- parents without a place
+    first   integer[] := array_fill(NULL::integer, ARRAY[n]);  -- the first wait for it
+    places  integer[] := '{}';
+    at      integer := 1;
+    e       integer;
+BEGIN
+    FOR e IN 1..cardinality(child) LOOP
+        missing[child[e]] := missing[child[e]] + 1;
+        IF first[parent[e]] IS NULL THEN
+            first[parent[e]] := e;
+        END IF;
+    END LOOP;
+    FOR i IN 1..n LOOP
+        IF missing[i] = 0 THEN
+            places := array_append(places, i);
+        END IF;
+    END LOOP;
+    WHILE at <= cardinality(places) LOOP
+        e := first[places[at]];
+        WHILE parent[e] = places[at] LOOP
+            missing[child[e]] := missing[child[e]] - 1;
+            IF missing[child[e]] = 0 THEN
+                places := array_append(places, child[e]);
+            END IF;
+            e := e + 1;
+        END LOOP;
+        at := at + 1;
+    END LOOP;
+    RETURN places;
+END $$;
+
+-- Refuses tasks that wait for each other, with the circle; `places` has all others.
+CREATE FUNCTION tenon.refuse_circle(names text[], child integer[], parent integer[], places integer[]) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    path integer[] := ARRAY(SELECT c FROM unnest(child) c WHERE c <> ALL (places) ORDER BY c LIMIT 1);
+    next integer;
+BEGIN
+    LOOP  -- whoever has no place has a parent without one
+        SELECT min(e.parent) INTO next FROM unnest(child, parent) e (child, parent)
+         WHERE e.child = path[cardinality(path)] AND e.parent <> ALL (places);
+        EXIT WHEN next = ANY (path) OR cardinality(path) >= 1000;
+        path := path || next;
+    END LOOP;
+    path := path[coalesce(array_position(path, next), 1):] || next;
+    PERFORM tenon.refuse('after', (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
+                         'without a circle: no task waits for itself, by whatever way');
+END $$;
+
+-- An object that has only these keys; `path` says where it stands.
+CREATE FUNCTION tenon.check_object(path text, value jsonb, keys text[]) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF coalesce(jsonb_typeof(value), '') <> 'object' OR value - keys <> '{}' THEN
+        PERFORM tenon.refuse(path, value::text, 'an object with keys of ' || array_to_string(keys, ', '));
+    END IF;
+END $$;
+
+-- The names of the tasks of a description, and who waits for whom, by their numbers from 1, in the order of parents.
+CREATE FUNCTION tenon.read_tasks(tasks jsonb, OUT names text[], OUT child integer[], OUT parent integer[])
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    flow_tasks_max constant integer := 100000;
+    bad record;
+BEGIN
+    IF coalesce(jsonb_typeof(tasks), '') <> 'array' OR jsonb_array_length(tasks) NOT BETWEEN 1 AND flow_tasks_max THEN
+        PERFORM tenon.refuse('tasks', CASE WHEN jsonb_typeof(tasks) = 'array' THEN format('of %s elements', jsonb_array_length(tasks))
+                                           ELSE tasks::text END,
+                             format('an array of 1 to %s objects (flow_tasks_max)', flow_tasks_max));
+    END IF;
+    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,after,on_parent_dead,trace}')
+       FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o);
+    names := ARRAY(SELECT t.value ->> 'name' FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o) ORDER BY t.o);
+    SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
+     WHERE n.name IS NOT NULL GROUP BY n.name HAVING count(*) > 1 OR length(n.name) NOT BETWEEN 1 AND 200 LIMIT 1;
+    IF FOUND THEN
+        PERFORM tenon.refuse(format('tasks[%s].name', bad.o - 1), quote_literal(left(bad.name, 50)), '1 to 200 characters long, and given once');
+    END IF;
+    SELECT t.o, t.value -> 'after' AS after INTO bad FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+     WHERE jsonb_typeof(t.value -> 'after') <> 'array' LIMIT 1;
+    IF FOUND THEN
+        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), bad.after::text, 'an array of names of tasks of this flow');
+    END IF;
+    SELECT array_agg(e.child ORDER BY e.parent) AS child, array_agg(e.parent ORDER BY e.parent) AS parent,
+           min(e.child) FILTER (WHERE e.parent IS NULL) AS o, min(e.name) FILTER (WHERE e.parent IS NULL) AS name INTO bad
+      FROM (SELECT t.o::integer AS child, a.name, n.o::integer AS parent
+              FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+             CROSS JOIN LATERAL (SELECT DISTINCT x FROM jsonb_array_elements_text(t.value -> 'after') x) a (name)
+              LEFT JOIN unnest(names) WITH ORDINALITY n (name, o) ON n.name = a.name) e;
+    IF bad.o IS NOT NULL THEN
+        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), quote_literal(bad.name), 'an array of names of tasks of this flow');
+    END IF;
+    child := coalesce(bad.child, '{}');
+    parent := coalesce(bad.parent, '{}');
+END $$;
+
+-- Enqueues one task of a description.
+CREATE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT (tenon.enqueue_routed(
+        kind => $1 ->> 'kind', payload => coalesce($1 -> 'payload', '{}'), queue => $1 ->> 'queue', priority => ($1 ->> 'priority')::integer,
+        run_at => ($1 ->> 'run_at')::timestamptz, delay => ($1 ->> 'delay')::interval, start_before => ($1 ->> 'start_before')::timestamptz,
+        max_attempts => ($1 ->> 'max_attempts')::integer, timeout => ($1 ->> 'timeout')::interval, retry => $1 ->> 'retry',
+        limit_keys => CASE WHEN $1 ? 'limit_keys' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'limit_keys')) END,
+        flow => $2, after => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
+$$;
+
+-- All of them, parents first; what is wrong with one says which it is.
+CREATE FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[])
+RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    ids   bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(names)]);
+    first integer[] := array_fill(NULL::integer, ARRAY[cardinality(names)]);
+    c     integer[];  -- as child and parent, in the order of children
+    p     integer[];
+    after bigint[];
+    i     integer;
+    e     integer;
+    hint  text;
+BEGIN
+    SELECT array_agg(w.c ORDER BY w.c, w.p), array_agg(w.p ORDER BY w.c, w.p) INTO c, p FROM unnest(child, parent) w (c, p);
+    FOR e IN REVERSE coalesce(cardinality(c), 0)..1 LOOP
+        first[c[e]] := e;
+    END LOOP;
+    FOREACH i IN ARRAY places LOOP
+        after := NULL;
+        e := first[i];
+        WHILE c[e] = i LOOP
+            after := array_append(after, ids[p[e]]);
+            e := e + 1;
+        END LOOP;
+        ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, after);
+    END LOOP;
+    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = n.id AND n.name IS NOT NULL;
+EXCEPTION WHEN data_exception OR insufficient_privilege THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    RAISE EXCEPTION '% (in tasks[%]%)', SQLERRM, i - 1, coalesce(', ' || quote_literal(names[i]), '')
+        USING ERRCODE = SQLSTATE, HINT = coalesce(nullif(hint, ''), 'The keys are the arguments of tenon.enqueue.');
+END $$;
+
+CREATE FUNCTION tenon.flow(description jsonb) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    d    jsonb := description;
+    t    record;
+    made bigint;
+    places integer[];
+BEGIN
+    PERFORM tenon.check_object('description', d, '{name,tasks,on_done,on_dead,on_end,payload}');
+    t := tenon.read_tasks(d -> 'tasks');
+    places := tenon.flow_order(cardinality(t.names), t.child, t.parent);
+    IF cardinality(places) < cardinality(t.names) THEN
+        PERFORM tenon.refuse_circle(t.names, t.child, t.parent, places);
+    END IF;
+    PERFORM tenon.check_callbacks(d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
+    made := tenon.make_flow(d ->> 'name', false, d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
+    PERFORM tenon.enqueue_tasks(made, d -> 'tasks', t.names, t.child, t.parent, places);
+    IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
+        PERFORM pg_notify('tenon', '');
+    END IF;
+    RETURN made;
+END $$;
+
+-- An untyped text that is an object is a description: so that nobody has to cast what his driver sends.
+CREATE FUNCTION tenon.flow(name text DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN CASE WHEN name ~ '^\s*{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
+END $$;
+
+-- --- what parents returned ---
+
+CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
+LANGUAGE sql STABLE AS $$
+    SELECT p.id, m.name, s.state,
+           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.finished f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
+      FROM tenon.flow_task c
+     CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
+      LEFT JOIN tenon.flow_task m ON m.id = p.id
+     CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
+     WHERE c.id = $1
+     ORDER BY p.o
+$$;
+
+CREATE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    made_by text := (SELECT f.made_by FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow WHERE m.id = task);
+BEGIN
+    IF made_by IS NULL THEN
+        PERFORM tenon.refuse('task', coalesce(task::text, 'NULL'), 'a task of a flow');
+    ELSIF NOT tenon.may_flow(made_by) AND NOT has_table_privilege(session_user, 'tenon.finished', 'SELECT') THEN
+        RAISE EXCEPTION 'tenon: role % may not read the results of the parents of task %', session_user, task
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made its flow. A handler gives its claim instead of the id.';
+    END IF;
+    RETURN QUERY SELECT * FROM tenon.results_of(task);
+END $$;
+
+CREATE FUNCTION tenon.parent_results(claim text) RETURNS TABLE (id bigint, name text, state text, result jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    fence record;
+BEGIN
+    IF claim ~ '^[0-9]{1,18}$' THEN  -- an untyped number
+        RETURN QUERY SELECT * FROM tenon.parent_results(claim::bigint);
+        RETURN;
+    END IF;
+    fence := tenon.read_claim(claim);
+    PERFORM FROM tenon.task t
+      WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    RETURN QUERY SELECT * FROM tenon.results_of(fence.id);
+END $$;
+
+-- --- purging ---
+
+-- Deletes flows that have ended so long ago, with the rows of about `most` tasks; returns how many rows. One that has a
+-- task in tenon.dead, or a task for which another waits, stays.
+CREATE FUNCTION tenon.purge_flows(before timestamptz, most integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    n integer := 0;
+    m integer;
+    f bigint;
+BEGIN
+    FOR f IN SELECT w.id FROM tenon.flow w
+              WHERE (w.ended_at < before
+                     OR w.ended_at IS NULL AND w.made_at < before AND NOT w.open
+                        AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id LIMIT 1) IS NULL)
+                AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id AND x.state IS NULL LIMIT 1) IS NULL
+                AND (SELECT x.id FROM tenon.flow_task x
+                      WHERE x.flow = w.id AND x.state IN ('dead', 'cancelled', 'expired')
+                        AND ((SELECT true FROM tenon.dead d WHERE d.id = x.id LIMIT 1)
+                             OR (SELECT true FROM tenon.flow_wait v WHERE v.parent = x.id LIMIT 1)) LIMIT 1) IS NULL
+              LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM tenon.flow_task x WHERE x.flow = f AND x.state IS NULL);  -- added before we had the lock
+        DELETE FROM tenon.flow_task x WHERE x.flow = f;
+        GET DIAGNOSTICS m = ROW_COUNT;
+        DELETE FROM tenon.flow w WHERE w.id = f;
+        n := n + m + 1;
+        EXIT WHEN n >= most;
+    END LOOP;
+    RETURN n;
+END $$;
+
+-- What producers and operators may do with flows; whose they are, the functions ask.
+CREATE FUNCTION tenon.grant_flows(role text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
+END $$;
+
+REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends, tenon.end_cancelled,
+    tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.look_at_flows, tenon.settle_flows,
+    tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
+    tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb), tenon.flow(text),
+    tenon.results_of, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.flow(text) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. [flows.md](flows.md) says more. A text that begins with `{` is a description.$$;
+
+COMMENT ON FUNCTION tenon.flow(jsonb) IS $$Makes a whole flow, with its tasks, and returns its number. The description is an object:
+
+- `name`: of the flow, for people.
+- `tasks`: an array of 1 to 100,000 objects (`flow_tasks_max`). Each has a `kind`, mostly a `name` (1 to 200 characters, given once) and `after`, an array of names: the parents; and `payload`, `queue`, `priority`, `run_at`, `delay`, `start_before`, `max_attempts`, `timeout`, `retry`, `limit_keys`, `on_parent_dead` and `trace`, as of `tenon.enqueue`.
+- `on_done`, `on_dead`, `on_end`, `payload`: callbacks, as of `tenon.batch`.
+
+An unknown key or parent, or tasks that wait for each other in a circle, raise SQLSTATE 22023; the message names the place, such as `tasks[3].after`, or the circle.$$;
+
+COMMENT ON FUNCTION tenon.batch IS $$Makes a flow that enqueues tasks when all of its own have ended, and returns its number. It is open, and takes tasks, until `tenon.close`.
+
+- `on_done`: the kind of the task that is enqueued when all are done, also if some were dead once and were retried.
+- `on_dead`: the kind of the one that is enqueued when all have ended, and at least one is dead, cancelled or expired.
+- `on_end`: the kind of the one that is enqueued when all have ended, however.
+- `payload`: what these tasks get; an object gets the key `flow`, the number of the flow, unless it has one.
+- `name`: as of `tenon.flow`.
+
+Each is enqueued once at most, whatever fails, and is no task of the flow itself. A kind that the role may not enqueue raises 42501.$$;
+
+COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, but for those that they add themselves. Returns whether it was open. A batch without tasks ends at once, and all its tasks are done.$$;
+
+COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. What somebody has locked, is added by a transaction under way, or is beyond 10,000, a cleaner cancels after the commit. It takes no more tasks. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
+
+COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; one that is not valid any more raises SQLSTATE 55000. `name` is that in the description of the flow, `state` how the parent ended, `result` what it returned, if it is done and a history is kept.$$;
+
+COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with this id, for the role that made its flow, operators and readers.$$;

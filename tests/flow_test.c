@@ -1,0 +1,209 @@
+/* label: e2e */
+/* timeout: 180 */
+/* long: 600 */
+/* Flows and batches with real workers and cleaners, which are killed all the time: every task
+ * starts after the ends of its parents, and each callback comes exactly once. And the commands. */
+#include "tests/support/working.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { BATCHES = 30, BATCHES_LONG = 400, MEMBERS = 8, KILL_EVERY_MS = 150, ENDS_LIMIT_MS = 120000 };
+
+/* The diamond of 3 levels, and a batch of tasks of which every second one has a parent; one in
+ * eight of them dies. */
+#define MAKE                                                                                       \
+    "SELECT tenon.flow('{\"tasks\": [{\"name\": \"a\", \"kind\": \"a\"}, {\"name\": \"b\", "       \
+    "\"kind\": \"a\", \"after\": [\"a\"]}, {\"name\": \"c\", \"kind\": \"a\", \"after\": [\"a\"]}" \
+    ", {\"name\": \"d\", \"kind\": \"a\", \"after\": [\"b\", \"c\"]}]}')"
+
+static struct process *start_worker(struct fixture *fx)
+{
+    char h[256];
+    return TENON(fx, "worker", "--slots", "3", "--handler", handler(h, "a=pool:exec %s 2", "pool"),
+                 "--handler", "on_done=true", "--handler", "on_dead=true", "--handler",
+                 "on_end=true");
+}
+
+/* A batch whose tasks come in several transactions, while others of them run already. */
+static void make_batch(struct fixture *fx, int i)
+{
+    int64_t f = test_sql_int(fx, "SELECT tenon.batch('on_done', 'on_dead', 'on_end')");
+    int64_t last = 0;
+    for (int k = 0; k < MEMBERS; k++) {
+        last = test_sql_int(fx,
+                            "SELECT tenon.enqueue('a', '{%s}', flow => %lld, after => '{%.0lld}',"
+                            " on_parent_dead => 'run')",
+                            (i * MEMBERS + k) % 16 == 5 ? "\"do\": \"dead\"" : "", (long long)f,
+                            (long long)(k % 2 == 1 ? last : 0));
+    }
+    test_sql(fx, "SELECT tenon.close(%lld)", (long long)f);
+}
+
+/* Kill one of them, start another. */
+static void strike(struct fixture *fx, struct process *workers[2], struct process *cleaners[2],
+                   int i)
+{
+    (void)poll(NULL, 0, KILL_EVERY_MS); /* a bounded number of strikes */
+    if (i % 3 == 0) {
+        process_kill(cleaners[i / 3 % 2]);
+        cleaners[i / 3 % 2] = TENON(fx, "cleaner");
+    } else {
+        process_kill(workers[i % 2]);
+        workers[i % 2] = start_worker(fx);
+    }
+    test_sql(fx, "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0"); /* the third is the last */
+}
+
+static void assert_none(struct fixture *fx, const char *what, const char *sql)
+{
+    int64_t n = test_sql_int(fx, "SELECT count(*) FROM (%s) x", sql);
+    if (n > 0) {
+        fail_msg("%s: %lld times", what, (long long)n);
+    }
+}
+
+static void check(struct fixture *fx, int batches)
+{
+    assert_none(fx, "a task started before its parent's end",
+                "SELECT FROM tenon.flow_task c JOIN tenon.tasks t ON t.id = c.id"
+                " CROSS JOIN unnest(c.parents) p JOIN tenon.tasks v ON v.id = p"
+                " WHERE t.start_time < v.end_time OR v.end_time IS NULL");
+    assert_none(fx, "a callback is missing, or there twice",
+                "SELECT f.id FROM tenon.flow f WHERE f.on_end IS NOT NULL AND"
+                " (SELECT array_agg(t.kind ORDER BY t.kind) FROM tenon.tasks t"
+                " WHERE t.payload ->> 'flow' = f.id::text) IS DISTINCT FROM ARRAY[CASE WHEN EXISTS"
+                " (SELECT FROM tenon.flow_task m WHERE m.flow = f.id AND m.state = 'dead')"
+                " THEN 'on_dead' ELSE 'on_done' END, 'on_end']");
+    assert_none(fx, "a callback started before an end of its batch",
+                "SELECT FROM tenon.tasks c JOIN tenon.flow_task m ON m.flow::text = c.payload ->>"
+                " 'flow' JOIN tenon.tasks t ON t.id = m.id WHERE c.start_time < t.end_time");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.flow WHERE ended_at IS NOT NULL"),
+                     2 * batches);
+    assert_int_equal(test_sql_int(fx, "SELECT (SELECT count(*) FROM tenon.flow_wait) + (SELECT"
+                                      " count(*) FROM tenon.flow_note)"),
+                     0);
+}
+
+static void test_under_kill(void **state)
+{
+    struct fixture *fx = *state;
+    int n = getenv("TEST_LONG") ? BATCHES_LONG : BATCHES;
+    struct process *cleaners[2] = {TENON(fx, "cleaner"), TENON(fx, "cleaner")};
+    struct process *workers[2] = {start_worker(fx), start_worker(fx)};
+    for (int i = 0; i < n; i++) {
+        test_sql(fx, MAKE);
+        make_batch(fx, i);
+        strike(fx, workers, cleaners, i);
+    }
+    test_await(fx, ENDS_LIMIT_MS,
+               "SELECT NOT EXISTS (SELECT FROM tenon.task) AND NOT EXISTS (SELECT FROM"
+               " tenon.flow_note), (SELECT string_agg(id || ' ' || kind || ' ' || state, ', ')"
+               " FROM tenon.tasks WHERE end_time IS NULL)");
+    check(fx, n);
+    for (int i = 0; i < 2; i++) {
+        end_well(workers[i]);
+        end_well(cleaners[i]);
+    }
+}
+
+/* Each link of a chain, and a thousand children of one task, by themselves, and with RabbitMQ or
+ * without it: no poll's second between them. */
+static void run_chain(struct fixture *fx, const char *broker)
+{
+    enum { LINKS = 60, CHILDREN = 1000 };
+    char h[256];
+    struct process *cleaner = TENON(fx, "cleaner", "--amqp-url", broker);
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    struct process *worker = TENON(fx, "worker", "--amqp-url", broker, "--slots", "2", "--handler",
+                                   handler(h, "a=pool:exec %s 10", "pool"));
+    process_await_line(worker, "event=worker_ready", LIMIT_MS);
+    test_sql(fx,
+             "SELECT tenon.flow(jsonb_build_object('tasks', (SELECT jsonb_agg(jsonb_build_object("
+             "'name', 'l' || i, 'kind', 'a', 'after', CASE WHEN i = 1 THEN '[]'::jsonb ELSE"
+             " jsonb_build_array('l' || i - 1) END)) FROM generate_series(1, %d) i)))",
+             LINKS);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
+    /* not at once, but a link in much less than the second that a poll takes */
+    assert_true(test_sql_bool(fx, "SELECT max(finished_at) - min(finished_at) < interval '20 s'"
+                                  " FROM tenon.finished"));
+    test_sql(fx,
+             "SELECT tenon.flow(jsonb_build_object('tasks', jsonb_build_array('{\"name\": \"p\","
+             " \"kind\": \"a\"}'::jsonb) || (SELECT jsonb_agg('{\"kind\": \"a\", \"after\":"
+             " [\"p\"]}'::jsonb) FROM generate_series(1, %d))))",
+             CHILDREN);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
+    test_sql(fx, "TRUNCATE tenon.finished");
+    end_well(worker);
+    end_well(cleaner);
+}
+
+static void test_a_chain(void **state)
+{
+    struct fixture *fx = *state;
+    run_chain(fx, fx->amqp_url);
+    run_chain(fx, "none");
+}
+
+/* --- the commands ----------------------------------------------------------------------------- */
+
+static void assert_says(char *out, const char *says)
+{
+    assert_contains(out, says);
+    free(out);
+}
+#define SAYS(fx, says, ...) assert_says(TENON_RUN(fx, 0, __VA_ARGS__), says)
+
+static void assert_fails(struct fixture *fx, int code, const char *says, const char *const *args)
+{
+    struct process *p = tenon_spawn(fx, args, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), code);
+    char *log = file_text(p->log);
+    assert_contains(log, says);
+    free(log);
+}
+#define FAILS(fx, code, says, ...)                                                                 \
+    assert_fails(fx, code, says, (const char *const[]){__VA_ARGS__, NULL})
+
+static void test_commands(void **state)
+{
+    struct fixture *fx = *state;
+    SAYS(fx, "there is no flow", "flow", "list");
+    test_sql(fx, "SELECT tenon.flow('nightly'); SELECT tenon.batch(on_end => 'b')");
+    SAYS(fx, "1\n", "enqueue", "a", "--flow", "1");
+    SAYS(fx, "2\n", "enqueue", "b", "--flow", "1", "--parents", "1", "--on-parent-dead", "run");
+    SAYS(fx, "3\n", "enqueue", "c", "--flow", "1", "--parents", "1,2");
+    SAYS(fx, "\n   1  nightly  running      3        2        1", "flow", "list");
+    SAYS(fx, "--after 2", "flow", "list", "--limit", "1");
+    SAYS(fx, "nightly", "flow", "list", "--after", "2");
+    SAYS(fx,
+         "\n1     -     a     ready    \n  2   -     b     blocked  \n  3   -     c     blocked  2",
+         "flow", "1");
+    SAYS(fx, "tasks          3: 2 blocked, 1 waiting", "flow", "1");
+    SAYS(fx, "\"parents\" : [1,2]}]}", "flow", "1", "--json");
+    SAYS(fx, "It waits for 2 parents: 1 (a, ready), 2 (b, blocked).", "why", "3");
+    SAYS(fx, "\nflow           1\n", "show", "3");
+    SAYS(fx, "\"why\" : \"waits_for_parents\"", "show", "3", "--json");
+    SAYS(fx, "blocked", "list", "--state", "blocked");
+    SAYS(fx, "\"blocked\":2", "status", "--json");
+    SAYS(fx, "flow 2 closed", "flow", "close", "2");
+    SAYS(fx, "flow 2 was not open", "flow", "close", "2");
+    SAYS(fx, "{\"flow\" : 1, \"cancelled\" : 3}", "flow", "cancel", "1", "--json");
+    FAILS(fx, 1, "there is no flow 9", "flow", "9");
+    FAILS(fx, 2, "could not cancel flow 9: tenon: flow 9 is not allowed", "flow", "cancel", "9");
+    FAILS(fx, 2, "\"x\" is no flow's number", "flow", "x");
+    FAILS(fx, 2, "an argument is missing: tenon flow cancel ID", "flow", "cancel");
+    FAILS(fx, 2, "one too many: tenon flow list", "flow", "list", "1");
+    FAILS(fx, 2, "--parents", "enqueue", "a", "--flow", "1", "--parents", "x");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_under_kill),
+        WITH_SERVERS(test_a_chain),
+        WITH_SERVERS(test_commands),
+    };
+    return RUN_GROUP(tests);
+}
