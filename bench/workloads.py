@@ -354,6 +354,44 @@ def footprint_tables(b):
     b.add("footprint", f"{n}-tasks", "hot_table_mb_after", after / 1e6, "MB")
 
 
+def flows(b):
+    """Flows of a parent and nine children beside as many plain tasks, with a cleaner in both; and a chain."""
+    n = b.sizes.flows * 10
+    b.tenon.prepare(n)
+    plain = drain_with_cleaner(b, n)
+    report(b, "flows", "plain", plain)
+    b.servers.empty_tenon()
+    b.servers.sql("TRUNCATE tenon.flow, tenon.flow_task, tenon.flow_wait, tenon.flow_note")
+    b.servers.sql("""SELECT count(tenon.flow(jsonb_build_object('tasks', '[{"name": "p", "kind": "noop"}]'::jsonb
+        || (SELECT jsonb_agg('{"kind": "noop", "after": ["p"]}'::jsonb) FROM generate_series(1, 9)))))
+        FROM generate_series(1, %s)""", b.sizes.flows)
+    b.tenon.rest()
+    report(b, "flows", f"{b.sizes.flows}-of-10", figures := drain_with_cleaner(b, n))
+    b.add("flows", f"{b.sizes.flows}-of-10", "to_plain", figures["tasks_per_s"] / plain["tasks_per_s"], "")
+    flows_chain(b)
+
+
+def drain_with_cleaner(b, n):
+    postgres_s = b.server_cpu_s()
+    with b.tenon.cleaner(), b.tenon.worker() as worker:
+        b.tenon.wait_until_done(300)
+        seconds = b.tenon.last_finish() - worker.started
+    return {"tasks_per_s": n / seconds, "postgres_cpu_us_per_task": (b.server_cpu_s() - postgres_s) / n * 1e6}
+
+
+def flows_chain(b):
+    links = b.sizes.chain
+    b.servers.empty_tenon()
+    with b.tenon.running():
+        b.servers.sql("TRUNCATE tenon.finished")
+        b.servers.sql("""SELECT tenon.flow(jsonb_build_object('tasks', (SELECT jsonb_agg(jsonb_build_object(
+            'name', 'l' || i, 'kind', 'noop', 'after', CASE WHEN i = 1 THEN '[]' ELSE jsonb_build_array('l' || i - 1) END))
+            FROM generate_series(1, %s) i)))""", links)
+        b.tenon.wait_until_done(300)
+    ms = b.servers.value("SELECT extract(epoch FROM max(finished_at) - min(finished_at)) * 1000 FROM tenon.finished")
+    b.add("flows", f"chain-{links}", "ms_per_link", float(ms) / (links - 1), "ms")
+
+
 ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
        "bulk-enqueue": bulk_enqueue, "scheduled": scheduled, "retry-storm": retry_storm, "handlers": handlers,
-       "scale": scale, "fleet": fleet, "footprint": footprint}
+       "scale": scale, "fleet": fleet, "flows": flows, "footprint": footprint}

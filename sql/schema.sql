@@ -42,6 +42,23 @@ CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
                     WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
 
+CREATE FUNCTION tenon.adopt() RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    here   tenon.home := tenon.home_here();
+    before text := (SELECT tenon.home_text(h) FROM tenon.home h FOR UPDATE);
+BEGIN
+    IF before IS NOT DISTINCT FROM tenon.home_text(here) THEN
+        RETURN false;
+    END IF;
+    DELETE FROM tenon.home;
+    INSERT INTO tenon.home SELECT here.*;
+    PERFORM tenon.note_audit('adopt', jsonb_build_object('before', before, 'now', tenon.home_text(here)), 1);
+    RETURN true;
+END $$;
+
 CREATE TABLE tenon.task (
     id bigint NOT NULL,
     run_at timestamp with time zone NOT NULL,
@@ -581,6 +598,18 @@ BEGIN
     RETURN true;
 END $$;
 
+CREATE FUNCTION tenon.copied() RETURNS text
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT format('the schema tenon was copied to this database: it is at home in %s, and this is %s',
+                  tenon.home_text(h), tenon.home_text(here))
+      FROM (SELECT tenon.home_here() AS here OFFSET 0) n
+      LEFT JOIN tenon.home h ON true
+     WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
+        OR h.name <> coalesce((n.here).name, '')
+$$;
+
 CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -825,14 +854,16 @@ BEGIN
      WHERE w.id = f.id;
 END $$;
 
-CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], condemned bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) RETURNS record
+CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
     ours    bigint[];
+    asking  bigint[];  -- for what their parents returned
     limited bigint[];
+    stuck   bigint[] := '{}';
 BEGIN
     SELECT coalesce(array_agg(e.task), '{}') AS task, coalesce(array_agg(e.parent), '{}') AS parent,
            coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed INTO met
@@ -853,21 +884,32 @@ BEGIN
     more := n >= most;
     DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
      WHERE w.task = o.task AND w.parent = o.parent;
-    doomed := condemned || met.doomed;
+    doomed := to_cancel || met.doomed;
     SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
-           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}')
-      INTO free, limited
+           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}'),
+           coalesce(array_agg(t.id) FILTER (WHERE t.payload -> 'parents' = 'null'), '{}')
+      INTO free, limited, asking
       FROM tenon.task t
      WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
        -- the last parent first, which mostly ends last: so that it is found at once
        AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
     IF limited <> '{}' THEN
+        IF asking && limited THEN
+            ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (limited) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+            stuck := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(ours));
+            limited := ours;
+            PERFORM tenon.fill_parents(limited);
+        END IF;
         PERFORM tenon.queue_limits(limited);
     END IF;
     IF free <> '{}' THEN
         ours := tenon.unblock(free);
+        IF asking && ours THEN
+            PERFORM tenon.fill_parents(ours);
+        END IF;
         free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
     END IF;
+    free := free || stuck;
     IF doomed <> '{}' THEN
         doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
         ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED);
@@ -1183,9 +1225,20 @@ CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
     AS $$
     SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
                 WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce('exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'), 'exit_' || e.exit_code,
+                                   'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
       FROM tenon.ended_by(error) e
 $$;
+
+CREATE FUNCTION tenon.error_line(error text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT coalesce((SELECT m[1]
+                       FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
+                            WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
+                    substring(error from '[^\s][^\n]*'))
+$_$;
 
 CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1212,6 +1265,17 @@ BEGIN
     PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
     RETURN deadline;
 END $$;
+
+CREATE FUNCTION tenon.fill_parents(ids bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    UPDATE tenon.task t SET payload = p.payload, payload_bytes = tenon.printed_bytes(p.payload)
+      FROM (SELECT k.id, jsonb_set(k.payload, '{parents}', r.results) AS payload
+              FROM tenon.task k
+             CROSS JOIN LATERAL (SELECT jsonb_object_agg(coalesce(o.name, o.id::text), o.result) AS results FROM tenon.results_of(k.id) o) r
+             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null') p
+     WHERE t.id = p.id AND tenon.printed_bytes(p.payload) <= (SELECT s.payload_bytes_max FROM tenon.setting s)
+$_$;
 
 CREATE FUNCTION tenon.filter_ids(value jsonb) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
@@ -1458,6 +1522,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
     EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
@@ -1472,12 +1537,23 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
+CREATE FUNCTION tenon.grant_home(role text, adopts boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.copied TO %I', role);
+    IF adopts THEN
+        EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.adopt TO %I', role);
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -1493,6 +1569,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
+    PERFORM tenon.grant_home(role, true);
     PERFORM tenon.grant_flows(role);
 END $$;
 
@@ -1506,9 +1583,9 @@ BEGIN
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
     PERFORM tenon.grant_flows(role);
-    DELETE FROM tenon.producer p WHERE p.role = role;
+    DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
-        INSERT INTO tenon.producer VALUES (role, queues, kinds);
+        INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
     END IF;
 END $$;
 
@@ -1521,6 +1598,7 @@ BEGIN
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
     PERFORM tenon.grant_lists(role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
 END $$;
 
@@ -1536,6 +1614,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
+    PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
@@ -1617,6 +1696,44 @@ BEGIN
     RETURN held;
 END $$;
 
+CREATE TABLE tenon.home (
+    one boolean DEFAULT true NOT NULL,
+    system bigint,
+    database oid NOT NULL,
+    relation oid NOT NULL,
+    name text,
+    adopted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    adopted_by text DEFAULT SESSION_USER NOT NULL,
+    CONSTRAINT home_one_check CHECK (one)
+);
+
+CREATE FUNCTION tenon.home_here() RETURNS tenon.home
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    here tenon.home;
+BEGIN
+    here.one := true;
+    here.database := (SELECT d.oid FROM pg_database d WHERE d.datname = current_database());
+    here.relation := 'tenon.home'::regclass::oid;
+    here.name := nullif(current_setting('tenon.home', true), '');
+    here.adopted_at := clock_timestamp();
+    here.adopted_by := session_user;
+    here.system := (SELECT c.system_identifier FROM pg_control_system() c);
+    RETURN here;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN here;
+END $$;
+
+CREATE FUNCTION tenon.home_text(h tenon.home) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT concat_ws(' ', 'database', ($1).database || '/' || ($1).relation, 'of system', coalesce(($1).system::text, 'unknown'),
+                     'named ' || ($1).name)
+$_$;
+
 CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
@@ -1656,6 +1773,9 @@ CREATE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits
 BEGIN
     INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(after, '{}') FROM unnest(ids) i;
     IF waits IS NULL THEN
+        IF after <> '{}' THEN
+            PERFORM tenon.fill_parents(ids);
+        END IF;
         RETURN false;
     ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
         PERFORM tenon.refuse('after', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
@@ -2037,7 +2157,7 @@ CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
     AS $_$
     SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
       FROM tenon.producer p
-      JOIN pg_roles r ON r.rolname = p.role
+      JOIN pg_roles r ON r.oid = p.role
      WHERE pg_has_role(session_user, r.oid, 'MEMBER')
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $_$;
@@ -3173,16 +3293,14 @@ BEGIN
     DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
      WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
     again := tenon.look_at_flows(notes.flows, most);
-    IF waits.more THEN
-        RETURN waits.n;  -- the notes stay
-    END IF;
-    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids);
+    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids) AND (NOT waits.more OR n.act IS NOT NULL);
     INSERT INTO tenon.flow_note (flow, task, act)
     SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
       FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
     UNION ALL
-    SELECT a, NULL, NULL FROM unnest(again) a;
-    RETURN greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again));
+    SELECT a, NULL, NULL FROM unnest(again) a WHERE NOT waits.more;
+    RETURN CASE WHEN waits.more THEN waits.n
+                ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
 END $$;
 
 CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
@@ -3379,7 +3497,7 @@ BEGIN
             CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
                           WHEN 'crashes' THEN 'three workers died with it'
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
-                          ELSE 'its handler said that it can never work' END, ': ' || left(d.last_error, 500));
+                          ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
         advice := format('when the reason is gone: tenon retry %s', d.id);
         RETURN;
     END IF;
@@ -3420,7 +3538,9 @@ DECLARE
     p record;
 BEGIN
     SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
-           string_agg(format('%s (%s, %s)', w.parent, coalesce(v.kind, 'gone'), coalesce(v.state, w.state)), ', ' ORDER BY w.place) FILTER (WHERE w.place <= 3) AS some
+           bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
+           string_agg(format('%s (%s)', w.parent, coalesce(v.kind || ', ' || v.state, w.state || ', and gone', 'gone')), ', ' ORDER BY w.place)
+               FILTER (WHERE w.place <= 3) AS some
       INTO p
       FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
               FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
@@ -3429,7 +3549,8 @@ BEGIN
         code := 'waits_for_parents';
         sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
                            CASE WHEN p.n > 3 THEN ' and others' END);
-        advice := CASE WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+        advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
+                       WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
                        ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
     END IF;
 END $$;
@@ -3496,8 +3617,8 @@ BEGIN
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
-                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(t.last_error, 500))
-                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(t.last_error, 500)) END);
+                           CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(tenon.error_line(t.last_error), 200))
+                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
@@ -3988,7 +4109,7 @@ UNION ALL
   WHERE kind.paused;
 
 CREATE TABLE tenon.producer (
-    role text NOT NULL,
+    role regrole NOT NULL,
     queues text[],
     kinds text[]
 );
@@ -4125,6 +4246,9 @@ ALTER TABLE ONLY tenon.flow_turn
 ALTER TABLE ONLY tenon.flow_wait
     ADD CONSTRAINT flow_wait_pkey PRIMARY KEY (task, parent);
 
+ALTER TABLE ONLY tenon.home
+    ADD CONSTRAINT home_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
 
@@ -4230,6 +4354,8 @@ CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (((old.ag
 
 REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.adopt() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.as_again(t tenon.task) FROM PUBLIC;
@@ -4286,6 +4412,8 @@ REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_i
 
 REVOKE ALL ON FUNCTION tenon.close(flow bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.copied() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.count_tasks(filter jsonb, most integer, OUT n bigint, OUT at_least boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cron_day(c tenon.cron, day date) FROM PUBLIC;
@@ -4312,7 +4440,7 @@ REVOKE ALL ON FUNCTION tenon.end_cancelled(ids bigint[], why text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.end_flow(f tenon.flow) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], condemned bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) FROM PUBLIC;
 
@@ -4334,7 +4462,11 @@ REVOKE ALL ON FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with 
 
 REVOKE ALL ON FUNCTION tenon.error_class(reason text, error text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.error_line(error text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.extend(claim text, by interval) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.fill_parents(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.filter_ids(value jsonb) FROM PUBLIC;
 
@@ -4368,6 +4500,8 @@ REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_flows(role text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.grant_home(role text, adopts boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
@@ -4387,6 +4521,10 @@ REVOKE ALL ON FUNCTION tenon.hold_key(kind text, unique_key text, until timestam
 REVOKE ALL ON FUNCTION tenon.hold_schedule(name text, source text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.holder(kind text, unique_key text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.home_here() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.home_text(h tenon.home) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 

@@ -4,6 +4,7 @@
 #include "tests/support/process.h"
 #include "tests/support/producer.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -234,6 +235,31 @@ static void test_pool_handler_in_c(void **state)
     free(out);
 }
 
+/* As its first lines say. */
+static void test_flow(void **state)
+{
+    struct fixture *fx = *state;
+    free(shell(fx, 0, "psql -X -v ON_ERROR_STOP=1 -f $EXAMPLES/flow.sql \"$DATABASE_URL\""));
+    struct process *cleaner = TENON(fx, "cleaner", "--amqp-url", "none");
+    struct process *worker = TENON(fx, "worker", "--amqp-url", "none", "--handler",
+                                   "fetch=echo '{\"files\": 2}'", "--handler",
+                                   "resize=echo '{\"pixels\": 640}'", "--handler",
+                                   "index=echo '{\"words\": 1000}'", "--handler", "ship=cat",
+                                   "--handler", "import_row=true", "--handler", "report=cat");
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 0, count(*) FROM tenon.task WHERE kind <> 'x'"
+               " HAVING (SELECT count(*) FROM tenon.finished) = 10");
+    assert_true(test_sql_bool(
+        fx, "SELECT result = '{\"parents\": {\"images\": {\"pixels\": 640}, \"texts\": {\"words\":"
+            " 1000}}}' FROM tenon.tasks WHERE kind = 'ship'"));
+    assert_true(test_sql_bool(fx, "SELECT result = '{\"import\": 7, \"flow\": 2}' FROM tenon.tasks"
+                                  " WHERE kind = 'report'"));
+    process_signal(worker, SIGTERM);
+    process_signal(cleaner, SIGTERM);
+    assert_int_equal(process_wait(worker, LIMIT_MS), 0);
+    assert_int_equal(process_wait(cleaner, LIMIT_MS), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +272,7 @@ int main(void)
         WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_payloads_that_libraries_cannot_read),
         WITH_DATABASE(test_pool_handler_in_c),
+        WITH_SERVERS(test_flow),
     };
     return RUN_GROUP(tests);
 }

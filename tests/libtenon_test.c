@@ -221,6 +221,38 @@ static void test_every_field(void **state)
     broker_close(b);
 }
 
+/* A child of a task of the same transaction, and many of them; what waits is not published. */
+static void test_flows(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b;
+    tenon *t = make(fx, &b);
+    int64_t parent, children[3];
+    tenon_task task = task_of("mail");
+    test_sql(fx, "BEGIN");
+    task.flow = test_sql_int(fx, "SELECT tenon.flow('one')");
+    assert_code(tenon_enqueue(t, fx->conn, &task, &parent), TENON_OK);
+    task.after = &parent;
+    task.n_after = 1;
+    task.on_parent_dead = "run";
+    assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_OK);
+    const char *const payloads[] = {"1", "2", "3"};
+    assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 3, children), TENON_OK);
+    assert_code(tenon_commit(t, fx->conn), TENON_OK);
+    assert_arrived(t, b, 1);
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT count(*) = 4 AND bool_and(w.on_dead = 'run' AND w.parent ="
+                      " %lld AND t.state = 'blocked' AND t.flow = %lld) FROM tenon.flow_wait"
+                      " w JOIN tenon.tasks t ON t.id = w.task",
+                      (long long)parent, (long long)task.flow));
+    task.flow = 0;
+    assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_REFUSED);
+    assert_contains(tenon_errmsg(), "given together with after");
+    tenon_free(t);
+    broker_close(b);
+}
+
 static void test_the_queue_of_the_kind(void **state)
 {
     struct fixture *fx = *state;
@@ -466,6 +498,7 @@ int main(void)
         WITH_SERVERS(test_a_session_lost_before_the_commit),
         WITH_SERVERS(test_future_tasks_are_left_to_the_cleaner),
         WITH_SERVERS(test_every_field),
+        WITH_SERVERS(test_flows),
         WITH_SERVERS(test_the_queue_of_the_kind),
         WITH_SERVERS(test_many),
         WITH_SERVERS(test_hostile_search_path),

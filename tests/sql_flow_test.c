@@ -185,7 +185,11 @@ static void test_a_dead_parent_is_retried(void **state)
     assert_contains(why, "It waits for a parent: ");
     assert_contains(why, "(a, dead). What to do: tenon retry ");
     free(why);
-    test_sql(fx, "SELECT tenon.retry('{\"state\": \"dead\"}')");
+    test_sql(fx, "BEGIN; SELECT tenon.delete('{\"state\": \"dead\"}')");
+    why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)named(fx, "b"));
+    assert_contains(why, "(dead, and gone). What to do: tenon cancel ");
+    free(why);
+    test_sql(fx, "ROLLBACK; SELECT tenon.retry('{\"state\": \"dead\"}')");
     settle(fx);
     assert_states(fx, "a ready, b blocked, c blocked, d blocked");
     assert_int_equal(test_sql_int(fx, "SELECT flow FROM tenon.task WHERE id = %lld",
@@ -220,6 +224,27 @@ static void test_results_of_parents(void **state)
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.parent_results('%s')", claim);
     test_sql_fails(fx, "22023", "a task of a flow", "SELECT tenon.parent_results(0)");
+}
+
+/* For handlers without a database: in the payload, where it asks. */
+static void test_results_in_the_payload(void **state)
+{
+    static const char ask[] = ", payload => '{\"parents\": null, \"x\": 1}'";
+    struct fixture *fx = *state;
+    int64_t f = test_sql_int(fx, "SELECT tenon.flow()");
+    (void)add(fx, f, "a", "NULL", "");
+    int64_t b = add(fx, f, "b", "'a'", ask);
+    int64_t c = add(fx, f, "c", "'a'", ", payload => '{\"parents\": 7}'");
+    end_named(fx, "a", "done");
+    int64_t late = add(fx, f, "d", "'a'", ask);
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT bool_and(payload = CASE WHEN id = %lld THEN '{\"parents\": 7}' ELSE"
+        " '{\"parents\": {\"a\": {\"n\": 1}}, \"x\": 1}'::jsonb END AND payload_bytes ="
+        " length(payload::text)) FROM tenon.task WHERE id IN (%lld, %lld, %lld)",
+        (long long)c, (long long)b, (long long)c, (long long)late));
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE run_at < now() AND xmax = '0'"), 3);
 }
 
 /* Somebody has the child's row locked: it is unblocked when he is through. So is one cancelled. */
@@ -443,7 +468,8 @@ static void test_what_is_refused(void **state)
         {"after a after a is not allowed",
          "flow('{\"tasks\": [{\"name\": \"a\", \"kind\": \"a\", \"after\": [\"a\"]}]}')"},
         {"tasks of 100001 elements|1 to 100000 objects (flow_tasks_max)",
-         "flow(jsonb_build_object('tasks', (SELECT jsonb_agg(1) FROM generate_series(1, 100001))))"},
+         "flow(jsonb_build_object('tasks', (SELECT jsonb_agg(1) FROM"
+         " generate_series(1, 100001))))"},
         {"tasks of 0 elements", "flow('{\"tasks\": []}')"},
         {"tasks NULL", "flow('{}')"},
         {"tasks[1].name 'a'|given once",
@@ -553,6 +579,7 @@ int main(void)
         WITH_DATABASE(test_parents_that_do_not_end_well),
         WITH_DATABASE(test_a_dead_parent_is_retried),
         WITH_DATABASE(test_results_of_parents),
+        WITH_DATABASE(test_results_in_the_payload),
         WITH_DATABASE(test_a_child_that_is_locked),
         WITH_DATABASE(test_one_settles_at_a_time),
         WITH_DATABASE(test_a_blocked_task),

@@ -16,6 +16,16 @@ struct situation {
 static const struct situation situations[] = {
     {"scheduled", "UPDATE tenon.task SET run_at = now() + interval '1 h' WHERE id = %1$lld", NULL,
      "not_due", "It is due at |(in |tenon run-now %1$lld"},
+    {"blocked",
+     "UPDATE tenon.task SET run_at = 'infinity', wanted_at = now(), delayed = false;"
+     "INSERT INTO tenon.flow_task (id, flow) VALUES (7, 7), (%1$lld, 7);"
+     "INSERT INTO tenon.flow_wait SELECT %1$lld, 6 + i, 'wait' FROM generate_series(1, 5) i",
+     NULL, "waits_for_parents",
+     "It waits for 5 parents: 7 (gone), 8 (gone), 9 (gone) and others|nothing; tenon flow"},
+    {"blocked, by nothing known",
+     "UPDATE tenon.task SET run_at = 'infinity', wanted_at = now(), delayed = false;"
+     "DELETE FROM tenon.flow_wait",
+     NULL, "blocked", "nothing is known|is one running?"},
     {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
     {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
      "The queue default is paused by |since |: mail is down|tenon resume default"},

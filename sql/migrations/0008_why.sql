@@ -73,7 +73,9 @@ DECLARE
     p record;
 BEGIN
     SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
-           string_agg(format('%s (%s, %s)', w.parent, coalesce(v.kind, 'gone'), coalesce(v.state, w.state)), ', ' ORDER BY w.place) FILTER (WHERE w.place <= 3) AS some
+           bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
+           string_agg(format('%s (%s)', w.parent, coalesce(v.kind || ', ' || v.state, w.state || ', and gone', 'gone')), ', ' ORDER BY w.place)
+               FILTER (WHERE w.place <= 3) AS some
       INTO p
       FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
               FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
@@ -82,7 +84,8 @@ BEGIN
         code := 'waits_for_parents';
         sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
                            CASE WHEN p.n > 3 THEN ' and others' END);
-        advice := CASE WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+        advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
+                       WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
                        ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
     END IF;
 END $$;

@@ -138,6 +138,32 @@ BEGIN
     RETURN f;
 END $$;
 
+-- --- what parents returned ---
+
+CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
+LANGUAGE sql STABLE AS $$
+    SELECT p.id, m.name, s.state,
+           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.finished f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
+      FROM tenon.flow_task c
+     CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
+      LEFT JOIN tenon.flow_task m ON m.id = p.id
+     CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
+     WHERE c.id = $1
+     ORDER BY p.o
+$$;
+
+-- Where the payload of a task has the key `parents` with the value null, it gets what the parents returned: for handlers
+-- without a database. What would become too long stays null. The caller has written these rows, or locked them.
+CREATE FUNCTION tenon.fill_parents(ids bigint[]) RETURNS void
+LANGUAGE sql AS $$
+    UPDATE tenon.task t SET payload = p.payload, payload_bytes = tenon.printed_bytes(p.payload)
+      FROM (SELECT k.id, jsonb_set(k.payload, '{parents}', r.results) AS payload
+              FROM tenon.task k
+             CROSS JOIN LATERAL (SELECT jsonb_object_agg(coalesce(o.name, o.id::text), o.result) AS results FROM tenon.results_of(k.id) o) r
+             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null') p
+     WHERE t.id = p.id AND tenon.printed_bytes(p.payload) <= (SELECT s.payload_bytes_max FROM tenon.setting s)
+$$;
+
 -- --- joining a flow: what tenon.enqueue calls ---
 
 -- Checks what was given, and returns the parents that the task has to wait for; NULL: none.
@@ -188,6 +214,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off 
 BEGIN
     INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(after, '{}') FROM unnest(ids) i;
     IF waits IS NULL THEN
+        IF after <> '{}' THEN
+            PERFORM tenon.fill_parents(ids);
+        END IF;
         RETURN false;
     ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
         PERFORM tenon.refuse('after', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
@@ -250,13 +279,15 @@ END $$;
 -- is over. Tasks that wait for nothing more are unblocked, or begin to wait for their limits; those that want to be are
 -- cancelled; as are those that are known to be due for it, but were locked by somebody. Returns how many waits are gone;
 -- whether there are more; and those that are locked now.
-CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], condemned bigint[], most integer,
+CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer,
     OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
     ours    bigint[];
+    asking  bigint[];  -- for what their parents returned
     limited bigint[];
+    stuck   bigint[] := '{}';
 BEGIN
     SELECT coalesce(array_agg(e.task), '{}') AS task, coalesce(array_agg(e.parent), '{}') AS parent,
            coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed INTO met
@@ -277,21 +308,32 @@ BEGIN
     more := n >= most;
     DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
      WHERE w.task = o.task AND w.parent = o.parent;
-    doomed := condemned || met.doomed;
+    doomed := to_cancel || met.doomed;
     SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
-           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}')
-      INTO free, limited
+           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}'),
+           coalesce(array_agg(t.id) FILTER (WHERE t.payload -> 'parents' = 'null'), '{}')
+      INTO free, limited, asking
       FROM tenon.task t
      WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
        -- the last parent first, which mostly ends last: so that it is found at once
        AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
     IF limited <> '{}' THEN
+        IF asking && limited THEN
+            ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (limited) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+            stuck := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(ours));
+            limited := ours;
+            PERFORM tenon.fill_parents(limited);
+        END IF;
         PERFORM tenon.queue_limits(limited);
     END IF;
     IF free <> '{}' THEN
         ours := tenon.unblock(free);
+        IF asking && ours THEN
+            PERFORM tenon.fill_parents(ours);
+        END IF;
         free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
     END IF;
+    free := free || stuck;
     IF doomed <> '{}' THEN
         doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
         ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED);
@@ -669,19 +711,7 @@ BEGIN
     RETURN CASE WHEN name ~ '^\s*{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
 END $$;
 
--- --- what parents returned ---
-
-CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
-LANGUAGE sql STABLE AS $$
-    SELECT p.id, m.name, s.state,
-           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.finished f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
-      FROM tenon.flow_task c
-     CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
-      LEFT JOIN tenon.flow_task m ON m.id = p.id
-     CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
-     WHERE c.id = $1
-     ORDER BY p.o
-$$;
+-- --- asking for what parents returned ---
 
 CREATE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -755,7 +785,7 @@ REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon
     tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
     tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb), tenon.flow(text),
-    tenon.results_of, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
+    tenon.results_of, tenon.fill_parents, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.flow(text) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. [flows.md](flows.md) says more. A text that begins with `{` is a description.$$;
 
