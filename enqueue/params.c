@@ -25,21 +25,27 @@ static const char *interval(char text[PARAMS_NUMBER_BYTES], int64_t ms)
 static const char *texts_of(struct buf *b, const char *const *texts, size_t n)
 {
     buf_init(b, PARAMS_ARRAY_BYTES_MAX);
+    if (n == 0) {
+        return NULL; /* and nothing is allocated */
+    }
     array_begin(b);
     for (size_t i = 0; i < n; i++) {
         array_put_text(b, texts[i]);
     }
-    return n > 0 ? array_end(b) : NULL;
+    return array_end(b);
 }
 
 static const char *ids_of(struct buf *b, const int64_t *ids, size_t n)
 {
     buf_init(b, PARAMS_ARRAY_BYTES_MAX);
+    if (n == 0) {
+        return NULL; /* and nothing is allocated */
+    }
     array_begin(b);
     for (size_t i = 0; i < n; i++) {
         array_put_int(b, ids[i]);
     }
-    return n > 0 ? array_end(b) : NULL;
+    return array_end(b);
 }
 
 static bool starts_at_once(const tenon_task *t)

@@ -210,6 +210,7 @@ CREATE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n i
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_variable
@@ -440,6 +441,7 @@ CREATE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead 
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_variable
@@ -1767,6 +1769,7 @@ CREATE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 #variable_conflict use_variable

@@ -136,7 +136,7 @@ static const struct {
     {"SELECT tenon.flow('{\"tasks\": [{\"kind\": \"a\"}]}'::jsonb)", PRODUCER | OPERATOR},
     {"SELECT tenon.close(tenon.batch(on_end => 'a'))", PRODUCER | OPERATOR},
     {"SELECT tenon.cancel_flow(tenon.flow())", PRODUCER | OPERATOR},
-    {"SELECT * FROM tenon.parent_results(tenon.enqueue('a', flow => tenon.flow()))",
+    {"SELECT * FROM tenon.parent_results('0/0/0/00000000-0000-0000-0000-000000000000')",
      PRODUCER | OPERATOR},
     {"SELECT payload FROM tenon.flows", READER | OPERATOR},
     {"SELECT result FROM tenon.flow_task", READER | OPERATOR},
