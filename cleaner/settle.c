@@ -2,6 +2,17 @@
 
 #include "cleaner/statements.h"
 
+enum { SETTLE_SOON_MS = 10 /* no sooner when there was nothing: another cleaner may be at it */ };
+
+static void note_due(const struct rows *rows, struct turn *turn)
+{
+    if (!rows_is_null(rows, 0, 1)) {
+        int64_t due_ms = rows_int(rows, 0, 1);
+        int64_t at_ms = turn->now_ms + (due_ms < SETTLE_SOON_MS ? SETTLE_SOON_MS : due_ms);
+        turn->next_ms = at_ms < turn->next_ms ? at_ms : turn->next_ms;
+    }
+}
+
 /* The tasks that it makes are fresh rows, and those that it unblocks have become due. */
 bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
@@ -11,6 +22,7 @@ bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
         return false;
     }
     int64_t settled = rows_int(rows, 0, 0);
+    note_due(rows, turn);
     rows_free(rows);
     if (settled > 0) {
         turn->more = true;

@@ -19,13 +19,14 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
         LIMIT 1) AS schedule_ms,
        EXISTS (SELECT FROM tenon.worker w
                WHERE w.ended_at IS NULL AND w.lock_key NOT IN (SELECT h.key FROM held h WHERE h.counts)) AS suspect,
-       CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) OR EXISTS (SELECT FROM tenon.flow_note WHERE id > 0) THEN 0
-            ELSE (SELECT ceil(extract(epoch FROM start_before - now()) * 1000)::bigint
-                  FROM tenon.task
-                  WHERE start_before < now() + interval '1 second'
-                    AND start_time IS NULL
-                  ORDER BY start_before
-                  LIMIT 1) END AS settle_ms,
+       least(tenon.limits_due_ms(),
+             CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) OR EXISTS (SELECT FROM tenon.flow_note WHERE id > 0) THEN 0
+                  ELSE (SELECT ceil(extract(epoch FROM start_before - now()) * 1000)::bigint
+                        FROM tenon.task
+                        WHERE start_before < now() + interval '1 second'
+                          AND start_time IS NULL
+                        ORDER BY start_before
+                        LIMIT 1) END) AS settle_ms,
        s.leader_key,
        EXISTS (SELECT FROM held h WHERE h.key = s.leader_key AND h.counts) AS led,
        EXISTS (SELECT FROM held h

@@ -12,6 +12,7 @@ bool show_run(const struct options *o, struct fault *f);
 bool why_run(const struct options *o, struct fault *f);
 bool schedule_run(const struct options *o, struct fault *f);
 bool flow_run(const struct options *o, struct fault *f);
+bool limit_run(const struct options *o, struct fault *f);
 bool list_run(const struct options *o, struct fault *f);
 bool act_run(const struct options *o, struct fault *f);   /* retry, cancel, delete, run-now, set */
 bool pause_run(const struct options *o, struct fault *f); /* and resume */

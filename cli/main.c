@@ -69,6 +69,8 @@ static const struct command_row {
      "Say what is wrong with servers, settings, fleet and queues, and what to do."},
     {COMMAND_ADOPT, NULL, adopt_run, 0, 0, "",
      "Say that tasks may run in this database, which is a copy of another one."},
+    {COMMAND_LIMIT, NULL, limit_run, 1, 2, "set|show|drop|pause|resume NAME | list",
+     "Set and show limits: how many tasks of a key run at once, start in a time, in which order."},
     {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };

@@ -34,8 +34,9 @@ enum command {
     COMMAND_ADOPT = 1 << 19,
     COMMAND_DOCTOR = 1 << 20,
     COMMAND_FLOW = 1 << 21,
+    COMMAND_LIMIT = 1 << 22,
 };
-enum { COMMANDS_ALL = (1 << 22) - 1 };
+enum { COMMANDS_ALL = (1 << 23) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -69,6 +70,7 @@ enum option_id {
     OPTION_FLOW,
     OPTION_PARENTS,
     OPTION_ON_PARENT_DEAD,
+    OPTION_LIMIT_KEYS,
     OPTION_QUEUES,
     OPTION_HANDLERS,
     OPTION_HANDLER,
@@ -102,6 +104,13 @@ enum option_id {
     OPTION_ON_DEAD,
     OPTION_UNSET,
     OPTION_WATCH,
+    OPTION_RUNNING,
+    OPTION_STARTS,
+    OPTION_STRICT,
+    OPTION_WHEN_DEAD,
+    OPTION_FAIR,
+    OPTION_WEIGHT,
+    OPTION_UNTIL,
     OPTION_COUNT
 };
 

@@ -8,7 +8,8 @@ enum {
     PAUSES = COMMAND_PAUSE | COMMAND_RESUME,
     DEFAULTS = COMMAND_QUEUE | COMMAND_KIND,
     LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_WHY | COMMAND_SCHEDULE |
-            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR | COMMAND_FLOW,
+            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR | COMMAND_FLOW |
+            COMMAND_LIMIT,
     DAY_MS = 86400000,
 };
 
@@ -116,6 +117,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "What it does when one of them is dead, cancelled or expired: wait until that one is "
            "retried and done, run, or be cancelled.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "wait run cancel"),
+    OPTION(LIMIT_KEYS, "limit-keys", COMMAND_ENQUEUE, "KEY,...",
+           "1 to 4 keys, such as `tenant:42`, whose limits hold for it.", .type = OPTION_TYPE_LIST,
+           .typed = true),
     OPTION(
         QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP, "QUEUE,...",
         "The queues that a worker serves. For `setup`, where only the command line counts: those "
@@ -202,7 +206,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(RATE, "rate", ACTS, "N/s",
            "Change so many tasks a second at most; without it as fast as it goes.", .typed = true,
            .fits = fits_rate, .allowed = "a whole number from 1 to 99999 and /s, such as 100/s"),
-    OPTION(WHY, "why", ACTS | PAUSES, "TEXT", "Why, for `tenon audit`.", .typed = true),
+    OPTION(WHY, "why", ACTS | PAUSES | COMMAND_LIMIT, "TEXT", "Why, for `tenon audit`.",
+           .typed = true),
     OPTION(ALL, "all", PAUSES, NULL, "Everything, also queues and kinds that nobody knows yet.",
            .type = OPTION_TYPE_FLAG, .typed = true),
     OPTION(TIMEOUT_MIN, "timeout-min", COMMAND_KIND, "TIME",
@@ -222,4 +227,25 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(WATCH, "watch", COMMAND_STATUS, NULL,
            "Print rates, latency and workers each second, until it is interrupted.",
            .type = OPTION_TYPE_FLAG, .typed = true),
+    OPTION(RUNNING, "running", COMMAND_LIMIT, "N", "So many tasks of a key at once, at most.",
+           .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 1000000),
+    OPTION(STARTS, "starts", COMMAND_LIMIT, "N/TIME",
+           "So many starts of tasks of a key within that time, at most, wherever it begins, such "
+           "as `100/1min`: 1 to 10,000 within 100 ms to 31 days.",
+           .typed = true),
+    OPTION(STRICT, "strict", COMMAND_LIMIT, NULL,
+           "One task of a key at a time, in the order of ids; one that failed keeps its place.",
+           .type = OPTION_TYPE_FLAG, .typed = true),
+    OPTION(WHEN_DEAD, "when-dead", COMMAND_LIMIT, "WHAT",
+           "What a dead task does to those behind it, with `--strict`: block them, until it is "
+           "retried or deleted, or let them skip it.",
+           .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "block skip"),
+    OPTION(FAIR, "fair", COMMAND_LIMIT, NULL,
+           "The keys with this part before the colon take turns.", .type = OPTION_TYPE_FLAG,
+           .typed = true),
+    OPTION(WEIGHT, "weight", COMMAND_LIMIT, "N", "So many tasks of a fair key at its turn.",
+           .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 1000),
+    OPTION(UNTIL, "until", COMMAND_LIMIT, "WHEN",
+           "The limit ends by itself at this moment, in any form that PostgreSQL reads.",
+           .typed = true),
 };

@@ -54,6 +54,8 @@ const struct task_act task_acts[] = {
      "the handler asks for a later run, and the task failed before"},
     {"release", TASK_RUNNING, TASK_READY, "worker", "tenon.requeue, released",
      "the worker could not run it, or stops before it is through"},
+    {"block", TASK_RUNNING, TASK_BLOCKED, "worker, cleaner", "tenon.requeue",
+     "it has limits, which must let its next attempt go, whatever became of this one"},
     {"crash", TASK_RUNNING, TASK_READY, "cleaner", "tenon.requeue, crashed",
      "who ran it died, for the first or second time"},
     {"crash", TASK_RUNNING, TASK_DEAD, "cleaner", "tenon.requeue, crashed",

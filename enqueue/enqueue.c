@@ -70,6 +70,18 @@ static tenon_task task_of(const struct options *o, const char *payload)
     return task;
 }
 
+enum { KEYS_MAX = 5 /* one more than are allowed, which the database says */ };
+
+static size_t limit_keys_of(const struct options *o, const char *keys[KEYS_MAX])
+{
+    size_t n = option_items(o, OPTION_LIMIT_KEYS);
+    n = n < KEYS_MAX ? n : KEYS_MAX;
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = option_item(o, OPTION_LIMIT_KEYS, i);
+    }
+    return n;
+}
+
 /* --- the command ------------------------------------------------------------------------------ */
 
 /* What the library says, as a fault; its other codes are about transactions. */
@@ -87,7 +99,10 @@ static bool insert(tenon *t, const struct options *o, const char *payload, int64
                    struct fault *f)
 {
     struct db *db = NULL;
+    const char *keys[KEYS_MAX];
     tenon_task task = task_of(o, payload);
+    task.limit_keys = keys;
+    task.n_limit_keys = limit_keys_of(o, keys);
     int64_t *parents = NULL;
     bool ok = parents_of(o, &parents, &task.n_after, f);
     task.after = parents;

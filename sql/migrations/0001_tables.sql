@@ -80,6 +80,7 @@ CREATE TABLE tenon.queue (
     max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
     timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
     retry        text     CHECK (tenon.is_retry(retry)),
+    limited      boolean  NOT NULL DEFAULT false,
     paused       boolean  NOT NULL DEFAULT false,
     paused_by    text,
     paused_at    timestamptz,
@@ -91,6 +92,7 @@ COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
 COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = `sidekiq`, n^4 + 15 s.';
+COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
 COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set, best by `tenon.pause`: while true, no worker claims from it. What runs goes on.';
 COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
 COMMENT ON COLUMN tenon.queue.paused_at IS 'When that was.';
@@ -106,6 +108,7 @@ CREATE TABLE tenon.kind (
     on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead')),
     on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
+    limited      boolean  NOT NULL DEFAULT false,
     paused       boolean  NOT NULL DEFAULT false,
     paused_by    text,
     paused_at    timestamptz,
@@ -121,6 +124,7 @@ COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of it
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
 COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
+COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
 COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
 COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
 COMMENT ON COLUMN tenon.kind.paused_at IS 'When that was.';
@@ -308,6 +312,24 @@ COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
+
+-- Append-only: keys and tasks that tenon.settle_limits() has to see to. Whoever enqueues, ends or requeues a task leaves one, and so he takes
+-- no lock that another may hold.
+CREATE TABLE tenon.limit_event (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    keys       text[] NOT NULL,
+    task_id    bigint,
+    start_time timestamptz,
+    hold_until timestamptz,
+    enters     boolean
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tenon.limit_event IS 'What `tenon.settle` has to see to, of limits.';
+COMMENT ON COLUMN tenon.limit_event.id IS 'In the order in which they came.';
+COMMENT ON COLUMN tenon.limit_event.keys IS 'The keys.';
+COMMENT ON COLUMN tenon.limit_event.task_id IS 'A task of theirs that has ended, or changed; NULL = only the keys.';
+COMMENT ON COLUMN tenon.limit_event.start_time IS 'When its run that has ended had started.';
+COMMENT ON COLUMN tenon.limit_event.hold_until IS 'Its handler may run until then.';
+COMMENT ON COLUMN tenon.limit_event.enters IS 'It was retried while a key had a row of it still.';
 
 -- Keys that are kept for a time though their task may have ended.
 CREATE TABLE tenon.unique_hold (
@@ -567,6 +589,8 @@ BEGIN
     DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
         SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS m = ROW_COUNT;
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of limits that were dropped
+        SELECT l.ctid FROM tenon.limit_start l WHERE l.at < now() - interval '31 days' LIMIT most));
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;

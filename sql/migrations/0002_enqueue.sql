@@ -109,11 +109,13 @@ END $$;
 -- One row; plain SQL, so that it becomes a part of the statement that asks.
 CREATE FUNCTION tenon.defaults(kind text, queue text)
 RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer,
-    confined boolean, exchange text, sleeper_key bigint)
+    confined boolean, exchange text, sleeper_key bigint, limits text[])
 LANGUAGE sql STABLE AS $$
     SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
-           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key
+           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key,
+           CASE WHEN k.limited OR q.limited
+                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END
       FROM tenon.setting s
       LEFT JOIN tenon.kind k ON k.name = $1
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
@@ -238,6 +240,9 @@ BEGIN
                run_at = CASE WHEN t.wanted_at IS NULL THEN b.run_at ELSE t.run_at END,
                wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN b.run_at END, delayed = t.wanted_at IS NULL
          WHERE t.id = held.id;
+        IF held.limit_keys IS NOT NULL THEN
+            PERFORM tenon.limited_changed(ARRAY[held.id]);
+        END IF;
     END IF;
     RETURN true;
 END $$;
@@ -326,6 +331,11 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, document);
+    END IF;
+    IF d.limits IS NOT NULL THEN
+        limit_keys := limit_keys || d.limits;
+        blocked := true;
+        announced := false;
     END IF;
     IF unique_for IS NOT NULL THEN
         added.id := tenon.hold_key(kind, unique_key, at + unique_for);
@@ -443,6 +453,10 @@ BEGIN
     IF d.confined THEN
         PERFORM tenon.check_allowed(kind, queue, '{}');
     END IF;
+    IF d.limits IS NOT NULL THEN
+        limit_keys := limit_keys || d.limits;
+        blocked := true;
+    END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
                                 queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys)
@@ -515,7 +529,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
 - `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %); default: that of the kind, else of the queue, else `sidekiq`.
-- `limit_keys`: the limits that hold for it; it is `blocked` until they let it run.
+- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)). The narrowest first.
 - `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
 - `after`: tasks of flows, its parents: it is `blocked` until they are done.
 - `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.

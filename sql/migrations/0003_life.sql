@@ -66,7 +66,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.run_at, t.limit_keys, g.reason, g.delay_ms,
                CASE WHEN g.reason IN ('failed', 'timed_out', 'crashed', 'dead')
                     THEN coalesce(g.class, tenon.error_class(g.reason, g.error)) ELSE t.error_class END AS class,
                1 + t.failures + t.crashes AS attempt,
@@ -83,7 +83,12 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                               AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = m.kind AND k.on_timeout = 'dead') THEN 'timeout'
                          WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
-                    END AS dead_of
+                    END AS dead_of,
+               CASE WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
+                    WHEN m.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(m.failures, coalesce(m.retry,
+                       (SELECT k.retry FROM tenon.kind k WHERE k.name = m.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = m.queue)))
+                    WHEN m.reason = 'released' THEN m.run_at
+                    ELSE clock_timestamp() END AS wanted_at
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
@@ -99,9 +104,10 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
         RETURNING dead.id
     ), compensated AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
-                                payload, payload_bytes, trace, enqueued_by, compensates)
-        SELECT now(), now(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, c.kind,
-               c.payload, octet_length(c.payload::text), g.trace, session_user, g.id
+                                payload, payload_bytes, trace, enqueued_by, compensates, limit_keys, wanted_at)
+        SELECT CASE WHEN d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
+               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limits,
+               CASE WHEN d.limits IS NOT NULL THEN now() END
           FROM gone g
           JOIN tenon.setting s ON g.compensates IS NULL
           LEFT JOIN tenon.kind k ON k.name = g.kind
@@ -113,6 +119,13 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                           'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by) AS payload) c
          CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
          WHERE c.kind IS NOT NULL
+        RETURNING task.id, task.limit_keys
+    ), limited AS (  -- tenon.settle_limits() must let them start
+        INSERT INTO tenon.limit_event (keys, task_id, start_time, enters)
+        SELECT j.limit_keys, j.id, j.start_time, NULL::boolean FROM judged j WHERE j.limit_keys IS NOT NULL AND j.dead_of IS NULL
+        UNION ALL
+        SELECT c.limit_keys, c.id, NULL, true FROM compensated c WHERE c.limit_keys IS NOT NULL
+        RETURNING pg_notify('tenon', 'settle')
     ), attempted AS (
         INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
                                    error_class, error, exit_code, signal)
@@ -127,19 +140,15 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
-               delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
-               run_at = CASE
-                   WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures, coalesce(j.retry,
-                       (SELECT k.retry FROM tenon.kind k WHERE k.name = j.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = j.queue)))
-                   WHEN j.reason = 'released' THEN t.run_at
-                   ELSE clock_timestamp() END
+               delayed = t.limit_keys IS NULL AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
+               run_at = CASE WHEN t.limit_keys IS NULL THEN j.wanted_at ELSE 'infinity' END,
+               wanted_at = CASE WHEN t.limit_keys IS NOT NULL THEN j.wanted_at END  -- its next start must be let go again
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
-        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
+        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
-    SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
+    SELECT b.id, CASE WHEN b.wanted_at IS NOT NULL THEN 'blocked' WHEN b.run_at <= clock_timestamp() THEN 'ready'
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
@@ -177,6 +186,9 @@ BEGIN
     END IF;
     IF OLD.flow IS NOT NULL THEN
         INSERT INTO tenon.flow_note (flow, task) VALUES (OLD.flow, OLD.id);
+    END IF;
+    IF OLD.limit_keys IS NOT NULL THEN
+        INSERT INTO tenon.limit_event (keys, task_id, start_time) VALUES (OLD.limit_keys, OLD.id, OLD.start_time);
     END IF;
     PERFORM pg_notify('tenon', 'settle');
     RETURN NULL;
@@ -239,26 +251,27 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- Makes blocked tasks unblocked, but for those that somebody has locked; returns which. The leader wakes workers for
--- them (cleaner/due.sql): they have become due. A transaction that locks a row and then changes it leaves its mark on the
--- new row (xmax), and polls pass over marked rows until they sweep: so the locks are given back first. Whoever takes one
--- in between makes it all fail after 10 ms.
+-- them (cleaner/due.sql): they have become due. The rows are not locked first, if nobody has locked one: that would leave
+-- a mark in the new version of a row, and polls pass over what is marked (worker/poll.sql) until their next sweep.
 CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
 DECLARE
     free bigint[];
 BEGIN
-    BEGIN
-        free := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED);
-        RAISE SQLSTATE 'TN000';
-    EXCEPTION WHEN SQLSTATE 'TN000' THEN
-        ids := free;
-    END;
-    WITH new AS (
-        UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
-         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
-        RETURNING t.id)
-    SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
-    RETURN free;
+    FOR i IN 1..2 LOOP
+        BEGIN
+            WITH new AS (
+                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+                 WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
+                RETURNING t.id)
+            SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
+            RETURN free;
+        EXCEPTION WHEN lock_not_available THEN
+            ids := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
+                          ORDER BY b.id FOR UPDATE SKIP LOCKED);
+        END;
+    END LOOP;
+    RETURN '{}';
 END $$;
 
 -- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
@@ -331,7 +344,10 @@ DECLARE
     n      integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*),
+         held AS (  -- its worker sees within 5 s that it is cancelled, and gives its handler 10 s to end
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '20 s' FROM gone g
+         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
@@ -375,7 +391,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take TO %I', role);
     PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
@@ -389,7 +405,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick, tenon.limit_rule TO %I', role);
     PERFORM tenon.grant_lists(role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
@@ -409,6 +425,7 @@ BEGIN
     PERFORM tenon.grant_acts(role);
     PERFORM tenon.grant_home(role, true);
     PERFORM tenon.grant_flows(role);
+    PERFORM tenon.grant_limits(role);
 END $$;
 
 -- What its statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
@@ -442,7 +459,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,

@@ -16,7 +16,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now` or `adopt`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
@@ -362,6 +362,7 @@ BEGIN
     SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
     IF limited IS NOT NULL THEN
         PERFORM tenon.queue_limits(limited);
+        PERFORM pg_notify('tenon', 'settle');
     END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
     DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
@@ -385,6 +386,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     changed bigint[];
+    limited boolean;
 BEGIN
     WITH new AS (
         UPDATE tenon.task t
@@ -392,8 +394,12 @@ BEGIN
                run_at = CASE WHEN t.wanted_at IS NULL THEN coalesce(run_at, t.run_at) ELSE t.run_at END,
                wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at) END,
                delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
-         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id)
-    SELECT array_agg(new.id) INTO changed FROM new;
+         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id, t.limit_keys)
+    SELECT array_agg(new.id), bool_or(new.limit_keys IS NOT NULL) INTO changed, limited FROM new;
+    IF limited THEN
+        PERFORM tenon.limited_changed(changed);
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
     RETURN changed;
 END $$;
 

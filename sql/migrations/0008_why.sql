@@ -95,6 +95,9 @@ CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
+    IF code IS NULL THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
+    END IF;
     IF code IS NOT NULL THEN
         RETURN;
     END IF;

@@ -267,7 +267,10 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*),
+         held AS (  -- as in tenon.cancel
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '20 s' FROM gone g
+         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
@@ -345,14 +348,19 @@ END $$;
 -- Enqueues the task that a flow wants at its end: for whoever made it, who was allowed to when he made it.
 CREATE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
-                            payload, payload_bytes, enqueued_by)
-    SELECT clock_timestamp(), clock_timestamp(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, $2,
-           p.payload, octet_length(p.payload::text), ($1).made_by
-      FROM tenon.defaults($2, NULL) d
-     CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
-                                     ELSE ($1).payload END AS payload) p
-    RETURNING id
+    WITH new AS (
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
+                                payload, payload_bytes, enqueued_by, limit_keys, wanted_at)
+        SELECT CASE WHEN d.limits IS NULL THEN clock_timestamp() ELSE 'infinity' END, clock_timestamp(), d.timeout_ms, d.max_attempts,
+               d.priority, false, false, d.queue, $2, p.payload, octet_length(p.payload::text), ($1).made_by, d.limits,
+               CASE WHEN d.limits IS NOT NULL THEN clock_timestamp() END
+          FROM tenon.defaults($2, NULL) d
+         CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
+                                         ELSE ($1).payload END AS payload) p
+        RETURNING id, limit_keys
+    ), limited AS (
+        INSERT INTO tenon.limit_event (keys, task_id, enters) SELECT n.limit_keys, n.id, true FROM new n WHERE n.limit_keys IS NOT NULL)
+    SELECT id FROM new
 $$;
 
 -- The end of a flow whose row the caller has locked: each callback is enqueued once, when its moment comes first.

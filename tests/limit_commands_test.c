@@ -1,0 +1,116 @@
+/* label: e2e */
+/* `tenon limit`, and what other commands say of tasks that wait for limits. */
+#include "tests/support/fixture.h"
+#include "tests/support/process.h"
+
+#include <jansson.h>
+
+enum { LIMIT_MS = 30000 };
+
+#define LIMIT(fx, code, out_part, log_part, ...)                                                   \
+    says((fx), (code), (out_part), (log_part), (const char *const[]){"limit", __VA_ARGS__, NULL})
+
+static void says(struct fixture *fx, int code, const char *out_part, const char *log_part,
+                 const char *const *args)
+{
+    struct process *p = tenon_spawn(fx, args, NULL);
+    int status = process_wait(p, LIMIT_MS);
+    char *out = file_text(p->out), *log = file_text(p->log);
+    if (status != code) {
+        fail_msg("tenon limit %s: exit code %d: %s", args[1], status, log);
+    }
+    assert_contains(out, out_part);
+    assert_contains(log, log_part);
+    free(out);
+    free(log);
+}
+
+static void test_set_list_and_show(void **state)
+{
+    struct fixture *fx = *state;
+    LIMIT(fx, 0, "there is no limit", "", "list");
+    LIMIT(fx, 0, "the limit tenant is set", "", "set", "tenant", "--running", "2", "--starts",
+          "100/1min", "--fair", "--weight", "3");
+    LIMIT(fx, 0, "", "", "set", "order", "--strict", "--when-dead", "skip", "--until",
+          "2100-01-01 UTC");
+    assert_true(test_sql_bool(
+        fx,
+        "SELECT count(*) = 2 AND bool_and(CASE name WHEN 'tenant' THEN running = 2 AND rate ="
+        " 100 AND per = '1 min' AND fair AND weight = 3 AND strict IS NULL AND until IS NULL"
+        " ELSE strict AND on_dead = 'skip' AND until = '2100-01-01 UTC' END) FROM tenon.limit"));
+    LIMIT(fx, 0, "100/00:01:00", "", "list");
+    LIMIT(fx, 0, "strict, until 2100-01-01 00:00:00 UTC", "", "list");
+    LIMIT(fx, 0, "at once        2\nstarts         100 in 00:01:00\n", "", "show", "tenant");
+    LIMIT(fx, 1, "", "there is no limit none", "show", "none");
+}
+
+static void test_json(void **state)
+{
+    struct fixture *fx = *state;
+    json_error_t error;
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1, rate => 5, per => '1 s');"
+                 "SELECT tenon.enqueue('a', limit_keys => '{t:1}') FROM generate_series(1, 3);"
+                 "SELECT tenon.settle()");
+    char *out = TENON_RUN(fx, 0, "limit", "list", "--json");
+    json_t *all = json_loads(out, 0, &error);
+    json_t *row = json_array_get(json_object_get(all, "limits"), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "key")), "t:1");
+    assert_string_equal(json_string_value(json_object_get(row, "rule")), "t");
+    assert_int_equal(json_integer_value(json_object_get(row, "per_ms")), 1000);
+    assert_int_equal(json_integer_value(json_object_get(row, "ready")), 1);
+    assert_int_equal(json_integer_value(json_object_get(row, "waiting")), 2);
+    free(out);
+    json_decref(all);
+    out = TENON_RUN(fx, 0, "limit", "show", "t:1", "--json");
+    row = json_loads(out, 0, &error);
+    assert_int_equal(json_integer_value(json_object_get(row, "running_max")), 1);
+    free(out);
+    json_decref(row);
+    free(TENON_RUN(fx, 0, "limit", "set", "t", "--json"));
+    free(TENON_RUN(fx, 0, "limit", "drop", "t", "--json"));
+}
+
+static void test_pause_and_drop(void **state)
+{
+    struct fixture *fx = *state;
+    LIMIT(fx, 0, "t:1 is paused", "", "pause", "t:1", "--why", "they asked");
+    LIMIT(fx, 0, "they asked", "", "show", "t:1");
+    LIMIT(fx, 0, "t:1 is resumed", "", "resume", "t:1");
+    LIMIT(fx, 1, "", "the limit t:1 is not paused", "resume", "t:1");
+    LIMIT(fx, 1, "", "there is no limit t", "drop", "t");
+    LIMIT(fx, 0, "", "", "set", "t");
+    LIMIT(fx, 0, "t is dropped", "", "drop", "t");
+    LIMIT(fx, 2, "", "is no action", "frob");
+    LIMIT(fx, 2, "", "takes the name of a limit", "set");
+    LIMIT(fx, 2, "", "takes no argument", "list", "t");
+    LIMIT(fx, 2, "", "rate 0", "set", "t", "--starts", "0/1s");
+    LIMIT(fx, 2, "", "the time of rate", "set", "t", "--starts", "5");
+    LIMIT(fx, 2, "", "without spaces", "set", "a b");
+}
+
+static void test_enqueue_and_why(void **state)
+{
+    struct fixture *fx = *state;
+    char *id = TENON_RUN(fx, 0, "enqueue", "a", "--limit-keys", "t:1,u");
+    assert_string_equal(id, "1\n");
+    free(id);
+    free(TENON_RUN(fx, 0, "enqueue", "a", "--limit-keys", "t:1"));
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1); SELECT tenon.settle()");
+    char *why = TENON_RUN(fx, 0, "why", "2");
+    assert_contains(why, "It waits for the limit t:1 (1 at once), behind 0 tasks.");
+    free(why);
+    char *blocked = TENON_RUN(fx, 0, "list", "--state", "blocked");
+    assert_contains(blocked, "2 ");
+    free(blocked);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_set_list_and_show),
+        WITH_SERVERS(test_json),
+        WITH_SERVERS(test_pause_and_drop),
+        WITH_SERVERS(test_enqueue_and_why),
+    };
+    return RUN_GROUP(tests);
+}

@@ -1,0 +1,386 @@
+/* label: e2e */
+/* timeout: 240 */
+/* long: 1200 */
+/* Limits by the journal of the handlers, while workers and cleaners are killed: never more at once
+ * than allowed, never more starts in any time than the rate, in order, and whose turn it is. */
+#include "tests/support/load.h"
+#include "tests/support/working.h"
+
+#include "core/now.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    WORKERS = 3,
+    ROUNDS = 18,
+    ROUNDS_LONG = 600,
+    KILL_EVERY_MS = 400,
+    SHARED = 3, /* `running` of the keys c:0 to c:4 */
+    KEYS = 5,
+    RATE = 20, /* starts within RATE_MS */
+    RATE_MS = 1000,
+    TAKERS = 6,
+    TAKES = 40,
+    KEY_BYTES = 16,
+};
+
+/* A task of ms milliseconds, and which key to look for in the journal. */
+static void give(struct fixture *fx, const char *key, const char *keys, int n, int ms)
+{
+    test_sql(fx,
+             "INSERT INTO keyed SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": %d}',"
+             " limit_keys => '%s', retry => 'constant(1 s)'), '%s' FROM generate_series(1, %d)",
+             ms, keys, key, n);
+}
+
+static void make_keyed(struct fixture *fx)
+{
+    test_sql(fx, "CREATE TABLE keyed (id bigint PRIMARY KEY, key text)");
+}
+
+struct moment {
+    int64_t ns;
+    int step; /* 1 or -1 */
+};
+
+/* Of one moment the end comes first. */
+static int compare(const void *a, const void *b)
+{
+    const struct moment *x = a, *y = b;
+    return x->ns != y->ns ? (x->ns > y->ns) - (x->ns < y->ns) : x->step - y->step;
+}
+
+/* Which tasks have this key. */
+static bool *ids_of(struct fixture *fx, const char *key, size_t n)
+{
+    bool *has = calloc(n + 1, sizeof *has);
+    assert_non_null(has);
+    PGresult *r = PQexec(fx->conn, "SELECT id, key FROM keyed");
+    for (int i = 0; i < PQntuples(r); i++) {
+        has[strtoll(PQgetvalue(r, i, 0), NULL, 10)] = strcmp(PQgetvalue(r, i, 1), key) == 0;
+    }
+    PQclear(r);
+    return has;
+}
+
+/* The most runs of tasks with this key that went on at one moment. One that did not end was killed,
+ * nobody knows when. */
+static int most_at_once(struct fixture *fx, const struct journal *j, const char *key, size_t n_ids)
+{
+    struct moment *m = calloc(2 * j->n + 1, sizeof *m);
+    bool *has = ids_of(fx, key, n_ids);
+    size_t n = 0;
+    int now = 0, most = 0;
+    assert_non_null(m);
+    for (size_t i = 0; i < j->n; i++) {
+        const struct journal_run *run = &j->runs[i];
+        if (has[run->id] && run->end_ns > 0) {
+            m[n++] = (struct moment){run->start_ns, 1};
+            m[n++] = (struct moment){run->end_ns, -1};
+        }
+    }
+    qsort(m, n, sizeof *m, compare);
+    for (size_t i = 0; i < n; i++) {
+        now += m[i].step;
+        most = now > most ? now : most;
+    }
+    free(has);
+    free(m);
+    return most;
+}
+
+/* No run of a task before one of a lower id. */
+static void assert_in_order(struct fixture *fx, const struct journal *j, const char *key,
+                            size_t n_ids)
+{
+    bool *has = ids_of(fx, key, n_ids);
+    int64_t last = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        if (has[j->runs[i].id]) {
+            if (j->runs[i].id < last) {
+                fail_msg("task %lld of %s ran after %lld", (long long)j->runs[i].id, key,
+                         (long long)last);
+            }
+            last = j->runs[i].id;
+        }
+    }
+    free(has);
+}
+
+/* By the claims, which are the moments that count: of every start of every key, how many there were
+ * in the time that ended with it. */
+static void assert_rate(struct fixture *fx, const char *key, int rate, int ms)
+{
+    char *most = test_sql_text(
+        fx,
+        "WITH s AS (SELECT start_time AS at FROM tenon.tasks JOIN keyed USING (id) WHERE key = '%s'"
+        " AND start_time IS NOT NULL UNION ALL SELECT started_at FROM tenon.attempt JOIN keyed"
+        " USING (id) WHERE key = '%s')"
+        "SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY at RANGE BETWEEN '%d us' PRECEDING AND"
+        " CURRENT ROW) AS n FROM s) w",
+        key, key, ms * 1000 - 1);
+    if (!most || strtol(most, NULL, 10) > rate) {
+        fail_msg("%s starts of %s within %d ms", most ? most : "no", key, ms);
+    }
+    free(most);
+}
+
+static void work_together(struct fixture *fx, struct process *workers[WORKERS],
+                          struct process *cleaners[2])
+{
+    int rounds = load_is_long() ? ROUNDS_LONG : ROUNDS;
+    for (int i = 0; i < rounds; i++) {
+        (void)poll(NULL, 0, KILL_EVERY_MS);
+        process_kill(workers[i % WORKERS]);
+        workers[i % WORKERS] = pool_worker(fx, "4", "1");
+        if (i % 6 == 2 || i == rounds * 2 / 3) { /* who leads at first, and then the other */
+            int which = i == rounds * 2 / 3;
+            process_kill(cleaners[which]);
+            cleaners[which] = TENON(fx, "cleaner");
+        }
+        test_sql(fx,
+                 "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0"); /* the third is the last */
+    }
+}
+
+static void test_never_more(void **state)
+{
+    struct fixture *fx = *state;
+    int each = load_is_long() ? 4000 : 120;
+    char key[KEY_BYTES], keys[2 * KEY_BYTES];
+    make_keyed(fx);
+    test_sql(
+        fx,
+        "SELECT tenon.set_limit('c', running => %d); SELECT tenon.set_limit('o', strict => true);"
+        "SELECT tenon.set_limit('r', rate => %d, per => '%d ms');"
+        "SELECT tenon.set_limit('wide', running => 6)",
+        SHARED, RATE, RATE_MS);
+    struct process *cleaners[2] = {TENON(fx, "cleaner"), TENON(fx, "cleaner")};
+    struct process *workers[WORKERS];
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "c:%d", i);
+        (void)snprintf(keys, sizeof keys, "{%s,wide}", key);
+        give(fx, key, keys, each, 60);
+        (void)snprintf(key, sizeof key, "o:%d", i);
+        (void)snprintf(keys, sizeof keys, "{%s}", key);
+        give(fx, key, keys, each / 4, 100);
+    }
+    give(fx, "r", "{r}", each, 5);
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = pool_worker(fx, "4", "1");
+    }
+    work_together(fx, workers, cleaners);
+    test_await(
+        fx, load_is_long() ? 900000 : 120000,
+        "SELECT NOT EXISTS (SELECT FROM tenon.task), (SELECT string_agg(format('%%s %%s %%s',"
+        " key, ready, waiting), ', ') FROM tenon.limits)");
+    test_await(fx, LIMIT_MS,
+               "SELECT NOT EXISTS (SELECT FROM tenon.limit_task)"); /* nothing leaks */
+    struct journal j;
+    size_t n = (size_t)test_sql_int(fx, "SELECT max(id) FROM keyed");
+    journal_read(fx, &j);
+    assert_int_equal(journal_tasks(&j), n);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "c:%d", i);
+        int most = most_at_once(fx, &j, key, n);
+        if (most > SHARED) {
+            fail_msg("%d of %s at once", most, key);
+        }
+        (void)snprintf(key, sizeof key, "o:%d", i);
+        assert_int_equal(most_at_once(fx, &j, key, n), 1);
+        assert_in_order(fx, &j, key, n);
+    }
+    test_sql(fx, "UPDATE keyed SET key = 'wide' WHERE key LIKE 'c:%%'");
+    int wide = most_at_once(fx, &j, "wide", n);
+    if (wide > 6 || wide < 2) {
+        fail_msg("%d of wide at once", wide);
+    }
+    assert_rate(fx, "r", RATE, RATE_MS);
+    print_message("%zu runs of %zu tasks, %d at once of those with two keys\n", j.n, n, wide);
+    journal_clear(&j);
+    for (int i = 0; i < WORKERS; i++) {
+        end_well(workers[i]);
+    }
+    end_well(cleaners[0]);
+    end_well(cleaners[1]);
+}
+
+/* What was let go while no worker lived starts all at once when one comes: it is no more than the
+ * rate, and counts until it has started. */
+static void test_a_rate_without_workers(void **state)
+{
+    struct fixture *fx = *state;
+    make_keyed(fx);
+    test_sql(fx, "SELECT tenon.set_limit('r', rate => 5, per => '500 ms')");
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    give(fx, "r", "{r}", 23, 0);
+    test_await(fx, LIMIT_MS, "SELECT ready = 5, ready FROM tenon.limits WHERE key = 'r'");
+    /* it was looked at again after that time, and once more */
+    test_sql(fx, "CREATE TABLE due AS SELECT due_at FROM tenon.limit_due");
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 1 FROM tenon.limit_due WHERE due_at > (SELECT"
+               " due_at + interval '400 ms' FROM due)");
+    assert_int_equal(test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = 'r'"), 5);
+    struct process *worker = pool_worker(fx, "8", "4");
+    await_done(fx, 23);
+    assert_rate(fx, "r", 5, 500);
+    end_well(worker);
+    end_well(cleaner);
+}
+
+/* A task follows the one before it without a poll's second. */
+static void test_one_after_the_other(void **state)
+{
+    struct fixture *fx = *state;
+    make_keyed(fx);
+    test_sql(fx, "SELECT tenon.set_limit('o', strict => true)");
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    struct process *worker = pool_worker(fx, "2", "1");
+    process_await_line(worker, "event=worker_ready", LIMIT_MS);
+    give(fx, "o", "{o}", 100, 0);
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 100, count(*) FROM tenon.finished"); /* else 100 s */
+    end_well(worker);
+    end_well(cleaner);
+}
+
+/* How soon the full limit runs again when its worker was killed; the median of some. */
+static void test_again_in_full(void **state)
+{
+    enum { KILLS = 5, FULL = 4, BACK_IN_MS = 2000 };
+    struct fixture *fx = *state;
+    int64_t took_ms[KILLS];
+    int soon = 0;
+    make_keyed(fx);
+    test_sql(fx, "SELECT tenon.set_limit('c', running => %d)", FULL);
+    struct process *cleaner = TENON(fx, "cleaner");
+    struct process *worker = pool_worker(fx, "4", "1");
+    give(fx, "c", "{c}", 2 * FULL * (KILLS + 1), 60000);
+    (void)poll(NULL, 0,
+               16000); /* a cleaner declares nobody dead in the first 15 s of its session */
+    for (int i = 0; i < KILLS; i++) {
+        test_await(fx, LIMIT_MS,
+                   "SELECT count(*) = %d FROM tenon.task t JOIN tenon.worker w ON w.id ="
+                   " t.worker_id WHERE w.state = 'alive'",
+                   FULL);
+        struct process *heir = pool_worker(fx, "8", "1");
+        process_await_line(heir, "event=worker_ready", LIMIT_MS);
+        int64_t from_ms = now_ms();
+        process_kill(worker);
+        test_await(
+            fx, LIMIT_MS,
+            "SELECT count(*) = %d AND (SELECT count(*) = 1 FROM tenon.worker WHERE ended_at IS"
+            " NULL) FROM tenon.task t JOIN tenon.worker w ON w.id = t.worker_id"
+            " WHERE w.ended_at IS NULL",
+            FULL);
+        took_ms[i] = now_ms() - from_ms;
+        soon += took_ms[i] <= BACK_IN_MS;
+        worker = heir;
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT running FROM tenon.limits WHERE key = 'c'"), FULL);
+    print_message("again in full after %lld to %lld ms\n", (long long)took_ms[0],
+                  (long long)took_ms[KILLS - 1]);
+    assert_true(soon > KILLS / 2);
+    process_kill(worker);
+    end_well(cleaner);
+}
+
+/* One tenant's backlog makes another's ten tasks wait for what was let go ahead, and for turns. */
+static void test_fairness(void **state)
+{
+    enum { BACKLOG = 20000, AHEAD = 8 + 2 * 4, TEN = 10, MORE = 14 /* while they are enqueued */ };
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('t', fair => true)");
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    struct process *worker = pool_worker(fx, "4", "1");
+    test_sql(fx,
+             "SELECT tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\", \"ms\": 100}'::text,"
+             " '{%d}'), limit_keys => '{t:1}')",
+             BACKLOG);
+    journal_await_ended(fx, 12, LIMIT_MS); /* alone, it has all slots */
+    int64_t first = test_sql_int(fx,
+                                 "SELECT (tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\","
+                                 " \"ms\": 100}'::text, '{%d}'), limit_keys => '{t:2}'))[1]",
+                                 TEN);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished WHERE id >= %lld",
+               TEN, (long long)first);
+    int64_t others = test_sql_int(
+        fx,
+        "WITH mine AS (SELECT min(created_at) AS since, max(start_time) AS till FROM tenon.finished"
+        " WHERE id >= %lld) SELECT count(*) FROM tenon.tasks, mine WHERE id < %lld AND start_time"
+        " BETWEEN since AND till",
+        (long long)first, (long long)first);
+    char *wait =
+        test_sql_text(fx,
+                      "SELECT max(start_time - created_at) FROM tenon.finished WHERE id >= %lld",
+                      (long long)first);
+    print_message("%lld others started before the last of them, after %s\n", (long long)others,
+                  wait);
+    free(wait);
+    assert_true(others <= AHEAD + TEN + MORE);
+    struct journal j;
+    journal_read(fx, &j);
+    assert_int_equal(journal_most_at_once(&j, 0), 4);
+    journal_clear(&j);
+    process_kill(worker);
+    end_well(cleaner);
+}
+
+static void take(const struct fixture *fx)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    for (int i = 0; i < TAKES; i++) {
+        for (int64_t wait_ms; (wait_ms = sql_int(conn, "SELECT tenon.limit_take('s')")) > 0;) {
+            (void)poll(NULL, 0, (int)wait_ms);
+        }
+    }
+    PQfinish(conn);
+    _exit(0);
+}
+
+/* Handlers take, and tasks start, from one rate. */
+static void test_takers(void **state)
+{
+    enum { OF_A_TIME = 30, TIME_MS = 400 };
+    struct fixture *fx = *state;
+    pid_t pids[TAKERS];
+    int status;
+    test_sql(fx, "SELECT tenon.set_limit('s', rate => %d, per => '%d ms')", OF_A_TIME, TIME_MS);
+    for (int i = 0; i < TAKERS; i++) {
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0) {
+            take(fx);
+        }
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        assert_true(waitpid(pids[i], &status, 0) == pids[i] && status == 0);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT sum(n) FROM tenon.limit_start"), TAKERS * TAKES);
+    int64_t most = test_sql_int(
+        fx,
+        "SELECT max(n) FROM (SELECT sum(n) OVER (ORDER BY at RANGE BETWEEN '%d us' PRECEDING AND"
+        " CURRENT ROW) AS n FROM tenon.limit_start) w",
+        TIME_MS * 1000 - 1);
+    assert_int_equal(most, OF_A_TIME);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_never_more),
+        WITH_SERVERS(test_a_rate_without_workers),
+        WITH_SERVERS(test_one_after_the_other),
+        WITH_SERVERS(test_again_in_full),
+        WITH_SERVERS(test_fairness),
+        WITH_DATABASE(test_takers),
+    };
+    return RUN_GROUP(tests);
+}
