@@ -270,6 +270,28 @@ static void test_fair(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_turn"), 0);
 }
 
+/* A backlog of a key does not wander into the line of another that is paused, and those with one
+ * key only go on. */
+static void test_a_backlog_does_not_wander(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 3); SELECT tenon.pause_limit('paid');"
+                 "SELECT tenon.enqueue_many('a', array_fill('{}'::text, '{2000}'), limit_keys =>"
+                 " '{paid,t:1}')");
+    enqueue(fx, "{t:1}", 2);
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task WHERE state = 'parked'"),
+                     103);
+    test_sql(fx, "SELECT tenon.resume_limit('paid')");
+    assert_free(fx, "1 2 3");
+    finish(fx, worker, 2);
+    assert_free(fx, "1 3 4");
+    assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task WHERE state = 'parked'") <=
+                103);
+}
+
 /* A task with several keys waits for one of them at a time and holds none meanwhile. */
 static void test_several_keys(void **state)
 {
@@ -533,6 +555,7 @@ int main(void)
         WITH_DATABASE(test_strict_and_late_commits),
         WITH_DATABASE(test_fair),
         WITH_DATABASE(test_several_keys),
+        WITH_DATABASE(test_a_backlog_does_not_wander),
         WITH_DATABASE(test_exceptions_and_pauses),
         WITH_DATABASE(test_kinds_and_queues),
         WITH_DATABASE(test_flows),

@@ -529,7 +529,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
 - `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %); default: that of the kind, else of the queue, else `sidekiq`.
-- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)). The narrowest first.
+- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
 - `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
 - `after`: tasks of flows, its parents: it is `blocked` until they are done.
 - `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.
