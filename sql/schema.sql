@@ -1647,6 +1647,14 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.grant_limits(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_limit, tenon.drop_limit, tenon.pause_limit, tenon.resume_limit, tenon.limit_take TO %I', role);
+END $$;
+
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2017,7 +2025,7 @@ BEGIN
     END IF;
     PERFORM tenon.limit_note_due(rooms);
     IF EXISTS (SELECT FROM tenon.limit_turn) OR EXISTS (SELECT FROM unnest(rooms) r WHERE r.share IS NOT NULL) THEN
-        DELETE FROM tenon.limit_turn t USING unnest(rooms) r WHERE t.key = r.key AND r.share IS NULL;
+        DELETE FROM tenon.limit_turn t WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share IS NULL));
         FOR s IN SELECT DISTINCT r.share FROM unnest(rooms) r WHERE r.share IS NOT NULL ORDER BY 1 LOOP
             n := n + tenon.limit_admit_share(s, rooms);
         END LOOP;
@@ -2052,9 +2060,10 @@ CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS integer
     AS $$
 DECLARE
     keys    text[] := (SELECT t.limit_keys FROM tenon.task t WHERE t.id = head.task_id);
+    mine    text[] := tenon.lock_rates(keys);  -- by itself: the next statement sees what was committed before
     stopped tenon.limit_room;
 BEGIN
-    SELECT r.* INTO stopped FROM tenon.limit_rooms(keys, tenon.lock_rates(keys)) r
+    SELECT r.* INTO stopped FROM tenon.limit_rooms(keys, mine) r
      WHERE r.room = 0
         OR r.strict AND head.task_id <> (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key ORDER BY l.task_id LIMIT 1)
         OR r.share IS NOT NULL AND r.key <> head.key AND tenon.limit_free(r.share) = 0
@@ -2066,7 +2075,8 @@ BEGIN
         END IF;
         PERFORM tenon.limit_again(ARRAY[head.key], clock_timestamp() + interval '50 ms', format('another transaction has locked task %s', head.task_id));
     ELSIF stopped.key <> head.key THEN
-        UPDATE tenon.limit_task l SET state = CASE WHEN l.key = stopped.key THEN 'waits' ELSE 'elsewhere' END
+        UPDATE tenon.limit_task l
+           SET state = CASE WHEN l.key = stopped.key THEN 'waits' WHEN l.key = tenon.limit_first(keys) THEN 'parked' ELSE 'elsewhere' END
          WHERE l.key IN (stopped.key, head.key) AND l.task_id = head.task_id;
         INSERT INTO tenon.limit_event (keys) VALUES (ARRAY[stopped.key]), (ARRAY[head.key]);
     END IF;
@@ -2080,24 +2090,26 @@ CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RE
 DECLARE
     free  integer := tenon.limit_free(limit_admit_share.share);
     next  text[];
+    mine  text[];
     heads tenon.limit_head[];
     n     integer;
     left_ integer;
 BEGIN
     PERFORM tenon.limit_take_part(limit_admit_share.share, rooms);
     next := ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active ORDER BY t.pass LIMIT free);
+    mine := tenon.lock_rates(next);
     rooms := ARRAY(SELECT ROW(r.key, least(r.room, free), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
-                     FROM tenon.limit_rooms(next, tenon.lock_rates(next)) r);
+                     FROM tenon.limit_rooms(next, mine) r);
     heads := ARRAY(SELECT ROW(h.key, h.task_id, h.alone, h.priority, h.wanted_at)::tenon.limit_head
                      FROM (SELECT i.*, row_number() OVER (PARTITION BY i.key ORDER BY i.priority DESC, i.wanted_at, i.task_id) AS nth
                              FROM tenon.limit_heads(rooms) i) h
                      JOIN unnest(rooms) r ON r.key = h.key
-                     JOIN tenon.limit_turn t ON t.key = h.key
+                    CROSS JOIN LATERAL (SELECT u.pass FROM tenon.limit_turn u WHERE u.key = h.key OFFSET 0) t
                     ORDER BY t.pass + h.nth::double precision / r.weight, h.key LIMIT free);
     n := tenon.limit_admit_heads(heads);
-    UPDATE tenon.limit_turn t SET pass = t.pass + h.n::double precision / r.weight
-      FROM unnest(rooms) r JOIN (SELECT d.key, count(*) AS n FROM unnest(heads) d GROUP BY d.key) h ON h.key = r.key
-     WHERE t.key = r.key;
+    UPDATE tenon.limit_turn t
+       SET pass = t.pass + (SELECT count(*)::double precision / min(r.weight) FROM unnest(heads) d JOIN unnest(rooms) r ON r.key = d.key WHERE d.key = t.key)
+     WHERE t.key = ANY (ARRAY(SELECT d.key FROM unnest(heads) d));
     PERFORM tenon.limit_note_due(rooms);
     left_ := tenon.limit_leave(rooms);
     -- others' turn, if these did not take all; and again in a second, should no end tell
@@ -2136,13 +2148,13 @@ BEGIN
      WHERE e.enters AND t.wanted_at IS NOT NULL
     ON CONFLICT DO NOTHING;
     WITH old AS MATERIALIZED (
-        SELECT DISTINCT o.at, o.place, t.priority,
+        SELECT DISTINCT o.at, o.key = tenon.limit_first(o.keys) AS first, t.priority,
                CASE WHEN o.state = 'ending' THEN greatest(o.wanted_at, t.wanted_at)
                     WHEN t.wanted_at > clock_timestamp() THEN t.wanted_at ELSE least(o.wanted_at, t.wanted_at) END AS wanted_at
           FROM tenon.limit_rows(events) o
          CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = o.task_id AND t.wanted_at IS NOT NULL OFFSET 0) t)
     UPDATE tenon.limit_task l
-       SET state = CASE WHEN o.place > 1 THEN 'elsewhere' WHEN o.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+       SET state = CASE WHEN NOT o.first THEN 'elsewhere' WHEN o.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
            priority = o.priority, wanted_at = o.wanted_at
       FROM old o WHERE l.ctid = o.at;
 END $$;
@@ -2159,13 +2171,12 @@ BEGIN
         PERFORM tenon.limit_changed(name, false);
     END LOOP;
     WITH due AS (
-        SELECT l.key, l.task_id FROM tenon.limit_task l
+        SELECT l.ctid AS at, l.state FROM tenon.limit_task l
          WHERE l.state IN ('later', 'ending') AND l.wanted_at <= moment ORDER BY l.wanted_at LIMIT most
     ), came AS (
-        UPDATE tenon.limit_task l SET state = 'waits' FROM due d
-         WHERE l.key = d.key AND l.task_id = d.task_id AND l.state = 'later' RETURNING l.key
+        UPDATE tenon.limit_task l SET state = 'waits' WHERE l.ctid = ANY (ARRAY(SELECT d.at FROM due d WHERE d.state = 'later')) RETURNING l.key
     ), over AS (
-        DELETE FROM tenon.limit_task l USING due d WHERE l.key = d.key AND l.task_id = d.task_id AND l.state = 'ending' RETURNING l.key
+        DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (ARRAY(SELECT d.at FROM due d WHERE d.state = 'ending')) RETURNING l.key
     ), again AS (
         DELETE FROM tenon.limit_due WHERE key = ANY (ARRAY(
             SELECT d.key FROM tenon.limit_due d WHERE d.due_at <= moment ORDER BY d.due_at LIMIT most)) RETURNING key
@@ -2228,11 +2239,19 @@ BEGIN
     RETURN ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
 END $$;
 
+CREATE FUNCTION tenon.limit_first(keys text[]) RETURNS text
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT CASE WHEN cardinality($1) = 1 THEN $1[1]
+                ELSE (SELECT k.key FROM unnest($1) WITH ORDINALITY k (key, place) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                       ORDER BY r.running, k.place LIMIT 1) END
+$_$;
+
 CREATE FUNCTION tenon.limit_free(share text) RETURNS integer
     LANGUAGE sql STABLE
     AS $_$
     SELECT greatest(0, 8 + 2 * (SELECT coalesce(sum(w.slots), 0) FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state = 'alive')
-                       - (SELECT count(*) FROM tenon.limit_task l JOIN tenon.task t ON t.id = l.task_id
+                       - (SELECT count(*) FROM tenon.limit_task l CROSS JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t
                            WHERE l.state IN ('held', 'ending') AND l.key >= $1 AND l.key < $1 || ';' AND split_part(l.key, ':', 1) = $1
                              AND t.start_time IS NULL))::integer
 $_$;
@@ -2245,7 +2264,9 @@ CREATE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.
      CROSS JOIN LATERAL (
            (SELECT l.task_id, l.alone, l.priority, l.wanted_at FROM tenon.limit_task l
              WHERE NOT r.strict AND l.key = r.key AND l.state = 'waits'
-             ORDER BY l.priority DESC, l.wanted_at, l.task_id LIMIT r.room)
+             ORDER BY l.priority DESC, l.wanted_at, l.task_id
+             LIMIT least(r.room, 100 + r.room - (SELECT count(*) FROM (SELECT FROM tenon.limit_task p WHERE p.key = r.key AND p.state = 'parked'
+                                                                        LIMIT 100 + r.room) p)))
            UNION ALL
            (SELECT h.task_id, h.alone, h.priority, h.wanted_at
               FROM (SELECT * FROM tenon.limit_task l WHERE r.strict AND r.room > 0 AND l.key = r.key ORDER BY l.task_id LIMIT 1) h
@@ -2288,7 +2309,7 @@ DECLARE
     full_ text[];
 BEGIN
     gone := ARRAY(SELECT r.key FROM unnest(rooms) r
-                   WHERE NOT EXISTS (SELECT FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits'));
+                   WHERE (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NULL);
     full_ := ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.room = 0 AND r.key <> ALL (gone));
     DELETE FROM tenon.limit_turn t WHERE t.key = ANY (gone);
     UPDATE tenon.limit_turn t SET active = false WHERE t.key = ANY (full_);
@@ -2300,7 +2321,7 @@ CREATE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
     AS $_$
     INSERT INTO tenon.limit_due AS d (key, due_at, why)
     SELECT r.key, r.due_at, r.why FROM unnest($1) r
-     WHERE r.due_at IS NOT NULL AND EXISTS (SELECT FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits')
+     WHERE r.due_at IS NOT NULL AND (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NOT NULL
     ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
 $_$;
 
@@ -2321,11 +2342,11 @@ CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.
                           WHERE r.rate IS NOT NULL) u
 $$;
 
-CREATE FUNCTION tenon.limit_rows(events tenon.limit_event[]) RETURNS TABLE(at tid, key text, place bigint, task_id bigint, state text, wanted_at timestamp with time zone, hold_until timestamp with time zone)
+CREATE FUNCTION tenon.limit_rows(events tenon.limit_event[]) RETURNS TABLE(at tid, key text, keys text[], task_id bigint, state text, wanted_at timestamp with time zone, hold_until timestamp with time zone)
     LANGUAGE sql STABLE
     AS $_$
-    SELECT l.ctid, k.key, k.place, e.task_id, l.state, l.wanted_at, e.hold_until
-      FROM unnest($1) e CROSS JOIN LATERAL unnest(e.keys) WITH ORDINALITY k (key, place)
+    SELECT l.ctid, k.key, e.keys, e.task_id, l.state, l.wanted_at, e.hold_until
+      FROM unnest($1) e CROSS JOIN LATERAL unnest(e.keys) k (key)
      CROSS JOIN LATERAL (SELECT t.ctid, t.state, t.wanted_at FROM tenon.limit_task t
                           WHERE t.key = k.key AND t.task_id = e.task_id OFFSET 0) l
 $_$;
@@ -2361,12 +2382,12 @@ BEGIN
     IF EXISTS (SELECT FROM tenon.limit r WHERE r.strict) THEN
         WITH old AS MATERIALIZED (
             SELECT o.at FROM tenon.limit_rows(events) o CROSS JOIN LATERAL tenon.limit_rule(o.key) r
-             WHERE r.strict AND r.on_dead = 'block' AND EXISTS (SELECT FROM tenon.dead d WHERE d.id = o.task_id))
+             WHERE r.strict AND r.on_dead = 'block' AND (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NOT NULL)
         UPDATE tenon.limit_task l SET state = 'dead' FROM old o WHERE l.ctid = o.at;
     END IF;
     gone := ARRAY(SELECT o.at FROM tenon.limit_rows(events) o
-                   WHERE o.state <> 'ending' AND NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = o.task_id)
-                     AND NOT (o.state = 'dead' AND EXISTS (SELECT FROM tenon.dead d WHERE d.id = o.task_id)));
+                   WHERE o.state <> 'ending' AND (SELECT t.id FROM tenon.task t WHERE t.id = o.task_id) IS NULL
+                     AND (o.state <> 'dead' OR (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NULL));
     DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (gone);
     IF cardinality(gone) < (SELECT sum(cardinality(e.keys)) FROM unnest(events) e) THEN
         PERFORM tenon.limit_back(events);
@@ -2418,8 +2439,8 @@ BEGIN
      WHERE r.share = limit_take_part.share AND r.room > 0
     ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, excluded.pass), active = true
      WHERE NOT t.active OR t.share <> excluded.share;
-    UPDATE tenon.limit_turn t SET active = false FROM unnest(rooms) r
-     WHERE t.key = r.key AND r.share = limit_take_part.share AND r.room = 0;
+    UPDATE tenon.limit_turn t SET active = false
+     WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
 END $$;
 
 CREATE FUNCTION tenon.limit_used(key text, per interval) RETURNS TABLE(at timestamp with time zone, n integer)
@@ -2427,7 +2448,7 @@ CREATE FUNCTION tenon.limit_used(key text, per interval) RETURNS TABLE(at timest
     AS $_$
     SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > clock_timestamp() - $2
     UNION ALL
-    SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN tenon.task t ON t.id = l.task_id
+    SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t ON true
      WHERE l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'held'
        AND coalesce(t.start_time > clock_timestamp() - $2, true)
 $_$;
@@ -2466,7 +2487,7 @@ CREATE FUNCTION tenon.limits_due_ms() RETURNS bigint
                 ELSE (SELECT CASE WHEN min(d.at) IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM min(d.at) - clock_timestamp()) * 1000))::bigint END
                         FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') ORDER BY l.wanted_at LIMIT 1) AS at
                               UNION ALL SELECT (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1)
-                              UNION ALL SELECT min(l.until) FROM tenon.limit l) d) END
+                              UNION ALL SELECT min(l.until) FROM tenon.limit l WHERE l.until IS NOT NULL) d) END
 $$;
 
 CREATE TABLE tenon.dead (
@@ -3157,12 +3178,12 @@ CREATE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
     AS $$
 BEGIN
     WITH wanted AS MATERIALIZED (
-        SELECT k.key, k.place, t.id, t.limit_keys, t.priority, t.wanted_at
-          FROM tenon.task t CROSS JOIN unnest(t.limit_keys) WITH ORDINALITY k (key, place)
+        SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
+          FROM tenon.task t CROSS JOIN LATERAL (SELECT tenon.limit_first(t.limit_keys) AS first OFFSET 0) f CROSS JOIN unnest(t.limit_keys) k (key)
          WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
     ), entered AS (
         INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
-        SELECT w.key, w.id, CASE WHEN w.place > 1 THEN 'elsewhere' WHEN w.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+        SELECT w.key, w.id, CASE WHEN NOT w.first THEN 'elsewhere' WHEN w.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
                cardinality(w.limit_keys) = 1, w.priority, w.wanted_at
           FROM wanted w
         ON CONFLICT DO NOTHING
@@ -3171,7 +3192,7 @@ BEGIN
     SELECT array_agg(DISTINCT w.key), NULL, NULL::boolean FROM wanted w HAVING count(*) > 0
     UNION ALL
     SELECT w.limit_keys, w.id, true FROM wanted w
-     WHERE (SELECT count(*) FROM entered) < (SELECT count(*) FROM wanted) AND w.place = 1;
+     WHERE (SELECT count(*) FROM entered) < (SELECT count(*) FROM wanted) AND w.first;
     RETURN true;
 END $$;
 
@@ -4804,7 +4825,7 @@ CREATE TABLE tenon.limit_task (
     alone boolean NOT NULL,
     priority smallint NOT NULL,
     wanted_at timestamp with time zone NOT NULL,
-    CONSTRAINT limit_task_state_check CHECK ((state = ANY (ARRAY['later'::text, 'waits'::text, 'elsewhere'::text, 'held'::text, 'ending'::text, 'dead'::text])))
+    CONSTRAINT limit_task_state_check CHECK ((state = ANY (ARRAY['later'::text, 'waits'::text, 'parked'::text, 'elsewhere'::text, 'held'::text, 'ending'::text, 'dead'::text])))
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
 
@@ -4839,7 +4860,7 @@ CREATE VIEW tenon.limits AS
      LEFT JOIN ( SELECT l.key,
             count(*) FILTER (WHERE ((t.start_time IS NOT NULL) OR (l.state = 'ending'::text))) AS running,
             count(*) FILTER (WHERE ((l.state = 'held'::text) AND (t.start_time IS NULL))) AS ready,
-            count(*) FILTER (WHERE (l.state = ANY (ARRAY['waits'::text, 'later'::text, 'elsewhere'::text]))) AS waiting,
+            count(*) FILTER (WHERE (l.state = ANY (ARRAY['waits'::text, 'later'::text, 'elsewhere'::text, 'parked'::text]))) AS waiting,
             count(*) FILTER (WHERE (l.state = 'dead'::text)) AS dead
            FROM (tenon.limit_task l
              LEFT JOIN tenon.task t ON (((t.id = l.task_id) AND (l.state = 'held'::text))))
@@ -5187,7 +5208,11 @@ CREATE INDEX limit_task_later ON tenon.limit_task USING btree (wanted_at) WHERE 
 
 CREATE INDEX limit_task_line ON tenon.limit_task USING btree (key, priority DESC, wanted_at, task_id) WHERE (state = 'waits'::text);
 
+CREATE INDEX limit_task_parked ON tenon.limit_task USING btree (key) WHERE (state = 'parked'::text);
+
 CREATE INDEX limit_turn_active ON tenon.limit_turn USING btree (share, pass) WHERE active;
+
+CREATE INDEX limit_until ON tenon."limit" USING btree (until) WHERE (until IS NOT NULL);
 
 CREATE INDEX schedule_due ON tenon.schedule USING btree (due_at);
 
@@ -5383,6 +5408,8 @@ REVOKE ALL ON FUNCTION tenon.grant_flows(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_home(role text, adopts boolean) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.grant_limits(role text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
@@ -5442,6 +5469,8 @@ REVOKE ALL ON FUNCTION tenon.limit_changed(name text, there boolean) FROM PUBLIC
 REVOKE ALL ON FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_ended(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_first(keys text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_free(share text) FROM PUBLIC;
 
