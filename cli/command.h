@@ -20,6 +20,8 @@ bool defaults_run(const struct options *o, struct fault *f); /* queue, kind */
 bool adopt_run(const struct options *o, struct fault *f);
 bool doctor_run(const struct options *o, struct fault *f);
 bool audit_run(const struct options *o, struct fault *f);
+int wait_main(const struct options *o);
+bool signal_run(const struct options *o, struct fault *f);
 bool watch_run(const struct options *o, struct fault *f); /* status --watch */
 
 /* docs/states.md, printed from the table of core/task.h. */

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum { IDS_MAX = 100000 }; /* on a command line */
+enum { IDS_MAX = 100000, WAIT_IDS_MAX = 10000 }; /* on a command line */
 
 /* A daemon logs, and returns its exit code; a command answers on stdout, and its fault is told to a
  * person. */
@@ -46,6 +46,10 @@ static const struct command_row {
     {COMMAND_FLOW, NULL, flow_run, 1, 2, "ID | list | cancel ID | close ID",
      "Show a flow and its tasks, or all flows; cancel one; close a batch."},
     {COMMAND_WHY, NULL, why_run, 1, 1, "ID", "Say in a sentence why a task is where it is."},
+    {COMMAND_WAIT, wait_main, NULL, 1, WAIT_IDS_MAX, "ID ...",
+     "Wait until tasks have ended, and print how each did, as JSON."},
+    {COMMAND_SIGNAL, NULL, signal_run, 1, 1, "NAME",
+     "Send a signal to the tasks that wait for it, or will."},
     {COMMAND_LIST, NULL, list_run, 0, 0, "", "List tasks that fit a filter, the newest first."},
     {COMMAND_RETRY, NULL, act_run, 0, IDS_MAX, "[ID ...]",
      "Make dead tasks ready again: these, or all that fit a filter."},

@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (VALUES
             'id', worker_id, 'host', host, 'pid', pid, 'state', worker_state) END,
         'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
         'last_error', last_error, 'error_class', error_class, 'dead_reason', dead_reason,
-        'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys,
+        'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys, 'steps', steps,
         'attempts', (SELECT coalesce(json_agg(json_build_object(
              'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
              'started_at', a.started_at, 'ended_at', a.ended_at, 'worker', a.worker_id, 'host', a.host,
@@ -63,6 +63,7 @@ CROSS JOIN LATERAL (VALUES
     ('last error', last_error),
     ('error class', error_class),
     ('progress', progress::text),
+    ('steps', steps::text),
     ('result', result::text),
     ('payload', payload::text)) AS l (name, text)
 UNION ALL

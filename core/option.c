@@ -33,7 +33,7 @@ const char *command_word(enum command command)
                                         "show",   "schedule", "list",   "retry",   "cancel",
                                         "delete", "run-now",  "set",    "pause",   "resume",
                                         "queue",  "kind",     "audit",  "why",     "adopt",
-                                        "doctor", "flow",     "limit"};
+                                        "doctor", "flow",     "limit",  "wait",    "signal"};
     return words[__builtin_ctz(command)];
 }
 

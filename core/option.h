@@ -35,8 +35,10 @@ enum command {
     COMMAND_DOCTOR = 1 << 20,
     COMMAND_FLOW = 1 << 21,
     COMMAND_LIMIT = 1 << 22,
+    COMMAND_WAIT = 1 << 23,
+    COMMAND_SIGNAL = 1 << 24,
 };
-enum { COMMANDS_ALL = (1 << 23) - 1 };
+enum { COMMANDS_ALL = (1 << 25) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */

@@ -47,8 +47,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_FLAG),
     OPTION(
         GRANT_PRODUCER, "grant-producer", COMMAND_SETUP, "ROLE",
-        "Let this role enqueue and cancel tasks, finish, extend and say the progress of those that "
-        "it runs, and nothing else; with `--queues` or "
+        "Let this role enqueue and cancel tasks, wait for their results, send signals, and finish, "
+        "extend and record the steps and the progress of those that it runs, and nothing else; "
+        "with `--queues` or "
         "`--kinds`, enqueue only to those."),
     OPTION(KINDS, "kinds", COMMAND_SETUP, "KIND,...",
            "The kinds that the role of `--grant-producer` may enqueue; without it all.",
@@ -95,9 +96,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(MAX_ATTEMPTS, "max-attempts", TASKS | DEFAULTS, "N",
            "With so many failures the task is dead; else the number of its kind or queue, else 25.",
            .type = OPTION_TYPE_INT, .min = 1, .max = 1000),
-    OPTION(TIMEOUT, "timeout", TASKS | DEFAULTS, "TIME",
-           "How long one run may take; else the time of its kind or queue, else 1h.",
-           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
+    OPTION(
+        TIMEOUT, "timeout", TASKS | DEFAULTS | COMMAND_WAIT, "TIME",
+        "How long one run may take; else the time of its kind or queue, else 1h. For `wait`: how "
+        "long to wait at most; without it until all have ended.",
+        .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
     OPTION(RETRY, "retry", COMMAND_ENQUEUE | DEFAULTS, "POLICY",
            "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h)`, "
            "`linear(10 s, 1 h)` or `constant(1 min)`; else that of its kind or queue, else "
@@ -190,10 +193,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_DURATION, .typed = true, .max = (int64_t)3650 * DAY_MS),
     OPTION(KEY, "key", FILTERS, "KEY", "Only tasks with this unique key.", .typed = true),
     OPTION(
-        PAYLOAD, "payload", FILTERS | COMMAND_SCHEDULE, "PATH|JSON",
+        PAYLOAD, "payload", FILTERS | COMMAND_SCHEDULE | COMMAND_SIGNAL, "PATH|JSON",
         "Only tasks whose payload fits this predicate of SQL/JSON path, such as "
         "`$.to == \"ann@example.com\"`. For `schedule`: the payload of its tasks, by default `{}`; "
-        "an object gets the key `tick`, the moment of the tick.",
+        "an object gets the key `tick`, the moment of the tick. For `signal`: what it carries, by "
+        "default `true`.",
         .typed = true),
     OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "N", "So many at most.",
            .type = OPTION_TYPE_INT, .def = "50", .min = 1, .max = 10000),

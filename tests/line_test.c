@@ -172,6 +172,67 @@ static void test_progress_has_a_limit(void **state)
         parse("{\"id\":7,\"progress\":[1e-16383,1e-16383,1e-16383,1e-16383,1e-16383]}", &e));
 }
 
+static void test_step_lines(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "{\"id\":7,\"step\":{\"name\":\"pay\",\"value\":123456789012345678901234}}";
+    static const char *const bad[] = {
+        "{\"step\":{\"name\":\"a\"}}",
+        "{\"id\":7,\"step\":7}",
+        "{\"id\":7,\"step\":{\"value\":1}}",
+        "{\"id\":7,\"step\":{\"name\":\"\"}}",
+        "{\"id\":7,\"step\":{\"name\":\"a\\u0000b\"}}",
+        "{\"id\":7,\"step\":{\"name\":\"a\"},\"progress\":1}",
+        "{\"id\":7,\"step\":{\"name\":\"a\"},\"extend_ms\":1}",
+        "{\"id\":7,\"outcome\":\"wait\"}",
+        "{\"id\":7,\"outcome\":\"wait\",\"signal\":\"\"}",
+        "{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":0}",
+        "{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":31536000001}",
+        "{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":\"1 d\"}"};
+    struct event e;
+    assert_true(parse(line, &e));
+    assert_int_equal(e.type, EVENT_STEP);
+    assert_int_equal(e.id, 7);
+    assert_string_equal(e.name, "pay");
+    assert_string_equal(e.step, line);
+    free(e.step);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        if (parse(bad[i], &e)) {
+            fail_msg("%s", bad[i]);
+        }
+    }
+    assert_true(parse("{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\"}", &e));
+    assert_int_equal(e.outcome, OUTCOME_WAIT);
+    assert_string_equal(e.signal, "s");
+    assert_true(e.delay_ms == WAIT_MS_MAX);
+    free(e.signal);
+    assert_true(parse("{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":5}", &e));
+    assert_int_equal(e.delay_ms, 5);
+    free(e.signal);
+    struct buf b;
+    buf_init(&b, 1000);
+    line_put_step(&b, 7, "a\"b", true);
+    line_put_step(&b, 8, "c", false);
+    assert_string_equal(buf_text(&b), "{\"step\":7,\"name\":\"a\\\"b\",\"recorded\":true}\n"
+                                      "{\"step\":8,\"name\":\"c\",\"recorded\":false}\n");
+    buf_clear(&b);
+}
+
+static void test_steps_of_a_task_line(void **state)
+{
+    (void)state;
+    static char steps[] = "{\"pay\": [1e400]}";
+    struct claim c = task();
+    struct buf b;
+    c.steps = steps;
+    c.steps_bytes = strlen(steps);
+    buf_init(&b, 1 << 20);
+    line_put_task(&b, &c, worker_id);
+    assert_non_null(strstr(buf_text(&b), "\"progress\":null,\"steps\":{\"pay\": [1e400]},"));
+    buf_clear(&b);
+}
+
 static void test_stop_lines(void **state)
 {
     (void)state;
@@ -387,6 +448,8 @@ int main(void)
         cmocka_unit_test(test_hello),
         cmocka_unit_test(test_progress_lines),
         cmocka_unit_test(test_progress_has_a_limit),
+        cmocka_unit_test(test_step_lines),
+        cmocka_unit_test(test_steps_of_a_task_line),
         cmocka_unit_test(test_stop_lines),
         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_bad_replies),

@@ -63,6 +63,16 @@ static void do_finish_function(struct fixture *fx, const struct held *c)
              text);
 }
 
+static void do_wait_for(struct fixture *fx, const struct held *c)
+{
+    char text[HELD_TEXT_BYTES];
+    held_text(c, text);
+    test_sql(fx,
+             "DO $$ BEGIN PERFORM tenon.wait_for('%s', 's');"
+             " EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL; END $$",
+             text);
+}
+
 static void do_requeue(struct fixture *fx, const struct held *c)
 {
     free(held_requeue(fx, c, doing->reason, "x", doing->delay_ms));
@@ -233,6 +243,8 @@ static const struct doing doings[] = {
     {"later", "postpone", NULL, TASK_SCHEDULED, REQUEUE("later", "60000")},
     {"later, failed before", "postpone", "failures = 1", TASK_RETRYING, REQUEUE("later", "60000")},
     {"later, crashed before", "postpone", "crashes = 1", TASK_RETRYING, REQUEUE("later", "60000")},
+    {"wait", "wait", NULL, TASK_BLOCKED, REQUEUE("wait", "60000")},
+    {"tenon.wait_for", "wait_for", NULL, TASK_BLOCKED, .run = do_wait_for},
     {"released", "release", NULL, TASK_READY, REQUEUE("released", NULL)},
     {"released, failed before", "release", "failures = 3", TASK_READY, REQUEUE("released", NULL)},
     {"failed, with limits", "block", "limit_keys = '{x}'", TASK_BLOCKED, REQUEUE("failed", NULL)},

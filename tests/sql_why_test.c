@@ -46,6 +46,8 @@ static const struct situation situations[] = {
      "SELECT tenon.enqueue('a', priority => 9) FROM generate_series(1, 3);"
      "UPDATE tenon.task SET priority = 0 WHERE id = %1$lld",
      NULL, "no_free_slot", "behind 3 tasks, 3 of them of a higher priority|--priority 9"},
+    {"waits for a signal", NULL, "wait", "waits_for_signal",
+     "It is blocked: it waits for the signal s, until |(in |tenon signal 's' sends it"},
     {"running", NULL, "", "running", "It runs on host, pid 1, claimed |has until |tenon cancel"},
     {"running on a worker that is gone", "UPDATE tenon.worker SET ended_at = now(), state = 'dead'",
      "", "running", "that worker is gone"},

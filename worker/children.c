@@ -95,6 +95,14 @@ void children_tell_stop(struct children *cs, int slot, int64_t task, const char 
     check_input(c);
 }
 
+void children_tell_step(struct children *cs, int slot, int64_t task, const char *name,
+                        bool recorded)
+{
+    struct child *c = &cs->slots[slot];
+    line_put_step(&c->input, task, name, recorded);
+    check_input(c);
+}
+
 void children_close(struct children *cs, int slot)
 {
     cs->slots[slot].close_input = true;
@@ -172,6 +180,8 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
         free(event.reply);
         free(event.error);
         free(event.progress);
+        free(event.step);
+        free(event.signal);
         break_protocol(c, "a reply to a task it does not have");
     } else {
         cs->emit(cs->owner, &event);

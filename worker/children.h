@@ -32,6 +32,8 @@ void children_spawn(struct children *cs, int slot, int handler, const struct cla
                     const char *worker_id);
 void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id);
 void children_tell_stop(struct children *cs, int slot, int64_t task, const char *why); /* 0 = all */
+void children_tell_step(struct children *cs, int slot, int64_t task, const char *name,
+                        bool recorded);
 void children_close(struct children *cs, int slot);
 void children_signal(struct children *cs, int slot, int signal);
 

@@ -32,4 +32,4 @@ FROM fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.claims, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
           t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
-          1 + t.failures + t.crashes, t.progress;
+          1 + t.failures + t.crashes, t.progress, t.steps;

@@ -53,6 +53,10 @@ void line_put_task(struct buf *b, const struct claim *task, const char *worker_i
     put_text_key(b, ",\"trace\":", task->trace);
     buf_put_text(b, ",\"progress\":");
     buf_put_text(b, task->progress ? task->progress : "null");
+    if (task->steps) {
+        buf_put_text(b, ",\"steps\":");
+        buf_put(b, task->steps, task->steps_bytes);
+    }
     buf_put_text(b, ",\"payload\":");
     buf_put(b, task->payload, task->payload_bytes);
     buf_put_text(b, "}\n");
@@ -68,6 +72,13 @@ void line_put_stop(struct buf *b, int64_t task, const char *why)
     }
     put_text_key(b, ",\"why\":", why);
     buf_put_text(b, "}\n");
+}
+
+void line_put_step(struct buf *b, int64_t task, const char *name, bool recorded)
+{
+    put_int_key(b, "{\"step\":", task);
+    put_text_key(b, ",\"name\":", name);
+    buf_put_text(b, recorded ? ",\"recorded\":true}\n" : ",\"recorded\":false}\n");
 }
 
 /* The JSON escaping makes it UTF-8 without NUL; jansson undoes the quotes and escapes again. */
@@ -199,11 +210,9 @@ static bool parse_outcome(const char *word, enum claim_outcome *ret)
     static const struct {
         const char *word;
         enum claim_outcome outcome;
-    } words[] = {{"done", OUTCOME_DONE},
-                 {"failed", OUTCOME_FAILED},
-                 {"later", OUTCOME_LATER},
-                 {"interrupted", OUTCOME_RELEASED},
-                 {"dead", OUTCOME_DEAD}};
+    } words[] = {{"done", OUTCOME_DONE},   {"failed", OUTCOME_FAILED},
+                 {"later", OUTCOME_LATER}, {"interrupted", OUTCOME_RELEASED},
+                 {"wait", OUTCOME_WAIT},   {"dead", OUTCOME_DEAD}};
     for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) {
         if (strcmp(word, words[i].word) == 0) {
             *ret = words[i].outcome;
@@ -267,10 +276,57 @@ static bool read_progress(const json_t *reply, const char *line, size_t bytes, s
     return event->progress || fault_memory(f);
 }
 
+/* The name of a step, or of a signal. */
+static bool read_name(const json_t *name, struct event *event)
+{
+    size_t bytes = json_string_length(name);
+    if (bytes == 0 || bytes >= sizeof event->name || memchr(json_string_value(name), 0, bytes)) {
+        return false;
+    }
+    memcpy(event->name, json_string_value(name), bytes + 1);
+    return true;
+}
+
 static bool is_progress(const json_t *reply)
 {
     return !json_object_get(reply, "outcome") &&
            (json_object_get(reply, "progress") || json_object_get(reply, "extend_ms"));
+}
+
+/* PostgreSQL takes the value from the line. */
+static bool read_step(const json_t *reply, const char *line, size_t bytes, struct event *event,
+                      struct fault *f)
+{
+    const json_t *step = json_object_get(reply, "step");
+    event->type = EVENT_STEP;
+    if (is_progress(reply)) {
+        return fault_set(f, FAULT_REFUSED,
+                         "a line has a \"step\", and \"progress\" or \"extend_ms\"");
+    }
+    if (!read_name(json_object_get(step, "name"), event)) {
+        return fault_set(f, FAULT_REFUSED, "a \"step\" has no \"name\" of 1 to 100 bytes");
+    }
+    if (printed_bytes(line, bytes) > STEP_LINE_BYTES_MAX) {
+        return fault_set(f, FAULT_REFUSED, "a \"step\" is longer than 1 MiB as text");
+    }
+    event->step = strndup(line, bytes);
+    return event->step || fault_memory(f);
+}
+
+/* `timeout_ms`, else as long as there is. */
+static bool read_wait(const json_t *reply, struct event *event, struct fault *f)
+{
+    const json_t *timeout = json_object_get(reply, "timeout_ms");
+    double ms = timeout ? json_number_value(timeout) : (double)WAIT_MS_MAX;
+    if (!read_name(json_object_get(reply, "signal"), event)) {
+        return fault_set(f, FAULT_REFUSED, "\"signal\" is not a text of 1 to 100 bytes");
+    }
+    if ((timeout && !json_is_number(timeout)) || ms < 1 || ms > (double)WAIT_MS_MAX) {
+        return fault_set(f, FAULT_REFUSED, "\"timeout_ms\" is not 1 ms to 365 days");
+    }
+    event->delay_ms = (int64_t)ms;
+    event->signal = strdup(event->name);
+    return event->signal || fault_memory(f);
 }
 
 static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
@@ -286,12 +342,18 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     if (!parse_id(id, event)) {
         return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");
     }
+    if (json_object_get(reply, "step") && !json_object_get(reply, "outcome")) {
+        return read_step(reply, line, bytes, event, f);
+    }
     if (is_progress(reply)) {
         return read_progress(reply, line, bytes, event, f);
     }
     if (!parse_outcome(json_string_value(json_object_get(reply, "outcome")), &event->outcome)) {
         return fault_set(f, FAULT_REFUSED,
-                         "\"outcome\" is not done, failed, later, interrupted or dead");
+                         "\"outcome\" is not done, failed, later, wait, interrupted or dead");
+    }
+    if (event->outcome == OUTCOME_WAIT) {
+        return read_wait(reply, event, f);
     }
     if (!parse_delay(json_object_get(reply, "delay_ms"), event)) {
         return fault_set(f, FAULT_REFUSED, "\"delay_ms\" is not 1 ms to 30 days");

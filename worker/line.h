@@ -17,7 +17,9 @@ enum {
     EXIT_LATER = 75
 }; /* EX_DATAERR and EX_TEMPFAIL of sysexits.h */
 enum { PROGRESS_LINE_BYTES_MAX = PROGRESS_BYTES_MAX + 128 }; /* with its id */
+enum { STEP_LINE_BYTES_MAX = STEPS_BYTES_MAX + 1024 };       /* with its id and name */
 enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
+#define WAIT_MS_MAX (365 * 24 * 3600 * 1000LL)
 
 /* The text of TENON_TASK_CLAIM: "id/claims/start in microseconds/worker". */
 void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id);
@@ -36,6 +38,9 @@ char **line_environment(char *const *own_env, const struct claim *task, const ch
 /* The line that asks a pool child to stop a task, 0 = all that it has. */
 void line_put_stop(struct buf *b, int64_t task, const char *why);
 
+/* The line that tells a pool child what became of a step. */
+void line_put_step(struct buf *b, int64_t task, const char *name, bool recorded);
+
 struct hello {
     int in_flight;
     bool stop; /* it understands the line that asks it to stop */
@@ -45,9 +50,9 @@ struct hello {
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *ret,
                                  struct fault *f);
 
-/* Any other line of a pool child: sets type, REPLY, PROGRESS or CHILD_RETIRES; for a reply id,
- * outcome, delay_ms, and reply and error, which the caller frees; for PROGRESS id, extend_ms, and
- * progress, which he frees too. */
+/* Any other line of a pool child: sets type, REPLY, PROGRESS, STEP or CHILD_RETIRES; for a reply
+ * id, outcome, delay_ms, and reply, error and signal, which the caller frees; for PROGRESS id,
+ * extend_ms, and progress, which he frees too; for STEP id, name, and step, the same. */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 
 /* How a child ended, and the last that it said on stderr. NULL when there is no memory. */

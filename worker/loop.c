@@ -98,6 +98,9 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
     case ACTION_TELL_STOP:
         children_tell_stop(l->children, a->slot, a->task, a->text);
         break;
+    case ACTION_TELL_STEP:
+        children_tell_step(l->children, a->slot, a->task, a->text, a->n);
+        break;
     case ACTION_SIGNAL:
         children_signal(l->children, a->slot, a->n);
         break;

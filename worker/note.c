@@ -8,11 +8,13 @@ static const struct {
 } notes[] = {
     [NOTE_TASK_FAILED] = {LOG_WARNING, "task_failed"},
     [NOTE_TASK_LATER] = {LOG_INFO, "task_later"},
+    [NOTE_TASK_WAITS] = {LOG_INFO, "task_waits"},
     [NOTE_TASK_RELEASED] = {LOG_INFO, "task_released"},
     [NOTE_TASK_DEAD] = {LOG_ERROR, "task_dead"},
     [NOTE_TASK_TIMED_OUT] = {LOG_WARNING, "task_timed_out"},
     [NOTE_CLAIM_LOST] = {LOG_WARNING, "claim_lost"},
     [NOTE_PROGRESS_REFUSED] = {LOG_WARNING, "progress_refused"},
+    [NOTE_STEP_REFUSED] = {LOG_WARNING, "step_refused"},
     [NOTE_HANDLER_BACKS_OFF] = {LOG_WARNING, "handler_backs_off"},
     [NOTE_ROUND_FAILED] = {LOG_WARNING, "round_failed"},
     [NOTE_ROUND_WORKS] = {LOG_INFO, "round_works"},

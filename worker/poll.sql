@@ -36,13 +36,15 @@ WITH read AS MATERIALIZED (
 ), claimed AS (
     UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = claims + 1
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
-    RETURNING id, claims, start_time, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, run_at
+    RETURNING id, claims, start_time, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, run_at,
+              steps
 )
 (SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
-        queue, kind, trace, payload, 1 + failures + crashes, progress, NULL::bigint, NULL::boolean, NULL::boolean
+        queue, kind, trace, payload, 1 + failures + crashes, progress, NULL::bigint, NULL::boolean, NULL::boolean,
+        steps
  FROM claimed ORDER BY priority DESC, run_at, id)
 UNION ALL  -- id, run_at, which range; whether all was claimed that was asked for; whether $8 rows were read
 SELECT id, NULL, (date_part('epoch', run_at) * 1000000)::bigint, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer
+       NULL, range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer, NULL
 FROM (SELECT * FROM read LIMIT (SELECT place FROM full_at)) ends
 WHERE next IS DISTINCT FROM range OR place = (SELECT place FROM full_at);

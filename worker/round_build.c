@@ -69,12 +69,13 @@ static void add_requeue(struct round_calls *r, const char *worker)
 {
     struct round *x = r->round;
     struct buf *reasons = new_array(r), *errors = new_array(r), *delays = new_array(r);
-    struct buf *classes = new_array(r);
+    struct buf *classes = new_array(r), *signals = new_array(r);
     for (size_t i = 0; i < x->n_requeue; i++) {
         const struct claim *c = x->requeue[i];
         array_put_text(reasons, claim_reason(c->outcome));
         array_put_text(errors, c->error);
         array_put_text(classes, *c->error_class ? c->error_class : NULL);
+        array_put_text(signals, c->signal);
         if (c->delay_ms >= 0) {
             array_put_int(delays, c->delay_ms);
         } else {
@@ -88,8 +89,9 @@ static void add_requeue(struct round_calls *r, const char *worker)
                             end_array(r, reasons),
                             end_array(r, errors),
                             end_array(r, delays),
-                            end_array(r, classes)};
-    r->requeue = add_call(r, &sql_requeue, 8, params);
+                            end_array(r, classes),
+                            end_array(r, signals)};
+    r->requeue = add_call(r, &sql_requeue, 9, params);
 }
 
 static void add_verify(struct round_calls *r, const char *worker)
@@ -126,6 +128,22 @@ static void add_progress(struct round_calls *r, const char *worker)
                             end_array(r, lines),
                             end_array(r, timeouts)};
     r->progress = add_call(r, &sql_progress, 6, params);
+}
+
+static void add_steps(struct round_calls *r, const char *worker)
+{
+    struct buf *ids = new_array(r), *claims = new_array(r), *starts = new_array(r);
+    struct buf *lines = new_array(r);
+    for (size_t i = 0; i < r->round->n_steps; i++) {
+        const struct step *s = r->round->steps[i];
+        array_put_int(ids, s->id);
+        array_put_int(claims, s->claims);
+        array_put_int(starts, s->start_us);
+        array_put_text(lines, s->line);
+    }
+    const char *params[] = {worker, end_array(r, ids), end_array(r, claims), end_array(r, starts),
+                            end_array(r, lines)};
+    r->steps = add_call(r, &sql_step, 5, params);
 }
 
 static const char *queues_array(struct round_calls *r)
@@ -224,6 +242,9 @@ bool round_build(struct round_calls *r, struct round_context *context, struct ro
     }
     if (round->n_progress > 0) {
         add_progress(r, worker);
+    }
+    if (round->n_steps > 0) {
+        add_steps(r, worker);
     }
     if (round->n_finish > 0) {
         add_finish(r, worker);

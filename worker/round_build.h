@@ -7,7 +7,7 @@
 #include "worker/handler.h"
 #include "worker/poll.h"
 
-enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 32 };
+enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 40 };
 
 /* What stays from round to round. */
 struct round_context {
@@ -23,7 +23,7 @@ struct round_calls {
     struct db_call calls[CALLS_MAX];
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
-    const struct db_call *settings, *own, *verify, *progress, *finish, *requeue, *claim,
+    const struct db_call *settings, *own, *verify, *progress, *steps, *finish, *requeue, *claim,
         *poll;   /* NULL = none */
     bool failed; /* no memory for a text */
 };

@@ -11,6 +11,9 @@ enum {
     POLL_COLUMN_RANGE = 13,
     POLL_COLUMN_FULL = 14,
     POLL_COLUMN_BOUNDED = 15,
+    POLL_COLUMN_STEPS = 16,
+    CLAIM_COLUMN_PROGRESS = 12,
+    CLAIM_COLUMN_STEPS = 13,
 };
 
 /* Where a claim stands among those that were asked for: the rows come in any order. */
@@ -61,9 +64,10 @@ static void read_requeue(struct round *x, const struct rows *rows)
         const struct key *k = find_key(keys, x->n_requeue, rows_int(rows, i, 0), 0);
         const char *state = rows_text(rows, i, 1);
         if (k) {
-            x->requeue_state[k->at] = strcmp(state, "dead") == 0    ? REQUEUE_DEAD
-                                      : strcmp(state, "ready") == 0 ? REQUEUE_READY
-                                                                    : REQUEUE_WAITS;
+            x->requeue_state[k->at] = strcmp(state, "dead") == 0      ? REQUEUE_DEAD
+                                      : strcmp(state, "ready") == 0   ? REQUEUE_READY
+                                      : strcmp(state, "blocked") == 0 ? REQUEUE_BLOCKED
+                                                                      : REQUEUE_WAITS;
         }
     }
 }
@@ -106,17 +110,40 @@ static void read_progress(struct round *x, const struct rows *rows)
     }
 }
 
-static struct claim *read_claim(const struct rows *rows, size_t i)
+/* They come in the order of their places. */
+static void read_steps(struct round *x, const struct rows *rows)
+{
+    for (size_t i = 0; i < x->n_steps; i++) {
+        x->steps[i]->state = STEP_MISSED;
+    }
+    for (size_t i = 0; i < rows_count(rows); i++) {
+        size_t place = (size_t)rows_int(rows, i, 0) - 1;
+        if (place < x->n_steps) {
+            x->steps[place]->state = rows_bool(rows, i, 1) ? STEP_RECORDED : STEP_REFUSED;
+        }
+    }
+}
+
+/* A copy of a text that most tasks have not. */
+static bool read_json(const struct rows *rows, size_t i, int column, char **ret)
+{
+    const char *text = rows_text(rows, i, column);
+    *ret = text ? strdup(text) : NULL;
+    return !text || *ret;
+}
+
+static struct claim *read_claim(const struct rows *rows, size_t i, int steps)
 {
     struct claim *c = claim_new(rows_int(rows, i, 0), rows_text(rows, i, 7), rows_text(rows, i, 8),
                                 rows_text(rows, i, 9), rows_text(rows, i, 10),
                                 rows_bytes(rows, i, 10));
-    const char *progress = rows_text(rows, i, 12);
-    if (c && progress && !(c->progress = strdup(progress))) {
+    if (c && (!read_json(rows, i, CLAIM_COLUMN_PROGRESS, &c->progress) ||
+              !read_json(rows, i, steps, &c->steps))) {
         claim_free(c);
         return NULL;
     }
     if (c) {
+        c->steps_bytes = c->steps ? strlen(c->steps) : 0;
         c->claims = (int32_t)rows_int(rows, i, 1);
         c->attempt = (int32_t)rows_int(rows, i, 11);
         c->start_us = rows_int(rows, i, 2);
@@ -128,11 +155,11 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
     return c;
 }
 
-static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n)
+static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n, int steps)
 {
     struct round *x = r->round;
     for (size_t i = 0; i < n; i++) {
-        struct claim *c = read_claim(rows, i);
+        struct claim *c = read_claim(rows, i, steps);
         if (!c) {
             return false;
         }
@@ -159,7 +186,7 @@ static bool read_poll(struct round_calls *r, const struct rows *rows)
         }
     }
     x->end = poll_end(&r->context->poll, end, now_ms());
-    return read_claims(r, rows, n);
+    return read_claims(r, rows, n, POLL_COLUMN_STEPS);
 }
 
 static bool read_owned(struct round *x, const struct rows *rows)
@@ -193,6 +220,9 @@ bool round_read(struct round_calls *r)
     if (r->progress) {
         read_progress(x, r->progress->rows);
     }
+    if (r->steps) {
+        read_steps(x, r->steps->rows);
+    }
     if (r->finish) {
         read_finished(x, r->finish->rows);
     }
@@ -201,7 +231,7 @@ bool round_read(struct round_calls *r)
     }
     if (r->claim) {
         const struct rows *rows = r->claim->rows;
-        return read_claims(r, rows, rows_count(rows));
+        return read_claims(r, rows, rows_count(rows), CLAIM_COLUMN_STEPS);
     }
     return !r->poll || read_poll(r, r->poll->rows);
 }

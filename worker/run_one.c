@@ -57,11 +57,15 @@ static void take_event(void *owner, const struct event *event)
     } else if (event->type == EVENT_REPLY) {
         r->outcome = event->outcome;
         r->reply = event->reply;
-        r->error = event->error;
+        r->error = event->signal ? event->signal : event->error;
         children_close(&r->children, 0);
     } else if (event->type == EVENT_PROGRESS) {
         (void)fprintf(stderr, "%s\n", event->progress ? event->progress : "more time is asked for");
         free(event->progress);
+    } else if (event->type == EVENT_STEP) {
+        (void)fprintf(stderr, "%s\n", event->step);
+        free(event->step);
+        children_tell_step(&r->children, 0, event->id, event->name, true);
     } else if (event->type == EVENT_CHILD_GONE) {
         r->over = true;
         r->error = r->outcome == OUTCOME_NONE ? strdup(event->text) : r->error;
@@ -95,11 +99,10 @@ static int print_outcome(const struct run_one *r)
     static const struct {
         const char *word;
         int exit_code;
-    } ends[] = {[OUTCOME_DONE] = {"done", EXIT_DONE},
-                [OUTCOME_FAILED] = {"failed", 1},
-                [OUTCOME_LATER] = {"later", EXIT_LATER},
-                [OUTCOME_RELEASED] = {"interrupted", EXIT_LATER},
-                [OUTCOME_DEAD] = {"dead", EXIT_DEAD}};
+    } ends[] = {
+        [OUTCOME_DONE] = {"done", EXIT_DONE},    [OUTCOME_FAILED] = {"failed", 1},
+        [OUTCOME_LATER] = {"later", EXIT_LATER}, [OUTCOME_RELEASED] = {"interrupted", EXIT_LATER},
+        [OUTCOME_WAIT] = {"wait", EXIT_LATER},   [OUTCOME_DEAD] = {"dead", EXIT_DEAD}};
     if (r->reply) {
         print_result(r->reply);
     }

@@ -21,6 +21,7 @@ CREATE TABLE tenon.setting (
     dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM dead_keep) >= 3600),
     on_dead           text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     confined          boolean  NOT NULL DEFAULT false,
+    signal_keep       interval NOT NULL DEFAULT '7 days' CHECK (extract(epoch FROM signal_keep) >= 3600),
     audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM audit_keep) > 0),
     paused            boolean  NOT NULL DEFAULT false,
     paused_by         text,
@@ -40,6 +41,7 @@ COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
 COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: `tenon.producer` has rows.';
+COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for those who wait for it later; at least an hour.';
 COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
 COMMENT ON COLUMN tenon.setting.paused IS 'While true, no worker claims anything (`tenon.pause`). What runs goes on.';
 COMMENT ON COLUMN tenon.setting.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
@@ -238,6 +240,7 @@ CREATE TABLE tenon.task (
     flow         bigint,
     limit_keys   text[],
     awaited      boolean,
+    steps        jsonb,
     PRIMARY KEY (id),
     CHECK ((start_time IS NULL) = (worker_id IS NULL) AND timeout_ms BETWEEN 1 AND 2592000000)
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
@@ -265,6 +268,8 @@ COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind ha
 COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in `tenon.kind`; NULL = as its kind or queue says then.';
 COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
 COMMENT ON COLUMN tenon.task.progress IS 'How far it is, as its handler said last (`tenon.progress`); given to the next attempt.';
+COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end (`tenon.await`).';
+COMMENT ON COLUMN tenon.task.steps IS 'The steps that it has recorded (`tenon.step`), and the signals that it has got: an object, a key for each name; given to the next attempt.';
 COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
 COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the exception that the error names, how the process ended, or its first word.';
 COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
@@ -273,7 +278,6 @@ COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again`: something waits t
 COMMENT ON COLUMN tenon.task.wanted_at IS 'While it is blocked: the `run_at` that it gets when it is not any more; NULL = it is not blocked.';
 COMMENT ON COLUMN tenon.task.flow IS 'The flow that it belongs to; NULL = none.';
 COMMENT ON COLUMN tenon.task.limit_keys IS 'The keys whose limits hold for it; NULL = none.';
-COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end.';
 -- id + 0 and not id, so that no plan looks a task up here by its id.
 CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
@@ -365,7 +369,8 @@ CREATE TABLE tenon.finished (
     last_error  text,
     result      jsonb,
     enqueued_by text,
-    limit_keys  text[]
+    limit_keys  text[],
+    steps       jsonb
 ) PARTITION BY RANGE (finished_at);
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
@@ -373,6 +378,7 @@ COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
 COMMENT ON COLUMN tenon.finished.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
 COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
+COMMENT ON COLUMN tenon.finished.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry` goes on behind them.';
 CREATE INDEX finished_id ON tenon.finished (id);
 
 CREATE TABLE tenon.dead (
@@ -400,10 +406,12 @@ CREATE TABLE tenon.dead (
     error_class  text,
     enqueued_by  text,
     compensates  bigint,
-    limit_keys   text[]
+    limit_keys   text[],
+    steps        jsonb
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows; they go by themselves after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
+COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry` goes on behind them.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 
@@ -454,6 +462,39 @@ COMMENT ON COLUMN tenon.flow_task.parents IS 'The tasks that it was to wait for;
 COMMENT ON COLUMN tenon.flow_task.state IS 'How it ended: `done`, `dead`, `cancelled` or `expired`; NULL = it has not ended, or nobody has seen it yet (`tenon.settle`).';
 COMMENT ON COLUMN tenon.flow_task.result IS 'What its handler returned, if tasks waited for it.';
 
+-- Signals, and the tasks that wait for one. Here, because tenon.requeue() writes there. `settled`: tenon.settle() has
+-- brought it together with what was committed before; whichever of the two commits last is the one that is not yet.
+CREATE TABLE tenon.signal (
+    name    text        PRIMARY KEY,
+    payload jsonb       NOT NULL,
+    sent_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    sent_by text        NOT NULL DEFAULT session_user,
+    settled boolean     NOT NULL DEFAULT false
+);
+CREATE INDEX signal_unsettled ON tenon.signal (sent_at) WHERE NOT settled;
+CREATE INDEX signal_settled ON tenon.signal (sent_at) WHERE settled;
+COMMENT ON TABLE tenon.signal IS 'The signals that were sent (`tenon.signal`), for `signal_keep` of `tenon.setting`.';
+COMMENT ON COLUMN tenon.signal.name IS 'Its name, 1 to 100 bytes.';
+COMMENT ON COLUMN tenon.signal.payload IS 'What it carries; each task that waits for it gets that.';
+COMMENT ON COLUMN tenon.signal.sent_at IS 'When it was sent.';
+COMMENT ON COLUMN tenon.signal.sent_by IS 'The role that had logged in to send it.';
+COMMENT ON COLUMN tenon.signal.settled IS 'Those that waited for it have got it.';
+
+CREATE TABLE tenon.waiting (
+    task_id bigint      PRIMARY KEY,
+    signal  text        NOT NULL,
+    until   timestamptz NOT NULL,
+    settled boolean     NOT NULL DEFAULT false
+);
+CREATE INDEX waiting_signal ON tenon.waiting (signal, task_id);
+CREATE INDEX waiting_until ON tenon.waiting (until);
+CREATE INDEX waiting_unsettled ON tenon.waiting (task_id) WHERE NOT settled;
+COMMENT ON TABLE tenon.waiting IS 'The blocked tasks that wait for a signal.';
+COMMENT ON COLUMN tenon.waiting.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.waiting.signal IS 'The name of the signal.';
+COMMENT ON COLUMN tenon.waiting.until IS 'Then it goes on without.';
+COMMENT ON COLUMN tenon.waiting.settled IS 'The signal had not come when that was looked for.';
+
 -- What "ready" means. Every statement that claims or publishes is held against this view by a test.
 CREATE VIEW tenon.ready AS
     SELECT t.*
@@ -477,19 +518,19 @@ CREATE VIEW tenon.tasks AS
            priority, created_at, coalesce(wanted_at, run_at) AS run_at, start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
            payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
-           flow, limit_keys
+           flow, limit_keys, steps
     FROM tenon.task
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
            payload, NULL, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
-           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps
     FROM tenon.finished f
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
            payload, NULL, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
-           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys
+           (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps
     FROM tenon.dead d;
 
 COMMENT ON VIEW tenon.ready IS 'The tasks that may start now: not started, `run_at` has come, `start_before` has not, and neither the queue nor the kind nor everything is paused.';

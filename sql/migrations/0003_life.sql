@@ -39,6 +39,15 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM tenon.ended_by(error) e
 $$;
 
+-- Why a task may not wait for this signal; NULL: it may. What it is given then becomes one of its steps.
+CREATE FUNCTION tenon.wait_refused(steps jsonb, signal text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN coalesce(octet_length(signal), 0) NOT BETWEEN 1 AND 100 THEN 'the name of a signal has 1 to 100 bytes'
+                WHEN steps ? signal THEN format('it cannot wait for %s, which is recorded already', signal)
+                WHEN octet_length(steps::text) > 1048576 OR (SELECT count(*) FROM jsonb_object_keys(steps)) >= 1000
+                THEN 'it cannot wait: it has as many steps as there may be' END
+$$;
+
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, claims, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
 --               microseconds since 1970
@@ -49,30 +58,37 @@ $$;
 --               crashed   its worker died: counted as a crash, ready at once; the third is the last
 --               timed_out it ran past its timeout: charged, waits retry_delay, or dead if on_timeout of its kind says so
 --               dead      the handler says that it can never work
+--               wait      blocked until its signal comes, or delays_ms (NULL: 365 days) are over: not charged; failed, if it may not
 --   errors      what went wrong, or NULL to keep the last error. Of one that is too long the middle is left out: its
 --               beginning says what failed, its end why
 --   delays_ms   how long to wait instead, or NULL
 --   classes     what kinds of errors they are, or NULL: the first word of each
+--   signals     what those with the reason `wait` wait for
 -- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
 -- each row is looked up by its id, whatever the table held when the plan was made.
 CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid,
-    reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL)
+    reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL,
+    signals text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, state text)
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
-        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8) AS g (id, claims, start_us, reason, error, delay_ms, class)
+        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8, $9) AS g (id, claims, start_us, asked, error_given, delay_ms, class, signal)
     ), mine AS MATERIALIZED (
-        SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
-               t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.run_at, t.limit_keys, g.reason, g.delay_ms,
-               CASE WHEN g.reason IN ('failed', 'timed_out', 'crashed', 'dead')
-                    THEN coalesce(g.class, tenon.error_class(g.reason, g.error)) ELSE t.error_class END AS class,
+        SELECT t.id, t.failures + (x.reason IN ('failed', 'timed_out'))::integer AS failures,
+               t.crashes + (x.reason = 'crashed')::integer AS crashes,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.run_at, t.limit_keys, x.reason,
+               CASE WHEN w.refused IS NULL THEN g.delay_ms END AS delay_ms, g.signal,
+               CASE WHEN x.reason IN ('failed', 'timed_out', 'crashed', 'dead')
+                    THEN coalesce(g.class, tenon.error_class(x.reason, x.error)) ELSE t.error_class END AS class,
                1 + t.failures + t.crashes AS attempt,
-               CASE WHEN length(g.error) > 8192 THEN left(g.error, 2048) || ' ... ' || right(g.error, 6139)
-                    ELSE coalesce(g.error, t.last_error) END AS error
+               CASE WHEN length(x.error) > 8192 THEN left(x.error, 2048) || ' ... ' || right(x.error, 6139)
+                    ELSE coalesce(x.error, t.last_error) END AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
+         CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
+         CROSS JOIN LATERAL (SELECT CASE WHEN w.refused IS NULL THEN g.asked ELSE 'failed' END AS reason,
+                                    coalesce(w.refused, g.error_given) AS error) x
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
          ORDER BY g.id
@@ -84,7 +100,9 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                          WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
                     END AS dead_of,
-               CASE WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
+               CASE WHEN m.reason = 'wait' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
+                    WHEN m.reason = 'wait' THEN clock_timestamp()
+                    WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
                     WHEN m.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(m.failures, coalesce(m.retry,
                        (SELECT k.retry FROM tenon.kind k WHERE k.name = m.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = m.queue)))
                     WHEN m.reason = 'released' THEN m.run_at
@@ -96,10 +114,10 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
@@ -116,7 +134,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                       jsonb_build_object('id', g.id, 'queue', g.queue, 'kind', g.kind, 'payload', g.payload,
                           'reason', g.dead_of, 'error', g.error, 'error_class', g.class, 'attempt', g.attempt,
                           'failures', g.failures_now, 'crashes', g.crashes_now, 'unique_key', g.unique_key,
-                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by) AS payload) c
+                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', g.steps) AS payload) c
          CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
          WHERE c.kind IS NOT NULL
         RETURNING task.id, task.limit_keys
@@ -140,11 +158,16 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
-               delayed = t.limit_keys IS NULL AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
-               run_at = CASE WHEN t.limit_keys IS NULL THEN j.wanted_at ELSE 'infinity' END,
-               wanted_at = CASE WHEN t.limit_keys IS NOT NULL THEN j.wanted_at END  -- its next start must be let go again
+               delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
+               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' THEN j.wanted_at ELSE 'infinity' END,
+               wanted_at = CASE WHEN t.limit_keys IS NOT NULL OR j.reason = 'wait' THEN j.wanted_at END  -- its next start must be let go again
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
-        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at
+        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at, j.reason, j.signal, j.delay_ms
+    ), waits AS (
+        INSERT INTO tenon.waiting AS w (task_id, signal, until)
+        SELECT b.id, b.signal, clock_timestamp() + make_interval(secs => coalesce(b.delay_ms, 31536000000) / 1000.0)
+          FROM back b WHERE b.reason = 'wait'
+        ON CONFLICT (task_id) DO UPDATE SET signal = excluded.signal, until = excluded.until, settled = false
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
@@ -177,9 +200,10 @@ EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
 END $$;
 
 -- When a task ends, what waits for that is settled at once. It takes no lock that another transaction may hold: it
--- leaves a note, and tenon.settle() does the rest after the commit.
+-- leaves a note, and tenon.settle() does the rest after the commit. (Whoever writes a row of tenon.waiting has locked
+-- its task before, as the one who deletes that has now.)
 CREATE FUNCTION tenon.task_ended() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 BEGIN
     IF OLD.again IS NOT NULL THEN
         UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
@@ -190,11 +214,19 @@ BEGIN
     IF OLD.limit_keys IS NOT NULL THEN
         INSERT INTO tenon.limit_event (keys, task_id, start_time) VALUES (OLD.limit_keys, OLD.id, OLD.start_time);
     END IF;
-    PERFORM pg_notify('tenon', 'settle');
+    IF OLD.wanted_at IS NOT NULL THEN
+        DELETE FROM tenon.waiting WHERE task_id = OLD.id;
+    END IF;
+    IF OLD.awaited THEN
+        PERFORM pg_notify('tenon_ended', OLD.id::text);
+    END IF;
+    IF num_nonnulls(OLD.again, OLD.flow, OLD.limit_keys) > 0 THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
     RETURN NULL;
 END $$;
 CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW
-    WHEN (OLD.again IS NOT NULL OR OLD.flow IS NOT NULL OR OLD.limit_keys IS NOT NULL OR OLD.awaited)
+    WHEN (OLD.again IS NOT NULL OR OLD.flow IS NOT NULL OR OLD.limit_keys IS NOT NULL OR OLD.awaited OR OLD.wanted_at IS NOT NULL)
     EXECUTE FUNCTION tenon.task_ended();
 
 -- What was enqueued under a key, and has been committed: part of the task that holds the key, or a task of its own when
@@ -292,16 +324,16 @@ BEGIN
              ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING *)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
         EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
-    RETURN n + tenon.settle_flows(most) + tenon.settle_limits(most) + tenon.settle_signals(most);
+    RETURN n + tenon.settle_flows(most) + tenon.settle_signals(most) + tenon.settle_limits(most);
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
@@ -349,9 +381,9 @@ BEGIN
         INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '20 s' FROM gone g
          WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -391,7 +423,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
@@ -405,7 +437,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick, tenon.limit_rule TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick, tenon.limit_rule, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_lists(role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
@@ -418,9 +450,9 @@ BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts TO %I', role);  -- of the checks there
-    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, on_dead) ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, signal_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
     PERFORM tenon.grant_home(role, true);
@@ -440,7 +472,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
 -- What its statements need, and no more.
@@ -454,6 +486,8 @@ BEGIN
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
     EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
+    EXECUTE format('GRANT SELECT (settled, until) ON tenon.waiting TO %I', role);
+    EXECUTE format('GRANT SELECT (settled) ON tenon.signal TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
@@ -462,7 +496,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
@@ -474,11 +508,11 @@ Raises SQLSTATE 55000 when the claim is not valid any more, because the task was
 
 COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
 
-COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, finish, extend and say the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, wait for their results, send signals, and finish, extend and record the steps and the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon list`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 
-COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause and resume, set defaults and settings, enqueue, cancel, retry, change and delete any task, make and change schedules; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_operator IS $$Lets a role read everything, pause and resume, set defaults and settings, enqueue, cancel, retry, change and delete any task, send signals, make and change schedules; as `tenon setup --grant-operator ROLE`. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_worker IS $$Lets a role run `tenon worker`, and nothing else; as `tenon setup --grant-worker ROLE`. For the owner of the schema.$$;
 

@@ -339,22 +339,22 @@ DECLARE
 BEGIN
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
         SELECT e.id, e.created_at, x.timeout_ms, e.claims, x.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys
+               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps
           FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, flow, limit_keys, wanted_at)
+                                compensates, flow, limit_keys, wanted_at, steps)
         OVERRIDING SYSTEM VALUE
         SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
-               e.max_attempts, octet_length(e.payload::text), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
+               e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
-               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps
           FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys), noted AS (

@@ -93,12 +93,21 @@ END $$;
 -- What a blocked task waits for: its parents, then its limits, or a signal.
 CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    w tenon.waiting;
 BEGIN
     SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
     IF code IS NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
     END IF;
     IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT * INTO w FROM tenon.waiting x WHERE x.task_id = t.id;
+    IF FOUND THEN
+        code := 'waits_for_signal';
+        sentence := format('It is blocked: it waits for the signal %s, until %s.', w.signal, tenon.time_text(w.until));
+        advice := format('tenon signal %s sends it', quote_literal(w.signal));
         RETURN;
     END IF;
     code := 'blocked';

@@ -1,6 +1,346 @@
--- Steps, signals, waiting.
+-- Steps, signals and results: what a task remembers from one attempt to the next, what it waits for, and who waits for it.
 
+-- --- steps ---
+
+-- The steps with one more. The first of a name stays. Only functions with a search_path of their own call it.
+CREATE FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    step_name_bytes_max constant integer := 100;
+    steps_max           constant integer := 1000;
+    steps_bytes_max     constant integer := 1048576;
+    bytes bigint;
+BEGIN
+    IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND step_name_bytes_max THEN
+        PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', step_name_bytes_max));
+    END IF;
+    steps := coalesce(steps, '{}');
+    IF steps ? name THEN
+        RETURN steps;
+    END IF;
+    value := coalesce(value, 'null');
+    bytes := tenon.printed_bytes(steps) + tenon.printed_bytes(value) + octet_length(name);
+    IF bytes > steps_bytes_max THEN
+        PERFORM tenon.refuse('value', format('that makes steps of %s bytes', bytes),
+                             format('at most so large that all steps of a task have %s bytes as text', steps_bytes_max));
+    END IF;
+    IF (SELECT count(*) FROM jsonb_object_keys(steps)) >= steps_max THEN
+        PERFORM tenon.refuse('name', quote_literal(name), format('one of at most %s of a task', steps_max));
+    END IF;
+    RETURN steps || jsonb_build_object(name, value);
+END $$;
+
+-- A claim adds up payload_bytes, so they count the steps as well.
+CREATE FUNCTION tenon.put_steps(id bigint, old jsonb, new jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+BEGIN
+    IF new IS DISTINCT FROM old THEN
+        UPDATE tenon.task t
+           SET steps = new,
+               payload_bytes = t.payload_bytes + octet_length(new::text) - coalesce(octet_length(old::text), 0)
+         WHERE t.id = id;
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL) RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    fence record;
+    held  jsonb;
+    steps jsonb;
+BEGIN
+    fence := tenon.read_claim(claim);
+    SELECT t.steps INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
+       FOR UPDATE;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    steps := tenon.with_step(held, name, value);
+    PERFORM tenon.put_steps(fence.id, held, steps) WHERE fence.worker_id <> '00000000-0000-0000-0000-000000000000';
+    RETURN steps -> name;
+END $$;
+
+CREATE FUNCTION tenon.steps(claim text) RETURNS jsonb
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    fence record;
+    held  jsonb;
+BEGIN
+    fence := tenon.read_claim(claim);
+    SELECT t.steps INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    RETURN coalesce(held, '{}');
+END $$;
+
+-- The steps with the one in a handler's line; NULL when it cannot be: more than the limits, or what PostgreSQL cannot
+-- store. So one bad value hurts nothing else in its round.
+CREATE FUNCTION tenon.with_step_of(steps jsonb, line text) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    step jsonb;
+BEGIN
+    step := line::jsonb -> 'step';
+    RETURN tenon.with_step(steps, step ->> 'name', step -> 'value');
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN NULL;
+END $$;
+
+-- The steps that pool children said, for their worker: worker/step.sql. One row for each that was written, or is refused.
+-- What is missing is not this claim's any more, or locked by somebody else at the moment.
+CREATE FUNCTION tenon.record_steps(worker uuid, ids bigint[], claims integer[], starts_us bigint[], lines text[])
+RETURNS TABLE (place integer, recorded boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    held jsonb;
+    new  jsonb;
+BEGIN
+    FOR i IN 1 .. cardinality(ids) LOOP
+        SELECT t.steps INTO held FROM tenon.task t
+         WHERE t.id = ids[i] AND t.claims = record_steps.claims[i] AND t.worker_id = worker
+           AND t.start_time = timestamptz 'epoch' + starts_us[i] * interval '1 microsecond'
+           FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        new := tenon.with_step_of(held, lines[i]);
+        recorded := new IS NOT NULL;
+        IF recorded THEN
+            PERFORM tenon.put_steps(ids[i], held, new);
+        END IF;
+        place := i;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- --- signals ---
+
+CREATE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true') RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    signal_name_bytes_max constant integer := 100;
+    signal_bytes_max      constant integer := 65536;
+BEGIN
+    IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND signal_name_bytes_max THEN
+        PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', signal_name_bytes_max));
+    ELSIF coalesce(payload, 'null') = 'null' THEN
+        PERFORM tenon.refuse('payload', 'null', 'any JSON but null, which stands for a signal that did not come in time');
+    ELSIF tenon.printed_bytes(payload) > signal_bytes_max THEN
+        PERFORM tenon.refuse('payload', format('of %s bytes', tenon.printed_bytes(payload)), format('at most %s bytes as text', signal_bytes_max));
+    ELSIF (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') THEN
+        RAISE EXCEPTION 'tenon: role % may not send signals', session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and a signal reaches tasks of any.';
+    END IF;
+    INSERT INTO tenon.signal (name, payload) VALUES (name, payload) ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    RETURN FOUND;
+END $$;
+
+-- A task that begins to wait for what has come already is settled at once.
+CREATE FUNCTION tenon.note_waiting() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tenon.signal s WHERE s.name = NEW.signal) THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
+
+CREATE FUNCTION tenon.wait_for(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    wait_ms_max constant bigint := 31536000000;
+    wait_ms numeric := extract(epoch FROM timeout) * 1000;
+    fence   record;
+    held    jsonb;
+    refused text;
+BEGIN
+    fence := tenon.read_claim(claim);
+    IF (wait_ms BETWEEN 1 AND wait_ms_max) IS NOT TRUE THEN
+        PERFORM tenon.refuse('timeout', timeout::text, '1 millisecond to 365 days');
+    END IF;
+    SELECT t.steps INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
+       FOR UPDATE;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    IF NOT coalesce(held ? signal, false) THEN
+        refused := tenon.wait_refused(held, signal);
+        IF refused IS NOT NULL THEN
+            PERFORM tenon.refuse('signal', quote_literal(signal), refused);
+        END IF;
+        SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = signal;
+        IF NOT FOUND THEN
+            PERFORM tenon.requeue(ARRAY[fence.id], ARRAY[fence.claims],
+                ARRAY[(extract(epoch FROM fence.start_time) * 1000000)::bigint], fence.worker_id, '{wait}', '{NULL}',
+                ARRAY[wait_ms::bigint], '{NULL}', ARRAY[signal]);
+            state := 'waits';
+            RETURN;
+        END IF;
+        PERFORM tenon.put_steps(fence.id, held, coalesce(held, '{}') || jsonb_build_object(signal, payload))
+          WHERE fence.worker_id <> '00000000-0000-0000-0000-000000000000';
+        held := jsonb_build_object(signal, payload);
+    END IF;
+    payload := nullif(held -> signal, 'null');
+    state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
+END $$;
+
+-- The signal that a blocked task waits for has come, or its time is over: that is one of its steps now, and it goes on.
+-- False: neither is so; it is locked; or it waits no more. What it waits for is read after the task is locked: before that
+-- another may have ended the wait. The lock is given back before the task is changed (as in tenon.unblock: polls pass
+-- over rows that bear a lock's mark); by wanted_at it is known again. Who takes it in between is not waited for.
+CREATE FUNCTION tenon.end_wait(task_id bigint, moment timestamptz) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '10 ms' AS $$
+#variable_conflict use_variable
+DECLARE
+    t tenon.task;
+    w tenon.waiting;
+    payload jsonb;
+    steps   jsonb;
+BEGIN
+    BEGIN
+        SELECT * INTO t FROM tenon.task x WHERE x.id = task_id AND x.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            DELETE FROM tenon.waiting x WHERE x.task_id = task_id
+               AND NOT EXISTS (SELECT FROM tenon.task y WHERE y.id = task_id AND y.wanted_at IS NOT NULL);
+            RETURN false;
+        END IF;
+        SELECT * INTO w FROM tenon.waiting x WHERE x.task_id = task_id;
+        SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = w.signal;
+        IF w.task_id IS NULL OR (payload IS NULL AND w.until > moment) THEN
+            UPDATE tenon.waiting x SET settled = true WHERE x.task_id = task_id AND NOT x.settled;
+            RETURN false;
+        END IF;
+        RAISE SQLSTATE 'TN000';
+    EXCEPTION WHEN SQLSTATE 'TN000' THEN
+        steps := coalesce(t.steps, '{}') || jsonb_build_object(w.signal, coalesce(payload, 'null'));
+    END;
+    UPDATE tenon.task x
+       SET steps = steps, payload_bytes = x.payload_bytes + octet_length(steps::text) - coalesce(octet_length(t.steps::text), 0),
+           run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
+           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = x.limit_keys IS NULL
+     WHERE x.id = task_id AND x.wanted_at = t.wanted_at;
+    IF FOUND THEN
+        DELETE FROM tenon.waiting x WHERE x.task_id = task_id;
+        IF t.limit_keys IS NOT NULL THEN  -- now it waits for them
+            INSERT INTO tenon.limit_event (keys, task_id) VALUES (t.limit_keys, task_id);
+        END IF;
+        RETURN true;
+    END IF;
+    RETURN false;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+-- Each of the two, a signal and a task that waits for it, is looked at after its commit, and then whatever was committed
+-- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more.
 CREATE FUNCTION tenon.settle_signals(most integer) RETURNS integer
-LANGUAGE sql AS $$ SELECT 0 $$;
+LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    n      integer := 0;
+    sent   text;
+    task   bigint;
+BEGIN
+    FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE NOT w.settled ORDER BY w.task_id LIMIT most LOOP
+        n := n + tenon.end_wait(task, moment)::integer;
+    END LOOP;
+    FOR sent IN SELECT s.name FROM tenon.signal s WHERE NOT s.settled ORDER BY s.sent_at LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        EXIT WHEN n >= most;
+        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - n LOOP
+            n := n + tenon.end_wait(task, moment)::integer;
+        END LOOP;
+        UPDATE tenon.signal s SET settled = true
+         WHERE s.name = sent AND NOT EXISTS (SELECT FROM tenon.waiting w WHERE w.signal = sent);
+    END LOOP;
+    FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.until <= moment ORDER BY w.until LIMIT most LOOP
+        n := n + tenon.end_wait(task, moment)::integer;
+    END LOOP;
+    DELETE FROM tenon.signal s WHERE s.name = ANY (ARRAY(
+        SELECT o.name FROM tenon.signal o WHERE o.settled AND o.sent_at < moment - (SELECT signal_keep FROM tenon.setting)
+         ORDER BY o.sent_at LIMIT most FOR UPDATE SKIP LOCKED));
+    RETURN n;
+END $$;
 
-REVOKE ALL ON FUNCTION tenon.settle_signals FROM PUBLIC;
+-- --- results ---
+
+-- May whoever logged in see how this role's tasks end? Readers see everything.
+CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
+$$;
+
+CREATE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    who text;
+BEGIN
+    SELECT t.state, t.result, CASE WHEN t.state <> 'done' THEN t.last_error END, t.enqueued_by
+      INTO state, result, error, who FROM tenon.tasks t WHERE t.id = id;
+    IF NOT FOUND THEN
+        error := format('there is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or it ended and left no trace', id);
+    ELSIF tenon.may_see(who) IS NOT TRUE THEN
+        RAISE EXCEPTION 'tenon: role % may not see the result of task %', session_user, id
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role enqueued it: ask as that role, or as a reader.';
+    END IF;
+END $$;
+
+-- Whoever has locked the row is waited for no longer than a worker waits (100 ms): of two that wait for each other, this
+-- one gives up. The mark is then missing, and whoever waits asks again by himself.
+CREATE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '50 ms' AS $$
+#variable_conflict use_variable
+BEGIN
+    BEGIN
+        UPDATE tenon.task t SET awaited = true WHERE t.id = id AND t.awaited IS NOT TRUE AND tenon.may_see(t.enqueued_by);
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;
+    END;
+    SELECT r.* INTO state, result, error FROM tenon.result(id) r;
+END $$;
+
+REVOKE ALL ON FUNCTION tenon.with_step, tenon.put_steps, tenon.step, tenon.steps, tenon.with_step_of, tenon.record_steps,
+    tenon.signal, tenon.note_waiting, tenon.wait_for, tenon.end_wait, tenon.settle_signals,
+    tenon.may_see, tenon.result, tenon.await FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.step IS $$Records a step of a task that runs, in the handler's own transaction if it likes; returns what is recorded under the name: the value, or of a name that was there already the first one. Every later attempt gets all recorded steps (`steps` of the task line, `tenon.steps`), and need not do them again: [steps.md](steps.md).
+
+- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
+- `name`: 1 to 100 bytes; at most 1,000 names a task, else SQLSTATE 22023.
+- `value`: all of a task at most 1 MiB as text, with their names, else SQLSTATE 22023; NULL = null.
+
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+
+COMMENT ON FUNCTION tenon.steps IS $$The recorded steps of a task that runs: an object, a key for each name. Arguments and errors as of `tenon.step`.$$;
+
+COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for it, or begins to while it is kept, gets what it carries, and goes on. Returns whether it is the first of its name: the first one wins, and a later one changes nothing. It is kept for `signal_keep` of `tenon.setting` after it was sent, then the name may be used again: [steps.md](steps.md#signals).
+
+- `name`: 1 to 100 bytes, such as `payment:17`, else SQLSTATE 22023.
+- `payload`: any JSON but null, at most 64 KiB as text, else SQLSTATE 22023.
+
+A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
+
+COMMENT ON FUNCTION tenon.wait_for IS $$Lets a task that runs wait for a signal, in the handler's own transaction. What comes of it is one of its steps from then on, under the name of the signal.
+
+- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
+- `signal`: a name as for `tenon.signal`.
+- `timeout`: 1 millisecond to 365 days, else SQLSTATE 22023; then the task goes on without the signal.
+- returns `state`: `came`, and `payload` is what it carried: go on; `timed_out`: it did not come in time: go on; `waits`: from the commit on the task is blocked, and this attempt is over: commit, and answer done, whatever that changes nothing.
+
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+
+COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
+
+- `state`: as in `tenon.tasks`; NULL when there is no such task (any more).
+- `result`: what its handler returned, of one that is done.
+- `error`: what went wrong the last time, of one that is not; why there is nothing to say, when `state` is NULL.
+
+A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
+
+COMMENT ON FUNCTION tenon.await IS $$As `tenon.result`, and if the task has not ended, its end will be told by NOTIFY on the channel `tenon_ended`, with its id: LISTEN first, then call this, then wait, and ask `tenon.result`. Call it in a transaction of its own (or in the one that enqueues the task): until that ends the task cannot start. An awaited task is kept in the history when it ends well, also with `history_keep` 0. Ask again every 10 s or so, for the notifications that are lost with a connection: [steps.md](steps.md#waiting-for-a-result).$$;

@@ -24,7 +24,12 @@ int fuzz_line(const uint8_t *data, size_t size)
     fuzz_that(!reply || event.outcome != OUTCOME_NONE, "no outcome");
     fuzz_that(!reply || event.delay_ms == -1 || event.delay_ms >= 1, "a delay below 1 ms");
     fuzz_that(!progress || event.progress || event.extend_ms >= 1, "a line about nothing");
+    bool step = ok && event.type == EVENT_STEP, waits = reply && event.outcome == OUTCOME_WAIT;
+    fuzz_that(!step || (event.step && *event.name), "a step without a name");
+    fuzz_that(!waits || event.signal, "it waits for nothing");
     free(event.progress);
+    free(event.step);
+    free(event.signal);
     free(event.reply);
     free(event.error);
     free(line);

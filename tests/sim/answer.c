@@ -24,6 +24,11 @@ static struct claim *make_claim(const struct node *n, int64_t id, const struct v
         (void)snprintf(digits, sizeof digits, "%d", v->said);
         c->progress = strdup(digits);
     }
+    if (v->steps > 0) {
+        char digits[16];
+        (void)snprintf(digits, sizeof digits, "%d", v->steps);
+        c->steps = strdup(digits);
+    }
     return c;
 }
 
@@ -47,6 +52,9 @@ void answer_fill(const struct node *n, struct round *x, const struct request *r)
     memcpy(x->timeouts_ms, r->timeouts_ms, r->n_verify * sizeof *r->timeouts_ms);
     for (size_t i = 0; i < r->n_progress; i++) {
         x->progress[i].state = r->progress[i].state;
+    }
+    for (size_t i = 0; i < r->n_steps; i++) {
+        x->steps[i]->state = r->steps[i].state;
     }
     x->n_claimed = r->n_claimed;
     for (size_t i = 0; i < r->n_claimed; i++) {

@@ -25,6 +25,7 @@ void check_commit(struct sim *s, struct row *r)
     check_that(s, a->state == ROW_NONE || a->state == ROW_TASK, "task %lld changed after its end",
                id);
     check_that(s, b->said >= a->said, "the progress of task %lld went back", id);
+    check_that(s, b->steps >= a->steps, "task %lld has lost steps", id);
     check_that(s, b->claims >= a->claims, "the claims of task %lld went down", id);
     check_that(s, r->change != CHANGE_CLAIM || b->claims > a->claims,
                "a claim of task %lld counts for nothing", id);
@@ -227,6 +228,9 @@ void check_answer(struct sim *s, struct node *n, const struct request *r)
     }
     for (size_t i = 0; i < r->n_finish; i++) {
         n->progress += r->finish[i].finished;
+    }
+    for (size_t i = 0; i < r->n_steps; i++) {
+        n->progress += r->steps[i].state == STEP_RECORDED;
     }
     for (size_t i = 0; i < r->n_requeue; i++) {
         n->progress += r->requeue[i].state != REQUEUE_MISSED;

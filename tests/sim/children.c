@@ -40,7 +40,8 @@ static void end_run(struct sim *s, struct child *c, struct run *r, enum run_end 
 static void mail_reply(struct sim *s, struct node *n, struct child *c, int64_t id,
                        enum claim_outcome outcome, bool bad)
 {
-    int64_t delay_ms = outcome == OUTCOME_LATER ? random_log(&s->random, 1, 4000) : -1;
+    bool waits = outcome == OUTCOME_LATER || outcome == OUTCOME_WAIT;
+    int64_t delay_ms = waits ? random_log(&s->random, 1, 4000) : -1;
     node_mail(s, n,
               &(struct event){.type = EVENT_REPLY,
                               .slot = slot_of(n, c),
@@ -252,6 +253,7 @@ static enum claim_outcome draw_outcome(struct sim *s)
     const struct plan *p = &s->plan;
     return random_chance(&s->random, p->rate_failed)  ? OUTCOME_FAILED
            : random_chance(&s->random, p->rate_later) ? OUTCOME_LATER
+           : random_chance(&s->random, p->rate_later) ? OUTCOME_WAIT
            : random_chance(&s->random, p->rate_dead)  ? OUTCOME_DEAD
                                                       : OUTCOME_DONE;
 }
@@ -279,6 +281,35 @@ static void run_says(struct sim *s, int node, int64_t entry)
     }
 }
 
+/* The next step, or some of them at once. */
+static void run_steps(struct sim *s, int node, int64_t entry)
+{
+    struct node *n = &s->nodes[node];
+    struct child *c = child_of_entry(s, node, entry);
+    struct run *r = run_find(c, entry);
+    if (!r || !c->pool || c->dying || c->pipe_closed) {
+        return;
+    }
+    do {
+        struct event e = {.type = EVENT_STEP, .slot = slot_of(n, c), .id = r->fence.id};
+        (void)snprintf(e.name, sizeof e.name, "%d", ++r->steps);
+        e.step = strdup(e.name);
+        node_mail(s, n, &e);
+    } while (random_chance(&s->random, 3000));
+    if (random_chance(&s->random, 5000)) {
+        sim_after(s, random_log(&s->random, 100, s->plan.run_us), run_steps, node, entry);
+    }
+}
+
+/* A step that its child is told of is there, whatever dies. */
+void child_tell_step(struct sim *s, struct node *n, int64_t id, int number)
+{
+    const struct row *r = row_find(s, id);
+    check_that(s, r && r->now.steps >= number,
+               "worker %d says that step %d of task %lld is recorded, and it is not", n->index,
+               number, (long long)id);
+}
+
 static void begin_run(struct sim *s, struct node *n, struct run *r)
 {
     r->entry = journal_start(s, n, r->worker, r->fence);
@@ -287,6 +318,9 @@ static void begin_run(struct sim *s, struct node *n, struct run *r)
     int64_t us = random_log(&s->random, 100, s->plan.run_us);
     if (random_chance(&s->random, s->plan.rate_say)) {
         sim_after(s, random_below(&s->random, us), run_says, n->index, r->entry);
+    }
+    if (random_chance(&s->random, s->plan.rate_say)) {
+        sim_after(s, random_below(&s->random, us), run_steps, n->index, r->entry);
     }
     if (r->mood == MOOD_HANG) {
         node_child_faulted(s, n);
@@ -346,12 +380,14 @@ static void says_hello(struct sim *s, int node, int64_t id)
 static void add_run(struct sim *s, struct node *n, struct child *c, const struct claim *task)
 {
     int said = task->progress ? (int)strtol(task->progress, NULL, 10) : 0;
+    int steps = task->steps ? (int)strtol(task->steps, NULL, 10) : 0;
     check_give(s, n, task);
     check_that(s, c->n_runs < RUNS_MAX, "a child of worker %d got more than its room", n->index);
     if (c->n_runs < RUNS_MAX) {
         c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->start_us, task->claims},
                                             .worker = n->worker,
                                             .said = said,
+                                            .steps = steps,
                                             .entry = -1};
     }
     sim_after(s, random_below(&s->random, 300), child_works, n->index, c->id);

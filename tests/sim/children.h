@@ -25,6 +25,7 @@ struct run {
     enum claim_outcome outcome;
     int64_t session; /* of its own transaction that finishes it, 0 = none */
     int said;        /* its progress */
+    int steps;       /* that it has said */
     int64_t ends_us; /* with such a transaction: when it commits */
 };
 
@@ -39,6 +40,7 @@ void child_spawn(struct sim *s, struct node *n, int slot, int handler, const str
 void child_give(struct sim *s, struct node *n, int slot, const struct claim *c);
 void child_close(struct sim *s, struct node *n, int slot);
 void child_tell_stop(struct sim *s, struct node *n, int slot, int64_t id);
+void child_tell_step(struct sim *s, struct node *n, int64_t id, int number);
 void child_signal(struct sim *s, struct node *n, int slot, int signal);
 void children_abandon(struct sim *s, struct node *n); /* they die with their worker */
 

@@ -102,6 +102,7 @@ static const char *event_word(enum event_type type)
                                         [EVENT_CHILD_READY] = "child ready",
                                         [EVENT_REPLY] = "reply",
                                         [EVENT_PROGRESS] = "progress",
+                                        [EVENT_STEP] = "step",
                                         [EVENT_CHILD_PIPE_CLOSED] = "child's pipe closed",
                                         [EVENT_CHILD_RETIRES] = "child says bye",
                                         [EVENT_CHILD_GONE] = "child gone",
@@ -149,9 +150,11 @@ static void exit_well(struct sim *s, struct node *n);
 static void trace_round(struct sim *s, const struct node *n)
 {
     const struct round *x = &n->decider->round;
-    TRACE(s, "worker %d: round: finish %zu, back %zu, verify %zu, ids %zu, look %d%s%s", n->index,
-          x->n_finish, x->n_requeue, x->n_verify, x->n_ids, x->n_poll, x->own ? ", own" : "",
-          x->unlocked ? ", unlocked" : "");
+    TRACE(s,
+          "worker %d: round: finish %zu, steps %zu, progress %zu, back %zu, verify %zu, ids %zu, "
+          "look %d%s%s",
+          n->index, x->n_finish, x->n_steps, x->n_progress, x->n_requeue, x->n_verify, x->n_ids,
+          x->n_poll, x->own ? ", own" : "", x->unlocked ? ", unlocked" : "");
 }
 
 static void act(struct sim *s, struct node *n, const struct action *a)
@@ -190,6 +193,9 @@ static void act(struct sim *s, struct node *n, const struct action *a)
         TRACE(s, "worker %d: slot %d is told to stop %lld: %s", n->index, a->slot,
               (long long)a->task, a->text);
         child_tell_stop(s, n, a->slot, a->task);
+        break;
+    case ACTION_TELL_STEP:
+        child_tell_step(s, n, a->task, (int)strtol(a->text, NULL, 10));
         break;
     case ACTION_SIGNAL:
         child_signal(s, n, a->slot, a->n);
@@ -339,6 +345,7 @@ static void forget(struct sim *s, struct node *n)
         free((void *)(uintptr_t)n->inbox[i].event.ids);
         free(n->inbox[i].event.reply);
         free(n->inbox[i].event.progress);
+        free(n->inbox[i].event.step);
     }
     n->n_inbox = 0;
     n->up = false;

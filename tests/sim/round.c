@@ -137,6 +137,15 @@ static void copy_progress(struct request *r, const struct round *x)
     }
 }
 
+static void copy_steps(struct request *r, const struct round *x)
+{
+    for (size_t i = 0; i < x->n_steps; i++) {
+        const struct step *p = x->steps[i];
+        r->steps[i] = (struct recorded){.fence = {p->id, p->start_us, p->claims},
+                                        .number = (int)strtol(p->line, NULL, 10)};
+    }
+}
+
 static unsigned kinds_of(const struct node *n, const struct round *x)
 {
     unsigned kinds = 0;
@@ -151,7 +160,7 @@ static struct request *request_new(struct sim *s, struct node *n)
     const struct round *x = &n->decider->round;
     struct request *r = malloc(sizeof *r);
     if (!r || x->n_finish > FENCES_MAX || x->n_requeue > FENCES_MAX || x->n_verify > FENCES_MAX ||
-        x->n_progress > FENCES_MAX) {
+        x->n_progress > FENCES_MAX || x->n_steps > FENCES_MAX) {
         abort();
     }
     memset(r, 0, offsetof(struct request, progress));
@@ -170,6 +179,8 @@ static struct request *request_new(struct sim *s, struct node *n)
     r->n_ids = x->n_ids;
     r->n_progress = x->n_progress;
     copy_progress(r, x);
+    r->n_steps = x->n_steps;
+    copy_steps(r, x);
     copy_outcomes(r->finish, x->finish, x->n_finish);
     copy_outcomes(r->requeue, x->requeue, x->n_requeue);
     for (size_t i = 0; i < x->n_verify; i++) {
@@ -189,7 +200,7 @@ static struct request *request_new(struct sim *s, struct node *n)
 
 static void draw_fate(struct sim *s, struct request *r)
 {
-    r->fatal_step = (enum step)random_between(&s->random, STEP_BEGIN, STEP_COMMIT);
+    r->fatal_step = (enum stage)random_between(&s->random, STEP_BEGIN, STEP_COMMIT);
     if (random_chance(&s->random, s->plan.rate_cut) && !s->healed) {
         r->fate = (enum fate)random_between(&s->random, FATE_LOST, FATE_UNHEARD);
     } else if (random_chance(&s->random, s->plan.rate_again) && !s->healed) {
@@ -438,6 +449,14 @@ static void do_progress(struct sim *s, struct request *r)
     }
 }
 
+static void do_steps(struct sim *s, struct request *r)
+{
+    for (size_t i = 0; i < r->n_steps; i++) {
+        struct recorded *p = &r->steps[i];
+        p->state = task_step(s, r->session, r->worker, p->fence, p->number);
+    }
+}
+
 static void do_requeue(struct sim *s, struct request *r)
 {
     for (size_t i = 0; i < r->n_requeue; i++) {
@@ -445,7 +464,7 @@ static void do_requeue(struct sim *s, struct request *r)
         check_outcome(s, r->node, o->fence);
         check_charge(s, o->fence, o->reason);
         o->state = task_requeue(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
-        if (o->state == REQUEUE_READY || o->state == REQUEUE_WAITS) {
+        if (o->state != REQUEUE_MISSED && o->state != REQUEUE_DEAD) {
             check_kept(s, r, o->fence);
         }
     }
@@ -477,6 +496,9 @@ static bool do_step(struct sim *s, struct request *r)
         break;
     case STEP_PROGRESS:
         do_progress(s, r);
+        break;
+    case STEP_STEPS:
+        do_steps(s, r);
         break;
     case STEP_FINISH:
         return do_finish(s, r);

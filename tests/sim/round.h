@@ -10,11 +10,12 @@ struct node;
 
 enum { NODE_QUEUES = 2, FENCES_MAX = 256, IDS_MAX = 2048 };
 
-enum step {
+enum stage {
     STEP_BEGIN,
     STEP_OWN,
     STEP_VERIFY,
     STEP_PROGRESS,
+    STEP_STEPS,
     STEP_FINISH,
     STEP_BACK,
     STEP_CLAIM,
@@ -48,6 +49,12 @@ struct said {
     enum progress_state state;
 };
 
+struct recorded {
+    struct fence fence;
+    int number;
+    enum step_state state;
+};
+
 struct request {
     struct request *prev, *next; /* all that the client awaits or the server works on */
     int64_t id;
@@ -59,15 +66,16 @@ struct request {
     bool slowed;  /* one of its statements was slow */
     bool held;    /* the network kept it for a while */
     enum fate fate;
-    enum step step, fatal_step;
+    enum stage step, fatal_step;
     bool own, unlocked;
     int n_poll;
     unsigned kinds;
     size_t n_ranges;
     int64_t reach_ms; /* it reads what was due so long ago; -1 = ever */
     enum poll_end end;
-    size_t n_progress, n_finish, n_requeue, n_verify, n_ids, n_claimed, n_owned;
+    size_t n_progress, n_steps, n_finish, n_requeue, n_verify, n_ids, n_claimed, n_owned;
     struct said progress[FENCES_MAX];
+    struct recorded steps[FENCES_MAX];
     struct outcome finish[FENCES_MAX], requeue[FENCES_MAX];
     struct fence verify[FENCES_MAX];
     enum verdict verdicts[FENCES_MAX];

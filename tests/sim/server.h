@@ -19,7 +19,8 @@ struct version {
     enum row_state state;
     int64_t run_at, start_us, timeout_ms;
     int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
-    int said; /* its progress: a number that goes up */
+    int said;  /* its progress: a number that goes up */
+    int steps; /* that it has recorded: 1 to this one */
     bool delayed, announced;
 };
 

@@ -118,6 +118,21 @@ enum progress_state task_progress(struct sim *s, int64_t session, int worker, st
     return PROGRESS_WRITTEN;
 }
 
+/* step.sql */
+enum step_state task_step(struct sim *s, int64_t session, int worker, struct fence f, int number)
+{
+    struct row *r = row_find(s, f.id);
+    if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
+        return STEP_MISSED;
+    }
+    check_fence(s, r, session, worker, f);
+    struct version *v = row_change(s, r, session, CHANGE_SAY);
+    check_that(s, number <= v->steps + 1, "step %d of task %lld is recorded after step %d", number,
+               (long long)f.id, v->steps);
+    v->steps = number > v->steps ? number : v->steps;
+    return STEP_RECORDED;
+}
+
 /* finish.sql, finish_unlocked.sql, and tenon.finish() */
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked)
 {
@@ -149,7 +164,7 @@ static bool requeue_dead(struct version *v, const char *reason)
            (failed && v->failures >= v->max_attempts);
 }
 
-/* tenon.requeue() */
+/* tenon.requeue(); no signal ever comes, and so to wait for one is to be late */
 enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
                                 const char *reason, int64_t delay_ms)
 {
@@ -173,7 +188,9 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
     v->run_at = server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
                                  : failed      ? retry_delay_us(s, v->failures)
                                                : 0);
-    return v->run_at <= server_now(s) ? REQUEUE_READY : REQUEUE_WAITS;
+    return strcmp(reason, "wait") == 0  ? REQUEUE_BLOCKED
+           : v->run_at <= server_now(s) ? REQUEUE_READY
+                                        : REQUEUE_WAITS;
 }
 
 /* verify.sql */

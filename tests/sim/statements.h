@@ -24,6 +24,7 @@ struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority
                       struct poll_place *place);
 enum progress_state task_progress(struct sim *s, int64_t session, int worker, struct fence f,
                                   int said, int64_t timeout_ms);
+enum step_state task_step(struct sim *s, int64_t session, int worker, struct fence f, int number);
 enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
 enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
                                 const char *reason, int64_t delay_ms);

@@ -106,6 +106,9 @@ void commit(struct decider *d, int64_t now, struct claim *const *found, size_t n
     for (size_t i = 0; i < x->n_progress; i++) {
         x->progress[i].state = PROGRESS_WRITTEN;
     }
+    for (size_t i = 0; i < x->n_steps; i++) {
+        x->steps[i]->state = STEP_RECORDED;
+    }
     for (size_t i = 0; i < n; i++) {
         x->claimed[i] = found[i];
     }

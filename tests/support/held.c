@@ -74,9 +74,9 @@ char *held_requeue(struct fixture *fx, const struct held *c, const char *reason,
     (void)snprintf(reasons, sizeof reasons, "{%s}", reason);
     (void)snprintf(errors, sizeof errors, error ? "{\"%s\"}" : "{NULL}", error);
     (void)snprintf(delays, sizeof delays, "{%s}", delay_ms ? delay_ms : "NULL");
-    const char *const params[] = {c->worker, f.ids,  f.claims, f.starts_us,
-                                  reasons,   errors, delays,   "{NULL}"};
-    PGresult *result = statement_run(fx->conn, &sql_requeue, params, 8);
+    const char *const params[] = {c->worker, f.ids,  f.claims, f.starts_us, reasons,
+                                  errors,    delays, "{NULL}", "{s}"};
+    PGresult *result = statement_run(fx->conn, &sql_requeue, params, 9);
     char *state = strdup(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "");
     PQclear(result);
     return state;

@@ -26,8 +26,8 @@ bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *
 /* Enqueue a task of kind a and claim it for a new worker. */
 void held_new(struct fixture *fx, struct held *ret);
 
-/* worker/requeue.sql for one task; `error` and `delay_ms` may be NULL. The new state, "" when
- * nothing was changed; free(). */
+/* worker/requeue.sql for one task; `error` and `delay_ms` may be NULL; one with the reason
+ * "wait" waits for the signal s. The new state, "" when nothing was changed; free(). */
 char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
                    const char *delay_ms);
 

@@ -12,6 +12,7 @@ enum action_type {
     ACTION_GIVE,  /* slot, claim */
     ACTION_CLOSE, /* slot: close the pool child's input, so that it ends */
     ACTION_TELL_STOP, /* slot, task (0 = all that it has), text = why: to a pool child */
+    ACTION_TELL_STEP, /* slot, task, text = name, n = it is recorded: to a pool child */
     ACTION_SIGNAL,    /* slot, n = signal, to the whole process group */
     ACTION_NOTE,      /* something worth a log line */
     ACTION_EXIT,
@@ -21,10 +22,12 @@ enum note {
     NOTE_TASK_FAILED,
     NOTE_TASK_LATER,
     NOTE_TASK_RELEASED,
+    NOTE_TASK_WAITS,
     NOTE_TASK_DEAD,
     NOTE_TASK_TIMED_OUT,
     NOTE_CLAIM_LOST,
     NOTE_PROGRESS_REFUSED,
+    NOTE_STEP_REFUSED,
     NOTE_HANDLER_BACKS_OFF,
     NOTE_ROUND_FAILED,
     NOTE_ROUND_WORKS,

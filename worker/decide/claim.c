@@ -37,7 +37,9 @@ void claim_free(struct claim *c)
     if (c) {
         free(c->reply);
         free(c->error);
+        free(c->signal);
         free(c->progress);
+        free(c->steps);
         free(c->said);
         free(c);
     }
@@ -45,10 +47,9 @@ void claim_free(struct claim *c)
 
 const char *claim_reason(enum claim_outcome outcome)
 {
-    static const char *const reasons[] = {[OUTCOME_FAILED] = "failed",
-                                          [OUTCOME_TIMED_OUT] = "timed_out",
-                                          [OUTCOME_LATER] = "later",
-                                          [OUTCOME_DEAD] = "dead",
-                                          [OUTCOME_RELEASED] = "released"};
+    static const char *const reasons[] = {
+        [OUTCOME_FAILED] = "failed", [OUTCOME_TIMED_OUT] = "timed_out",
+        [OUTCOME_LATER] = "later",   [OUTCOME_DEAD] = "dead",
+        [OUTCOME_WAIT] = "wait",     [OUTCOME_RELEASED] = "released"};
     return reasons[outcome];
 }

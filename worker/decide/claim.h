@@ -27,10 +27,11 @@ enum claim_outcome {
     OUTCOME_TIMED_OUT, /* charged, waits; or its kind says that it is dead */
     OUTCOME_LATER,     /* not charged, waits delay_ms */
     OUTCOME_DEAD,      /* can never work */
+    OUTCOME_WAIT,      /* not charged, blocked until its signal comes, or delay_ms are over */
     OUTCOME_RELEASED,  /* could not be run here, or not to its end: not charged, ready at once */
 };
 
-enum { ERROR_CLASS_BYTES = 101 };
+enum { ERROR_CLASS_BYTES = 101, STEP_NAME_BYTES = 101 };
 
 /* At its deadline the database is asked: its handler may have extended it by SQL. */
 enum claim_asked { ASKED_NOT, ASKED_SOON, ASKED };
@@ -51,6 +52,8 @@ struct claim {
     const char *payload; /* JSON text on one line, as PostgreSQL printed it */
     size_t payload_bytes;
     char *progress; /* JSON text, what an earlier attempt said last; NULL = nothing; owned */
+    char *steps;    /* JSON text, what earlier attempts recorded; NULL = nothing; owned */
+    size_t steps_bytes;
 
     int handler; /* index; -1 = none, it is only to be released */
     int slot;    /* while GIVEN */
@@ -75,6 +78,7 @@ struct claim {
     char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */
     size_t reply_bytes; /* as they were counted, whatever became of the reply */
     char *error;        /* owned; NULL = none */
+    char *signal;       /* of OUTCOME_WAIT; owned */
     char error_class[ERROR_CLASS_BYTES]; /* "" = the database tells by the error */
     int64_t delay_ms;                    /* -1 = the usual */
 

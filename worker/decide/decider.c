@@ -72,6 +72,7 @@ void decider_free(struct decider *d)
     if (!d) {
         return;
     }
+    step_free_all(d);
     round_free(d);
     free_unhashed(d->to_finish);
     free_unhashed(d->to_requeue);
@@ -162,6 +163,7 @@ void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome ou
     }
     if (outcome == OUTCOME_DONE) {
         progress_forget(d, c);
+        step_forget(d, c);
     }
     if (progress_goes_first(c)) {
         c->state = CLAIM_SAYING;
@@ -179,8 +181,9 @@ void decider_drop_claim(struct decider *d, struct claim *c)
     }
     d->n_held--;
     progress_forget(d, c);
+    step_forget(d, c);
     if (c->handler >= 0) {
-        d->handlers[c->handler].payload_bytes -= c->payload_bytes;
+        d->handlers[c->handler].payload_bytes -= c->payload_bytes + c->steps_bytes;
         d->handlers[c->handler].reply_bytes -= c->reply_bytes;
     }
     claim_free(c);
@@ -302,6 +305,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         break;
     case EVENT_PROGRESS:
         progress_take(d, e, now_ms);
+        break;
+    case EVENT_STEP:
+        step_take(d, e);
         break;
     case EVENT_CHILD_PIPE_CLOSED:
         slots_child_pipe_closed(d, e->slot, now_ms);

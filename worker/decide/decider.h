@@ -16,6 +16,7 @@
 #include "worker/decide/progress.h"
 #include "worker/decide/round.h"
 #include "worker/decide/slots.h"
+#include "worker/decide/step.h"
 #include "worker/decide/wakeups.h"
 
 enum {
@@ -54,6 +55,7 @@ struct decider {
     struct claim *saying;                 /* list: to requeue, after their progress */
     struct claim *to_finish, *to_requeue; /* lists: outcomes to tell the database */
     struct claim *doubtful;               /* list: outcomes to ask the database for */
+    struct step *steps;                   /* list: to be written, in order */
     int n_held, n_waiting, n_given;
     struct wakeups wakeups;
 

@@ -12,8 +12,9 @@ enum event_type {
     EVENT_ROUND_DONE,   /* the round in flight has committed */
     EVENT_ROUND_FAILED, /* failure, text */
     EVENT_CHILD_READY,  /* slot, room, hears_stop */
-    EVENT_REPLY,        /* slot, id, outcome, reply, error (taken over), error_class, delay_ms */
-    EVENT_PROGRESS,     /* slot, id, progress (taken over), extend_ms */
+    EVENT_REPLY, /* slot, id, outcome, reply, error, signal (taken over), error_class, delay_ms */
+    EVENT_PROGRESS,          /* slot, id, progress (taken over), extend_ms */
+    EVENT_STEP,              /* slot, id, name, step (taken over) */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
     EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,
@@ -41,8 +42,9 @@ struct event {
     int slot, room;
     int64_t id;
     enum claim_outcome outcome;
-    char *reply, *error, *progress; /* owned: taken over by the decider */
+    char *reply, *error, *progress, *step, *signal; /* owned: taken over by the decider */
     char error_class[ERROR_CLASS_BYTES];
+    char name[STEP_NAME_BYTES];
     int64_t delay_ms, extend_ms;
     int64_t since_ms; /* when presence was last known to be held */
     const char *text; /* borrowed for the call */

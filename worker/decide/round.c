@@ -26,6 +26,7 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
 {
     enum note note = c->outcome == OUTCOME_RELEASED ? NOTE_TASK_RELEASED
                      : c->outcome == OUTCOME_LATER  ? NOTE_TASK_LATER
+                     : state == REQUEUE_BLOCKED     ? NOTE_TASK_WAITS
                      : state == REQUEUE_DEAD        ? NOTE_TASK_DEAD
                                                     : NOTE_TASK_FAILED;
     d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
@@ -153,7 +154,7 @@ static void take_claim(struct decider *d, struct claim *c, int64_t now_ms)
     }
     d->n_held++;
     if (c->handler >= 0) {
-        d->handlers[c->handler].payload_bytes += c->payload_bytes;
+        d->handlers[c->handler].payload_bytes += c->payload_bytes + c->steps_bytes;
     }
     if (c->handler >= 0 && c->outcome == OUTCOME_NONE && d->stop_level == 0) {
         decider_wait_claim(d, c, now_ms);
@@ -267,6 +268,7 @@ void round_done(struct decider *d, int64_t now_ms)
     }
     take_verdicts(d, x, now_ms);
     progress_done(d, x, now_ms);
+    step_done(d, x, now_ms);
     take_outcomes(d, x, now_ms);
     take_claims(d, x, now_ms);
 }
@@ -426,6 +428,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     }
     d->rounds.doubtful_ms = now_ms;
     progress_failed(d, x);
+    step_failed(d, x);
     send_again(d, x->finish, x->n_finish, unknown);
     send_again(d, x->requeue, x->n_requeue, unknown);
     for (size_t i = 0; i < x->n_verify; i++) {

@@ -5,6 +5,7 @@
 #include "worker/decide/event.h"
 #include "worker/decide/polling.h"
 #include "worker/decide/progress.h"
+#include "worker/decide/step.h"
 
 struct decider;
 
@@ -34,7 +35,7 @@ enum {
 
 /* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
  * while it is in flight. */
-enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_DEAD };
+enum requeue_state { REQUEUE_MISSED, REQUEUE_READY, REQUEUE_WAITS, REQUEUE_BLOCKED, REQUEUE_DEAD };
 enum verdict { VERDICT_LOST, VERDICT_MINE, VERDICT_ENDED, VERDICT_CANCELLED };
 
 struct round {
@@ -42,7 +43,7 @@ struct round {
     bool unlocked;   /* use the form of finish that leaves locked rows out */
     bool chores;     /* make partitions, read the settings */
     bool leaves_out; /* `left_out` says what */
-    size_t n_progress, n_finish, n_requeue, n_verify, n_ids;
+    size_t n_progress, n_steps, n_finish, n_requeue, n_verify, n_ids;
     size_t n_last; /* of the progress: that of tasks to requeue, which comes first */
     size_t progress_bytes;
     int n_poll;       /* 0 = no poll; where there is one, there are no ids */
@@ -59,6 +60,7 @@ struct round {
     struct claim *finish[ROUND_OUTCOMES_MAX];
     struct claim *requeue[ROUND_OUTCOMES_MAX];
     struct progress progress[ROUND_PROGRESS_MAX]; /* with its part of the answer */
+    struct step *steps[ROUND_STEPS_MAX];          /* the same */
     struct {
         int64_t id;
         int32_t claims;
@@ -98,6 +100,7 @@ struct rounds {
     int64_t next_chores_ms;
     bool unwritten;      /* a running task has said something that is not written */
     int64_t progress_ms; /* not before then is it */
+    int64_t steps_ms;    /* after a step was missed: not before then is it written */
 };
 
 #define RESULT_NOT_KEPT "tenon: the result was not kept"

@@ -210,7 +210,8 @@ static void plan_chores(struct decider *d, struct round *x, int64_t now_ms)
 
 bool round_tells(const struct round *x)
 {
-    return x->own || x->n_verify + x->n_finish > 0 || x->n_progress > x->n_last;
+    return x->own || x->n_verify + x->n_finish > 0 || x->n_progress > x->n_last ||
+           (x->n_steps > 0 && !round_requeues(x));
 }
 
 bool round_requeues(const struct round *x)
@@ -278,12 +279,23 @@ static int64_t paced_until(const struct decider *d)
     return d->rate_per_ms >= PACE_PER_MS && !enough ? d->rounds.ended_ms + PACE_MS : 0;
 }
 
-/* A side that fails has a round of its own; requeueing, as it is seldom, comes first then. */
+/* Where something is wrong with an outcome, it is found among outcomes by themselves. */
+static bool steps_wait(const struct decider *d)
+{
+    return d->steps && (d->rounds.need_own || (d->rounds.tell.failing && d->to_finish));
+}
+
+/* Steps go along with whatever goes, before the outcomes of their tasks. A side that fails has a
+ * round of its own; requeueing, as it is seldom, comes first then. */
 static void plan_sides(struct decider *d, struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;
     bool tells = now_ms >= r->tell.retry_ms;
-    bool requeues = now_ms >= r->requeue.retry_ms && !r->need_own;
+    bool requeues = now_ms >= r->requeue.retry_ms && !r->need_own && !steps_wait(d);
+    bool written = (tells && now_ms >= r->steps_ms) || (requeues && has_requeues(d));
+    if (written && !steps_wait(d)) {
+        requeues = step_plan(d, x) && requeues;
+    }
     if (r->requeue.failing && requeues && has_requeues(d)) {
         plan_requeue(d, x);
         return;
@@ -360,14 +372,15 @@ static int64_t tell_due(const struct decider *d)
 {
     const struct rounds *r = &d->rounds;
     int64_t due = sooner(d->doubtful ? r->doubtful_ms : INT64_MAX, r->own_again_ms);
-    due = sooner(due, progress_due(d));
+    due = sooner(due, sooner(progress_due(d), step_due(d)));
     due = r->need_own || d->to_finish ? 0 : sooner(due, waiting_due(d));
     return later(due, r->tell.retry_ms);
 }
 
 static int64_t requeue_due(const struct decider *d)
 {
-    return has_requeues(d) && !d->rounds.need_own ? d->rounds.requeue.retry_ms : INT64_MAX;
+    bool may = has_requeues(d) && !d->rounds.need_own && !steps_wait(d);
+    return may ? d->rounds.requeue.retry_ms : INT64_MAX;
 }
 
 static int64_t claim_due(const struct decider *d, int64_t now_ms)

@@ -86,11 +86,15 @@ static void spend(struct decider *d, struct claim *c, int64_t now_ms)
     }
 }
 
+bool slots_hears(const struct decider *d, int slot)
+{
+    return d->slots[slot].state == SLOT_READY && !d->slots[slot].pipe_closed;
+}
+
 /* What a child is told, it may act upon by itself; ret: it was told. */
 static bool tell_stop(struct decider *d, int slot, int64_t task, const char *why)
 {
-    const struct slot *s = &d->slots[slot];
-    if (!s->hears_stop || s->state != SLOT_READY || s->pipe_closed) {
+    if (!d->slots[slot].hears_stop || !slots_hears(d, slot)) {
         return false;
     }
     struct action *a = actions_add(&d->actions, ACTION_TELL_STOP);
@@ -113,6 +117,7 @@ static void lose(struct decider *d, struct claim *c, int64_t now_ms)
 {
     spend(d, c, now_ms);
     progress_forget(d, c);
+    step_forget(d, c);
     c->lost = true;
 }
 
@@ -318,11 +323,13 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
         }
         free(e->reply);
         free(e->error);
+        free(e->signal);
         return;
     }
     count_ended(d, c, now_ms);
     d->handlers[s->handler].strikes = 0;
     c->reply = e->reply;
+    c->signal = e->signal;
     c->reply_bytes = e->reply ? strlen(e->reply) : 0;
     d->handlers[c->handler].reply_bytes += c->reply_bytes;
     c->delay_ms = e->delay_ms;

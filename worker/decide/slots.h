@@ -87,6 +87,7 @@ bool slots_extend(struct decider *d, struct claim *c, int64_t timeout_ms); /* fa
 void slots_verify_soon(struct decider *d, struct claim *c, int64_t now_ms);
 
 void slots_tell_drain(struct decider *d);
+bool slots_hears(const struct decider *d, int slot); /* a pool child that reads what it is told */
 
 void slots_add(struct decider *d, int slot, struct claim *c); /* the child is given this claim */
 void slots_remove(struct decider *d, struct claim *c);

@@ -1,0 +1,144 @@
+/* label: e2e */
+/* timeout: 180 */
+/* examples/order.py: whatever is killed and whenever, each step has its effect in the database
+ * once, and an order goes on when its payment's signal comes, or its time is over. */
+#include "tests/support/working.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ORDERS = 40, KILLS = 10, PAID = 3 /* every third is not */ };
+
+static struct process *start_worker(struct fixture *fx)
+{
+    char h[300], prices[300];
+    (void)snprintf(h, sizeof h, "order=pool:exec /usr/bin/python3 %s/examples/order.py",
+                   repository);
+    (void)snprintf(prices, sizeof prices, "PRICES=%s/prices", fx->dir);
+    const char *const args[] = {"worker",     "--slots",      "2", "--handler", h,
+                                "--pass-env", "DATABASE_URL", NULL};
+    const char *const env[] = {prices, NULL};
+    return tenon_spawn(fx, args, env);
+}
+
+/* As a cleaner does it, without the 15 s that it waits first; what is killed here is no poison. */
+static void recover(struct fixture *fx)
+{
+    test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now() WHERE ended_at IS NULL");
+    free(TENON_RUN(fx, 0, "cleaner", "--once"));
+    test_sql(fx, "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0");
+}
+
+static void pay(struct fixture *fx, int order)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "payment:%d", order);
+    free(TENON_RUN(fx, 0, "signal", name, "--payload", "{\"amount\": 30}"));
+}
+
+static size_t prices_asked(struct fixture *fx)
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/prices", fx->dir);
+    char *text = file_text(path);
+    size_t n = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++) {
+        n++;
+    }
+    free(text);
+    return n;
+}
+
+static void test_orders_under_kills(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p, *cleaner;
+    int paid = 0;
+    test_sql(fx, "CREATE TABLE order_effect (\"order\" bigint, what text)");
+    for (int i = 1; i <= ORDERS; i++) {
+        test_sql(fx,
+                 "SELECT tenon.enqueue('order', '{\"order\": %d, \"wait_ms\": %d}',"
+                 " retry => 'constant(0.01 s)')",
+                 i, i % PAID ? 86400000 : 300);
+    }
+    cleaner = TENON(fx, "cleaner");
+    p = start_worker(fx);
+    srand(17);
+    for (int k = 1; k <= KILLS; k++) {
+        /* at whatever step the others are when this one is done */
+        test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM order_effect",
+                   k * 7 + rand() % 7);
+        process_kill(p);
+        recover(fx);
+        p = start_worker(fx);
+        for (int upto = k * ORDERS / KILLS; paid < upto;) { /* some before they are waited for */
+            if (++paid % PAID) {
+                pay(fx, paid);
+            }
+        }
+        if (k == KILLS / 2) {
+            process_kill(cleaner);
+            cleaner = TENON(fx, "cleaner");
+        }
+    }
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", ORDERS);
+    assert_int_equal(
+        test_sql_int(fx,
+                     "SELECT count(*) FROM (SELECT \"order\", string_agg(what, ' ' ORDER BY what)"
+                     " AS did FROM order_effect GROUP BY 1) o"
+                     " WHERE did = CASE WHEN \"order\" %% %d = 0 THEN 'charge refund reserve'"
+                     " ELSE 'charge reserve ship' END",
+                     PAID),
+        ORDERS);
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT bool_and(outcome = 'done' AND failures = 0) FROM tenon.finished"));
+    /* what was recorded by a line is not done again: only a kill between the two may double it */
+    print_message("%d orders, %d kills: the price was asked for %zu times\n", ORDERS, KILLS,
+                  prices_asked(fx));
+    assert_in_range(prices_asked(fx), ORDERS, ORDERS + 2 * KILLS);
+    end_well(p);
+    end_well(cleaner);
+}
+
+/* The words that people read. */
+static void test_what_is_said_of_a_task_that_waits(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = start_worker(fx);
+    test_sql(fx, "SELECT tenon.enqueue('order', '{\"order\": 1}')");
+    test_await(fx, LIMIT_MS, "SELECT state = 'blocked', state FROM tenon.tasks");
+    process_await_line(p, "event=task_waits", LIMIT_MS);
+    char *out = TENON_RUN(fx, 0, "why", "1");
+    assert_contains(out, "It is blocked: it waits for the signal payment:1, until ");
+    free(out);
+    out = TENON_RUN(fx, 0, "show", "1");
+    assert_contains(out, "\"price\": {\"shipping\": 5}");
+    assert_contains(out, "waits for the signal payment:1");
+    free(out);
+    out = TENON_RUN(fx, 0, "list", "--state", "blocked");
+    assert_contains(out, "order");
+    free(out);
+    out = TENON_RUN(fx, 0, "signal", "payment:1");
+    assert_string_equal(out, "sent\n");
+    free(out);
+    out = TENON_RUN(fx, 0, "signal", "payment:1");
+    assert_contains(out, "there is one already");
+    free(out);
+    free(TENON_RUN(fx, 0, "cleaner", "--once"));
+    out = TENON_RUN(fx, 0, "wait", "1");
+    assert_contains(out, "{\"id\": 1, \"state\": \"done\", \"result\": {");
+    assert_contains(out, "\"end\": \"ship\"");
+    free(out);
+    end_well(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_orders_under_kills),
+        WITH_DATABASE(test_what_is_said_of_a_task_that_waits),
+    };
+    return RUN_GROUP(tests);
+}
