@@ -2,17 +2,15 @@
 
 #include "core/array.h"
 #include "core/point.h"
-#include "core/sqlstate.h"
+#include "enqueue/errtext.h"
 #include "enqueue/ledger.h"
 #include "enqueue/params.h"
 #include "enqueue/prepared.h"
 #include "enqueue/statements.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +19,6 @@
 #include <utlist.h>
 
 enum {
-    TEXT_BYTES = 1024,
     FREE_FLUSH_MS = 1000, /* the rest of TENON_FREE_LIMIT_MS is for the thread's end */
     PAYLOADS_BYTES_MAX = 512 << 20,
 };
@@ -35,74 +32,7 @@ struct tenon {
     int64_t seen; /* wake-ups that did not arrive, as of the last flush */
 };
 
-static _Thread_local char errtext[TEXT_BYTES];
 static pthread_mutex_t fork_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* --- errors ----------------------------------------------------------------------------------- */
-
-static int ok(void)
-{
-    errtext[0] = '\0';
-    return TENON_OK;
-}
-
-static int PRINTF_LIKE(2, 3) fail(int code, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(errtext, sizeof errtext, fmt, args);
-    va_end(args);
-    for (char *c = errtext; *c; c++) {
-        *c = iscntrl((unsigned char)*c) ? ' ' : *c;
-    }
-    return code;
-}
-
-static int code_of_state(const char *state)
-{
-    return sqlstate_is(state, "25P02")                                  ? TENON_ABORTED
-           : sqlstate_is(state, "22 23")                                ? TENON_REFUSED
-           : sqlstate_is(state, "40 55P03 57014 57P 53 08 25006 26000") ? TENON_RETRY
-           : sqlstate_is(state, "3F000 42883 42P01")                    ? TENON_SCHEMA
-           : sqlstate_is(state, "42501")                                ? TENON_DENIED
-                                                                        : TENON_FAILED;
-}
-
-static int fail_with(PGconn *conn, const PGresult *result)
-{
-    const char *state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-    const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-    const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-    if (!state || !primary) {
-        return fail(TENON_RETRY, "%s", PQerrorMessage(conn));
-    }
-    return fail(code_of_state(state), "%s%s%s", primary, hint ? "; " : "", hint ? hint : "");
-}
-
-const char *tenon_errmsg(void)
-{
-    return errtext;
-}
-
-const char *tenon_strerror(int code)
-{
-    static const char *const texts[] = {
-        [TENON_OK] = "success",
-        [TENON_MISUSE] = "the call was wrong",
-        [TENON_MEMORY] = "out of memory",
-        [TENON_REFUSED] = "an argument is not allowed",
-        [TENON_RETRY] = "try the transaction again",
-        [TENON_ABORTED] = "the transaction had failed before",
-        [TENON_ROLLED_BACK] = "the transaction was rolled back",
-        [TENON_UNKNOWN] = "it is unknown whether the transaction committed",
-        [TENON_SCHEMA] = "the database has no schema tenon, or an older one",
-        [TENON_DENIED] = "the role may not enqueue",
-        [TENON_FAILED] = "PostgreSQL reported an error",
-        [TENON_UNPUBLISHED] = "some wake-ups did not reach RabbitMQ",
-    };
-    size_t n = sizeof texts / sizeof *texts;
-    return code >= 0 && (size_t)code < n ? texts[code] : "unknown code";
-}
 
 int tenon_should_retry(int code)
 {
@@ -129,8 +59,8 @@ tenon *tenon_new(const char *amqp_url)
     struct fault f = {0};
     const char *url = amqp_url ? amqp_url : getenv("AMQP_URL");
     if (!url || !*url) {
-        (void)fail(TENON_MISUSE,
-                   "no AMQP URL was given and AMQP_URL is not set; \"none\" = no RabbitMQ");
+        (void)errtext_set(TENON_MISUSE,
+                          "no AMQP URL was given and AMQP_URL is not set; \"none\" = no RabbitMQ");
         return NULL;
     }
     bool none = strcmp(url, "none") == 0;
@@ -145,10 +75,10 @@ tenon *tenon_new(const char *amqp_url)
         (void)start_publisher(t, &f);
     }
     if (f.code == FAULT_NONE) {
-        (void)ok();
+        (void)errtext_ok();
         return t;
     }
-    (void)fail(f.code == FAULT_MEMORY ? TENON_MEMORY : TENON_MISUSE, "%s", f.text);
+    (void)errtext_set(f.code == FAULT_MEMORY ? TENON_MEMORY : TENON_MISUSE, "%s", f.text);
     free(copy);
     free(t);
     return NULL;
@@ -241,29 +171,10 @@ void tenon_forget(tenon *t, PGconn *conn)
 
 /* --- enqueueing ------------------------------------------------------------------------------- */
 
-/* May a statement be run on `conn`, and is it in a transaction? */
 static int look_at(const tenon *t, PGconn *conn, bool *ret_in_transaction)
 {
-    if (!t || !conn) {
-        return fail(TENON_MISUSE, "%s is NULL", t ? "the connection" : "the handle");
-    }
-    if (PQpipelineStatus(conn) != PQ_PIPELINE_OFF) {
-        return fail(TENON_MISUSE, "the connection is in pipeline mode");
-    }
-    switch (PQtransactionStatus(conn)) {
-    case PQTRANS_IDLE:
-        *ret_in_transaction = false;
-        return TENON_OK;
-    case PQTRANS_INTRANS:
-    case PQTRANS_INERROR:
-        *ret_in_transaction = true;
-        return TENON_OK;
-    case PQTRANS_ACTIVE:
-        return fail(TENON_MISUSE, "a statement is under way on the connection");
-    case PQTRANS_UNKNOWN:
-        break;
-    }
-    return fail(TENON_RETRY, "the connection to PostgreSQL is broken");
+    return t ? errtext_look_at(conn, ret_in_transaction)
+             : errtext_set(TENON_MISUSE, "the handle is NULL");
 }
 
 /* The caller's struct may be older and shorter than ours. */
@@ -271,15 +182,15 @@ static int copy_task(const tenon_task *from, tenon_task *to)
 {
     if (!from || from->struct_size < offsetof(tenon_task, prepared) ||
         from->struct_size > sizeof *from) {
-        return fail(TENON_MISUSE,
-                    from ? "struct_size of a tenon_task is %zu: set it to TENON_TASK_INIT"
-                         : "the task is NULL",
-                    from ? from->struct_size : 0);
+        return errtext_set(TENON_MISUSE,
+                           from ? "struct_size of a tenon_task is %zu: set it to TENON_TASK_INIT"
+                                : "the task is NULL",
+                           from ? from->struct_size : 0);
     }
     *to = (tenon_task)TENON_TASK_INIT;
     memcpy(to, from, from->struct_size);
     if (!to->kind) {
-        return fail(TENON_MISUSE, "the task has no kind");
+        return errtext_set(TENON_MISUSE, "the task has no kind");
     }
     return TENON_OK;
 }
@@ -312,8 +223,9 @@ static int call_begin(struct call *c, const tenon_task *task, size_t n)
     leave(t);
     if (!params_fill(&c->p, &c->task, can)) {
         params_clear(&c->p);
-        return fail(TENON_MEMORY, "no memory for the parents and limit keys, or over %d bytes",
-                    PARAMS_ARRAY_BYTES_MAX);
+        return errtext_set(TENON_MEMORY,
+                           "no memory for the parents and limit keys, or over %d bytes",
+                           PARAMS_ARRAY_BYTES_MAX);
     }
     return TENON_OK;
 }
@@ -361,7 +273,7 @@ static int check_answer(PGconn *conn, PGresult *result, PGresult **ret)
         *ret = result;
         return TENON_OK;
     }
-    int code = fail_with(conn, result);
+    int code = errtext_take(conn, result);
     PQclear(result);
     return code;
 }
@@ -386,13 +298,13 @@ int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, int64_t *ret_i
                         key) == 3;
     PQclear(result);
     if (!known) {
-        return fail(TENON_SCHEMA, "tenon.enqueue_routed gave no id: run tenon setup");
+        return errtext_set(TENON_SCHEMA, "tenon.enqueue_routed gave no id: run tenon setup");
     }
     call_remember(&c, exchange, key, id);
     if (ret_id) {
         *ret_id = id;
     }
-    return ok();
+    return errtext_ok();
 }
 
 int tenon_prepare_statement(tenon *t, PGconn *conn)
@@ -400,10 +312,10 @@ int tenon_prepare_statement(tenon *t, PGconn *conn)
     bool in_transaction = false;
     int code = look_at(t, conn, &in_transaction);
     if (code != TENON_OK || prepared_is(conn)) {
-        return code == TENON_OK ? ok() : code;
+        return code == TENON_OK ? errtext_ok() : code;
     }
     PGresult *result = prepared_make(conn, sql_enqueue_one.text);
-    code = PQresultStatus(result) == PGRES_COMMAND_OK ? ok() : fail_with(conn, result);
+    code = PQresultStatus(result) == PGRES_COMMAND_OK ? errtext_ok() : errtext_take(conn, result);
     PQclear(result);
     return code;
 }
@@ -441,8 +353,9 @@ static int run_many(PGconn *conn, struct params *p, const char *const *payloads,
     p->values[PARAMS_PAYLOAD] = array_of(&values, payloads, n, "{}");
     p->values[PARAMS_UNIQUE_KEY] = unique_keys ? array_of(&keys, unique_keys, n, NULL) : NULL;
     int code = values.failed || keys.failed
-                   ? fail(TENON_MEMORY, "no memory for the payloads, or over %d bytes together",
-                          PAYLOADS_BYTES_MAX)
+                   ? errtext_set(TENON_MEMORY,
+                                 "no memory for the payloads, or over %d bytes together",
+                                 PAYLOADS_BYTES_MAX)
                    : check_answer(conn,
                                   PQexecParams(conn, sql_enqueue_many.text, PARAMS_N, NULL,
                                                p->values, NULL, NULL, 0),
@@ -459,7 +372,7 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
     struct call c = {.t = t, .conn = conn};
     PGresult *result = NULL;
     if (n > TENON_BATCH_MAX || (n > 0 && !payloads)) {
-        return fail(TENON_MISUSE, "%zu payloads; allowed are 0 to %d", n, TENON_BATCH_MAX);
+        return errtext_set(TENON_MISUSE, "%zu payloads; allowed are 0 to %d", n, TENON_BATCH_MAX);
     }
     int code = call_begin(&c, common, n);
     if (code == TENON_OK) {
@@ -471,7 +384,7 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
     }
     take_ids(&c, result, n, ret_ids);
     PQclear(result);
-    return ok();
+    return errtext_ok();
 }
 
 /* --- the end of a transaction ----------------------------------------------------------------- */
@@ -480,12 +393,12 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
 static int end_with(PGconn *conn, const char *sql)
 {
     PGresult *result = PQexec(conn, sql);
-    int code = ok();
+    int code = errtext_ok();
     if (PQresultStatus(result) != PGRES_COMMAND_OK) {
-        code = fail_with(conn, result);
+        code = errtext_take(conn, result);
     } else if (strcmp(PQcmdStatus(result), sql) != 0) {
-        code = fail(TENON_ROLLED_BACK,
-                    "a statement had failed before: the transaction was rolled back");
+        code = errtext_set(TENON_ROLLED_BACK,
+                           "a statement had failed before: the transaction was rolled back");
     }
     PQclear(result);
     return code;
@@ -502,7 +415,7 @@ int tenon_commit(tenon *t, PGconn *conn)
         return code;
     }
     if (!in_transaction) {
-        return fail(TENON_MISUSE, "there is no transaction to commit");
+        return errtext_set(TENON_MISUSE, "there is no transaction to commit");
     }
     POINT(producer_committing);
     code = end_with(conn, "COMMIT");
@@ -528,20 +441,21 @@ int tenon_rollback(tenon *t, PGconn *conn)
     if (code != TENON_OK) {
         return code;
     }
-    return in_transaction ? end_with(conn, "ROLLBACK") : ok();
+    return in_transaction ? end_with(conn, "ROLLBACK") : errtext_ok();
 }
 
 int tenon_flush(tenon *t, int timeout_ms)
 {
     struct publisher_stats stats;
     if (!t) {
-        return fail(TENON_MISUSE, "the handle is NULL");
+        return errtext_set(TENON_MISUSE, "the handle is NULL");
     }
     enter(t);
     struct publisher *publisher = t->publisher;
     leave(t);
     if (!publisher) {
-        return t->url ? fail(TENON_UNPUBLISHED, "no thread for RabbitMQ could be started") : ok();
+        return t->url ? errtext_set(TENON_UNPUBLISHED, "no thread for RabbitMQ could be started")
+                      : errtext_ok();
     }
     bool settled = publisher_flush(publisher, timeout_ms);
     publisher_stats(publisher, &stats);
@@ -551,10 +465,10 @@ int tenon_flush(tenon *t, int timeout_ms)
     leave(t);
     const char *colon = stats.last_error[0] ? ": " : "";
     if (!settled) {
-        return fail(TENON_UNPUBLISHED, "RabbitMQ did not take everything within %d ms%s%s",
-                    timeout_ms, colon, stats.last_error);
+        return errtext_set(TENON_UNPUBLISHED, "RabbitMQ did not take everything within %d ms%s%s",
+                           timeout_ms, colon, stats.last_error);
     }
-    return dropped == 0 ? ok()
-                        : fail(TENON_UNPUBLISHED, "%lld wake-ups did not reach RabbitMQ%s%s",
-                               (long long)dropped, colon, stats.last_error);
+    return dropped == 0 ? errtext_ok()
+                        : errtext_set(TENON_UNPUBLISHED, "%lld wake-ups did not reach RabbitMQ%s%s",
+                                      (long long)dropped, colon, stats.last_error);
 }

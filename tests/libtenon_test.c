@@ -444,10 +444,10 @@ static void test_bad_urls(void **state)
 static void test_codes_have_texts(void **state)
 {
     (void)state;
-    for (int code = TENON_OK; code <= TENON_UNPUBLISHED; code++) {
+    for (int code = TENON_OK; code <= TENON_NOT_YET; code++) {
         assert_string_not_equal(tenon_strerror(code), "unknown code");
     }
-    assert_string_equal(tenon_strerror(TENON_UNPUBLISHED + 1), "unknown code");
+    assert_string_equal(tenon_strerror(TENON_NOT_YET + 1), "unknown code");
     assert_string_equal(tenon_strerror(-1), "unknown code");
     assert_string_equal(tenon_version(), TENON_VERSION);
 }

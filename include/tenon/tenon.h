@@ -77,7 +77,8 @@ enum {
     TENON_DENIED = 9,  /* the role may not: run `tenon setup --grant-producer ROLE` */
     TENON_FAILED = 10, /* any other error of PostgreSQL */
     TENON_UNPUBLISHED =
-        11 /* tenon_flush(): some wake-ups did not reach RabbitMQ; their tasks run later */
+        11, /* tenon_flush(): some wake-ups did not reach RabbitMQ; their tasks run later */
+    TENON_NOT_YET = 12 /* tenon_wait(): none of them has ended within the time */
 };
 
 /* One task, or what many have in common. Set it to TENON_TASK_INIT, then the fields you want;
@@ -193,6 +194,43 @@ TENON_EXPORT void tenon_forget(tenon *t, PGconn *conn);
  *   TENON_UNPUBLISHED  not within timeout_ms, or RabbitMQ did not take them; the text says why.
  *                      Nothing is lost: the tasks start about a second later */
 TENON_EXPORT int tenon_flush(tenon *t, int timeout_ms);
+
+/* How a task that is waited for has ended. */
+enum {
+    TENON_TASK_UNFINISHED = 0,
+    TENON_TASK_DONE = 1,
+    TENON_TASK_DEAD = 2,
+    TENON_TASK_CANCELLED = 3,
+    TENON_TASK_EXPIRED = 4,
+    TENON_TASK_ABSENT = 5 /* there is none, or it left no trace */
+};
+
+/* A task to wait for: set it to {.id = ...}, the rest is tenon_wait()'s. */
+typedef struct tenon_awaited {
+    int64_t id;
+    int state;    /* as above */
+    char *result; /* what its handler returned, JSON; of one that is done, else NULL; free() it */
+    char *error;  /* what went wrong, of one that is not done; NULL = nothing; free() it */
+    int64_t asked_ms; /* tenon_wait()'s own: when it asked for it last */
+} tenon_awaited;
+
+#define TENON_WAIT_ASK_MS 10000 /* how often tenon_wait() asks for what it has heard nothing of */
+
+/* Wait until one more of these tasks has ended, whatever its end; those that had before do not
+ * count. It is told by PostgreSQL, about a millisecond after the end: nothing polls, but every
+ * TENON_WAIT_ASK_MS it asks again.
+ *
+ * `conn` is in no transaction, and better a connection for this alone: it is left LISTENing on
+ * tenon_ended, so that a next call for the others misses nothing. Not through a pooler that gives
+ * sessions to transactions. One call may wait for thousands of tasks; a process needs no second
+ * connection for that.
+ *
+ *   tasks       `n` of them; who enqueued them may be the role of `conn`, or this one is a reader
+ *   timeout_ms  < 0: for ever; 0: look and return
+ *   TENON_OK       at least one has ended in this call, or none is left to wait for
+ *   TENON_NOT_YET  none has
+ *   other          what happened to the connection; TENON_DENIED: another role's task */
+TENON_EXPORT int tenon_wait(PGconn *conn, tenon_awaited *tasks, size_t n, int timeout_ms);
 
 /* Why the last call of this thread failed, one line without a line feed; "" after a success. Valid
  * until this thread's next call. */
