@@ -1,5 +1,5 @@
 /* label: sql */
-/* timeout: 120 */
+/* timeout: 240 */
 /* Flows and batches: what waits for what, and what follows from each end. Tasks run, end and are
  * settled by tenon's own statements, one by one. */
 #include "tests/support/held.h"
