@@ -32,6 +32,24 @@ CREATE TYPE tenon.filter AS (
 	enqueued_by text
 );
 
+CREATE TYPE tenon.limit_head AS (
+	key text,
+	task_id bigint,
+	alone boolean,
+	priority smallint,
+	wanted_at timestamp with time zone
+);
+
+CREATE TYPE tenon.limit_room AS (
+	key text,
+	room integer,
+	strict boolean,
+	share text,
+	weight integer,
+	due_at timestamp with time zone,
+	why text
+);
+
 CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -183,7 +201,10 @@ DECLARE
     n      integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*),
+         held AS (  -- its worker sees within 5 s that it is cancelled, and gives its handler 10 s to end
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '20 s' FROM gone g
+         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
@@ -427,14 +448,57 @@ BEGIN
     RETURN true;
 END $_$;
 
+CREATE FUNCTION tenon.check_limit(running integer, rate integer, per interval, weight integer, until timestamp with time zone, on_dead text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF running NOT BETWEEN 1 AND 1000000 THEN
+        PERFORM tenon.refuse('running', running::text, '1 to 1000000; to stop all of it pause it');
+    ELSIF rate NOT BETWEEN 1 AND 10000 THEN
+        PERFORM tenon.refuse('rate', rate::text, '1 to 10000; of more, give what may start in a shorter time');
+    ELSIF (rate IS NULL) <> (per IS NULL) OR extract(epoch FROM per) NOT BETWEEN 0.1 AND 2678400 THEN
+        PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
+    ELSIF weight NOT BETWEEN 1 AND 1000 THEN
+        PERFORM tenon.refuse('weight', weight::text, '1 to 1000');
+    ELSIF NOT isfinite(until) OR until <= clock_timestamp() THEN
+        PERFORM tenon.refuse('until', until::text, 'a moment that is still to come');
+    ELSIF on_dead NOT IN ('block', 'skip') THEN
+        PERFORM tenon.refuse('on_dead', quote_literal(on_dead), 'block or skip');
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.check_limit_keys(limit_keys text[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    k text;
 BEGIN
-    IF cardinality(limit_keys) > 0 THEN
-        PERFORM tenon.refuse('limit_keys', limit_keys::text, 'NULL as long as there are no limits');
+    IF cardinality(limit_keys) > 4 OR array_ndims(limit_keys) > 1 THEN
+        PERFORM tenon.refuse('limit_keys', limit_keys::text, 'an array of 1 to 4 keys');
     END IF;
-    RETURN NULL;
+    FOREACH k IN ARRAY coalesce(limit_keys, '{}') LOOP
+        IF tenon.is_limit_key(k) IS NOT TRUE OR k ~ '^(kind|queue)/' THEN
+            PERFORM tenon.refuse('limit_keys', quote_nullable(k),
+                                 '1 to 4 keys of 1 to 200 characters without spaces, that do not begin with kind/ or queue/');
+        END IF;
+    END LOOP;
+    RETURN (SELECT array_agg(d.key ORDER BY d.place)
+              FROM (SELECT u.key, min(u.place) AS place FROM unnest(limit_keys) WITH ORDINALITY u (key, place) GROUP BY u.key) d);
+END $$;
+
+CREATE FUNCTION tenon.check_limit_name(name text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF tenon.is_limit_key(name) IS NOT TRUE THEN
+        PERFORM tenon.refuse('name', quote_nullable(name), 'a key, its part before the colon, kind/NAME or queue/NAME: 1 to 200 characters without spaces');
+    ELSIF name LIKE 'kind/%' THEN
+        PERFORM tenon.check_target(NULL, substr(name, 6), false);
+    ELSIF name LIKE 'queue/%' THEN
+        PERFORM tenon.check_target(substr(name, 7), NULL, false);
+    END IF;
 END $$;
 
 CREATE FUNCTION tenon.check_most(most integer) RETURNS void
@@ -748,12 +812,14 @@ BEGIN
                                mins => coalesce(minute, tenon.cron_next(c.minutes, 0)));
 END $$;
 
-CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint)
+CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint, limits text[])
     LANGUAGE sql STABLE
     AS $_$
     SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
-           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key
+           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key,
+           CASE WHEN k.limited OR q.limited
+                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END
       FROM tenon.setting s
       LEFT JOIN tenon.kind k ON k.name = $1
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
@@ -805,6 +871,20 @@ BEGIN
     RETURN part;
 END $_$;
 
+CREATE FUNCTION tenon.drop_limit(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM tenon.limit l WHERE l.name = drop_limit.name;
+    IF FOUND THEN
+        PERFORM tenon.limit_changed(name, false);
+        PERFORM tenon.note_audit('drop_limit', jsonb_build_object('limit', name), 1);
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;
+
 CREATE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -826,7 +906,10 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*),
+         held AS (  -- as in tenon.cancel
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '20 s' FROM gone g
+         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
@@ -904,12 +987,17 @@ BEGIN
     END;
     UPDATE tenon.task x
        SET steps = steps, payload_bytes = x.payload_bytes + octet_length(steps::text) - coalesce(octet_length(t.steps::text), 0),
-           run_at = greatest(x.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+           run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
+           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = x.limit_keys IS NULL
      WHERE x.id = task_id AND x.wanted_at = t.wanted_at;
     IF FOUND THEN
         DELETE FROM tenon.waiting x WHERE x.task_id = task_id;
+        IF t.limit_keys IS NOT NULL THEN  -- now it waits for them
+            INSERT INTO tenon.limit_event (keys, task_id) VALUES (t.limit_keys, task_id);
+        END IF;
+        RETURN true;
     END IF;
-    RETURN FOUND;
+    RETURN false;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
@@ -1020,14 +1108,19 @@ CREATE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
-    INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
-                            payload, payload_bytes, enqueued_by)
-    SELECT clock_timestamp(), clock_timestamp(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, $2,
-           p.payload, octet_length(p.payload::text), ($1).made_by
-      FROM tenon.defaults($2, NULL) d
-     CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
-                                     ELSE ($1).payload END AS payload) p
-    RETURNING id
+    WITH new AS (
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
+                                payload, payload_bytes, enqueued_by, limit_keys, wanted_at)
+        SELECT CASE WHEN d.limits IS NULL THEN clock_timestamp() ELSE 'infinity' END, clock_timestamp(), d.timeout_ms, d.max_attempts,
+               d.priority, false, false, d.queue, $2, p.payload, octet_length(p.payload::text), ($1).made_by, d.limits,
+               CASE WHEN d.limits IS NOT NULL THEN clock_timestamp() END
+          FROM tenon.defaults($2, NULL) d
+         CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
+                                         ELSE ($1).payload END AS payload) p
+        RETURNING id, limit_keys
+    ), limited AS (
+        INSERT INTO tenon.limit_event (keys, task_id, enters) SELECT n.limit_keys, n.id, true FROM new n WHERE n.limit_keys IS NOT NULL)
+    SELECT id FROM new
 $_$;
 
 CREATE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) RETURNS bigint
@@ -1081,6 +1174,10 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined THEN
         PERFORM tenon.check_allowed(kind, queue, '{}');
+    END IF;
+    IF d.limits IS NOT NULL THEN
+        limit_keys := limit_keys || d.limits;
+        blocked := true;
     END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
@@ -1149,6 +1246,11 @@ BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, document);
+    END IF;
+    IF d.limits IS NOT NULL THEN
+        limit_keys := limit_keys || d.limits;
+        blocked := true;
+        announced := false;
     END IF;
     IF unique_for IS NOT NULL THEN
         added.id := tenon.hold_key(kind, unique_key, at + unique_for);
@@ -1588,7 +1690,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_flows(role text) RETURNS void
@@ -1608,6 +1710,14 @@ BEGIN
     IF adopts THEN
         EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.adopt TO %I', role);
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.grant_limits(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_limit, tenon.drop_limit, tenon.pause_limit, tenon.resume_limit, tenon.limit_take TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
@@ -1633,6 +1743,7 @@ BEGIN
     PERFORM tenon.grant_acts(role);
     PERFORM tenon.grant_home(role, true);
     PERFORM tenon.grant_flows(role);
+    PERFORM tenon.grant_limits(role);
 END $$;
 
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
@@ -1643,7 +1754,7 @@ CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
@@ -1658,7 +1769,7 @@ CREATE FUNCTION tenon.grant_reader(role text) RETURNS void
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick, tenon.await, tenon.result TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick, tenon.limit_rule, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_lists(role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
@@ -1800,6 +1911,10 @@ CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
 
+CREATE FUNCTION tenon.is_limit_key(key text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$ SELECT key ~ '^[^[:space:][:cntrl:]]+$' AND length(key) <= 200 $_$;
+
 CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision, OUT jitter double precision) RETURNS record
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1889,6 +2004,9 @@ BEGIN
                run_at = CASE WHEN t.wanted_at IS NULL THEN b.run_at ELSE t.run_at END,
                wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN b.run_at END, delayed = t.wanted_at IS NULL
          WHERE t.id = held.id;
+        IF held.limit_keys IS NOT NULL THEN
+            PERFORM tenon.limited_changed(ARRAY[held.id]);
+        END IF;
     END IF;
     RETURN true;
 END $$;
@@ -1948,6 +2066,494 @@ BEGIN
     END LOOP;
     RETURN low;
 END $$;
+
+CREATE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    mine  text[] := tenon.lock_rates(keys);
+    rooms tenon.limit_room[];
+    heads tenon.limit_head[];
+    each  integer := greatest(1, most / greatest(1, cardinality(keys)));
+    s     text;
+    n     integer;
+BEGIN
+    rooms := ARRAY(SELECT r FROM tenon.limit_rooms(keys, mine) r);
+    heads := ARRAY(SELECT h FROM tenon.limit_heads(ARRAY(
+        SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
+          FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0)) h);
+    n := tenon.limit_admit_heads(heads);
+    IF n > 0 AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
+        INSERT INTO tenon.limit_event (keys)
+        SELECT array_agg(d.key) FROM (SELECT h.key FROM unnest(heads) h JOIN unnest(rooms) r ON r.key = h.key AND r.room > each
+                                       GROUP BY h.key HAVING count(*) = each) d HAVING count(*) > 0;
+    END IF;
+    PERFORM tenon.limit_note_due(rooms);
+    IF EXISTS (SELECT FROM tenon.limit_turn) OR EXISTS (SELECT FROM unnest(rooms) r WHERE r.share IS NOT NULL) THEN
+        DELETE FROM tenon.limit_turn t WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share IS NULL));
+        FOR s IN SELECT DISTINCT r.share FROM unnest(rooms) r WHERE r.share IS NOT NULL ORDER BY 1 LOOP
+            n := n + tenon.limit_admit_share(s, rooms);
+        END LOOP;
+    END IF;
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    free   bigint[] := tenon.unblock(ARRAY(SELECT h.task_id FROM unnest(heads) h WHERE h.alone));
+    locked text[] := ARRAY(SELECT h.key FROM unnest(heads) h WHERE h.alone AND h.task_id <> ALL (free));
+    n      integer := cardinality(free);
+    h      tenon.limit_head;
+BEGIN
+    UPDATE tenon.limit_task SET state = 'held' WHERE ctid = ANY (ARRAY(
+        SELECT l.ctid FROM unnest(heads) d
+         CROSS JOIN LATERAL (SELECT t.ctid FROM tenon.limit_task t WHERE t.key = d.key AND t.task_id = d.task_id OFFSET 0) l
+         WHERE d.alone AND d.task_id = ANY (free)));
+    IF locked <> '{}' THEN
+        PERFORM tenon.limit_again(locked, clock_timestamp() + interval '50 ms', 'another transaction has locked its first task');
+    END IF;
+    FOR h IN SELECT * FROM unnest(heads) d WHERE NOT d.alone LOOP
+        n := n + tenon.limit_admit_several(h);
+    END LOOP;
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    keys    text[] := (SELECT t.limit_keys FROM tenon.task t WHERE t.id = head.task_id);
+    mine    text[] := tenon.lock_rates(keys);  -- by itself: the next statement sees what was committed before
+    stopped tenon.limit_room;
+BEGIN
+    SELECT r.* INTO stopped FROM tenon.limit_rooms(keys, mine) r
+     WHERE r.room = 0
+        OR r.strict AND head.task_id <> (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key ORDER BY l.task_id LIMIT 1)
+        OR r.share IS NOT NULL AND r.key <> head.key AND tenon.limit_free(r.share) = 0
+     ORDER BY r.key <> head.key LIMIT 1;
+    IF stopped.key IS NULL THEN
+        IF tenon.unblock(ARRAY[head.task_id]) <> '{}' THEN
+            UPDATE tenon.limit_task l SET state = 'held' WHERE l.key = ANY (keys) AND l.task_id = head.task_id;
+            RETURN 1;
+        END IF;
+        PERFORM tenon.limit_again(ARRAY[head.key], clock_timestamp() + interval '50 ms', format('another transaction has locked task %s', head.task_id));
+    ELSIF stopped.key <> head.key THEN
+        UPDATE tenon.limit_task l
+           SET state = CASE WHEN l.key = stopped.key THEN 'waits' WHEN l.key = tenon.limit_first(keys) THEN 'parked' ELSE 'elsewhere' END
+         WHERE l.key IN (stopped.key, head.key) AND l.task_id = head.task_id;
+        INSERT INTO tenon.limit_event (keys) VALUES (ARRAY[stopped.key]), (ARRAY[head.key]);
+    END IF;
+    RETURN 0;
+END $$;
+
+CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    free  integer := tenon.limit_free(limit_admit_share.share);
+    next  text[];
+    mine  text[];
+    heads tenon.limit_head[];
+    n     integer;
+    left_ integer;
+BEGIN
+    PERFORM tenon.limit_take_part(limit_admit_share.share, rooms);
+    next := ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active ORDER BY t.pass LIMIT free);
+    mine := tenon.lock_rates(next);
+    rooms := ARRAY(SELECT ROW(r.key, least(r.room, free), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
+                     FROM tenon.limit_rooms(next, mine) r);
+    heads := ARRAY(SELECT ROW(h.key, h.task_id, h.alone, h.priority, h.wanted_at)::tenon.limit_head
+                     FROM (SELECT i.*, row_number() OVER (PARTITION BY i.key ORDER BY i.priority DESC, i.wanted_at, i.task_id) AS nth
+                             FROM tenon.limit_heads(rooms) i) h
+                     JOIN unnest(rooms) r ON r.key = h.key
+                    CROSS JOIN LATERAL (SELECT u.pass FROM tenon.limit_turn u WHERE u.key = h.key OFFSET 0) t
+                    ORDER BY t.pass + h.nth::double precision / r.weight, h.key LIMIT free);
+    n := tenon.limit_admit_heads(heads);
+    UPDATE tenon.limit_turn t
+       SET pass = t.pass + (SELECT count(*)::double precision / min(r.weight) FROM unnest(heads) d JOIN unnest(rooms) r ON r.key = d.key WHERE d.key = t.key)
+     WHERE t.key = ANY (ARRAY(SELECT d.key FROM unnest(heads) d));
+    PERFORM tenon.limit_note_due(rooms);
+    left_ := tenon.limit_leave(rooms);
+    -- others' turn, if these did not take all; and again in a second, should no end tell
+    INSERT INTO tenon.limit_event (keys)
+    SELECT ARRAY[t.key] FROM tenon.limit_turn t
+     WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND n < free ORDER BY t.pass LIMIT 1;
+    PERFORM tenon.limit_again(ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active LIMIT 1),
+                              clock_timestamp() + interval '1 second', NULL);
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.limit_again(keys text[], at timestamp with time zone, why text) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO tenon.limit_due AS d (key, due_at, why) SELECT DISTINCT k, $2, $3 FROM unnest($1) k
+    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
+$_$;
+
+CREATE TABLE tenon.limit_event (
+    id bigint NOT NULL,
+    keys text[] NOT NULL,
+    task_id bigint,
+    start_time timestamp with time zone,
+    hold_until timestamp with time zone,
+    enters boolean
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+CREATE FUNCTION tenon.limit_back(events tenon.limit_event[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
+    SELECT k, t.id, 'elsewhere', cardinality(e.keys) = 1, t.priority, t.wanted_at
+      FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) k CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = e.task_id OFFSET 0) t
+     WHERE e.enters AND t.wanted_at IS NOT NULL
+    ON CONFLICT DO NOTHING;
+    WITH old AS MATERIALIZED (
+        SELECT DISTINCT o.at, o.key = tenon.limit_first(o.keys) AS first, t.priority,
+               CASE WHEN o.state = 'ending' THEN greatest(o.wanted_at, t.wanted_at)
+                    WHEN t.wanted_at > clock_timestamp() THEN t.wanted_at ELSE least(o.wanted_at, t.wanted_at) END AS wanted_at
+          FROM tenon.limit_rows(events) o
+         CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = o.task_id AND t.wanted_at IS NOT NULL OFFSET 0) t)
+    UPDATE tenon.limit_task l
+       SET state = CASE WHEN NOT o.first THEN 'elsewhere' WHEN o.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+           priority = o.priority, wanted_at = o.wanted_at
+      FROM old o WHERE l.ctid = o.at;
+END $$;
+
+CREATE FUNCTION tenon.limit_came_due(most integer) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    keys   text[];
+    name   text;
+BEGIN
+    FOR name IN DELETE FROM tenon.limit l WHERE l.until <= moment RETURNING l.name LOOP
+        PERFORM tenon.limit_changed(name, false);
+    END LOOP;
+    WITH due AS (
+        SELECT l.ctid AS at, l.state FROM tenon.limit_task l
+         WHERE l.state IN ('later', 'ending') AND l.wanted_at <= moment ORDER BY l.wanted_at LIMIT most
+    ), came AS (
+        UPDATE tenon.limit_task l SET state = 'waits' WHERE l.ctid = ANY (ARRAY(SELECT d.at FROM due d WHERE d.state = 'later')) RETURNING l.key
+    ), over AS (
+        DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (ARRAY(SELECT d.at FROM due d WHERE d.state = 'ending')) RETURNING l.key
+    ), again AS (
+        DELETE FROM tenon.limit_due WHERE key = ANY (ARRAY(
+            SELECT d.key FROM tenon.limit_due d WHERE d.due_at <= moment ORDER BY d.due_at LIMIT most)) RETURNING key
+    )
+    SELECT array_agg(c.key) INTO keys FROM (SELECT key FROM came UNION SELECT key FROM over UNION SELECT key FROM again) c;
+    RETURN coalesce(keys, '{}');
+END $$;
+
+CREATE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    target text := substr(name, strpos(name, '/') + 1);
+BEGIN
+    IF name LIKE 'kind/%' AND there THEN
+        INSERT INTO tenon.kind AS k (name, limited) VALUES (target, true)
+        ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE SET limited = true WHERE NOT k.limited;
+    ELSIF name LIKE 'kind/%' THEN
+        UPDATE tenon.kind k SET limited = false WHERE k.name = target AND k.limited;
+    ELSIF name LIKE 'queue/%' AND there THEN
+        INSERT INTO tenon.queue AS q (name, limited) VALUES (target, true)
+        ON CONFLICT ON CONSTRAINT queue_pkey DO UPDATE SET limited = true WHERE NOT q.limited;
+    ELSIF name LIKE 'queue/%' THEN
+        UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
+    END IF;
+    INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
+    PERFORM pg_notify('tenon', 'settle');
+END $$;
+
+CREATE FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_start (key, at, n)
+    SELECT k.key, e.start_time, 1 FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+     WHERE e.start_time IS NOT NULL AND r.rate IS NOT NULL;
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
+        SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
+         CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+         CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
+                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000) o
+         WHERE r.rate IS NOT NULL));
+END $$;
+
+CREATE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    events tenon.limit_event[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM tenon.limit_event WHERE id = ANY (ARRAY(SELECT v.id FROM tenon.limit_event v ORDER BY v.id LIMIT most)) RETURNING *)
+    SELECT array_agg(ROW(g.*)::tenon.limit_event ORDER BY g.id) INTO events FROM gone g;
+    IF EXISTS (SELECT FROM unnest(events) e WHERE e.task_id IS NOT NULL) THEN
+        PERFORM tenon.limit_settle_ends(ARRAY(SELECT e FROM unnest(events) e WHERE e.task_id IS NOT NULL));
+    END IF;
+    RETURN ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
+END $$;
+
+CREATE FUNCTION tenon.limit_first(keys text[]) RETURNS text
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT CASE WHEN cardinality($1) = 1 THEN $1[1]
+                ELSE (SELECT k.key FROM unnest($1) WITH ORDINALITY k (key, place) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                       ORDER BY r.running, k.place LIMIT 1) END
+$_$;
+
+CREATE FUNCTION tenon.limit_free(share text) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT greatest(0, 8 + 2 * (SELECT coalesce(sum(w.slots), 0) FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state = 'alive')
+                       - (SELECT count(*) FROM tenon.limit_task l CROSS JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t
+                           WHERE l.state IN ('held', 'ending') AND l.key >= $1 AND l.key < $1 || ';' AND split_part(l.key, ':', 1) = $1
+                             AND t.start_time IS NULL))::integer
+$_$;
+
+CREATE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.limit_head
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT r.key, c.task_id, c.alone, c.priority, c.wanted_at
+      FROM unnest(rooms) r
+     CROSS JOIN LATERAL (
+           (SELECT l.task_id, l.alone, l.priority, l.wanted_at FROM tenon.limit_task l
+             WHERE NOT r.strict AND l.key = r.key AND l.state = 'waits'
+             ORDER BY l.priority DESC, l.wanted_at, l.task_id
+             LIMIT least(r.room, 100 + r.room - (SELECT count(*) FROM (SELECT FROM tenon.limit_task p WHERE p.key = r.key AND p.state = 'parked'
+                                                                        LIMIT 100 + r.room) p)))
+           UNION ALL
+           (SELECT h.task_id, h.alone, h.priority, h.wanted_at
+              FROM (SELECT * FROM tenon.limit_task l WHERE r.strict AND r.room > 0 AND l.key = r.key ORDER BY l.task_id LIMIT 1) h
+             WHERE h.state = 'waits')) c
+$$;
+
+CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text) RETURNS record
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT r.paused, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
+                WHEN d.why IS NOT NULL THEN d.why
+                WHEN r.strict THEN 'its tasks run one after the other' || coalesce(', and the dead task ' || (
+                     SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) || ' blocks them', '')
+                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END
+      FROM tenon.limit_rule($1) r
+      LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
+      LEFT JOIN tenon.limit_due d ON d.key = $1
+     LIMIT 1
+$_$;
+
+CREATE FUNCTION tenon.limit_keys_of(name text) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $_$
+    WITH RECURSIVE k AS (
+        (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key >= $1 ORDER BY l.key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key > k.key ORDER BY l.key LIMIT 1)
+          FROM k WHERE k.key < $1 || ';')
+    SELECT k.key FROM k WHERE k.key = $1 OR split_part(k.key, ':', 1) = $1 AND $1 !~ '^(kind|queue)/'
+$_$;
+
+CREATE FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    gone text[];
+    full_ text[];
+BEGIN
+    gone := ARRAY(SELECT r.key FROM unnest(rooms) r
+                   WHERE (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NULL);
+    full_ := ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.room = 0 AND r.key <> ALL (gone));
+    DELETE FROM tenon.limit_turn t WHERE t.key = ANY (gone);
+    UPDATE tenon.limit_turn t SET active = false WHERE t.key = ANY (full_);
+    RETURN cardinality(gone) + cardinality(full_);
+END $$;
+
+CREATE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO tenon.limit_due AS d (key, due_at, why)
+    SELECT r.key, r.due_at, r.why FROM unnest($1) r
+     WHERE r.due_at IS NOT NULL AND (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NOT NULL
+    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
+$_$;
+
+CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT k.key, CASE WHEN r.paused OR o.taken THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
+           r.strict, r.share, r.weight,
+           CASE WHEN o.taken THEN clock_timestamp() + interval '20 ms'
+                WHEN r.rate IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
+           CASE WHEN o.taken THEN format('another transaction has locked the limit %s', r.rate_rule) END
+      FROM unnest(keys) k (key)
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+     CROSS JOIN LATERAL (SELECT r.rate_rule IS NOT NULL AND r.rate_rule <> ALL (mine) AS taken) o
+     CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
+                          WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
+     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, r.per) x
+                          WHERE r.rate IS NOT NULL) u
+$$;
+
+CREATE FUNCTION tenon.limit_rows(events tenon.limit_event[]) RETURNS TABLE(at tid, key text, keys text[], task_id bigint, state text, wanted_at timestamp with time zone, hold_until timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT l.ctid, k.key, e.keys, e.task_id, l.state, l.wanted_at, e.hold_until
+      FROM unnest($1) e CROSS JOIN LATERAL unnest(e.keys) k (key)
+     CROSS JOIN LATERAL (SELECT t.ctid, t.state, t.wanted_at FROM tenon.limit_task t
+                          WHERE t.key = k.key AND t.task_id = e.task_id OFFSET 0) l
+$_$;
+
+CREATE FUNCTION tenon.limit_rule(key text) RETURNS TABLE(rule text, running integer, rate integer, per interval, rate_rule text, strict boolean, on_dead text, share text, weight integer, paused boolean, until timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.running, b.running) END,
+           coalesce(o.rate, b.rate), coalesce(o.per, b.per),
+           CASE WHEN o.rate IS NOT NULL THEN o.name WHEN b.rate IS NOT NULL THEN b.name END,
+           coalesce(o.strict, b.strict, false), coalesce(o.on_dead, b.on_dead, 'block'),
+           CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
+           coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
+      FROM (SELECT $1 AS key) k
+      LEFT JOIN tenon.limit o ON o.name = k.key AND coalesce(o.until > statement_timestamp(), true)
+      LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
+                             AND coalesce(b.until > statement_timestamp(), true)
+$_$;
+
+CREATE FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    gone tid[];
+BEGIN
+    IF EXISTS (SELECT FROM tenon.limit r WHERE r.rate IS NOT NULL) THEN
+        PERFORM tenon.limit_count_starts(events);
+    END IF;
+    IF EXISTS (SELECT FROM unnest(events) e WHERE e.hold_until IS NOT NULL) THEN
+        WITH old AS MATERIALIZED (SELECT * FROM tenon.limit_rows(events) o WHERE o.state = 'held' AND o.hold_until IS NOT NULL)
+        UPDATE tenon.limit_task l SET state = 'ending', wanted_at = o.hold_until FROM old o WHERE l.ctid = o.at;
+    END IF;
+    IF EXISTS (SELECT FROM tenon.limit r WHERE r.strict) THEN
+        WITH old AS MATERIALIZED (
+            SELECT o.at FROM tenon.limit_rows(events) o CROSS JOIN LATERAL tenon.limit_rule(o.key) r
+             WHERE r.strict AND r.on_dead = 'block' AND (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NOT NULL)
+        UPDATE tenon.limit_task l SET state = 'dead' FROM old o WHERE l.ctid = o.at;
+    END IF;
+    gone := ARRAY(SELECT o.at FROM tenon.limit_rows(events) o
+                   WHERE o.state <> 'ending' AND (SELECT t.id FROM tenon.task t WHERE t.id = o.task_id) IS NULL
+                     AND (o.state <> 'dead' OR (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NULL));
+    DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (gone);
+    IF cardinality(gone) < (SELECT sum(cardinality(e.keys)) FROM unnest(events) e) THEN
+        PERFORM tenon.limit_back(events);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET lock_timeout TO '1 s'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    r record;
+BEGIN
+    PERFORM tenon.check_limit_keys(ARRAY[key]);
+    SELECT * INTO r FROM tenon.limit_rule(key);
+    IF n IS NULL OR n NOT BETWEEN 1 AND coalesce(r.rate, 10000) THEN
+        PERFORM tenon.refuse('n', n::text, format('1 to %s, the rate of %s', coalesce(r.rate, 10000), key));
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'tenon: limit_take in a transaction that is %', current_setting('transaction_isolation')
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call it by itself, in a transaction of its own that is READ COMMITTED.';
+    ELSIF r.paused THEN
+        RETURN 1000;
+    ELSIF r.rate IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.limit l WHERE l.name = r.rate_rule FOR NO KEY UPDATE;
+    SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
+    IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
+        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
+    END IF;
+    INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
+    RETURN 0;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 100;
+END $$;
+
+CREATE FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    now_pass double precision := (SELECT t.pass FROM tenon.limit_turn t WHERE t.share = limit_take_part.share AND t.active ORDER BY t.pass LIMIT 1);
+BEGIN
+    INSERT INTO tenon.limit_turn AS t (key, share, pass, active)
+    SELECT r.key, r.share, coalesce(now_pass, 0), true FROM unnest(rooms) r
+     WHERE r.share = limit_take_part.share AND r.room > 0
+    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, excluded.pass), active = true
+     WHERE NOT t.active OR t.share <> excluded.share;
+    UPDATE tenon.limit_turn t SET active = false
+     WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
+END $$;
+
+CREATE FUNCTION tenon.limit_used(key text, per interval) RETURNS TABLE(at timestamp with time zone, n integer)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > clock_timestamp() - $2
+    UNION ALL
+    SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t ON true
+     WHERE l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'held'
+       AND coalesce(t.start_time > clock_timestamp() - $2, true)
+$_$;
+
+CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce((SELECT greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000))::integer
+                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $3) u) o
+                      WHERE o.at IS NOT NULL AND o.newer > $2 - $4 ORDER BY o.at DESC LIMIT 1),
+                    least(1000, extract(epoch FROM $3) * 1000)::integer)
+$_$;
+
+CREATE FUNCTION tenon.limited_changed(ids bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO tenon.limit_event (keys, task_id)
+    SELECT t.limit_keys, t.id FROM tenon.task t WHERE t.id = ANY ($1) AND t.limit_keys IS NOT NULL AND t.wanted_at IS NOT NULL
+$_$;
+
+CREATE FUNCTION tenon.limited_deleted() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_event (keys, task_id) VALUES (OLD.limit_keys, OLD.id);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tenon.limits_due_ms() RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE WHEN EXISTS (SELECT FROM tenon.limit_event) THEN 0
+                ELSE (SELECT CASE WHEN min(d.at) IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM min(d.at) - clock_timestamp()) * 1000))::bigint END
+                        FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') ORDER BY l.wanted_at LIMIT 1) AS at
+                              UNION ALL SELECT (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1)
+                              UNION ALL SELECT min(l.until) FROM tenon.limit l WHERE l.until IS NOT NULL) d) END
+$$;
 
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
@@ -2138,6 +2744,19 @@ BEGIN
             || ARRAY(SELECT l.id FROM (SELECT e.id FROM tenon.finished e WHERE e.id = ANY (ids) ORDER BY e.id FOR UPDATE SKIP LOCKED) l);
     END IF;
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
+END $$;
+
+CREATE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.limit l WHERE l.rate IS NOT NULL) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(SELECT m.name FROM (
+        SELECT l.name FROM tenon.limit l
+         WHERE l.name = ANY (ARRAY(SELECT r.rate_rule FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r))
+         ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
 END $$;
 
 CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
@@ -2492,6 +3111,21 @@ BEGIN
                                                          'everything', NULLIF(everything, false)), 1);
 END $$;
 
+CREATE FUNCTION tenon.pause_limit(name text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_limit_name(name);
+    INSERT INTO tenon.limit AS l (name, paused, paused_by, paused_at, paused_why)
+    VALUES (name, true, session_user, clock_timestamp(), why)
+    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
+       SET paused = true, paused_by = excluded.paused_by, paused_at = excluded.paused_at, paused_why = excluded.paused_why;
+    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.note_audit('pause_limit', jsonb_build_object('limit', name, 'why', why), 1);
+END $$;
+
 CREATE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2586,6 +3220,8 @@ BEGIN
     DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
         SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS m = ROW_COUNT;
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of limits that were dropped
+        SELECT l.ctid FROM tenon.limit_start l WHERE l.at < now() - interval '31 days' LIMIT most));
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
@@ -2637,8 +3273,30 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
-    LANGUAGE sql
-    AS $$ SELECT false $$;
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    WITH wanted AS MATERIALIZED (
+        SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
+          FROM tenon.task t CROSS JOIN LATERAL (SELECT tenon.limit_first(t.limit_keys) AS first OFFSET 0) f CROSS JOIN unnest(t.limit_keys) k (key)
+         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
+    ), entered AS (
+        INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
+        SELECT w.key, w.id, CASE WHEN NOT w.first THEN 'elsewhere' WHEN w.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+               cardinality(w.limit_keys) = 1, w.priority, w.wanted_at
+          FROM wanted w
+        ON CONFLICT DO NOTHING
+        RETURNING key, task_id)
+    INSERT INTO tenon.limit_event (keys, task_id, enters)
+    SELECT array_agg(DISTINCT w.key), NULL, NULL::boolean FROM wanted w HAVING count(*) > 0
+    UNION ALL
+    SELECT w.limit_keys, w.id, true FROM wanted w
+     WHERE (SELECT count(*) FROM entered) < (SELECT count(*) FROM wanted) AND w.first;
+    RETURN true;
+END $$;
 
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     LANGUAGE sql STABLE
@@ -2823,7 +3481,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (x.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (x.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, x.reason,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.run_at, t.limit_keys, x.reason,
                CASE WHEN w.refused IS NULL THEN g.delay_ms END AS delay_ms, g.signal,
                CASE WHEN x.reason IN ('failed', 'timed_out', 'crashed', 'dead')
                     THEN coalesce(g.class, tenon.error_class(x.reason, x.error)) ELSE t.error_class END AS class,
@@ -2844,7 +3502,14 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
                               AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = m.kind AND k.on_timeout = 'dead') THEN 'timeout'
                          WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
-                    END AS dead_of
+                    END AS dead_of,
+               CASE WHEN m.reason = 'wait' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
+                    WHEN m.reason = 'wait' THEN clock_timestamp()
+                    WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
+                    WHEN m.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(m.failures, coalesce(m.retry,
+                       (SELECT k.retry FROM tenon.kind k WHERE k.name = m.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = m.queue)))
+                    WHEN m.reason = 'released' THEN m.run_at
+                    ELSE clock_timestamp() END AS wanted_at
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
@@ -2860,9 +3525,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
         RETURNING dead.id
     ), compensated AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
-                                payload, payload_bytes, trace, enqueued_by, compensates)
-        SELECT now(), now(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, c.kind,
-               c.payload, octet_length(c.payload::text), g.trace, session_user, g.id
+                                payload, payload_bytes, trace, enqueued_by, compensates, limit_keys, wanted_at)
+        SELECT CASE WHEN d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
+               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limits,
+               CASE WHEN d.limits IS NOT NULL THEN now() END
           FROM gone g
           JOIN tenon.setting s ON g.compensates IS NULL
           LEFT JOIN tenon.kind k ON k.name = g.kind
@@ -2874,6 +3540,13 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
                           'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', g.steps) AS payload) c
          CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
          WHERE c.kind IS NOT NULL
+        RETURNING task.id, task.limit_keys
+    ), limited AS (  -- tenon.settle_limits() must let them start
+        INSERT INTO tenon.limit_event (keys, task_id, start_time, enters)
+        SELECT j.limit_keys, j.id, j.start_time, NULL::boolean FROM judged j WHERE j.limit_keys IS NOT NULL AND j.dead_of IS NULL
+        UNION ALL
+        SELECT c.limit_keys, c.id, NULL, true FROM compensated c WHERE c.limit_keys IS NOT NULL
+        RETURNING pg_notify('tenon', 'settle')
     ), attempted AS (
         INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
                                    error_class, error, exit_code, signal)
@@ -2888,17 +3561,11 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
-               delayed = j.reason <> 'wait' AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
-               wanted_at = CASE WHEN j.reason = 'wait' THEN clock_timestamp() END,
-               run_at = CASE
-                   WHEN j.reason = 'wait' THEN 'infinity'
-                   WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures, coalesce(j.retry,
-                       (SELECT k.retry FROM tenon.kind k WHERE k.name = j.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = j.queue)))
-                   WHEN j.reason = 'released' THEN t.run_at
-                   ELSE clock_timestamp() END
+               delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
+               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' THEN j.wanted_at ELSE 'infinity' END,
+               wanted_at = CASE WHEN t.limit_keys IS NOT NULL OR j.reason = 'wait' THEN j.wanted_at END  -- its next start must be let go again
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
-        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, j.reason, j.signal, j.delay_ms
+        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at, j.reason, j.signal, j.delay_ms
     ), waits AS (
         INSERT INTO tenon.waiting AS w (task_id, signal, until)
         SELECT b.id, b.signal, clock_timestamp() + make_interval(secs => coalesce(b.delay_ms, 31536000000) / 1000.0)
@@ -2907,8 +3574,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
-    SELECT b.id, CASE WHEN b.reason = 'wait' THEN 'blocked'
-                      WHEN b.run_at <= clock_timestamp() THEN 'ready'
+    SELECT b.id, CASE WHEN b.wanted_at IS NOT NULL THEN 'blocked' WHEN b.run_at <= clock_timestamp() THEN 'ready'
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $_$;
 
@@ -2984,6 +3650,23 @@ BEGIN
     RETURN n > 0;
 END $$;
 
+CREATE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    UPDATE tenon.limit r SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
+     WHERE r.name = resume_limit.name AND r.paused;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM tenon.limit r WHERE r.name = resume_limit.name AND num_nonnulls(r.running, r.rate, r.strict, r.fair, r.weight, r.until, r.on_dead) = 0;
+    PERFORM tenon.limit_changed(name, EXISTS (SELECT FROM tenon.limit r WHERE r.name = resume_limit.name));
+    PERFORM tenon.note_audit('resume_limit', jsonb_build_object('limit', name, 'why', why), 1);
+    RETURN true;
+END $$;
+
 CREATE FUNCTION tenon.resume_schedule(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -3050,6 +3733,7 @@ BEGIN
     SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
     IF limited IS NOT NULL THEN
         PERFORM tenon.queue_limits(limited);
+        PERFORM pg_notify('tenon', 'settle');
     END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
     DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
@@ -3216,6 +3900,7 @@ CREATE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamp 
 #variable_conflict use_variable
 DECLARE
     changed bigint[];
+    limited boolean;
 BEGIN
     WITH new AS (
         UPDATE tenon.task t
@@ -3223,8 +3908,12 @@ BEGIN
                run_at = CASE WHEN t.wanted_at IS NULL THEN coalesce(run_at, t.run_at) ELSE t.run_at END,
                wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at) END,
                delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
-         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id)
-    SELECT array_agg(new.id) INTO changed FROM new;
+         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id, t.limit_keys)
+    SELECT array_agg(new.id), bool_or(new.limit_keys IS NOT NULL) INTO changed, limited FROM new;
+    IF limited THEN
+        PERFORM tenon.limited_changed(changed);
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
     RETURN changed;
 END $$;
 
@@ -3265,6 +3954,28 @@ BEGIN
            retry = CASE WHEN changes ? 'retry' THEN changes ->> 'retry' ELSE k.retry END,
            on_dead = CASE WHEN changes ? 'on_dead' THEN changes ->> 'on_dead' ELSE k.on_dead END;
     PERFORM tenon.note_audit('set_kind', jsonb_build_object('kind', name, 'changes', changes), 1);
+END $$;
+
+CREATE FUNCTION tenon.set_limit(name text, running integer DEFAULT NULL::integer, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, strict boolean DEFAULT NULL::boolean, fair boolean DEFAULT NULL::boolean, weight integer DEFAULT NULL::integer, paused boolean DEFAULT NULL::boolean, until timestamp with time zone DEFAULT NULL::timestamp with time zone, on_dead text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_limit_name(name);
+    PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
+    INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
+    VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
+    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
+       SET running = excluded.running, rate = excluded.rate, per = excluded.per, strict = excluded.strict,
+           on_dead = excluded.on_dead, fair = excluded.fair, weight = excluded.weight, until = excluded.until;
+    UPDATE tenon.limit l
+       SET paused = set_limit.paused, paused_by = CASE WHEN set_limit.paused THEN session_user END,
+           paused_at = CASE WHEN set_limit.paused THEN clock_timestamp() END, paused_why = NULL
+     WHERE l.name = set_limit.name AND l.paused <> set_limit.paused;
+    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'running', running, 'rate', rate, 'per', per, 'strict', strict,
+        'on_dead', on_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
 END $$;
 
 CREATE FUNCTION tenon.set_queue(name text, changes jsonb) RETURNS void
@@ -3359,7 +4070,7 @@ BEGIN
         n := n + tenon.settle_again(a)::integer;
         EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
-    RETURN n + tenon.settle_flows(most) + tenon.settle_limits(most) + tenon.settle_signals(most);
+    RETURN n + tenon.settle_flows(most) + tenon.settle_signals(most) + tenon.settle_limits(most);
 END $$;
 
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
@@ -3462,8 +4173,27 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
-    LANGUAGE sql
-    AS $$ SELECT 0 $$;
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    keys text[];
+BEGIN
+    IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.limit_settler FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    keys := tenon.limit_ended(most) || tenon.limit_came_due(most);
+    keys := ARRAY(SELECT DISTINCT k FROM unnest(keys) k ORDER BY k);
+    RETURN tenon.limit_admit(keys, most) + cardinality(keys);
+END $$;
 
 CREATE FUNCTION tenon.settle_signals(most integer) RETURNS integer
     LANGUAGE plpgsql
@@ -3621,6 +4351,9 @@ BEGIN
     IF OLD.flow IS NOT NULL THEN
         INSERT INTO tenon.flow_note (flow, task) VALUES (OLD.flow, OLD.id);
     END IF;
+    IF OLD.limit_keys IS NOT NULL THEN
+        INSERT INTO tenon.limit_event (keys, task_id, start_time) VALUES (OLD.limit_keys, OLD.id, OLD.start_time);
+    END IF;
     IF OLD.wanted_at IS NOT NULL THEN
         DELETE FROM tenon.waiting WHERE task_id = OLD.id;
     END IF;
@@ -3680,18 +4413,20 @@ CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
 DECLARE
     free bigint[];
 BEGIN
-    BEGIN
-        free := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED);
-        RAISE SQLSTATE 'TN000';
-    EXCEPTION WHEN SQLSTATE 'TN000' THEN
-        ids := free;
-    END;
-    WITH new AS (
-        UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
-         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
-        RETURNING t.id)
-    SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
-    RETURN free;
+    FOR i IN 1..2 LOOP
+        BEGIN
+            WITH new AS (
+                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+                 WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
+                RETURNING t.id)
+            SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
+            RETURN free;
+        EXCEPTION WHEN lock_not_available THEN
+            ids := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
+                          ORDER BY b.id FOR UPDATE SKIP LOCKED);
+        END;
+    END LOOP;
+    RETURN '{}';
 END $$;
 
 CREATE FUNCTION tenon.wait_for(claim text, signal text, timeout interval DEFAULT '365 days'::interval, OUT state text, OUT payload jsonb) RETURNS record
@@ -3788,6 +4523,9 @@ DECLARE
     w tenon.waiting;
 BEGIN
     SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
+    IF code IS NULL THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
+    END IF;
     IF code IS NOT NULL THEN
         RETURN;
     END IF;
@@ -3834,6 +4572,33 @@ BEGIN
     code := 'absent';
     sentence := format('There is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or its history is over.', id);
     advice := 'the transaction that enqueued it may still be open; ended tasks are kept for history_keep of tenon.setting';
+END $$;
+
+CREATE FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    w tenon.limit_task;
+    r record;
+    n bigint;
+BEGIN
+    SELECT * INTO w FROM tenon.limit_task l WHERE l.task_id = why_limited.task_id AND l.key = ANY (keys) AND l.state IN ('waits', 'later');
+    IF w.state = 'later' THEN
+        code := 'not_due';
+        sentence := format('It is due at %s, and waits for the limit %s then.', tenon.time_text(w.wanted_at), w.key);
+        advice := format('tenon set %s --run-at now, if it shall not wait', w.task_id);
+    ELSIF w.state = 'waits' THEN
+        SELECT * INTO r FROM tenon.limit_in_way(w.key);
+        n := (SELECT count(*) FROM (
+            SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits'
+               AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
+        code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
+        sentence := format('It waits for the limit %s (%s), behind %s%s tasks.', w.key, r.sentence, CASE WHEN n = 10000 THEN 'at least ' ELSE '' END, n);
+        advice := CASE WHEN r.paused THEN format('tenon limit resume %s', w.key) ELSE format('tenon limit show %s; tenon limit set %s', w.key, w.key) END;
+    END IF;
 END $$;
 
 CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
@@ -4351,6 +5116,7 @@ CREATE TABLE tenon.kind (
     on_timeout text DEFAULT 'retry'::text NOT NULL,
     on_dead text,
     timeout_min_ms bigint DEFAULT 1 NOT NULL,
+    limited boolean DEFAULT false NOT NULL,
     paused boolean DEFAULT false NOT NULL,
     paused_by text,
     paused_at timestamp with time zone,
@@ -4365,6 +5131,104 @@ CREATE TABLE tenon.kind (
     CONSTRAINT kind_timeout_min_ms_check CHECK (((timeout_min_ms >= 1) AND (timeout_min_ms <= '2592000000'::bigint))),
     CONSTRAINT kind_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))
 );
+
+CREATE TABLE tenon."limit" (
+    name text NOT NULL COLLATE pg_catalog."C",
+    running integer,
+    rate integer,
+    per interval,
+    strict boolean,
+    on_dead text,
+    fair boolean,
+    weight integer,
+    until timestamp with time zone,
+    paused boolean DEFAULT false NOT NULL,
+    paused_by text,
+    paused_at timestamp with time zone,
+    paused_why text,
+    CONSTRAINT limit_check CHECK (((rate IS NULL) = (per IS NULL))),
+    CONSTRAINT limit_name_check CHECK (((name ~ '^[^[:space:][:cntrl:]]+$'::text) AND (length(name) <= 200))),
+    CONSTRAINT limit_on_dead_check CHECK ((on_dead = ANY (ARRAY['block'::text, 'skip'::text]))),
+    CONSTRAINT limit_per_check CHECK (((EXTRACT(epoch FROM per) >= 0.1) AND (EXTRACT(epoch FROM per) <= (2678400)::numeric))),
+    CONSTRAINT limit_rate_check CHECK (((rate >= 1) AND (rate <= 10000))),
+    CONSTRAINT limit_running_check CHECK (((running >= 1) AND (running <= 1000000))),
+    CONSTRAINT limit_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
+);
+
+CREATE TABLE tenon.limit_due (
+    key text NOT NULL COLLATE pg_catalog."C",
+    due_at timestamp with time zone NOT NULL,
+    why text
+);
+
+ALTER TABLE tenon.limit_event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.limit_event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tenon.limit_settler (
+    one boolean DEFAULT true NOT NULL,
+    CONSTRAINT limit_settler_one_check CHECK (one)
+);
+
+CREATE TABLE tenon.limit_start (
+    key text NOT NULL COLLATE pg_catalog."C",
+    at timestamp with time zone NOT NULL,
+    n integer NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE tenon.limit_task (
+    key text NOT NULL COLLATE pg_catalog."C",
+    task_id bigint NOT NULL,
+    state text NOT NULL,
+    alone boolean NOT NULL,
+    priority smallint NOT NULL,
+    wanted_at timestamp with time zone NOT NULL,
+    CONSTRAINT limit_task_state_check CHECK ((state = ANY (ARRAY['later'::text, 'waits'::text, 'parked'::text, 'elsewhere'::text, 'held'::text, 'ending'::text, 'dead'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE tenon.limit_turn (
+    key text NOT NULL COLLATE pg_catalog."C",
+    share text NOT NULL COLLATE pg_catalog."C",
+    pass double precision NOT NULL,
+    active boolean NOT NULL
+);
+
+CREATE VIEW tenon.limits AS
+ SELECT k.key,
+    r.rule,
+    r.running AS running_max,
+    r.rate,
+    r.per,
+    r.strict,
+    (r.share IS NOT NULL) AS fair,
+    r.weight,
+    COALESCE(n.running, (0)::bigint) AS running,
+    COALESCE(n.ready, (0)::bigint) AS ready,
+    COALESCE(n.waiting, (0)::bigint) AS waiting,
+    COALESCE(n.dead, (0)::bigint) AS dead,
+    r.paused,
+    r.until
+   FROM ((( SELECT "limit".name AS key
+           FROM tenon."limit"
+        UNION
+         SELECT limit_task.key
+           FROM tenon.limit_task) k
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r(rule, running, rate, per, rate_rule, strict, on_dead, share, weight, paused, until))
+     LEFT JOIN ( SELECT l.key,
+            count(*) FILTER (WHERE ((t.start_time IS NOT NULL) OR (l.state = 'ending'::text))) AS running,
+            count(*) FILTER (WHERE ((l.state = 'held'::text) AND (t.start_time IS NULL))) AS ready,
+            count(*) FILTER (WHERE (l.state = ANY (ARRAY['waits'::text, 'later'::text, 'elsewhere'::text, 'parked'::text]))) AS waiting,
+            count(*) FILTER (WHERE (l.state = 'dead'::text)) AS dead
+           FROM (tenon.limit_task l
+             LEFT JOIN tenon.task t ON (((t.id = l.task_id) AND (l.state = 'held'::text))))
+          GROUP BY l.key) n ON ((n.key = k.key)));
 
 CREATE TABLE tenon.worker (
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -4406,6 +5270,7 @@ CREATE TABLE tenon.queue (
     max_attempts integer,
     timeout_ms bigint,
     retry text,
+    limited boolean DEFAULT false NOT NULL,
     paused boolean DEFAULT false NOT NULL,
     paused_by text,
     paused_at timestamp with time zone,
@@ -4633,6 +5498,24 @@ ALTER TABLE ONLY tenon.home
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
 
+ALTER TABLE ONLY tenon.limit_due
+    ADD CONSTRAINT limit_due_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY tenon.limit_event
+    ADD CONSTRAINT limit_event_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon."limit"
+    ADD CONSTRAINT limit_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY tenon.limit_settler
+    ADD CONSTRAINT limit_settler_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY tenon.limit_task
+    ADD CONSTRAINT limit_task_pkey PRIMARY KEY (key, task_id);
+
+ALTER TABLE ONLY tenon.limit_turn
+    ADD CONSTRAINT limit_turn_pkey PRIMARY KEY (key);
+
 ALTER TABLE ONLY tenon.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
@@ -4703,6 +5586,22 @@ CREATE INDEX flow_wait_parent ON tenon.flow_wait USING btree (parent, task);
 
 CREATE INDEX kind_paused ON tenon.kind USING btree (name) WHERE paused;
 
+CREATE INDEX limit_due_at ON tenon.limit_due USING btree (due_at);
+
+CREATE INDEX limit_start_key ON tenon.limit_start USING btree (key, at);
+
+CREATE INDEX limit_task_held ON tenon.limit_task USING btree (key, task_id) WHERE (state = ANY (ARRAY['held'::text, 'ending'::text]));
+
+CREATE INDEX limit_task_later ON tenon.limit_task USING btree (wanted_at) WHERE (state = ANY (ARRAY['later'::text, 'ending'::text]));
+
+CREATE INDEX limit_task_line ON tenon.limit_task USING btree (key, priority DESC, wanted_at, task_id) WHERE (state = 'waits'::text);
+
+CREATE INDEX limit_task_parked ON tenon.limit_task USING btree (key) WHERE (state = 'parked'::text);
+
+CREATE INDEX limit_turn_active ON tenon.limit_turn USING btree (share, pass) WHERE active;
+
+CREATE INDEX limit_until ON tenon."limit" USING btree (until) WHERE (until IS NOT NULL);
+
 CREATE INDEX schedule_due ON tenon.schedule USING btree (due_at);
 
 CREATE INDEX signal_settled ON tenon.signal USING btree (sent_at) WHERE settled;
@@ -4744,6 +5643,8 @@ ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261128_id_idx;
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261129_id_idx;
 
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261130_id_idx;
+
+CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN ((old.limit_keys IS NOT NULL)) EXECUTE FUNCTION tenon.limited_deleted();
 
 CREATE TRIGGER note_confined AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON tenon.producer FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
 
@@ -4791,7 +5692,11 @@ REVOKE ALL ON FUNCTION tenon.check_changes(changes jsonb, keys text[]) FROM PUBL
 
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.check_limit(running integer, rate integer, per interval, weight integer, until timestamp with time zone, on_dead text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.check_limit_keys(limit_keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_limit_name(name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_most(most integer) FROM PUBLIC;
 
@@ -4834,6 +5739,8 @@ REVOKE ALL ON FUNCTION tenon.delete(filter jsonb, most integer, why text) FROM P
 REVOKE ALL ON FUNCTION tenon.delete_ids(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.drop_history() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.drop_limit(name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.drop_schedule(name text) FROM PUBLIC;
 
@@ -4905,6 +5812,8 @@ REVOKE ALL ON FUNCTION tenon.grant_flows(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_home(role text, adopts boolean) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.grant_limits(role text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_operator(role text) FROM PUBLIC;
@@ -4931,6 +5840,8 @@ REVOKE ALL ON FUNCTION tenon.home_text(h tenon.home) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.is_limit_key(key text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision, OUT jitter double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_retry(policy text) FROM PUBLIC;
@@ -4943,9 +5854,67 @@ REVOKE ALL ON FUNCTION tenon.joined(a tenon.again, b tenon.again) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.last_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.limit_admit(keys text[], most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_admit_several(head tenon.limit_head) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_again(keys text[], at timestamp with time zone, why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_back(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_came_due(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_changed(name text, there boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_ended(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_first(keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_free(share text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_keys_of(name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_rooms(keys text[], mine text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_rows(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_rule(key text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_take(key text, n integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_used(key text, per interval) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limited_changed(ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limited_deleted() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limits_due_ms() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.list(filter jsonb, after bigint, most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.lock_found(act text, ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.lock_rates(keys text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.look_at_flows(flows bigint[], most integer) FROM PUBLIC;
 
@@ -4990,6 +5959,8 @@ REVOKE ALL ON FUNCTION tenon.parent_results(claim text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.parse_cron(cron text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.pause(queue text, kind text, everything boolean, why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.pause_limit(name text, why text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.pause_schedule(name text) FROM PUBLIC;
 
@@ -5041,6 +6012,8 @@ REVOKE ALL ON FUNCTION tenon.results_of(task bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.resume(queue text, kind text, everything boolean, why text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.resume_limit(name text, why text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.resume_schedule(name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.retry(filter jsonb, most integer, why text) FROM PUBLIC;
@@ -5068,6 +6041,8 @@ REVOKE ALL ON FUNCTION tenon.set(filter jsonb, changes jsonb, most integer, why 
 REVOKE ALL ON FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.set_kind(name text, changes jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.set_limit(name text, running integer, rate integer, per interval, strict boolean, fair boolean, weight integer, paused boolean, until timestamp with time zone, on_dead text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.set_queue(name text, changes jsonb) FROM PUBLIC;
 
@@ -5116,6 +6091,8 @@ REVOKE ALL ON FUNCTION tenon.why(id bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
