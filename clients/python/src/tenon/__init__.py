@@ -1,0 +1,43 @@
+"""tenon: transactional background tasks for PostgreSQL.
+
+A task is enqueued on your own connection, in your own transaction, and runs if that commits:
+
+    @tenon.task(queue="mail")
+    def send_mail(mail: Mail) -> None: ...
+
+    send_mail.enqueue(conn, Mail(to="ann@example.org"))
+
+A worker of tenon runs it: python -m tenon APP is its handler.
+"""
+
+from tenon._context import Context, current
+from tenon._outcomes import (
+    Crashed,
+    Dead,
+    Interrupted,
+    InvalidPayload,
+    Later,
+    Outcome,
+    Retry,
+    TimedOut,
+)
+from tenon._publisher import Publisher, set_publisher
+from tenon._task import App, Task, task
+
+__all__ = [
+    "App",
+    "Context",
+    "Crashed",
+    "Dead",
+    "Interrupted",
+    "InvalidPayload",
+    "Later",
+    "Outcome",
+    "Publisher",
+    "Retry",
+    "Task",
+    "TimedOut",
+    "current",
+    "set_publisher",
+    "task",
+]

@@ -1,0 +1,203 @@
+"""The pool child: reads task lines, runs them in threads or on an event loop, and answers (docs/handlers.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from tenon import _run
+from tenon._context import Context
+from tenon._payload import encode
+from tenon._task import Runnable
+
+
+class Wire:
+    """stdin and stdout of the protocol, put out of the reach of whatever the handlers print or read."""
+
+    def __init__(self, source: BinaryIO, sink: int) -> None:
+        self.source = source
+        self._sink = sink
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of_process(cls) -> Wire:
+        """Takes the process's own: from here on print() goes to stderr, also of C libraries and subprocesses."""
+        sys.stdout.flush()
+        source, sink = os.dup(0), os.dup(1)  # not inherited by subprocesses
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        return cls(os.fdopen(source, "rb", 1 << 16), sink)
+
+    def say(self, message: dict[str, Any]) -> None:
+        """One line, in one piece."""
+        self.write(encode(message).encode("utf-8", "replace") + b"\n")
+
+    def write(self, line: bytes) -> None:
+        with self._lock:
+            try:
+                rest = memoryview(line)
+                while rest:
+                    rest = rest[os.write(self._sink, rest) :]
+            except BrokenPipeError:
+                os._exit(1)  # the worker is gone, and nobody wants the answers
+
+
+class Threads:
+    """Runs blocking functions: at most so many threads, made when they are needed."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._work: SimpleQueue[tuple[Runnable, Context] | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    def start(self, child: Child, task: Runnable, context: Context, in_flight: int) -> None:
+        self._work.put((task, context))
+        if len(self._threads) < min(in_flight, self._most):
+            thread = threading.Thread(target=self._run, args=(child,), name=f"tenon-{len(self._threads)}")
+            thread.start()
+            self._threads.append(thread)
+
+    def _run(self, child: Child) -> None:
+        while (item := self._work.get()) is not None:
+            child.answer(item[1], _run.run(*item))
+
+    def end(self) -> None:
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+class Loop:
+    """Runs coroutines: one event loop, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def start(self, child: Child, task: Runnable, context: Context) -> None:
+        self._on_loop(self._start, child, task, context)
+
+    def cancel(self, task_id: int) -> None:
+        self._on_loop(self._cancel, task_id)
+
+    def _on_loop(self, function: Any, *args: Any) -> None:
+        if self._loop is None:
+            ready = threading.Event()
+            self._thread = threading.Thread(target=self._run, args=(ready,), name="tenon-asyncio")
+            self._thread.start()
+            ready.wait()
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(function, *args)
+
+    def _run(self, ready: threading.Event) -> None:
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            ready.set()
+            self._loop.run_forever()
+
+    def _start(self, child: Child, task: Runnable, context: Context) -> None:
+        running = asyncio.get_running_loop().create_task(self._answer(child, task, context))
+        self._tasks[context.id] = running
+        running.add_done_callback(lambda ended: self._ended(child, context, ended))
+
+    def _ended(self, child: Child, context: Context, running: asyncio.Task[None]) -> None:
+        self._tasks.pop(context.id, None)
+        if running.cancelled():  # before its first step
+            child.answer(context, {"outcome": "interrupted"})
+
+    async def _answer(self, child: Child, task: Runnable, context: Context) -> None:
+        child.answer(context, await _run.arun(task, context))
+
+    def _cancel(self, task_id: int) -> None:
+        running = self._tasks.get(task_id)
+        if running is not None:
+            running.cancel()
+
+    def end(self) -> None:
+        if self._loop is not None and self._thread is not None:
+            ended = asyncio.run_coroutine_threadsafe(self._rest(), self._loop)
+            ended.result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    async def _rest(self) -> None:
+        while self._tasks:
+            await asyncio.wait(list(self._tasks.values()))
+
+
+class Child:
+    """One pool child and the tasks that it has."""
+
+    def __init__(self, tasks: Mapping[str, Runnable], in_flight: int, wire: Wire) -> None:
+        self._tasks = tasks
+        self._in_flight = in_flight
+        self._wire = wire
+        self._running: dict[int, Context] = {}
+        self._threads = Threads(in_flight)
+        self._loop = Loop()
+
+    def serve(self) -> None:
+        """Until no more tasks come and all have been answered."""
+        self._wire.say({"hello": "tenon", "in_flight": self._in_flight, "stop": True})
+        for line in self._wire.source:
+            self._line(line)
+        self._threads.end()
+        self._loop.end()
+
+    def _line(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError) as error:  # 5,000 digits, or 1,500 arrays in each other
+            self._refuse(task_id(line), "dead", f"Python cannot read the payload: {error}")
+            return
+        if "stop" in message:
+            self._stop(message["stop"], message["why"])
+            return
+        task = self._tasks.get(message["kind"])
+        if task is None:
+            why = f"the app has no task {message['kind']!r}"
+            self._refuse(message["id"], "failed", why)
+            return
+        context = self._running[message["id"]] = Context(message, self._wire.say)
+        if task.is_async:
+            self._loop.start(self, task, context)
+        else:
+            self._threads.start(self, task, context, len(self._running))
+
+    def _stop(self, which: int | None, why: str) -> None:
+        for number, context in list(self._running.items()):
+            if which is None or which == number:
+                context.stop(why)
+                if which is not None and self._tasks[context.kind].is_async:
+                    self._loop.cancel(number)
+
+    def _refuse(self, number: int, outcome: str, why: str) -> None:
+        self._wire.say({"id": number, "outcome": outcome, "error": why})
+
+    def answer(self, context: Context, reply: _run.Reply) -> None:
+        """From any thread."""
+        del self._running[context.id]
+        if reply == {"outcome": "done"}:
+            self._wire.write(b'{"id":%d,"outcome":"done"}\n' % context.id)
+        else:
+            self._wire.say({"id": context.id, **reply})
+
+
+def task_id(line: bytes) -> int:
+    """Each task line begins so, whatever follows."""
+    return int(line[len(b'{"id":') : line.index(b",")])
+
+
+def serve(tasks: Mapping[str, Runnable], in_flight: int) -> None:
+    """Be a pool child on stdin and stdout."""
+    Child(tasks, in_flight, Wire.of_process()).serve()

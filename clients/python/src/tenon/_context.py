@@ -1,0 +1,167 @@
+"""What a handler knows of the task it runs, and what it may say about it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tenon._connections import Connection, need_async, need_sync
+from tenon._outcomes import Interrupted, Span, microseconds
+from tenon._payload import encode
+
+PROGRESS_BYTES_MAX = 65_536
+EXTEND_MS_MAX = 2_592_000_000
+
+Say = Callable[[dict[str, Any]], None]
+_FINISH = "SELECT tenon.finish(CAST({} AS text), CAST(CAST({} AS text) AS jsonb))"
+_current: contextvars.ContextVar[Context] = contextvars.ContextVar("tenon.current")
+
+
+class Context:
+    """The task that runs: its number, attempt, deadline; its progress; whether it is to stop."""
+
+    __slots__ = ("_deadline", "_event", "_says", "_task", "_wakers", "progress", "stopped_why")
+
+    def __init__(self, task: Mapping[str, Any], says: Say) -> None:
+        self._task = task
+        self._says = says
+        self._deadline = time.monotonic() + task["timeout_ms"] / 1000
+        self._event: threading.Event | None = None  # made when somebody waits: most never do
+        self._wakers: list[Callable[[], object]] = []
+        self.progress: Any = task["progress"]
+        """What was said last, also by an earlier attempt: the checkpoint to go on from."""
+        self.stopped_why: str | None = None
+        """Why it is to stop: `cancelled`, `lost` (the claim), `drain` (the worker ends); None: it is not."""
+
+    @property
+    def id(self) -> int:
+        return int(self._task["id"])
+
+    @property
+    def kind(self) -> str:
+        return str(self._task["kind"])
+
+    @property
+    def queue(self) -> str:
+        return str(self._task["queue"])
+
+    @property
+    def attempt(self) -> int:
+        """From 1: 1 + failures + crashes."""
+        return int(self._task["attempt"])
+
+    @property
+    def failures(self) -> int:
+        return int(self._task["failures"])
+
+    @property
+    def max_attempts(self) -> int:
+        return int(self._task["max_attempts"])
+
+    @property
+    def claim(self) -> str:
+        """The claim token, for SQL of one's own: tenon.finish, tenon.progress, tenon.extend."""
+        return str(self._task["claim"])
+
+    @property
+    def trace(self) -> str | None:
+        """The W3C traceparent that was given at enqueueing."""
+        trace = self._task["trace"]
+        return None if trace is None else str(trace)
+
+    @property
+    def payload(self) -> Any:
+        """The payload as plain JSON."""
+        return self._task["payload"]
+
+    @property
+    def remaining(self) -> timedelta:
+        """How long it may still run."""
+        return timedelta(seconds=self._deadline - time.monotonic())
+
+    @property
+    def deadline(self) -> datetime:
+        """When its time is over."""
+        return datetime.now(UTC) + self.remaining
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is to stop: it was cancelled, its claim is lost, or the worker ends."""
+        return self.stopped_why is not None
+
+    def check(self) -> None:
+        """Raise Interrupted if it is to stop. For loops, after what they did was said as progress."""
+        if self.stopped_why is not None:
+            raise Interrupted(self.stopped_why)
+
+    def wait(self, span: Span) -> bool:
+        """Sleep so long, or until it is to stop; returns whether it is."""
+        if self._event is None:
+            self._event = threading.Event()
+            self._wakers.append(self._event.set)
+        return self.stopping or self._event.wait(microseconds(span) / 1_000_000)
+
+    async def stopped(self) -> str:
+        """Wait until it is to stop; returns why."""
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        self._wakers.append(lambda: loop.call_soon_threadsafe(event.set))
+        if not self.stopping:
+            await event.wait()
+        return self.stopped_why or ""
+
+    def stop(self, why: str) -> None:
+        """Tell the handler to stop; the worker's word comes here."""
+        self.stopped_why = why
+        for wake in self._wakers:
+            wake()
+
+    def set_progress(self, value: Any) -> None:
+        """Say how far it is, as often as you like: the worker writes it down about once a second.
+
+        The next attempt gets what was said last. ValueError if it is longer than 64 KiB.
+        """
+        text = encode(value)
+        # PostgreSQL writes 1e300 with 301 digits
+        if len(text.encode()) + 320 * (text.count("e+") + text.count("e-")) > PROGRESS_BYTES_MAX:
+            raise ValueError(f"progress is longer than {PROGRESS_BYTES_MAX} bytes")
+        self.progress = json.loads(text)
+        self._says({"id": self.id, "progress": self.progress})
+
+    def extend(self, span: Span) -> None:
+        """It may run for so long from now on, if that is later than its deadline; at most 30 days."""
+        ms = microseconds(span) // 1000
+        if not 1 <= ms <= EXTEND_MS_MAX:
+            raise ValueError(f"extend by 1 ms to 30 days, not {span}")
+        self._deadline = max(self._deadline, time.monotonic() + ms / 1000)
+        self._says({"id": self.id, "extend_ms": ms})
+
+    def finish(self, conn: Any, result: Any = None) -> None:
+        """Finish the task in your own transaction: its effects and its end commit together, exactly once.
+
+        The driver's error for SQLSTATE 55000 says that the claim is not valid any more: let it roll back.
+        """
+        where: Connection = need_sync(conn)
+        where.rows(_FINISH, [self.claim, encode(result)])
+
+    async def afinish(self, conn: Any, result: Any = None) -> None:
+        """The same, on an asynchronous connection."""
+        await need_async(conn).arows(_FINISH, [self.claim, encode(result)])
+
+
+def current() -> Context:
+    """The context of the task that runs here; LookupError outside of one."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise LookupError("no task runs here") from None
+
+
+def set_current(context: Context) -> None:
+    """Before a task runs."""
+    _current.set(context)

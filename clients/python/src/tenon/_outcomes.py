@@ -1,0 +1,61 @@
+"""How a task ends, when it does not end well: raised by handlers."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+Span = timedelta | float
+"""A length of time: a timedelta, or seconds."""
+
+
+def microseconds(span: Span) -> int:
+    """A span as whole microseconds."""
+    length = span if isinstance(span, timedelta) else timedelta(seconds=span)
+    return length // timedelta(microseconds=1)
+
+
+class Outcome(Exception):
+    """What the others have in common; not raised itself."""
+
+
+class Retry(Outcome):
+    """This attempt failed, and is charged; the next one comes `after` so long.
+
+    Without `after`, after the retry delay of the task. `raise Retry(after=30) from error` keeps what went wrong.
+    """
+
+    def __init__(self, why: str = "", *, after: Span | None = None) -> None:
+        super().__init__(why)
+        self.after = after
+
+
+class Later(Outcome):
+    """Not now: again `after` so long (60 s by default), without a charge."""
+
+    def __init__(self, why: str = "", *, after: Span | None = None) -> None:
+        super().__init__(why)
+        self.after = after
+
+
+class Dead(Outcome):
+    """This can never work: the task is dead, and not tried again."""
+
+
+class Interrupted(Outcome):
+    """It stopped before its end: ready again at once, without a charge, with the progress it has said."""
+
+
+class InvalidPayload(Dead, ValueError):
+    """The payload is not what the task's function takes."""
+
+
+class TimedOut(Exception):
+    """What Django is shown for an attempt that was stopped at its time limit."""
+
+
+class Crashed(Exception):
+    """What Django is shown for an attempt whose process or worker died."""
+
+
+for _public in (Outcome, Retry, Later, Dead, Interrupted, InvalidPayload, TimedOut, Crashed):
+    _public.__module__ = "tenon"  # where it is imported from, and what error_class says

@@ -1,0 +1,116 @@
+"""One run of one task: calls the function, and makes of what comes of it the reply that the worker is given."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from typing import Any
+
+from tenon._context import Context, set_current
+from tenon._outcomes import Dead, Interrupted, InvalidPayload, Later, Retry, Span, microseconds
+from tenon._payload import encode
+from tenon._task import Runnable
+
+ERROR_BYTES_MAX = 8191
+CLASS_BYTES_MAX = 100
+RESULT_BYTES_MAX = 2_000_000
+DELAY_MS_MAX = 2_592_000_000
+
+Reply = dict[str, Any]
+
+
+def run(task: Runnable, context: Context) -> Reply:
+    """For functions that block."""
+    set_current(context)
+    try:
+        return done(task.call(context))
+    except BaseException as error:
+        return failed(error)
+
+
+async def arun(task: Runnable, context: Context) -> Reply:
+    """For coroutine functions."""
+    set_current(context)
+    try:
+        return done(await task.call(context))
+    except BaseException as error:
+        return failed(error)
+
+
+def done(result: Any) -> Reply:
+    """A result that is no JSON does not undo the work: a text stands in its place, as for the worker's own limits."""
+    if result is None:
+        return {"outcome": "done"}
+    try:
+        text = encode(result)
+        if len(text.encode()) > RESULT_BYTES_MAX:
+            raise ValueError(f"it is longer than {RESULT_BYTES_MAX} bytes")
+    except (TypeError, ValueError, RecursionError) as error:
+        return {"outcome": "done", "result": f"tenon: the result was not kept: {error}"}
+    return {"outcome": "done", "result": result}
+
+
+def failed(error: BaseException) -> Reply:
+    """The outcome that an exception stands for."""
+    if isinstance(error, Interrupted | asyncio.CancelledError):
+        return {"outcome": "interrupted"}
+    if isinstance(error, Later):
+        return {"outcome": "later", "error": _cut(_message(error)), **_delay(error.after)}
+    outcome = "dead" if isinstance(error, Dead) else "failed"
+    reply = {
+        "outcome": outcome,
+        "error": _cut(describe(error)),
+        "error_class": class_of(_cause(error)),
+    }
+    return {**reply, **_delay(error.after)} if isinstance(error, Retry) else reply
+
+
+def _delay(after: Span | None) -> Reply:
+    if after is None:
+        return {}
+    return {"delay_ms": min(max(microseconds(after) // 1000, 1), DELAY_MS_MAX)}
+
+
+def _cause(error: BaseException) -> BaseException:
+    """`raise Retry(...) from error`: error is what went wrong."""
+    if isinstance(error, Retry | Dead) and error.__cause__ and not isinstance(error, InvalidPayload):
+        return error.__cause__
+    return error
+
+
+def class_of(error: BaseException) -> str:
+    """`ValueError`, `requests.exceptions.Timeout`."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = f"{kind.__module__}.{name}"
+    return name if len(name.encode()) <= CLASS_BYTES_MAX else name[-24:]
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as problem:
+        return f"its message cannot be had: {problem!r}"
+
+
+def describe(error: BaseException) -> str:
+    """What went wrong, on one line; then the traceback, without our own frames."""
+    cause = _cause(error)
+    head = _message(error) if isinstance(error, Retry | Dead) else ""
+    head = head or "".join(traceback.format_exception_only(cause)).strip()
+    if isinstance(error, Retry | Dead) and cause is error:
+        return head  # it was said on purpose: where does not matter
+    trace = cause.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__package__", "").startswith("tenon"):
+        trace = trace.tb_next
+    return f"{head}\n\n" + "".join(traceback.format_exception(type(cause), cause, trace)).rstrip()
+
+
+def _cut(text: str) -> str:
+    """Without its middle, if it is too long; and without what PostgreSQL cannot store."""
+    data = text.replace("\0", "\ufffd").encode("utf-8", "replace")
+    if len(data) <= ERROR_BYTES_MAX:
+        return data.decode()
+    half = ERROR_BYTES_MAX // 2 - 10
+    return data[:half].decode(errors="ignore") + "\n[...]\n" + data[-half:].decode(errors="ignore")

@@ -1,0 +1,132 @@
+"""The backend: enqueues in the caller's transaction, and reads what became of tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.core import checks
+from django.db import connections
+from django.utils import timezone
+
+from tenon import _enqueue
+from tenon._publisher import Publisher
+from tenon.django import results
+from tenon.django._framework import (
+    BaseTaskBackend,
+    InvalidTask,
+    Task,
+    TaskResult,
+    TaskResultStatus,
+    normalize_json,
+    signals,
+)
+
+OPTIONS = {
+    "DATABASE": "the alias of the database with the schema tenon; default: default",
+    "AMQP_URL": "RabbitMQ, for workers and to publish wake-ups; default: none",
+    "MAX_ATTEMPTS": "how often a task is tried; default: as tenon.kind, tenon.queue say, else 25",
+    "TIMEOUT": "how long one run may take, a timedelta or seconds; default: as those say, else an hour",
+    "MODULES": "modules with tasks, besides the apps' own tasks.py",
+    "TENON": "the program tenon; default: as PATH says",
+}
+_KIND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+
+
+class TenonBackend(BaseTaskBackend):
+    """A task's kind is the path of its function: `shop.tasks.send_receipt`."""
+
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+    _publishers: ClassVar[dict[str, Publisher]] = {}
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        super().__init__(alias, params)
+        self.database: str = self.options.get("DATABASE", "default")
+
+    def validate_task(self, task: Task[Any, Any]) -> None:
+        run_after: Any = task.run_after
+        if isinstance(run_after, timedelta):  # Django documents it, its own check does not know it
+            super().validate_task(replace(task, run_after=None))
+        else:
+            super().validate_task(task)
+        if not _KIND.fullmatch(task.module_path):
+            raise InvalidTask(f"{task.module_path}: use a path of 1 to 100 of A-Z a-z 0-9 _ .")
+
+    def enqueue(self, task: Task[Any, Any], args: Any, kwargs: Any) -> TaskResult[Any]:
+        """The task runs if the transaction commits, and never if it does not; without one, at once."""
+        self.validate_task(task)
+        payload = {"args": normalize_json(list(args)), "kwargs": normalize_json(kwargs), **results.kept(task)}
+        number = _enqueue.enqueue(self.database, task.module_path, payload, self._options(task))
+        result: TaskResult[Any] = TaskResult(
+            task=task,
+            id=str(number),
+            status=TaskResultStatus.READY,
+            enqueued_at=timezone.now(),
+            started_at=None,
+            finished_at=None,
+            last_attempted_at=None,
+            args=payload["args"],
+            kwargs=payload["kwargs"],
+            backend=self.alias,
+            errors=[],
+            worker_ids=[],
+        )
+        signals.task_enqueued.send(type(self), task_result=result)
+        return result
+
+    def get_result(self, result_id: str) -> TaskResult[Any]:
+        """The role needs the right to read: tenon setup --grant-reader ROLE."""
+        return results.read(self, str(result_id))
+
+    def _options(self, task: Task[Any, Any]) -> Mapping[str, Any]:
+        run_after: Any = task.run_after
+        options: dict[str, Any] = {
+            "queue": task.queue_name,
+            "priority": results.priority_of(task.priority),
+            "max_attempts": self.options.get("MAX_ATTEMPTS"),
+            "timeout": self.options.get("TIMEOUT"),
+            "publisher": self._publisher(),
+        }
+        if isinstance(run_after, timedelta):
+            options["delay"] = run_after
+        elif run_after is not None:
+            options["run_at"] = run_after if timezone.is_aware(run_after) else timezone.make_aware(run_after)
+        return options
+
+    def _publisher(self) -> Publisher | None:
+        url = self.options.get("AMQP_URL")
+        if url is None or url == "none":
+            return None
+        if url not in self._publishers:
+            self._publishers[url] = Publisher(url)
+        return self._publishers[url]
+
+    def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
+        """manage.py check."""
+        yield from super().check(**kwargs)
+        unknown = sorted(set(self.options) - set(OPTIONS))
+        where = f"TASKS[{self.alias!r}]"
+        if unknown:
+            yield _error(f"{where}: unknown OPTIONS {', '.join(unknown)}", "there are " + ", ".join(OPTIONS), 1)
+        if self.database not in connections.settings:
+            yield _error(f"{where}: no database {self.database!r}", "DATABASE is an alias in DATABASES", 2)
+        elif connections[self.database].vendor != "postgresql":
+            yield _error(f"{where}: {self.database!r} is not PostgreSQL", "tenon lives in PostgreSQL", 3)
+        if not _installed(settings.INSTALLED_APPS):
+            hint = 'add "tenon.django", for manage.py tenon_worker'
+            yield checks.Warning("tenon.django is not in INSTALLED_APPS", hint=hint, id="tenon.W001")
+
+
+def _installed(apps: Sequence[str]) -> bool:
+    return any(app.startswith("tenon.django") for app in apps)
+
+
+def _error(what: str, hint: str, number: int) -> checks.Error:
+    return checks.Error(what, hint=hint, id=f"tenon.E{number:03}")

@@ -1,0 +1,180 @@
+"""What a worker runs for Django: python -m tenon tenon.django.child:app."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import socket
+from inspect import iscoroutinefunction
+from typing import Any
+
+import django
+from asgiref.sync import sync_to_async
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+from django.utils.module_loading import autodiscover_modules, import_string
+
+from tenon._context import Context
+from tenon._outcomes import Dead, Interrupted, Later, Retry
+from tenon._run import class_of, describe
+from tenon._task import App
+from tenon.django._framework import (
+    Task,
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    normalize_json,
+    signals,
+    task_backends,
+)
+from tenon.django.backend import TenonBackend
+from tenon.django.results import task_of
+
+logger = logging.getLogger("tenon.django")
+_WORKER = f"{socket.gethostname()}:{os.getpid()}"
+
+
+class Runner:
+    """Runs one of Django's tasks in a pool child."""
+
+    def __init__(self, kind: str, backend: TenonBackend) -> None:
+        self.kind = kind
+        self.backend = backend
+        self.is_async = iscoroutinefunction(import_string(kind).func)
+
+    def call(self, context: Context) -> Any:
+        return self._acall(context) if self.is_async else self._call(context)
+
+    def _call(self, context: Context) -> Any:
+        close_old_connections()
+        try:
+            result = self._result(context)
+            try:
+                value = result.task.func(*self._arguments(result), **result.kwargs)
+                return self._succeeded(result, normalize_json(value))
+            except BaseException as error:
+                self._failed(context, result, error)
+                raise
+        finally:
+            close_old_connections()
+
+    async def _acall(self, context: Context) -> Any:
+        result = await sync_to_async(self._result)(context)
+        try:
+            value = await result.task.func(*self._arguments(result), **result.kwargs)
+            return await sync_to_async(self._succeeded)(result, normalize_json(value))
+        except BaseException as error:
+            await sync_to_async(self._failed)(context, result, error)
+            raise
+        finally:
+            await sync_to_async(close_old_connections)()
+
+    def _result(self, context: Context) -> TaskResult[Any]:
+        """What the task is shown of itself. Only one that asks for it pays for a query."""
+        task = task_of(self.kind, context.queue, self.backend.alias, context.payload)
+        result = self._read(context) if task.takes_context else None
+        if result is None:
+            result = _new_result(task, context)
+        signals.task_started.send(type(self.backend), task_result=result)
+        return result
+
+    def _read(self, context: Context) -> TaskResult[Any] | None:
+        try:
+            return self.backend.get_result(str(context.id))
+        except (DatabaseError, TaskResultDoesNotExist) as error:  # no right to read
+            logger.warning("task %s: the context is without earlier attempts: %s", context.id, error)
+            return None
+
+    def _arguments(self, result: TaskResult[Any]) -> list[Any]:
+        return [TaskContext(task_result=result), *result.args] if result.task.takes_context else result.args
+
+    def _succeeded(self, result: TaskResult[Any], value: Any) -> Any:
+        _set(result, status=TaskResultStatus.SUCCESSFUL, finished_at=timezone.now(), _return_value=value)
+        self._finished(result)
+        return value
+
+    def _failed(self, context: Context, result: TaskResult[Any], error: BaseException) -> None:
+        """Its last attempt is its end; of those before that, the log speaks."""
+        if isinstance(error, Later | Interrupted):
+            return
+        logger.warning("task %s (%s) failed: %s", context.id, self.kind, class_of(error))
+        if not isinstance(error, Dead) and context.failures + 1 < context.max_attempts:
+            return
+        path = f"{type(error).__module__}.{type(error).__qualname__}"
+        result.errors.append(TaskError(exception_class_path=path, traceback=describe(error)))
+        _set(result, status=TaskResultStatus.FAILED, finished_at=timezone.now())
+        self._finished(result)
+
+    def _finished(self, result: TaskResult[Any]) -> None:
+        for receiver, problem in signals.task_finished.send_robust(type(self.backend), task_result=result):
+            if isinstance(problem, Exception):
+                logger.error("task_finished: %r failed", receiver, exc_info=problem)
+
+
+def _new_result(task: Task[Any, Any], context: Context) -> TaskResult[Any]:
+    now = timezone.now()
+    return TaskResult(
+        task=task,
+        id=str(context.id),
+        status=TaskResultStatus.RUNNING,
+        enqueued_at=None,
+        started_at=now,
+        finished_at=None,
+        last_attempted_at=now,
+        args=context.payload["args"],
+        kwargs=context.payload["kwargs"],
+        backend=task.backend,
+        errors=[],
+        worker_ids=[_WORKER] * context.attempt,
+    )
+
+
+def _set(result: TaskResult[Any], **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(result, name, value)
+
+
+def discover(backend: TenonBackend) -> list[str]:
+    """The kinds of all tasks of this backend: in the apps' modules `tasks`, the OPTIONS' MODULES, and the URLs'."""
+    autodiscover_modules("tasks")
+    for name in backend.options.get("MODULES", []):
+        importlib.import_module(name)
+    if urls := getattr(django.conf.settings, "ROOT_URLCONF", None):
+        importlib.import_module(urls)  # views may have tasks, too
+    return sorted(_paths(backend.alias))
+
+
+def _paths(alias: str) -> set[str]:
+    import sys
+
+    found = set()
+    for module in list(sys.modules.values()):
+        for value in list(getattr(module, "__dict__", {}).values()):
+            if isinstance(value, Task) and value.backend == alias:
+                found.add(value.module_path)
+    return found
+
+
+def make_app(alias: str) -> App:
+    """All tasks of the backend, for a pool child."""
+    backend = task_backends[alias]
+    if not isinstance(backend, TenonBackend):
+        raise TypeError(f"TASKS[{alias!r}] is not tenon.django.TenonBackend")
+    made = App()
+    for kind in discover(backend):
+        made.add(Runner(kind, backend))
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """`app`, and `app_ALIAS` for another backend than default: made when it is asked for."""
+    if name == "app" or name.startswith("app_"):
+        django.setup()
+        return make_app(name[4:] or "default")
+    raise AttributeError(name)
+
+
+__all__ = ["Retry", "Runner", "discover", "make_app"]

@@ -1,0 +1,165 @@
+"""Tasks for the tests."""
+
+import asyncio
+import ctypes
+import dataclasses
+import datetime as dt
+import enum
+import os
+import subprocess
+import sys
+import threading
+
+import psycopg
+import pydantic
+
+import tenon
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclasses.dataclass
+class Part:
+    at: dt.datetime
+    colour: Colour = Colour.RED
+
+
+@dataclasses.dataclass
+class Order:
+    number: int
+    parts: list[Part]
+    note: str | None = None
+
+
+class Card(pydantic.BaseModel):
+    holder: str
+    limit: float = 0
+
+
+together = threading.Barrier(4)
+
+
+@tenon.task
+def order(payload: Order) -> Order:
+    assert isinstance(payload.parts[0], Part)
+    return payload
+
+
+@tenon.task
+def card(payload: Card) -> Card:
+    return payload
+
+
+@tenon.task
+def plain(payload: dict) -> dict:
+    return payload
+
+
+@tenon.task
+def nothing() -> None: ...
+
+
+@tenon.task
+def noisy(payload: dict) -> int:
+    print("hello from Python")
+    sys.stdout.write("and again\n")
+    subprocess.run(["echo", "from a subprocess"], check=True)
+    libc = ctypes.CDLL(None)
+    libc.puts(b"from C")
+    libc.fflush(None)
+    assert sys.stdin.read() == ""  # the protocol's input is not to be had
+    return os.getpid()
+
+
+@tenon.task
+def four_at_once(payload: dict) -> None:
+    together.wait(30)
+
+
+meeting = []
+
+
+@tenon.task
+async def four_coroutines(payload: dict) -> None:
+    meeting.append(asyncio.current_task())
+    while len(meeting) < 4:
+        await asyncio.sleep(0.001)
+
+
+@tenon.task(max_attempts=1)
+def broken(payload: dict) -> None:
+    raise ValueError("no \0 such thing " + "x" * payload.get("long", 0))
+
+
+@tenon.task
+def retry(payload: dict) -> None:
+    raise tenon.Retry(after=3600) from KeyError("inner")
+
+
+@tenon.task
+def later(payload: dict) -> None:
+    raise tenon.Later("busy", after=dt.timedelta(hours=1))
+
+
+@tenon.task
+def dead(payload: dict) -> None:
+    raise tenon.Dead("never")
+
+
+@tenon.task
+def leaves(payload: dict) -> None:
+    sys.exit(3)
+
+
+@tenon.task
+def no_json(payload: dict) -> object:
+    return {"inf": float("inf")}
+
+
+@tenon.task
+def transfer(payload: dict, context: tenon.Context) -> str:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as conn:
+        conn.execute("UPDATE public.account SET balance = balance + 1")
+        context.finish(conn, {"by": "finish"})
+    return "not kept"
+
+
+@tenon.task
+async def atransfer(payload: dict, context: tenon.Context) -> None:
+    async with await psycopg.AsyncConnection.connect(os.environ["DATABASE_URL"]) as conn:
+        await conn.execute("UPDATE public.account SET balance = balance + 1")
+        await context.afinish(conn)
+
+
+@tenon.task
+def steps(payload: dict, context: tenon.Context) -> object:
+    if context.progress is None:
+        context.set_progress({"step": 1})
+        context.extend(60)
+        raise tenon.Interrupted
+    return context.progress
+
+
+@tenon.task
+def waits(payload: dict, context: tenon.Context) -> None:
+    assert context.wait(60)
+    context.check()
+
+
+@tenon.task
+async def awaits(payload: dict, context: tenon.Context) -> str:
+    return await context.stopped()
+
+
+@tenon.task
+async def sleeps(payload: dict) -> None:
+    await asyncio.sleep(60)
+
+
+small = tenon.App()
+
+
+@small.task(kind="of-another-app")
+def other() -> None: ...

@@ -1,0 +1,193 @@
+"""Wake-ups: after the commit, by either library, and without harm when RabbitMQ is away."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import app
+import pika
+import psycopg
+import psycopg2
+import pytest
+import sqlalchemy
+from conftest import URL, program, run_program
+from sqlalchemy.orm import Session
+
+import tenon
+from tenon import _publisher
+from tenon._publisher import WakeUp
+
+AMQP = os.environ.get("AMQP_URL", "")
+
+
+class Spy:
+    """A queue that gets what a worker would get."""
+
+    def __init__(self) -> None:
+        self.connection = pika.BlockingConnection(pika.URLParameters(AMQP))
+        self.channel = self.connection.channel()
+        queue = self.channel.queue_declare("", exclusive=True).method.queue
+        self.channel.queue_bind(queue, "tenon", "default/plain")
+        self.bodies: list[int] = []
+        self.channel.basic_consume(queue, lambda *got: self.bodies.append(int(got[3])), auto_ack=True)
+
+    def next(self) -> int:
+        end = time.monotonic() + 20
+        while not self.bodies:
+            assert time.monotonic() < end, "no wake-up within 20 s"
+            self.connection.process_data_events(0.2)
+        return self.bodies.pop(0)
+
+    def is_empty(self) -> bool:
+        self.connection.process_data_events(0)
+        return not self.bodies
+
+
+@pytest.fixture(scope="module")
+def spy() -> Iterator[Spy]:
+    run_program(program(), "setup", TENON_AMQP_URL=AMQP)
+    spy = Spy()
+    yield spy
+    spy.connection.close()
+
+
+@contextmanager
+def publishing(url: str = AMQP) -> Iterator[tenon.Publisher]:
+    publisher = tenon.Publisher(url)
+    yield publisher
+    publisher.close()
+
+
+@pytest.fixture(params=["pika", "aio-pika"])
+def publisher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tenon.Publisher]:
+    if request.param == "aio-pika":
+        monkeypatch.setattr(_publisher, "_pick_library", lambda: _publisher._AioPika)
+    with publishing() as publisher:
+        yield publisher
+
+
+def test_after_the_commit(conn: psycopg.Connection, spy: Spy, publisher: tenon.Publisher) -> None:
+    number = app.plain.enqueue(conn, {}, publisher=publisher)
+    assert spy.is_empty()
+    conn.commit()
+    publisher.publish(conn)
+    assert spy.next() == number
+    ids = app.plain.enqueue_many(conn, [{}] * 3, publisher=publisher)
+    conn.commit()
+    publisher.publish(conn)
+    assert [spy.next() for _ in ids] == ids
+    assert conn.execute("SELECT bool_and(announced) FROM tenon.task").fetchone() == (True,)
+
+
+def test_of_all_tasks(conn: psycopg.Connection, spy: Spy) -> None:
+    with publishing() as publisher:
+        tenon.set_publisher(publisher)
+        try:
+            number = app.plain.enqueue(conn, {})
+            app.plain.enqueue(conn, {}, publisher=None)  # this one not
+        finally:
+            tenon.set_publisher(None)
+        conn.commit()
+        publisher.publish(conn)
+        assert spy.next() == number
+    assert spy.is_empty()
+    assert conn.execute("SELECT array_agg(announced ORDER BY id) FROM tenon.task").fetchone() == ([True, False],)
+
+
+def test_autocommit(conn: psycopg.Connection, spy: Spy) -> None:
+    with publishing() as publisher, psycopg.connect(URL, autocommit=True) as mine:
+        number = app.plain.enqueue(mine, {}, publisher=publisher)
+        assert spy.next() == number
+        with mine.transaction():
+            second = app.plain.enqueue(mine, {}, publisher=publisher)
+            assert spy.is_empty()
+        publisher.publish(mine)
+        assert spy.next() == second
+    with publishing() as publisher:
+        old = psycopg2.connect(URL)
+        old.autocommit = True
+        assert app.plain.enqueue(old, {}, publisher=publisher) == spy.next()
+        old.close()
+
+
+def test_a_session_does_it_by_itself(conn: psycopg.Connection, spy: Spy) -> None:
+    engine = sqlalchemy.create_engine(URL.replace("postgresql://", "postgresql+psycopg://"))
+    with publishing() as publisher, Session(engine) as session:
+        for _ in range(2):
+            with session.begin_nested():
+                number = app.plain.enqueue(session, {}, publisher=publisher)
+            assert spy.is_empty()
+            session.commit()
+            assert spy.next() == number
+        app.plain.enqueue(session, {}, publisher=publisher)
+        session.rollback()
+        number = app.plain.enqueue(session, {}, publisher=publisher)
+        session.commit()
+        assert spy.next() == number  # and not the one that was rolled back
+        publisher.close()
+    assert spy.is_empty()
+
+
+def test_without_rabbitmq(conn: psycopg.Connection) -> None:
+    with publishing("amqp://127.0.0.1:1/") as publisher:
+        begin = time.monotonic()
+        for _ in range(100):
+            app.plain.enqueue(conn, {}, publisher=publisher)
+        conn.commit()
+        publisher.publish(conn)
+        assert publisher._queue.qsize() <= 100
+        publisher.close(timeout=0.1)
+        assert time.monotonic() - begin < 60
+    assert conn.execute("SELECT count(*) FROM tenon.task").fetchone() == (100,)
+
+
+def test_old_wake_ups_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with publishing("amqp://127.0.0.1:1/") as publisher:
+        monkeypatch.setattr(publisher, "_open", lambda _: pytest.fail("connected for nothing"))
+        assert publisher._deliver(None, time.monotonic() - 11, WakeUp(1, "tenon", "default/plain")) is None
+
+
+def test_after_a_broken_connection(conn: psycopg.Connection, spy: Spy, publisher: tenon.Publisher) -> None:
+    def broken(wake_up: WakeUp) -> None:
+        raise ConnectionResetError
+
+    opened = []
+    keep = publisher._open
+
+    def connect(url: str) -> object:
+        opened.append(keep(url))
+        return opened[-1]
+
+    publisher._open = connect  # type: ignore[assignment]
+    for _ in range(2):
+        number = app.plain.enqueue(conn, {}, publisher=publisher)
+        conn.commit()
+        publisher.publish(conn)
+        assert spy.next() == number
+        if len(opened) == 1:
+            opened[0].publish = broken
+    assert len(opened) == 2
+
+
+def test_after_a_fork(conn: psycopg.Connection, spy: Spy) -> None:
+    with publishing() as publisher:
+        publisher.hold(conn, [WakeUp(1, "tenon", "default/plain")])
+        publisher.publish(conn)
+        assert spy.next() == 1
+        pid = os.fork()
+        if pid == 0:
+            publisher.hold(spy, [WakeUp(2, "tenon", "default/plain")])
+            publisher.publish(spy)
+            publisher.close(20)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert spy.next() == 2
+
+
+def test_a_library_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match="needs pika or aio-pika"):
+        tenon.Publisher(AMQP)
