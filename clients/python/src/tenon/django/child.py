@@ -6,6 +6,7 @@ import importlib
 import logging
 import os
 import socket
+import sys
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -148,12 +149,11 @@ def discover(backend: TenonBackend) -> list[str]:
 
 
 def _paths(alias: str) -> set[str]:
-    import sys
-
+    """Of all modules that are there. By type(), as isinstance() wakes Django's lazy objects up."""
     found = set()
     for module in list(sys.modules.values()):
         for value in list(getattr(module, "__dict__", {}).values()):
-            if isinstance(value, Task) and value.backend == alias:
+            if issubclass(type(value), Task) and value.backend == alias:
                 found.add(value.module_path)
     return found
 

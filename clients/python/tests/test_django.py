@@ -1,0 +1,297 @@
+"""The backend against what Django's documentation says of tasks, run by a real worker."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from conftest import HERE, program, run_program
+
+import tenon
+
+os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
+django = pytest.importorskip("django")
+django.setup()
+
+from django.core import checks  # noqa: E402
+from django.core.management import CommandError, call_command  # noqa: E402
+from django.db import connection, transaction  # noqa: E402
+from django.test import override_settings  # noqa: E402
+from django.utils import timezone  # noqa: E402
+from project import more, tasks, urls  # noqa: E402
+from project.framework import (  # noqa: E402
+    InvalidTask,
+    TaskResultDoesNotExist,
+    TaskResultMismatch,
+    TaskResultStatus,
+    default_task_backend,
+    signals,
+    task,
+    task_backends,
+)
+
+from tenon.django import TenonBackend  # noqa: E402
+from tenon.django.program import conninfo  # noqa: E402
+from tenon.django.results import priority_of  # noqa: E402
+
+Run = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def table(conn: psycopg.Connection) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE IF NOT EXISTS public.thing (number int)")
+        cursor.execute("TRUNCATE public.thing")
+    yield
+    connection.close()
+
+
+def manage(*words: str, code: int = 0, **env: str) -> str:
+    where = {"PYTHONPATH": str(HERE), "DJANGO_SETTINGS_MODULE": "project.settings", **env}
+    return run_program(sys.executable, "-m", "django", *words, code=code, **where)
+
+
+def run_tasks(*words: str, **env: str) -> str:
+    return manage("tenon_worker", "--processes", "1", *words, "--", "--until-empty", **env)
+
+
+def test_flags_and_settings() -> None:
+    assert isinstance(task_backends["default"], TenonBackend)
+    assert default_task_backend.alias == "default"
+    assert default_task_backend.options["MAX_ATTEMPTS"] == 2
+    for flag in ("defer", "async_task", "get_result", "priority"):
+        assert getattr(default_task_backend, f"supports_{flag}")
+
+
+def test_from_enqueue_to_result(tmp_path: Path) -> None:
+    sent = []
+    signals.task_enqueued.connect(lambda task_result, **_: sent.append(task_result.id), weak=False, dispatch_uid="t")
+    result = tasks.add.enqueue(1, b=2)
+    signals.task_enqueued.disconnect(dispatch_uid="t")
+    assert sent == [result.id]
+    assert isinstance(result.id, str)
+    assert len(result.id) < 64
+    assert (result.status, result.attempts, result.args, result.kwargs) == (TaskResultStatus.READY, 0, [1], {"b": 2})
+    assert result.enqueued_at is not None
+    assert not result.is_finished
+    with pytest.raises(ValueError, match="Task has not finished yet"):
+        _ = result.return_value
+    others = [
+        tasks.acount.enqueue(["a", "b"]),
+        tasks.email.enqueue("ann@example.org"),
+        more.found_by_modules.enqueue(),
+        urls.found_by_urls.enqueue(),
+    ]
+    context = tasks.context_of.enqueue("word")
+    log = tmp_path / "signals"
+    run_tasks(SIGNALS=str(log))
+    result.refresh()
+    assert (result.status, result.return_value, result.errors) == (TaskResultStatus.SUCCESSFUL, 3, [])
+    assert result.is_finished
+    assert result.attempts == len(result.worker_ids) == 1
+    assert result.enqueued_at <= result.started_at <= result.last_attempted_at <= result.finished_at
+    assert result == tasks.add.get_result(result.id)
+    assert result.task == tasks.add
+    values = [default_task_backend.get_result(r.id).return_value for r in others]
+    assert values == [2, "mail to ann@example.org", "modules", "urls"]
+    context.refresh()
+    assert context.return_value == ["word", 1, context.id, ["word"], 1]
+    said = log.read_text().splitlines()
+    assert f"started {result.id} RUNNING" in said
+    assert f"finished {result.id} SUCCESSFUL" in said
+
+
+def test_async_twins() -> None:
+    async def run() -> None:
+        result = await tasks.add.aenqueue(2, 3)
+        assert (await tasks.add.aget_result(result.id)).status == TaskResultStatus.READY
+        assert (await default_task_backend.aget_result(result.id)).args == [2, 3]
+        with pytest.raises(TaskResultDoesNotExist):
+            await default_task_backend.aget_result("0")
+        await result.arefresh()
+
+    asyncio.run(run())
+
+
+def test_results_that_are_none() -> None:
+    for number in ("0", "x", "-1", "1e3", "٣", "9" * 60):
+        with pytest.raises(TaskResultDoesNotExist):
+            default_task_backend.get_result(number)
+    with pytest.raises(TaskResultMismatch):
+        tasks.email.get_result(tasks.add.enqueue(1).id)
+    with connection.cursor() as cursor:  # somebody else's
+        cursor.execute("SELECT tenon.enqueue('send_mail'), tenon.enqueue('project.tasks.connection')")
+        for number in cursor.fetchone():
+            with pytest.raises(TaskResultDoesNotExist):
+                default_task_backend.get_result(str(number))
+
+
+def test_failures() -> None:
+    value = tasks.value_error.enqueue()
+    one_attempt = {
+        "system_exit": (tasks.system_exit.enqueue(), SystemExit, "SystemExit: This Task failed due to SystemExit\n"),
+        "complex": (tasks.complex_exception.enqueue(), ValueError, "ValueError: This task failed\n"),
+        "lambda": (tasks.lambda_returned.enqueue(), TypeError, "Unsupported type: <class 'function'>\n"),
+        "tuple": (tasks.twice.enqueue((1, 2, 3)), TypeError, "TypeError: unhashable type: 'list'\n"),
+    }
+    dead = tasks.given_up.enqueue()
+    run_tasks()
+    value.refresh()
+    assert value.status == TaskResultStatus.READY  # it is tried again
+    assert (value.attempts, len(value.errors), value.finished_at) == (1, 1, None)
+    for result, kind, end in one_attempt.values():
+        result.refresh()
+        assert result.errors[0].exception_class is kind
+        assert result.errors[0].traceback.startswith("Traceback (most recent call last):\n")
+        assert result.errors[0].traceback.endswith(end)
+    dead.refresh()
+    assert dead.status == TaskResultStatus.FAILED
+    assert dead.errors[0].exception_class is tenon.Dead
+    assert dead.errors[0].traceback == "never\n"
+    with connection.cursor() as cursor:
+        cursor.execute('SELECT tenon.run_now(\'{"state": "retrying"}\')')
+    run_tasks()
+    value.refresh()
+    assert value.status == TaskResultStatus.FAILED
+    assert (value.attempts, len(value.errors)) == (2, 2)
+    assert value.finished_at >= value.last_attempted_at > value.started_at
+    assert value.errors[1].traceback.endswith("ValueError: This Task failed due to ValueError\n")
+    assert 'raise ValueError("This Task failed due to ValueError")' in value.errors[1].traceback
+    with pytest.raises(ValueError, match="Task failed"):
+        _ = value.return_value
+
+
+def test_the_second_attempt_knows_of_the_first() -> None:
+    result = tasks.second_time.enqueue()
+    while default_task_backend.get_result(result.id).status == TaskResultStatus.READY:
+        run_tasks()
+    result.refresh()
+    assert result.return_value == [2, 1]
+    assert result.errors[0].traceback == "not yet\n"
+    assert result.errors[0].exception_class is tenon.Retry
+
+
+def test_a_process_that_dies() -> None:
+    result = tasks.killed.enqueue()
+    run_tasks()
+    result.refresh()
+    assert result.errors[0].exception_class is tenon.Crashed
+    assert "signal 9" in result.errors[0].traceback
+
+
+def test_cancelled() -> None:
+    result = tasks.add.enqueue(1)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT tenon.cancel(%s)", [result.id])
+    result.refresh()
+    assert (result.status, result.is_finished, result.attempts) == (TaskResultStatus.FAILED, True, 0)
+
+
+def test_after_the_commit_and_never_before() -> None:
+    with transaction.atomic():
+        result = tasks.there.enqueue(1)
+        run_tasks()  # it sees nothing
+        with connection.cursor() as cursor:
+            cursor.execute("INSERT INTO public.thing VALUES (1)")
+        point = transaction.savepoint()
+        rolled_back = tasks.there.enqueue(1)
+        transaction.savepoint_rollback(point)
+    run_tasks()
+    result.refresh()
+    assert result.return_value == 1
+    with pytest.raises(TaskResultDoesNotExist):
+        rolled_back.refresh()
+
+
+def test_exactly_once() -> None:
+    result = tasks.once.enqueue()
+    run_tasks()
+    result.refresh()
+    assert result.return_value == {"kept": True}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM public.thing")
+        assert cursor.fetchone() == (1,)
+
+
+def test_run_after_and_priority() -> None:
+    at = timezone.now() + dt.timedelta(hours=1)
+    later = tasks.add.using(run_after=at, priority=-50, queue_name="mail").enqueue(1)
+    soon = tasks.add.using(run_after=dt.timedelta(hours=1)).enqueue(1)
+    found = default_task_backend.get_result(later.id)
+    assert found.task == later.task
+    assert (found.task.run_after, found.task.priority, found.task.queue_name) == (at, -50, "mail")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT run_at, priority, queue FROM tenon.task WHERE id = %s", [later.id])
+        assert cursor.fetchone() == (at, 2, "mail")
+        cursor.execute("SELECT run_at - created_at FROM tenon.task WHERE id = %s", [soon.id])
+        assert cursor.fetchone() == (dt.timedelta(hours=1),)
+    mapped = [priority_of(p) for p in range(-100, 101)]
+    assert (mapped[0], mapped[99], mapped[100], mapped[101], mapped[200]) == (0, 3, None, 5, 9)
+    assert [4 if p is None else p for p in mapped] == sorted(4 if p is None else p for p in mapped)
+
+
+def test_validation() -> None:
+    with pytest.raises(InvalidTask, match="Queue 'nowhere' is not valid for backend"):
+        tasks.add.using(queue_name="nowhere")
+    with pytest.raises(InvalidTask, match="priority must be a whole number"):
+        tasks.add.using(priority=101)
+    with pytest.raises(InvalidTask, match="run_after must be an aware datetime"):
+        tasks.add.using(run_after=dt.datetime(2026, 1, 1))  # noqa: DTZ001
+    with pytest.raises(InvalidTask, match="module level"):
+        task(lambda: None)
+    with pytest.raises(TypeError, match="Unsupported type"):
+        tasks.add.enqueue(timezone.now())
+    long = type(tasks.add.func)(tasks.add.func.__code__, {"__name__": "m" * 100})
+    with pytest.raises(InvalidTask, match="use a path of 1 to 100"):
+        task(long)
+
+
+def test_the_other_backend() -> None:
+    result = more.of_the_other_backend.enqueue()
+    run_tasks()
+    result.refresh()
+    assert result.status == TaskResultStatus.READY  # the default backend's worker does not take it
+    assert "QUEUES is empty" in error_of("tenon_worker", "--backend", "other", "--tenon", program())
+    run_tasks("--backend", "other", "--queues", "default", "--tenon", program())
+    result.refresh()
+    assert result.return_value == "other"
+
+
+def error_of(*words: str) -> str:
+    with pytest.raises(CommandError) as caught:
+        call_command(*words)
+    return str(caught.value)
+
+
+def test_commands() -> None:
+    printed = manage("tenon_worker", "--print-handlers")
+    assert '"tenon.django.child:app"' in printed
+    assert "project.tasks.add" in printed
+    assert json.loads(manage("tenon", "status", "--json"))["queues"] == []
+    assert "there is no program 'no-such'" in error_of("tenon_worker", "--tenon", "no-such")
+    with override_settings(TASKS={"default": {"BACKEND": "not.there.Backend"}}), pytest.raises(Exception, match="not"):
+        call_command("tenon", "status")
+
+
+def test_conninfo() -> None:
+    settings = {"NAME": "a b", "PASSWORD": "it's \\", "HOST": "", "OPTIONS": {"sslmode": "require", "pool": True}}
+    assert conninfo(settings) == r"dbname='a b' password='it\'s \\' sslmode='require'"
+
+
+def test_system_checks() -> None:
+    assert checks.run_checks() == []
+    tasks_setting: dict[str, Any] = {"BACKEND": "tenon.django.TenonBackend", "OPTIONS": {"MAX_ATTEMPS": 1}}
+    backend = TenonBackend("default", tasks_setting)
+    assert [c.id for c in backend.check()] == ["tenon.E001"]
+    backend = TenonBackend("default", {"OPTIONS": {"DATABASE": "nowhere"}})
+    assert [c.id for c in backend.check()] == ["tenon.E002"]
+    with override_settings(INSTALLED_APPS=[]):
+        assert [c.id for c in TenonBackend("default", {}).check()] == ["tenon.W001"]
