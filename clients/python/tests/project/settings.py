@@ -3,13 +3,9 @@
 import os
 from urllib.parse import unquote, urlsplit
 
-try:
-    import django.tasks  # noqa: F401
+import django
 
-    FRAMEWORK = []
-except ImportError:
-    FRAMEWORK = ["django_tasks"]
-
+FRAMEWORK = [] if django.VERSION >= (6,) else ["django_tasks"]
 url = urlsplit(os.environ["DATABASE_URL"])
 SECRET_KEY = "tests"
 USE_TZ = True
@@ -31,6 +27,10 @@ TASKS = {
         "QUEUES": ["default", "mail"],
         "OPTIONS": {"MAX_ATTEMPTS": 2, "TENON": os.environ.get("TENON", "tenon"), "MODULES": ["project.more"]},
     },
-    "other": {"BACKEND": "tenon.django.TenonBackend", "QUEUES": [], "OPTIONS": {"TIMEOUT": 60}},
+    "other": {
+        "BACKEND": "tenon.django.TenonBackend",
+        "QUEUES": [],
+        "OPTIONS": {"TIMEOUT": 60, "MODULES": ["project.more"]},
+    },
 }
 LOGGING_CONFIG = None

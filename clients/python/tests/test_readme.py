@@ -1,0 +1,134 @@
+"""The snippets of README.md, run as a reader would."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import django
+import psycopg
+import pytest
+from conftest import HERE, URL, program, run_program
+
+README = HERE.parent / "README.md"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+NAMED = re.compile(r"# (append to )?([\w/]+\.py)\n")
+
+
+def blocks(language: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(README.read_text()) if found == language]
+
+
+def commands(of: str) -> list[str]:
+    """The lines of the shell block that has such a line."""
+    (text,) = [text for text in blocks("sh") if of in text]
+    return [line.split("  #")[0].strip() for line in text.splitlines()]
+
+
+def write(folder: Path) -> None:
+    for text in blocks("python"):
+        named = NAMED.match(text)
+        assert named, f"a snippet without a name: {text[:60]}"
+        path = folder / named[2]
+        if path.parent.is_dir():
+            with path.open("a" if named[1] else "w") as file:
+                file.write(text)
+
+
+class Reader:
+    """In an empty folder, with the program and this Python in PATH."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        path = [str(Path(sys.executable).parent), str(Path(program()).parent), os.environ["PATH"]]
+        self.env = {"PATH": os.pathsep.join(path), "TENON_PASS_ENV": "DATABASE_URL", "PYTHONPATH": ""}
+
+    def run(self, command: str, **env: str) -> str:
+        return run_program("bash", "-ec", command, cwd=self.folder, **self.env, **env)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, conn: psycopg.Connection) -> Reader:
+    write(tmp_path)
+    return Reader(tmp_path)
+
+
+def states(conn: psycopg.Connection) -> list[tuple[object, ...]]:
+    found = conn.execute("SELECT kind, state, count(*) FROM tenon.tasks GROUP BY 1, 2 ORDER BY 1, 2").fetchall()
+    conn.rollback()
+    return list(found)
+
+
+def test_from_enqueue_to_result(reader: Reader, conn: psycopg.Connection) -> None:
+    printed, started = commands("--print-handlers")
+    assert reader.run("python signup.py").startswith("task ")
+    reader.run("python wake.py")
+    reader.run(printed)
+    assert '"--concurrency", "8"' in (reader.folder / "handlers.conf").read_text()
+    reader.run(f"{started} --until-empty")
+    assert states(conn) == [("send_mail", "done", 13)]
+    reader.run("python -m pytest -q test_app.py")
+
+
+def test_the_handler_written_by_hand(reader: Reader, conn: psycopg.Connection) -> None:
+    (text,) = re.findall(r"^```\n(handler .*?)^```$", README.read_text(), re.M | re.S)
+    (reader.folder / "hand.conf").write_text(text.replace('"python3"', f'"{sys.executable}"'))
+    conn.execute("SELECT tenon.enqueue('thumbnail')")
+    conn.commit()
+    reader.run("tenon worker --handlers hand.conf --until-empty")
+    assert states(conn) == [("thumbnail", "done", 1)]
+
+
+def test_outcomes_and_the_context(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(reader.folder))
+    import items
+    import outcomes
+
+    from tenon.testing import run
+
+    found = [run(outcomes.charge, {"state": s}).outcome for s in ("busy", "slow", "stolen", "stopped", "fine")]
+    assert found == ["later", "failed", "dead", "interrupted", "done"]
+    ran = run(items.import_items, {"items": 3}, progress=1, attempt=2)
+    assert (ran.result, ran.progress, len(ran.extended)) == (2, [2, 3], 2)
+
+
+def test_exactly_once(reader: Reader, conn: psycopg.Connection) -> None:
+    conn.execute("DROP TABLE IF EXISTS public.account")
+    conn.execute("CREATE TABLE public.account AS SELECT 0 AS balance")
+    conn.execute("""SELECT tenon.enqueue('transfer', '{"amount": 5}')""")
+    conn.commit()
+    reader.run("python -m tenon bank --print-handlers > bank.conf")
+    reader.run("tenon worker --handlers bank.conf --until-empty")
+    assert states(conn) == [("transfer", "done", 1)]
+    assert conn.execute("SELECT balance FROM public.account").fetchone() == (5,)
+
+
+def test_django(tmp_path: Path, conn: psycopg.Connection) -> None:
+    reader = Reader(tmp_path)
+    url = urlsplit(URL)
+    reader.env |= {
+        "PGDATABASE": url.path[1:],
+        "PGUSER": unquote(url.username or ""),
+        "PGPASSWORD": unquote(url.password or ""),
+        "PGHOST": url.hostname or "",
+        "PGPORT": str(url.port),
+        "TENON_PASS_ENV": "PGDATABASE,PGUSER,PGPASSWORD,PGHOST,PGPORT",
+    }
+    _, start = commands("startproject")
+    reader.run(start)
+    write(tmp_path)
+    settings = tmp_path / "shop" / "settings.py"
+    if django.VERSION < (6,):
+        settings.write_text(settings.read_text() + '\nINSTALLED_APPS += ["django_tasks"]\n')
+    setup, enqueue, worker, cleaner = commands("tenon_worker")
+    reader.run(setup)
+    reader.run("python manage.py check")
+    number = reader.run(enqueue).split()[-1]
+    reader.run(f"{worker} -- --until-empty")
+    reader.run(f"{cleaner} --once")
+    assert states(conn) == [("orders.tasks.send_receipt", "done", 1)]
+    get = f"from orders.tasks import send_receipt; print(send_receipt.get_result('{number}').return_value)"
+    assert "receipt 17" in reader.run(f'python manage.py shell -c "{get}"')

@@ -1,0 +1,80 @@
+/* label: e2e */
+/* timeout: 300 */
+/* long: 400 */
+/* clients/python, as it is installed: its own tests (clients/python/tests), on servers of a
+ * fixture.
+ * */
+#include "tests/support/process.h"
+#include "tests/support/producer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PYTEST_MS 280000
+
+/* Run these of its tests in the environment that `script/python-env WHICH` makes; false: there is
+ * no such Python.
+ * */
+static bool pytest(struct fixture *fx, const char *which, const char *tests)
+{
+    char script[1024], directory[256];
+    (void)snprintf(directory, sizeof directory, "TMPDIR=%s", fx->dir);
+    (void)snprintf(script, sizeof script,
+                   "cd %s && env=$(script/python-env %s) && cd clients/python/tests &&"
+                   " exec \"$env/bin/python\" -m pytest --basetemp=\"$TMPDIR/pytest\" -x %s",
+                   repository, which, tests);
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    char program[300];
+    (void)snprintf(program, sizeof program, "TENON=%s", tenon_program);
+    const char *const env[] = {directory, program, NULL};
+    struct process *p = process_spawn(fx, argv, env);
+    int status = process_wait(p, PYTEST_MS);
+    char *said = file_text(p->out), *log = file_text(p->log);
+    if (status != 0 && status != 69) {
+        fail_msg("exit code %d: %s%s", status, said, log);
+    }
+    free(said);
+    free(log);
+    return status == 0;
+}
+
+static void test_client(void **state)
+{
+    assert_true(pytest(*state, "",
+                       "test_child.py test_enqueue.py test_payload.py test_publisher.py"
+                       " test_worker.py"));
+}
+
+static void test_readme(void **state)
+{
+    assert_true(pytest(*state, "", "test_readme.py"));
+}
+
+/* The Tasks framework of the package django-tasks, which is for older ones. */
+static void test_django_tasks(void **state)
+{
+    assert_true(pytest(*state, "", "test_django.py"));
+}
+
+/* Django's own, where there is a Python for it: what differs, and with TEST_LONG=1 all. */
+static void test_django_6(void **state)
+{
+    const char *which =
+        getenv("TEST_LONG") != NULL
+            ? "test_django.py"
+            : "test_django.py -k 'flags or failures or validation or results or checks'";
+    if (!pytest(*state, "newest", which)) {
+        skip();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_client),
+        WITH_SERVERS(test_readme),
+        WITH_SERVERS(test_django_tasks),
+        WITH_SERVERS(test_django_6),
+    };
+    return RUN_GROUP(tests);
+}
