@@ -78,6 +78,15 @@ def four_at_once(payload: dict) -> None:
     together.wait(30)
 
 
+two = threading.Barrier(2)
+
+
+@tenon.task
+def quick_or_not(payload: dict) -> None:
+    if payload:
+        two.wait(30)
+
+
 meeting = []
 
 

@@ -120,8 +120,18 @@ def test_output_of_handlers_goes_to_stderr(own: Pipes) -> None:
 
 def test_many_at_once(child: Pipes) -> None:
     for kind in ("four_at_once", "four_coroutines"):
-        ids = {child.send(kind) for _ in range(4)}
-        assert {child.read()["id"] for _ in range(4)} == ids
+        ids = [child.send(kind) for _ in range(4)]
+        replies = sorted((child.read() for _ in ids), key=lambda reply: reply["id"])
+        assert replies == [{"id": number, "outcome": "done"} for number in ids]
+
+
+def test_a_quick_kind_that_takes_long_stops_no_other(child: Pipes) -> None:
+    for _ in range(20):
+        assert child.ask("quick_or_not") == {"outcome": "done"}
+    for _ in range(3):
+        ids = [child.send("quick_or_not", '{"meet": 1}') for _ in range(2)]
+        replies = sorted((child.read() for _ in ids), key=lambda reply: reply["id"])
+        assert replies == [{"id": number, "outcome": "done"} for number in ids]
 
 
 def test_progress_and_more_time(child: Pipes) -> None:

@@ -7,14 +7,19 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Mapping
-from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from tenon import _run
 from tenon._context import Context
 from tenon._payload import encode
 from tenon._task import Runnable
+
+QUICK_S = 0.001
+"""A kind whose last task took less is run by the thread that has read it."""
+MIND_S = 0.005
+"""How often it is looked whether the leader takes long."""
 
 
 class Wire:
@@ -51,29 +56,87 @@ class Wire:
 
 
 class Threads:
-    """Runs blocking functions: at most so many threads, made when they are needed."""
+    """The threads that read task lines and run blocking functions; one of them at a time leads, that is, reads.
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._work: SimpleQueue[tuple[Runnable, Context] | None] = SimpleQueue()
+    To hand each task to another thread would cost more than a short one takes. So the leader runs itself what it has
+    read, if that kind was quick the last time; else it lets another lead first. And where a task takes long
+    unexpectedly, the minder lets another lead meanwhile: so that the next task starts, and a stop line is heard.
+    """
+
+    def __init__(self, child: Child) -> None:
+        self._child = child
+        self._lock = threading.Lock()
+        self._runs: Context | None = None  # what the leader runs
+        self._quick: dict[str, bool] = {}
+        self._idle = 0
+        self._leads = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
+        self._ended = False
+        self._busy = threading.Event()
 
-    def start(self, child: Child, task: Runnable, context: Context, in_flight: int) -> None:
-        self._work.put((task, context))
-        if len(self._threads) < min(in_flight, self._most):
-            thread = threading.Thread(target=self._run, args=(child,), name=f"tenon-{len(self._threads)}")
-            thread.start()
-            self._threads.append(thread)
-
-    def _run(self, child: Child) -> None:
-        while (item := self._work.get()) is not None:
-            child.answer(item[1], _run.run(*item))
-
-    def end(self) -> None:
-        for _ in self._threads:
-            self._work.put(None)
+    def run(self) -> None:
+        """Until the end of input, and of what runs then."""
+        threading.Thread(target=self._mind, name="tenon-minder", daemon=True).start()
+        self._lead()
         for thread in self._threads:
             thread.join()
+
+    def _lead(self) -> None:
+        while not self._ended:
+            item = self._child.next()
+            if item is None:
+                self._end()
+            elif not self._run(*item):
+                with self._lock:
+                    if self._ended:
+                        return
+                    self._idle += 1
+                self._leads.acquire()
+
+    def _run(self, task: Runnable, context: Context) -> bool:
+        """Returns whether this thread still leads."""
+        quick = self._quick.get(task.kind, False)
+        with self._lock:
+            self._runs = context if quick else None
+            if not quick:
+                self._pass_on()
+        if quick and not self._busy.is_set():
+            self._busy.set()
+        begin = time.monotonic()
+        reply = _run.run(task, context)
+        self._quick[task.kind] = time.monotonic() - begin < QUICK_S
+        self._child.answer(context, reply)
+        with self._lock:
+            leads = self._runs is context
+            self._runs = None if leads else self._runs
+        return leads
+
+    def _pass_on(self) -> None:
+        if self._idle > 0:
+            self._idle -= 1
+            self._leads.release()
+        else:
+            thread = threading.Thread(target=self._lead, name=f"tenon-{len(self._threads)}")
+            self._threads.append(thread)
+            thread.start()
+
+    def _mind(self) -> None:
+        before = None
+        while self._busy.wait():
+            time.sleep(MIND_S)
+            with self._lock:
+                if self._runs is None and before is None:
+                    self._busy.clear()
+                elif self._runs is not None and self._runs is before:
+                    self._runs = None
+                    self._pass_on()
+                before = self._runs
+
+    def _end(self) -> None:
+        with self._lock:
+            self._ended = True
+            for _ in range(self._idle):
+                self._leads.release()
 
 
 class Loop:
@@ -143,36 +206,42 @@ class Child:
         self._in_flight = in_flight
         self._wire = wire
         self._running: dict[int, Context] = {}
-        self._threads = Threads(in_flight)
+        self._threads = Threads(self)
         self._loop = Loop()
 
     def serve(self) -> None:
         """Until no more tasks come and all have been answered."""
         self._wire.say({"hello": "tenon", "in_flight": self._in_flight, "stop": True})
-        for line in self._wire.source:
-            self._line(line)
-        self._threads.end()
+        self._threads.run()
         self._loop.end()
 
-    def _line(self, line: bytes) -> None:
+    def next(self) -> tuple[Runnable, Context] | None:
+        """The next task for a thread; None at the end of input. The leader alone calls it."""
+        while line := self._wire.source.readline():
+            item = self._line(line)
+            if item is not None:
+                return item
+        return None
+
+    def _line(self, line: bytes) -> tuple[Runnable, Context] | None:
         try:
             message = json.loads(line)
         except (ValueError, RecursionError) as error:  # 5,000 digits, or 1,500 arrays in each other
             self._refuse(task_id(line), "dead", f"Python cannot read the payload: {error}")
-            return
+            return None
         if "stop" in message:
             self._stop(message["stop"], message["why"])
-            return
+            return None
         task = self._tasks.get(message["kind"])
         if task is None:
             why = f"the app has no task {message['kind']!r}"
             self._refuse(message["id"], "failed", why)
-            return
+            return None
         context = self._running[message["id"]] = Context(message, self._wire.say)
-        if task.is_async:
-            self._loop.start(self, task, context)
-        else:
-            self._threads.start(self, task, context, len(self._running))
+        if not task.is_async:
+            return task, context
+        self._loop.start(self, task, context)
+        return None
 
     def _stop(self, which: int | None, why: str) -> None:
         for number, context in list(self._running.items()):

@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 def decode(kind: Any, value: Any, where: str = "payload") -> Any:
     """A value of JSON as the type that a function asks for; InvalidPayload when it does not fit."""
-    if kind is Any or kind is object:
+    if kind is Any or kind is object or (kind is dict and isinstance(value, dict)):
         return value
     origin = typing.get_origin(kind)
     if origin is typing.Annotated:

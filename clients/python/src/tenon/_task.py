@@ -76,7 +76,9 @@ class Task(Generic[P, R]):
             return self.function()
         if self._payload_type is None:
             self._payload_type = _payload_type(self.function, self._parameters[0].name)
-        payload = decode(self._payload_type, context.payload)
+        payload = context.payload
+        if self._payload_type is not Any:
+            payload = decode(self._payload_type, payload)
         return self.function(payload, context) if len(self._parameters) == 2 else self.function(payload)
 
     def _with(self, options: Any) -> dict[str, Any]:
