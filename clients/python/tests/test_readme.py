@@ -109,13 +109,13 @@ def test_exactly_once(reader: Reader, conn: psycopg.Connection) -> None:
 def test_django(tmp_path: Path, conn: psycopg.Connection) -> None:
     reader = Reader(tmp_path)
     url = urlsplit(URL)
+    del reader.env["TENON_PASS_ENV"]
     reader.env |= {
         "PGDATABASE": url.path[1:],
         "PGUSER": unquote(url.username or ""),
         "PGPASSWORD": unquote(url.password or ""),
         "PGHOST": url.hostname or "",
         "PGPORT": str(url.port),
-        "TENON_PASS_ENV": "PGDATABASE,PGUSER,PGPASSWORD,PGHOST,PGPORT",
     }
     _, start = commands("startproject")
     reader.run(start)

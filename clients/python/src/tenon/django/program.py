@@ -57,7 +57,12 @@ def environment(backend: TenonBackend) -> dict[str, str]:
         env["TENON_DATABASE_URL"] = conninfo(connections[backend.database].settings_dict)
     if "TENON_AMQP_URL" not in env and "AMQP_URL" not in env:
         env["TENON_AMQP_URL"] = backend.options.get("AMQP_URL") or "none"
-    # the child imports what manage.py could
+    # the child is this project: it gets the variables by which the settings find the database, which a worker
+    # keeps to itself otherwise, and imports what manage.py could
+    if "TENON_PASS_ENV" not in env:
+        names = [name for name in env if name.startswith("PG") or name in ("DATABASE_URL", "AMQP_URL")]
+        if names:
+            env["TENON_PASS_ENV"] = ",".join(sorted(names))
     env["PYTHONPATH"] = os.pathsep.join(path for path in [sys.path[0], env.get("PYTHONPATH", "")] if path)
     return env
 
