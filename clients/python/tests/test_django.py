@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import json
 import os
@@ -209,6 +210,20 @@ def test_after_the_commit_and_never_before() -> None:
     assert result.return_value == 1
     with pytest.raises(TaskResultDoesNotExist):
         rolled_back.refresh()
+
+
+def test_wake_ups_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+    publisher = tenon.Publisher("amqp://127.0.0.1:1/")
+    monkeypatch.setattr(publisher, "_send", sent.extend)
+    monkeypatch.setattr(TenonBackend, "_publisher", lambda _: publisher)
+    with transaction.atomic():
+        number = tasks.add.enqueue(1).id
+        with contextlib.suppress(RuntimeError), transaction.atomic():
+            tasks.add.enqueue(2)
+            raise RuntimeError
+        assert sent == []
+    assert [(str(w.id), w.exchange, w.routing_key) for w in sent] == [(number, "tenon", "default/project.tasks.add")]
 
 
 def test_exactly_once() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import app
+import asyncpg
 import pika
 import psycopg
 import psycopg2
 import pytest
 import sqlalchemy
 from conftest import URL, program, run_program
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 import tenon
@@ -129,6 +132,32 @@ def test_a_session_does_it_by_itself(conn: psycopg.Connection, spy: Spy) -> None
         assert spy.next() == number  # and not the one that was rolled back
         publisher.close()
     assert spy.is_empty()
+
+
+def test_async_connections(conn: psycopg.Connection, spy: Spy) -> None:
+    async def run(publisher: tenon.Publisher) -> None:
+        async with asyncpg.create_pool(URL, min_size=1) as pool, pool.acquire() as mine:
+            assert await app.plain.aenqueue(mine, {}, publisher=publisher) == spy.next()  # committed
+            async with mine.transaction():
+                number = await app.plain.aenqueue(mine, {}, publisher=publisher)
+            assert spy.is_empty()
+            publisher.publish(mine)
+            assert spy.next() == number
+        async with await psycopg.AsyncConnection.connect(URL) as mine:
+            number = await app.plain.aenqueue(mine, {}, publisher=publisher)
+            await mine.commit()
+            publisher.publish(mine)
+            assert spy.next() == number
+        engine = create_async_engine(URL.replace("postgresql://", "postgresql+asyncpg://"))
+        async with AsyncSession(engine) as session:
+            number = await app.plain.aenqueue(session, {}, publisher=publisher)
+            assert spy.is_empty()
+            await session.commit()
+            assert spy.next() == number
+        await engine.dispose()
+
+    with publishing() as publisher:
+        asyncio.run(run(publisher))
 
 
 def test_without_rabbitmq(conn: psycopg.Connection) -> None:

@@ -87,11 +87,15 @@ class Threads:
             if item is None:
                 self._end()
             elif not self._run(*item):
-                with self._lock:
-                    if self._ended:
-                        return
-                    self._idle += 1
-                self._leads.acquire()
+                self._follow()
+
+    def _follow(self) -> None:
+        """Until it is this thread's turn to lead, or the end."""
+        with self._lock:
+            if self._ended:
+                return
+            self._idle += 1
+        self._leads.acquire()
 
     def _run(self, task: Runnable, context: Context) -> bool:
         """Returns whether this thread still leads."""

@@ -79,11 +79,11 @@ class Publisher:
     def hold(self, conn: Any, wake_ups: list[WakeUp]) -> None:
         """Keep them until publish()."""
         with self._lock:
-            self._pending.setdefault(conn, []).extend(wake_ups)
+            self._pending.setdefault(_key(conn), []).extend(wake_ups)
 
     def _take(self, conn: Any) -> list[WakeUp]:
         with self._lock:
-            return self._pending.pop(conn, [])
+            return self._pending.pop(_key(conn), [])
 
     def _send(self, wake_ups: list[WakeUp]) -> None:
         if wake_ups:
@@ -135,6 +135,11 @@ class Publisher:
             return self._open(self._url)
         except Exception:
             return None
+
+
+def _key(conn: Any) -> Any:
+    """What outlives the call and can be referred to weakly: of asyncpg's pool, the connection behind the proxy."""
+    return conn._con if type(conn).__name__ == "PoolConnectionProxy" else conn
 
 
 def _attempt(channel: _Channel | None, wake_up: WakeUp | None) -> _Channel | None:
