@@ -14,7 +14,7 @@ import pytest
 
 URL = os.environ.get("DATABASE_URL", "")
 HERE = Path(__file__).parent
-LIMIT_S = 90
+LIMIT_S = 180
 Worker = Callable[..., str]
 
 
