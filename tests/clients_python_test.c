@@ -21,7 +21,8 @@ static bool pytest(struct fixture *fx, const char *which, const char *tests)
     (void)snprintf(directory, sizeof directory, "TMPDIR=%s", fx->dir);
     (void)snprintf(script, sizeof script,
                    "cd %s && env=$(script/python-env %s) && cd clients/python/tests &&"
-                   " exec \"$env/bin/python\" -m pytest --basetemp=\"$TMPDIR/pytest\" -x --tb=short %s",
+                   " exec \"$env/bin/python\" -m pytest --basetemp=\"$TMPDIR/pytest\" -x"
+                   " --tb=short %s",
                    repository, which, tests);
     const char *const argv[] = {"sh", "-c", script, NULL};
     char program[300];
