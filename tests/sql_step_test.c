@@ -314,6 +314,32 @@ static void test_time_is_over(void **state)
 }
 
 /* By SQL, in the handler's own transaction. */
+/* While it waits for a signal, it takes no room of its limits; then it waits for them. */
+static void test_who_waits_leaves_its_limits_to_others(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES], claim[HELD_TEXT_BYTES];
+    struct held c, other;
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.set_limit('k', running => 1)");
+    int64_t first = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{k}')");
+    int64_t second = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{k}')");
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_true(held_take(fx, worker, first, &c));
+    free(held_requeue(fx, &c, "wait", NULL, "60000"));
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_state(fx, first, "blocked");
+    assert_state(fx, second, "ready");
+    test_sql(fx, "SELECT tenon.signal('s', '1'); SELECT tenon.settle(); SELECT tenon.settle()");
+    steps_are(fx, first, "{\"s\": 1}");
+    assert_state(fx, first, "blocked");
+    assert_true(held_take(fx, worker, second, &other));
+    held_text(&other, claim);
+    test_sql(fx, "SELECT tenon.finish('%s')", claim);
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_state(fx, first, "ready");
+}
+
 static void test_wait_for(void **state)
 {
     struct fixture *fx = *state;
@@ -518,6 +544,7 @@ int main(void)
         WITH_DATABASE(test_whichever_commits_last),
         WITH_DATABASE(test_a_locked_task_is_left_for_later),
         WITH_DATABASE(test_time_is_over),
+        WITH_DATABASE(test_who_waits_leaves_its_limits_to_others),
         WITH_DATABASE(test_wait_for),
         WITH_DATABASE(test_who_waits_may_end),
         WITH_DATABASE(test_signals_are_checked_and_kept_for_a_time),
