@@ -1,0 +1,283 @@
+// The public types of the package tenon, and its reference: index.js has what is declared here.
+
+/** What JSON can be. */
+export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
+
+/** A length of time: milliseconds, or a text such as '30 s', '5 min', '2 h', '1 d'. */
+export type Duration = number | `${number} ${'ms' | 's' | 'min' | 'h' | 'd'}`;
+
+/** The part of Standard Schema (https://standardschema.dev) that is used: zod, valibot, arktype ... have it. */
+export interface StandardSchema<Input = unknown, Output = Input> {
+    readonly '~standard': {
+        readonly version: 1;
+        readonly vendor: string;
+        readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
+        readonly types?: { readonly input: Input; readonly output: Output } | undefined;
+    };
+}
+export type SchemaResult<Output> =
+    | { readonly value: Output; readonly issues?: undefined }
+    | { readonly issues: ReadonlyArray<SchemaIssue> };
+export interface SchemaIssue {
+    readonly message: string;
+    readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined;
+}
+type AnySchema = StandardSchema<unknown, unknown>;
+type InputOf<S extends AnySchema> = NonNullable<S['~standard']['types']>['input'];
+type OutputOf<S extends AnySchema> = NonNullable<S['~standard']['types']>['output'];
+
+// --- tasks ---------------------------------------------------------------------------------------
+
+/** A kind of task: its name, what its payloads are, and what its tasks are enqueued with. */
+export interface Task<Input = unknown, Output = Input> {
+    readonly kind: string;
+    readonly schema: StandardSchema<Input, Output> | undefined;
+    readonly defaults: EnqueueOptions;
+}
+
+/**
+ * Defines a task. Producers and handlers share it.
+ *
+ * With a schema, a payload that does not fit is refused when it is enqueued, as it is once it went through JSON; the
+ * payload is stored as it was given, and the handler gets what the schema makes of it. Without one, give the type:
+ * `defineTask<{ to: string }>('welcome_mail')`.
+ *
+ * @param kind 1 to 100 of `A-Z a-z 0-9 _ . : -`
+ * @param defaults options of all its tasks, which `enqueue` may overrule
+ */
+export function defineTask<S extends AnySchema>(
+    kind: string,
+    schema: S,
+    defaults?: EnqueueOptions,
+): Task<InputOf<S>, OutputOf<S>>;
+export function defineTask<Payload = Json>(
+    kind: string,
+    schema?: undefined | null,
+    defaults?: EnqueueOptions,
+): Task<Payload, Payload>;
+
+/** What runs the tasks of a kind; `tenon-node` looks for them among the exports of a module. */
+export interface Handler<Input = unknown, Output = Input, Result = unknown> {
+    readonly task: Task<Input, Output>;
+    readonly run: (payload: Output, context: Context) => Result;
+}
+
+/**
+ * Says how the tasks of a kind are run. The function may be async; what it returns is the result, as JSON.
+ * An exception is a failed attempt, which is tried again; Retry, Later and Dead say more.
+ */
+export function handle<Input, Output, Result>(
+    task: Task<Input, Output>,
+    run: (payload: Output, context: Context) => Result,
+): Handler<Input, Output, Result>;
+
+// --- enqueue -------------------------------------------------------------------------------------
+
+/**
+ * The user's own connection, in his own transaction: a Client, or a client of a Pool, of node-postgres; the `sql` of
+ * postgres.js, or of its `sql.begin(...)`; or what fromPrisma, fromDrizzle, fromKysely and fromKnex make of theirs.
+ */
+export type Database = Queryable | PostgresJs;
+export interface Queryable {
+    query(text: string, params: (string | null)[]): PromiseLike<{ rows: unknown[] } | unknown[]>;
+}
+export interface PostgresJs {
+    unsafe(text: string, params: any[]): PromiseLike<readonly unknown[]>;
+}
+
+/** The arguments of tenon.enqueue (docs/sql.md has them in full). What is undefined is left out. */
+export interface EnqueueOptions {
+    /** Where it waits; default: the queue of its kind, else `default`. */
+    queue?: string | undefined;
+    /** 0 to 9, higher first. */
+    priority?: number | undefined;
+    /** Not before this moment. */
+    runAt?: Date | undefined;
+    /** Not before so much time has passed. */
+    delay?: Duration | undefined;
+    /** While an unfinished task of the kind has this key, no other is made, and its id is returned. */
+    uniqueKey?: string | undefined;
+    /** What becomes of the task that has the key, if it has not started. */
+    onConflict?: 'keep' | 'replace' | 'merge' | undefined;
+    /** For so long the key is taken, also after its task has ended. */
+    uniqueFor?: Duration | undefined;
+    /** Start when nobody has enqueued under the key for so long ... */
+    debounce?: Duration | undefined;
+    /** ... but no later than this after the first. */
+    debounceMax?: Duration | undefined;
+    /** If it has not started by then, it is expired. */
+    startBefore?: Date | undefined;
+    /** With so many failures it is dead. */
+    maxAttempts?: number | undefined;
+    /** How long one run may take. */
+    timeout?: Duration | undefined;
+    /** How long it waits after a failure, for instance `exponential(10 s, 1 h)`. */
+    retry?: string | undefined;
+    /** The limits that hold for it. */
+    limitKeys?: readonly string[] | undefined;
+    /** The flow that it becomes a task of. */
+    flow?: string | undefined;
+    /** The ids of tasks that must be done before it. */
+    after?: readonly string[] | undefined;
+    /** What it does when one of those dies. */
+    onParentDead?: 'wait' | 'run' | 'cancel' | undefined;
+    /** A W3C traceparent, which the handler gets. */
+    trace?: string | undefined;
+    /** false in a transaction that will be prepared (PREPARE TRANSACTION). */
+    notify?: boolean | undefined;
+    /** true when you publish the wake-up in a way of your own. */
+    announced?: boolean | undefined;
+    /** Where the wake-up is kept, until you publish it after the commit; without it the cleaner wakes the workers. */
+    wakeUps?: WakeUps | undefined;
+}
+
+/** Those of many tasks. */
+export interface EnqueueManyOptions extends Omit<EnqueueOptions, 'uniqueKey'> {
+    /** One for each payload, null for none. */
+    uniqueKeys?: readonly (string | null)[] | undefined;
+}
+
+/** Some tasks have an empty payload: then it may be left out. */
+type Given<Input, Rest extends unknown[]> = {} extends Input
+    ? [payload?: Input, ...rest: Rest]
+    : [payload: Input, ...rest: Rest];
+
+/**
+ * Enqueues one task in the transaction of `db`: it runs if that commits, and never if it rolls back.
+ *
+ * @returns its id, as text, since a bigint may be larger than a JavaScript number
+ * @throws InvalidPayload if the payload does not fit the task's schema; TypeError or RangeError if it is no JSON, or
+ *     for an option that does not exist or is not what it should be; or the driver's error, for instance SQLSTATE 22023
+ *     for a value that tenon does not allow, and 42501 if the role may not enqueue
+ */
+export function enqueue<Input>(
+    db: Database,
+    task: Task<Input, any>,
+    ...payloadAndOptions: Given<Input, [options?: EnqueueOptions]>
+): Promise<string>;
+
+/** Enqueues one task for each payload, at most 100,000, in one statement; returns their ids in the same order. */
+export function enqueueMany<Input>(
+    db: Database,
+    task: Task<Input, any>,
+    payloads: readonly Input[],
+    options?: EnqueueManyOptions,
+): Promise<string[]>;
+
+/** For a Prisma client, or better the `tx` of `prisma.$transaction(async (tx) => ...)`. */
+export function fromPrisma(tx: {
+    $queryRawUnsafe(text: string, ...params: any[]): PromiseLike<any>;
+}): Queryable;
+/** For Drizzle's `tx`, with `sql` of drizzle-orm. */
+export function fromDrizzle(
+    tx: { execute(query: any): PromiseLike<any> },
+    sql: (parts: TemplateStringsArray, ...params: any[]) => unknown,
+): Queryable;
+/** For Kysely's `trx`, with `sql` of kysely. */
+export function fromKysely<Trx>(
+    trx: Trx,
+    sql: (
+        parts: TemplateStringsArray,
+        ...params: any[]
+    ) => { execute(trx: Trx): Promise<{ rows: unknown[] }> },
+): Queryable;
+/** For Knex's `trx`. */
+export function fromKnex(trx: { raw(text: string, params: any[]): PromiseLike<any> }): Queryable;
+
+/** What an amqplib channel has of use here; a ConfirmChannel has it too. */
+export interface Channel {
+    publish(exchange: string, routingKey: string, content: Buffer): boolean;
+}
+
+/**
+ * The wake-ups of one transaction: give it to `enqueue` as the option `wakeUps`, and publish it after the commit.
+ * A wake-up that is lost costs a second at most, never a task.
+ */
+export class WakeUps {
+    /** How many wait to be published. */
+    readonly size: number;
+    /**
+     * Publishes them on a channel of amqplib, and forgets them. It never throws: if the channel is closed it returns
+     * false, and the workers find the tasks within about a second. After a rollback do not call it.
+     */
+    publish(channel: Channel): boolean;
+}
+
+// --- handlers ------------------------------------------------------------------------------------
+
+/** What a handler knows of the task it runs, and what it may say about it. */
+export interface Context {
+    /** The task's number, as text. The same for all its attempts: an idempotency key. */
+    readonly id: string;
+    readonly kind: string;
+    readonly queue: string;
+    /** From 1: 1 + failures + crashes. */
+    readonly attempt: number;
+    readonly failures: number;
+    readonly maxAttempts: number;
+    /** When its time is over. */
+    readonly deadline: Date;
+    /** The W3C traceparent that was given at enqueueing. */
+    readonly trace: string | null;
+    /** The claim token, for SQL of your own. */
+    readonly claim: string;
+    /** What was said last of its progress, also by an earlier attempt: the checkpoint to go on from; null: nothing. */
+    readonly checkpoint: any;
+    /**
+     * Aborts when the task should stop: it was cancelled, its claim is lost, its time is over, or the worker ends
+     * (`drain`). The reason is a Stopped, which says why. Who throws it then, as `fetch(url, { signal })` does, is
+     * interrupted: that is not charged, and the task goes on elsewhere.
+     */
+    readonly signal: AbortSignal;
+    /** The same, but not at a drain: for what may as well come to its end within the worker's drain limit. */
+    readonly abandoned: AbortSignal;
+    /**
+     * Says how far it is, as often as you like; the worker writes it down about once a second, and the next attempt
+     * gets what was said last. RangeError if it is longer than 64 KiB.
+     */
+    progress(value: unknown): void;
+    /** It may run for so long from now on, if that is later than its deadline; at most 30 days. */
+    extend(duration: Duration): void;
+    /**
+     * Finishes the task in your own transaction: its effects and its end commit together, so they happen exactly once.
+     * The driver's error with SQLSTATE 55000 says that the claim is not valid any more: let it roll back.
+     */
+    finish(db: Database, result?: unknown): Promise<void>;
+}
+
+export interface OutcomeOptions {
+    /** Wait so long, instead of the task's retry delay or, for Later, 60 s. */
+    after?: Duration | undefined;
+    /** What went wrong. */
+    cause?: unknown;
+}
+
+/** Thrown by a handler: this attempt failed, and is charged; the next one comes `after` so long. */
+export class Retry extends Error {
+    constructor(message?: string, options?: OutcomeOptions);
+    readonly after: Duration | undefined;
+}
+/** Thrown by a handler: not now; again `after` so long (60 s by default), without a charge. */
+export class Later extends Error {
+    constructor(message?: string, options?: OutcomeOptions);
+    readonly after: Duration | undefined;
+}
+/** Thrown by a handler: this can never work, do not try again. */
+export class Dead extends Error {
+    constructor(message?: string, options?: { cause?: unknown });
+}
+/** Thrown by a handler: it stopped before its end, and is ready again at once, without a charge. */
+export class Interrupted extends Error {
+    constructor(message?: string);
+}
+/** A payload does not fit its task's schema. A handler's task is dead then: it will not get better. */
+export class InvalidPayload extends Error {
+    constructor(kind: string, issues: readonly SchemaIssue[]);
+    readonly issues: readonly SchemaIssue[];
+}
+/** Why `signal` of a context was aborted. */
+export class Stopped extends Error {
+    constructor(why: Stopped['why']);
+    /** `lost`: its claim; `terminated`: the worker has sent the process TERM. */
+    readonly why: 'cancelled' | 'lost' | 'drain' | 'timeout' | 'terminated';
+}

@@ -1,0 +1,12 @@
+export { fromDrizzle, fromKnex, fromKysely, fromPrisma } from './src/databases.js';
+export { enqueue, enqueueMany } from './src/enqueue.js';
+export {
+    Dead,
+    Interrupted,
+    InvalidPayload,
+    Later,
+    Retry,
+    Stopped,
+} from './src/outcomes.js';
+export { defineTask, handle } from './src/task.js';
+export { WakeUps } from './src/wakeups.js';

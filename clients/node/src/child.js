@@ -1,0 +1,136 @@
+// The pool child: reads task lines, runs the tasks side by side, and answers (docs/handlers.md).
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { TaskContext } from './context.js';
+import { failed, replyLine, run } from './run.js';
+
+/**
+ * @typedef {import('./task.js').Handler} Handler
+ * @typedef {import('./run.js').Reply} Reply
+ */
+
+/** Whose code runs: what it throws where nobody catches it is this task's failure. */
+const current = new AsyncLocalStorage();
+
+export class Child {
+    #handlers;
+    #say;
+    #exit;
+    /** @type {Map<string, TaskContext>} those that have not been answered, the oldest first */
+    #running = new Map();
+    #answered = 0;
+    #ending = false;
+    #code = 0;
+
+    /**
+     * @param {Map<string, Handler>} handlers
+     * @param {(line: string) => void} say
+     * @param {(code: number) => void} exit once everything has been said
+     */
+    constructor(handlers, say, exit) {
+        this.#handlers = handlers;
+        this.#say = say;
+        this.#exit = exit;
+    }
+
+    /** @param {number} concurrency */
+    hello(concurrency) {
+        this.#say(JSON.stringify({ hello: 'tenon', in_flight: concurrency, stop: true }));
+    }
+
+    /** @param {string} text a line of the worker */
+    line(text) {
+        const stop = /^\{"stop":(\d+|null),"why":"(\w+)"/.exec(text);
+        if (stop) {
+            this.#stop(stop[1], stop[2]);
+        } else if (!this.#ending) {
+            this.#start(/^\{"id":(\d+),/.exec(text)?.[1] ?? '0', text);
+        }
+    }
+
+    /** No more tasks come. */
+    end() {
+        this.#ending = true;
+        this.#exitWhenIdle();
+    }
+
+    /** The worker has sent TERM, and will send KILL. */
+    terminate() {
+        for (const context of this.#running.values()) {
+            context.stop('terminated');
+        }
+        this.end();
+    }
+
+    /**
+     * An error that nobody caught is a failure of the task whose code threw it or, as far as that cannot be told, of
+     * the oldest; the others may come to their end, but what state the process is in nobody knows: it takes no more.
+     *
+     * @param {unknown} error
+     */
+    uncaught(error) {
+        const running = [...this.#running.values()];
+        const thrower = current.getStore();
+        const context = running.includes(thrower) ? thrower : running[0];
+        if (this.#answered + running.length === 0) {
+            this.#code = 1; // it never got as far as a task: the handler does not start
+        } else if (!this.#ending) {
+            this.#say('{"bye":true}');
+        }
+        this.#ending = true;
+        if (context) {
+            this.#answer(context, failed(error));
+        }
+        this.#exitWhenIdle();
+    }
+
+    /**
+     * @param {string} id
+     * @param {string} text
+     */
+    #start(id, text) {
+        const { payload, ...line } = JSON.parse(text);
+        const handler = this.#handlers.get(line.kind);
+        const context = new TaskContext({ ...line, id }, this.#say);
+        this.#running.set(id, context);
+        if (handler) {
+            current.run(context, () =>
+                run(handler, payload, context).then((reply) => this.#answer(context, reply)),
+            );
+        } else {
+            this.#answer(context, { outcome: 'failed', error: `no handler for ${line.kind}` });
+        }
+    }
+
+    /**
+     * @param {string} id or null: all
+     * @param {string} why
+     */
+    #stop(id, why) {
+        for (const context of this.#running.values()) {
+            if (id === 'null' || id === context.id) {
+                context.stop(/** @type {any} */ (why));
+            }
+        }
+    }
+
+    /**
+     * @param {TaskContext} context
+     * @param {Reply} reply
+     */
+    #answer(context, reply) {
+        if (context.ended) {
+            return; // what it threw where nobody caught it was its answer
+        }
+        context.end();
+        this.#running.delete(context.id);
+        this.#answered++;
+        this.#say(replyLine(context.id, reply));
+        this.#exitWhenIdle();
+    }
+
+    #exitWhenIdle() {
+        if (this.#ending && this.#running.size === 0) {
+            this.#exit(this.#code);
+        }
+    }
+}

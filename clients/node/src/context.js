@@ -1,0 +1,133 @@
+// What a handler knows of the task it runs, and what it may say about it.
+import { rowsOf } from './databases.js';
+import { milliseconds } from './duration.js';
+import { depth, encoded, printedBytes, storable, wellFormed } from './json.js';
+import { Stopped } from './outcomes.js';
+
+const PROGRESS_BYTES_MAX = 65_536;
+const EXTEND_MS_MAX = 30 * 86_400_000;
+const TIMER_MS_MAX = 2 ** 31 - 1;
+/** The worker is to be the first that says so. */
+const LATE_MS = 50;
+/** The worker's JSON library takes 2,048. */
+export const DEPTH_MAX = 2000;
+
+/**
+ * A task line of the worker, but for its payload.
+ *
+ * @typedef {{ id: string, kind: string, queue: string, attempt: number, failures: number, max_attempts: number,
+ *     timeout_ms: number, claim: string, trace: string | null, progress: unknown }} Line
+ */
+
+/** @typedef {import('../index.d.ts').Context} Context */
+/** @implements {Context} */
+export class TaskContext {
+    #say;
+    #deadline;
+    #stop = new AbortController();
+    #abandon = new AbortController();
+    /** @type {NodeJS.Timeout | undefined} */
+    #timer;
+    #ended = false;
+
+    /**
+     * @param {Line} line
+     * @param {(line: string) => void} say
+     */
+    constructor(line, say) {
+        this.id = line.id;
+        this.kind = line.kind;
+        this.queue = line.queue;
+        this.attempt = line.attempt;
+        this.failures = line.failures;
+        this.maxAttempts = line.max_attempts;
+        this.trace = line.trace;
+        this.claim = line.claim;
+        /** @type {any} */
+        this.checkpoint = line.progress;
+        this.#say = say;
+        this.#deadline = Date.now() + line.timeout_ms;
+        this.#watch();
+    }
+
+    get deadline() {
+        return new Date(this.#deadline);
+    }
+
+    get signal() {
+        return this.#stop.signal;
+    }
+
+    get abandoned() {
+        return this.#abandon.signal;
+    }
+
+    get ended() {
+        return this.#ended;
+    }
+
+    /** @param {unknown} value */
+    progress(value) {
+        const text = wellFormed(encoded(value, 'the progress'));
+        if (printedBytes(text) > PROGRESS_BYTES_MAX || depth(text) > DEPTH_MAX) {
+            throw new RangeError(`the progress of ${this.kind} is longer than 64 KiB, or too deep`);
+        }
+        this.checkpoint = JSON.parse(text);
+        this.#tell(`{"id":${this.id},"progress":${text}}`);
+    }
+
+    /** @param {import('../index.d.ts').Duration} duration */
+    extend(duration) {
+        const ms = milliseconds(duration, 'the duration of extend');
+        if (ms < 1 || ms > EXTEND_MS_MAX) {
+            throw new RangeError(`extend by 1 ms to 30 days, not ${ms} ms`);
+        }
+        this.#deadline = Math.max(this.#deadline, Date.now() + ms);
+        this.#watch();
+        this.#tell(`{"id":${this.id},"extend_ms":${ms}}`);
+    }
+
+    /**
+     * @param {import('../index.d.ts').Database} db
+     * @param {unknown} [result]
+     */
+    async finish(db, result = null) {
+        const params = [this.claim, storable(result, 'the result')];
+        await rowsOf(db, 'SELECT tenon.finish($1::text, $2::text::jsonb)', params);
+    }
+
+    /**
+     * Tells the handler to stop.
+     *
+     * @param {Stopped['why']} why
+     */
+    stop(why) {
+        const reason = new Stopped(why);
+        this.#stop.abort(reason);
+        if (why !== 'drain') {
+            this.#abandon.abort(reason);
+        }
+    }
+
+    /** What is said from now on is said too late. */
+    end() {
+        this.#ended = true;
+        clearTimeout(this.#timer);
+    }
+
+    #watch() {
+        clearTimeout(this.#timer);
+        const left = this.#deadline + LATE_MS - Date.now();
+        this.#timer = setTimeout(
+            () => (left > TIMER_MS_MAX ? this.#watch() : this.stop('timeout')),
+            Math.min(left, TIMER_MS_MAX),
+        ).unref();
+    }
+
+    /** @param {string} line */
+    #tell(line) {
+        if (!this.#ended) {
+            this.#say(line);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// Enqueue: one statement in the caller's own transaction.
+import { rowsOf } from './databases.js';
+import { inspect } from './duration.js';
+import { storable } from './json.js';
+import { argumentsOf, checkedOptions } from './options.js';
+import { isTask, payloadText } from './task.js';
+
+/**
+ * @typedef {import('../index.d.ts').Database} Database
+ * @typedef {import('./task.js').Task} Task
+ * @typedef {import('./options.js').Options} Options
+ * @typedef {import('./wakeups.js').WakeUps} WakeUps
+ */
+
+/**
+ * @param {Database} db
+ * @param {Task} task
+ * @param {unknown} [payload]
+ * @param {import('../index.d.ts').EnqueueOptions} [options]
+ * @returns {Promise<string>}
+ */
+export async function enqueue(db, task, payload, options = {}) {
+    const given = merged(task, options, 'uniqueKeys');
+    const { params, param } = numbered();
+    const text = await payloadText(task, payload, storable);
+    const call = `(${param(task.kind)}::text, ${param(text)}::text${argumentsOf(given, param)})`;
+    const statement = given.wakeUps
+        ? `SELECT id::text, exchange, routing_key FROM tenon.enqueue_routed${call}`
+        : `SELECT tenon.enqueue${call}::text AS id`;
+    return kept(await rowsOf(db, statement, params), given.wakeUps)[0];
+}
+
+/**
+ * @param {Database} db
+ * @param {Task} task
+ * @param {readonly unknown[]} payloads
+ * @param {import('../index.d.ts').EnqueueManyOptions} [options]
+ * @returns {Promise<string[]>}
+ */
+export async function enqueueMany(db, task, payloads, options = {}) {
+    const given = merged(task, options, 'uniqueKey');
+    if (!Array.isArray(payloads)) {
+        throw new TypeError(`payloads is ${inspect(payloads)}; it should be an array`);
+    }
+    if (payloads.length === 0) {
+        return [];
+    }
+    const texts = await Promise.all(payloads.map((one) => payloadText(task, one, storable)));
+    const { params, param } = numbered();
+    const statement = manyStatement(param, task.kind, texts, given);
+    return kept(await rowsOf(db, statement, params), given.wakeUps);
+}
+
+/**
+ * @param {(text: string | null) => string} param
+ * @param {string} kind
+ * @param {string[]} texts
+ * @param {Options} given
+ */
+function manyStatement(param, kind, texts, given) {
+    const name = `${param(kind)}::text`;
+    const documents = `ARRAY(SELECT json_array_elements(${param(`[${texts.join(',')}]`)}::text::json))`;
+    const { wakeUps } = given;
+    const routed = wakeUps ? { ...given, announced: true } : given;
+    const ids =
+        `unnest(tenon.enqueue_many(${name}, ${documents}${argumentsOf(routed, param)}))` +
+        ' WITH ORDINALITY AS t (id, n)';
+    if (!wakeUps) {
+        return `SELECT t.id::text FROM ${ids} ORDER BY t.n`;
+    }
+    const route = `tenon.route_of(${name}, ${param(given.queue ?? null)}::text) r`;
+    return `SELECT t.id::text, r.exchange, r.routing_key FROM ${ids}, ${route} ORDER BY t.n`;
+}
+
+/** The parameters of a statement; param() keeps one, and returns its $n. */
+function numbered() {
+    /** @type {(string | null)[]} */
+    const params = [];
+    const param = (/** @type {string | null} */ text) => `$${params.push(text)}`;
+    return { params, param };
+}
+
+/**
+ * The options that hold: those of the task, and those of this call.
+ *
+ * @param {Task} task
+ * @param {Options} options
+ * @param {'uniqueKey' | 'uniqueKeys'} without
+ */
+function merged(task, options, without) {
+    if (!isTask(task)) {
+        throw new TypeError(`task is ${inspect(task)}; it should be one of defineTask`);
+    }
+    const given = /** @type {any} */ ({ ...task.defaults, ...checkedOptions(options, without) });
+    if (without in given) {
+        throw new TypeError(`${task.kind} has the default ${without}, which is not for many tasks`);
+    }
+    if (given.wakeUps !== undefined && typeof given.wakeUps?.add !== 'function') {
+        throw new TypeError(`wakeUps is ${inspect(given.wakeUps)}; it should be a new WakeUps()`);
+    }
+    return given;
+}
+
+/**
+ * @param {any[][]} rows [id], or [id, exchange, routing key]
+ * @param {WakeUps | undefined} wakeUps
+ * @returns {string[]}
+ */
+function kept(rows, wakeUps) {
+    for (const [id, exchange, routingKey] of rows) {
+        wakeUps?.add({ id, exchange, routingKey });
+    }
+    return rows.map(([id]) => id);
+}

@@ -1,0 +1,159 @@
+// What a task may be given when it is enqueued: the arguments of tenon.enqueue.
+import { inspect, milliseconds } from './duration.js';
+
+/** @typedef {import('../index.d.ts').EnqueueOptions & import('../index.d.ts').EnqueueManyOptions} Options */
+/**
+ * How a value becomes an argument. Each goes as text and is cast, so that it is the same with every driver.
+ *
+ * @typedef {{ sql: (param: string) => string, text: (value: unknown, name: string) => string }} Type
+ */
+
+/** @type {Type} */
+const TEXT = {
+    sql: (param) => `${param}::text`,
+    text: (value, name) => need(typeof value === 'string', value, name, 'a string'),
+};
+/** @type {Type} */
+const INTEGER = {
+    sql: (param) => `${param}::text::integer`,
+    text: (value, name) => need(Number.isSafeInteger(value), value, name, 'a whole number'),
+};
+/** @type {Type} */
+const BIGINT = {
+    sql: (param) => `${param}::text::bigint`,
+    text: (value, name) => need(isId(value), value, name, 'an id'),
+};
+/** @type {Type} */
+const BOOLEAN = {
+    sql: (param) => `${param}::text::boolean`,
+    text: (value, name) => need(typeof value === 'boolean', value, name, 'true or false'),
+};
+/** @type {Type} */
+const MOMENT = {
+    sql: (param) => `${param}::text::timestamptz`,
+    text: (value, name) => {
+        const valid = value instanceof Date && !Number.isNaN(value.getTime());
+        return valid ? value.toISOString() : need(false, value, name, 'a Date');
+    },
+};
+/** @type {Type} */
+const DURATION = {
+    sql: (param) => `${param}::text::interval`,
+    text: (value, name) => `${milliseconds(value, name)} milliseconds`,
+};
+const fromJson = (/** @type {string} */ param) => `json_array_elements_text(${param}::text::json)`;
+/** @type {Type} */
+const TEXTS = {
+    sql: (param) => `ARRAY(SELECT ${fromJson(param)})`,
+    text: (value, name) => listed(value, name, 'an array of strings', isText),
+};
+/** @type {Type} */
+const KEYS = {
+    sql: TEXTS.sql,
+    text: (value, name) =>
+        listed(value, name, 'an array of strings and nulls', (one) => one === null || isText(one)),
+};
+/** @type {Type} */
+const BIGINTS = {
+    sql: (param) => `ARRAY(SELECT ${fromJson(param)}::bigint)`,
+    text: (value, name) => listed(value, name, 'an array of ids', isId),
+};
+
+/** @type {Record<string, [argument: string, Type]>} */
+export const OPTIONS = {
+    queue: ['queue', TEXT],
+    priority: ['priority', INTEGER],
+    runAt: ['run_at', MOMENT],
+    delay: ['delay', DURATION],
+    uniqueKey: ['unique_key', TEXT],
+    uniqueKeys: ['unique_keys', KEYS],
+    onConflict: ['on_conflict', TEXT],
+    uniqueFor: ['unique_for', DURATION],
+    debounce: ['debounce', DURATION],
+    debounceMax: ['debounce_max', DURATION],
+    startBefore: ['start_before', MOMENT],
+    maxAttempts: ['max_attempts', INTEGER],
+    timeout: ['timeout', DURATION],
+    retry: ['retry', TEXT],
+    limitKeys: ['limit_keys', TEXTS],
+    flow: ['flow', BIGINT],
+    after: ['after', BIGINTS],
+    onParentDead: ['on_parent_dead', TEXT],
+    trace: ['trace', TEXT],
+    notify: ['notify', BOOLEAN],
+    announced: ['announced', BOOLEAN],
+};
+
+/**
+ * Those that were given; TypeError for one that does not exist.
+ *
+ * @param {Options} options
+ * @param {string} [without] one that is not allowed here
+ * @returns {Options}
+ */
+export function checkedOptions(options, without) {
+    if (typeof options !== 'object' || options === null) {
+        throw new TypeError(`the options are ${inspect(options)}; they should be an object`);
+    }
+    const known = [...Object.keys(OPTIONS), 'wakeUps'].filter((name) => name !== without);
+    for (const name of Object.keys(options)) {
+        if (!known.includes(name)) {
+            throw new TypeError(
+                `there is no option ${inspect(name)}; there are: ${known.join(', ')}`,
+            );
+        }
+    }
+    return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+/**
+ * The named arguments of the SQL function.
+ *
+ * @param {Options} options
+ * @param {(text: string) => string} param keeps a value, and returns its $n
+ */
+export function argumentsOf(options, param) {
+    return Object.entries(options)
+        .filter(([name]) => name !== 'wakeUps')
+        .map(([name, value]) => {
+            const [argument, type] = OPTIONS[name];
+            return `, ${argument} => ${type.sql(param(type.text(value, name)))}`;
+        })
+        .join('');
+}
+
+/** @param {unknown} value */
+function isText(value) {
+    return typeof value === 'string';
+}
+
+/** @param {unknown} value */
+function isId(value) {
+    return typeof value === 'string' ? /^\d{1,19}$/.test(value) : Number.isSafeInteger(value);
+}
+
+/**
+ * @param {boolean} fits
+ * @param {unknown} value
+ * @param {string} name
+ * @param {string} wanted
+ */
+function need(fits, value, name, wanted) {
+    if (!fits) {
+        throw new TypeError(`${name} is ${inspect(value)}; it should be ${wanted}`);
+    }
+    return String(value);
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} name
+ * @param {string} wanted
+ * @param {(one: unknown) => boolean} fits
+ */
+function listed(value, name, wanted, fits) {
+    if (!Array.isArray(value) || !value.every(fits)) {
+        throw new TypeError(`${name} is ${inspect(value)}; it should be ${wanted}`);
+    }
+    return JSON.stringify(value);
+}

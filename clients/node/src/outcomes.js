@@ -1,0 +1,106 @@
+// How a task ends, when it does not end well: thrown by handlers.
+import { milliseconds } from './duration.js';
+
+/** @typedef {import('../index.d.ts').OutcomeOptions} OutcomeOptions */
+
+export class Retry extends Error {
+    /**
+     * @param {string} [message]
+     * @param {OutcomeOptions} [options]
+     */
+    constructor(message = '', { after, cause } = {}) {
+        super(message, cause === undefined ? undefined : { cause });
+        this.name = 'Retry';
+        this.after = after;
+        this.delayMs = after === undefined ? undefined : milliseconds(after, 'after');
+    }
+}
+
+export class Later extends Error {
+    /**
+     * @param {string} [message]
+     * @param {OutcomeOptions} [options]
+     */
+    constructor(message = '', { after, cause } = {}) {
+        super(message, cause === undefined ? undefined : { cause });
+        this.name = 'Later';
+        this.after = after;
+        this.delayMs = after === undefined ? undefined : milliseconds(after, 'after');
+    }
+}
+
+export class Dead extends Error {
+    /**
+     * @param {string} [message]
+     * @param {{ cause?: unknown }} [options]
+     */
+    constructor(message = '', { cause } = {}) {
+        super(message, cause === undefined ? undefined : { cause });
+        this.name = 'Dead';
+    }
+}
+
+export class Interrupted extends Error {
+    constructor(message = '') {
+        super(message);
+        this.name = 'Interrupted';
+    }
+}
+
+export class InvalidPayload extends Error {
+    /**
+     * @param {string} kind
+     * @param {readonly import('../index.d.ts').SchemaIssue[]} issues
+     */
+    constructor(kind, issues) {
+        super(`the payload does not fit ${kind}: ${issues.map(described).join('; ')}`);
+        this.name = 'InvalidPayload';
+        this.issues = issues;
+    }
+}
+
+const WHYS = {
+    cancelled: 'the task was cancelled',
+    lost: 'the claim is lost: the task may run elsewhere',
+    drain: 'the worker ends',
+    timeout: 'the time is over',
+    terminated: 'the worker stops this process',
+};
+
+export class Stopped extends Error {
+    /** @param {keyof typeof WHYS} why */
+    constructor(why) {
+        super(WHYS[why]);
+        this.name = 'Stopped';
+        this.why = why;
+    }
+}
+
+// Of the registry, so that two copies of the package know each other's.
+const OUTCOME = Symbol.for('tenon.outcome');
+const OUTCOMES = [
+    { outcome: 'failed', type: Retry },
+    { outcome: 'later', type: Later },
+    { outcome: 'dead', type: Dead },
+    { outcome: 'dead', type: InvalidPayload },
+    { outcome: 'interrupted', type: Interrupted },
+];
+for (const { outcome, type } of OUTCOMES) {
+    Object.defineProperty(type.prototype, OUTCOME, { value: outcome });
+}
+
+/**
+ * The outcome that an error asks for; undefined: it is just an error.
+ *
+ * @param {any} error
+ * @returns {string | undefined}
+ */
+export function outcomeOf(error) {
+    return error?.[OUTCOME];
+}
+
+/** @param {import('../index.d.ts').SchemaIssue} issue */
+function described({ path = [], message }) {
+    const keys = path.map((part) => String(typeof part === 'object' ? part.key : part));
+    return keys.length > 0 ? `${keys.join('.')}: ${message}` : message;
+}

@@ -1,0 +1,173 @@
+// One run of one task: calls the function, and makes of what comes of it the reply that the worker is given.
+import { DEPTH_MAX } from './context.js';
+import { depth, encoded, wellFormed } from './json.js';
+import { outcomeOf, Stopped } from './outcomes.js';
+import { fitted } from './task.js';
+
+const RESULT_BYTES_MAX = 2_000_000;
+const ERROR_BYTES_MAX = 8191;
+const CLASS_CHARACTERS_MAX = 100;
+const DELAY_MS_MAX = 30 * 86_400_000;
+const OWN_FRAMES = new URL('.', import.meta.url).href;
+
+/**
+ * A reply, but for its id; `result` is JSON text.
+ *
+ * @typedef {{ outcome: string, result?: string, error?: string, error_class?: string, delay_ms?: number }} Reply
+ */
+
+/**
+ * @param {import('./task.js').Handler} handler
+ * @param {unknown} payload
+ * @param {import('./context.js').TaskContext} context
+ * @returns {Promise<Reply>}
+ */
+export async function run(handler, payload, context) {
+    try {
+        return done(await handler.run(await fitted(handler.task, payload), context));
+    } catch (error) {
+        return failed(error, context.signal);
+    }
+}
+
+/**
+ * @param {string} id
+ * @param {Reply} reply
+ */
+export function replyLine(id, { result, ...rest }) {
+    const others = wellFormed(JSON.stringify(rest)).slice(1, -1);
+    return `{"id":${id},${others}${result === undefined ? '' : `,"result":${result}`}}`;
+}
+
+/**
+ * A result that is no JSON does not undo the work: a text stands in its place, as for the worker's own limits.
+ *
+ * @param {unknown} result
+ * @returns {Reply}
+ */
+function done(result) {
+    if (result === undefined) {
+        return { outcome: 'done' };
+    }
+    try {
+        const text = wellFormed(encoded(result, 'it'));
+        if (Buffer.byteLength(text) > RESULT_BYTES_MAX || depth(text) > DEPTH_MAX) {
+            throw new RangeError('it is longer than 2 MB, or too deep');
+        }
+        return { outcome: 'done', result: text };
+    } catch (error) {
+        const note = `tenon: the result was not kept: ${messageOf(error)}`;
+        return { outcome: 'done', result: wellFormed(JSON.stringify(note)) };
+    }
+}
+
+/**
+ * The outcome that an error stands for.
+ *
+ * @param {any} error
+ * @param {AbortSignal} [signal]
+ * @returns {Reply}
+ */
+export function failed(error, signal) {
+    const outcome = outcomeOf(error) ?? (signal && stopped(error, signal)) ?? 'failed';
+    if (outcome === 'interrupted') {
+        return { outcome };
+    }
+    /** @type {Reply} */
+    const reply = { outcome, error: shortened(described(error)) };
+    if (outcome !== 'later') {
+        reply.error_class = classOf(causeOf(error));
+    }
+    if (outcomeOf(error) && error.delayMs !== undefined) {
+        reply.delay_ms = Math.min(Math.max(error.delayMs, 1), DELAY_MS_MAX);
+    }
+    return reply;
+}
+
+/**
+ * An error that only says that the signal was aborted: interrupted, unless the time was over.
+ *
+ * @param {any} error
+ * @param {AbortSignal} signal
+ */
+function stopped(error, signal) {
+    const { reason } = signal;
+    const says = error === reason || error?.cause === reason || error?.name === 'AbortError';
+    return signal.aborted && says && reason instanceof Stopped && reason.why !== 'timeout'
+        ? 'interrupted'
+        : undefined;
+}
+
+/**
+ * `throw new Retry('...', { cause: error })`: error is what went wrong.
+ *
+ * @param {any} error
+ */
+function causeOf(error) {
+    return outcomeOf(error) && error.cause !== undefined ? error.cause : error;
+}
+
+/**
+ * `TypeError`; of errors that are just called Error, their code: `ECONNREFUSED`, PostgreSQL's `23505`.
+ *
+ * @param {any} error
+ */
+function classOf(error) {
+    if (!(error instanceof Error)) {
+        return typeof error;
+    }
+    const name = /^error$/i.test(error.name) ? error.constructor.name : error.name;
+    const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
+    return (code || name || 'Error').slice(0, CLASS_CHARACTERS_MAX);
+}
+
+/** @param {unknown} error */
+function messageOf(error) {
+    try {
+        return error instanceof Error ? error.message : String(error);
+    } catch {
+        return 'an error whose message cannot be had';
+    }
+}
+
+/**
+ * What went wrong, on its first line; then where, without our own frames.
+ *
+ * @param {any} error
+ */
+function described(error) {
+    const cause = causeOf(error);
+    if (cause === error && outcomeOf(error)) {
+        return messageOf(error) || error.name; // it was said on purpose: where does not matter
+    }
+    const head = cause === error ? '' : messageOf(error);
+    return (head && `${head}\n`) + stackOf(cause);
+}
+
+/**
+ * @param {any} error
+ * @returns {string}
+ */
+function stackOf(error) {
+    if (!(error instanceof Error) || typeof error.stack !== 'string') {
+        return messageOf(error);
+    }
+    const lines = error.stack.split('\n').filter((line) => !line.includes(OWN_FRAMES));
+    const cause = error.cause instanceof Error ? `\ncaused by: ${error.cause.stack}` : '';
+    return lines.join('\n') + cause;
+}
+
+/**
+ * Without its middle, if it is too long; and without what PostgreSQL cannot store.
+ *
+ * @param {string} text
+ */
+function shortened(text) {
+    const bytes = Buffer.from(text.replaceAll('\0', '\ufffd'));
+    if (bytes.length <= ERROR_BYTES_MAX) {
+        return bytes.toString();
+    }
+    const half = Math.floor(ERROR_BYTES_MAX / 2) - 20;
+    const [head, tail] = [bytes.subarray(0, half), bytes.subarray(-half)];
+    return `${head}\n[...]\n${tail}`.replace(/\ufffd+\n\[/, '\n[').replace(/\]\n\ufffd+/, ']\n');
+}

@@ -1,0 +1,60 @@
+// Tests without a worker: run a handler here and now, and look at what a transaction has enqueued.
+import type { Database, Handler, Stopped } from './index.js';
+
+/** What a handler is to see in its context; default: a first attempt. */
+export interface RunOptions {
+    id?: string;
+    queue?: string;
+    attempt?: number;
+    maxAttempts?: number;
+    timeoutMs?: number;
+    trace?: string;
+    claim?: string;
+    /** What an earlier attempt said of its progress. */
+    checkpoint?: unknown;
+    /** It is stopped from the beginning: how does it take that? */
+    stopped?: Stopped['why'];
+}
+
+/** What came of a run, as the worker would be told. */
+export interface Run {
+    outcome: 'done' | 'failed' | 'later' | 'dead' | 'interrupted';
+    result: any;
+    error: string | undefined;
+    errorClass: string | undefined;
+    delayMs: number | undefined;
+    /** What was said, in order. */
+    progress: any[];
+    extendedMs: number[];
+}
+
+/** A task that a transaction has enqueued. */
+export interface Enqueued {
+    id: string;
+    kind: string;
+    queue: string;
+    state: string;
+    priority: number;
+    runAt: Date;
+    uniqueKey: string | null;
+    payload: any;
+}
+
+/** Runs a handler on a payload, which goes through JSON and the task's schema as on its way to a worker. */
+export function run<Input>(
+    handler: Handler<Input, any, any>,
+    payload?: Input,
+    options?: RunOptions,
+): Promise<Run>;
+
+/** What the transaction of this connection has enqueued so far: look, and then roll back. */
+export function mine(db: Database): Promise<Enqueued[]>;
+
+/**
+ * Runs what the transaction has enqueued so far, in order, with these handlers (or a module's exports); nothing is
+ * committed, and no task is finished.
+ */
+export function runMine(
+    db: Database,
+    handlers: readonly Handler<any, any, any>[] | object,
+): Promise<Run[]>;

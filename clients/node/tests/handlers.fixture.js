@@ -1,0 +1,148 @@
+// What child.test.js and worker.test.js have run.
+import { spawnSync } from 'node:child_process';
+import { EventEmitter } from 'node:events';
+import { writeSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { Dead, defineTask, handle, Interrupted, Later, Retry } from 'tenon';
+import { z } from 'zod';
+
+const define = (kind) => defineTask(kind);
+const never = new Promise(() => {});
+
+class CardDeclined extends Error {}
+
+const waiting = new Map();
+
+/** One of each way to end, and to say something. */
+export const handlers = [
+    handle(define('echo'), (payload) => payload),
+    handle(define('nothing'), () => {}),
+    handle(define('context'), (_, { finish, progress, extend, signal, ...known }) => ({
+        ...known,
+        aborted: signal.aborted,
+    })),
+    // answered when somebody else of this process says so
+    handle(define('wait'), ({ name }) => new Promise((resolve) => waiting.set(name, resolve))),
+    handle(define('release'), ({ name }) => waiting.get(name)(`released ${name}`)),
+    handle(define('print'), () => {
+        console.log('{"id":1,"outcome":"dead"}');
+        process.stdout.write('no line feed');
+        writeSync(1, 'by its number\n');
+        spawnSync('sh', ['-c', 'echo from a subprocess; cat'], { stdio: 'inherit' });
+        return 'printed';
+    }),
+    handle(define('fails'), () => {
+        throw new CardDeclined('no funds\non the second line');
+    }),
+    handle(define('refused'), () => sleep(0).then(() => fetch('http://127.0.0.1:1/'))),
+    handle(define('retry'), () => {
+        throw new Retry('busy', { after: '30 s', cause: new RangeError('451') });
+    }),
+    handle(define('later'), () => {
+        throw new Later('not yet', { after: 1500 });
+    }),
+    handle(define('dead'), () => {
+        throw new Dead('no such address');
+    }),
+    handle(define('interrupted'), () => {
+        throw new Interrupted();
+    }),
+    handle(define('odd'), () => {
+        throw undefined;
+    }),
+    handle(define('wrong_after'), () => {
+        throw new Retry('soon', { after: 'soon' });
+    }),
+    handle(define('long_error'), () => {
+        throw new Error(`${'😀'.repeat(10_000)}\0`);
+    }),
+    handle(defineTask('mail', z.object({ to: z.string(), at: z.coerce.date() })), ({ to, at }) => [
+        to,
+        at.getUTCFullYear(),
+    ]),
+    handle(define('result'), ({ what }) => RESULTS[what]()),
+    handle(define('progress'), ({ bad }, task) => {
+        for (const value of bad
+            ? ['x'.repeat(70_000), [1e300].concat(Array(300).fill(1e300)), NaN]
+            : []) {
+            try {
+                task.progress(value);
+            } catch (error) {
+                console.error(error.name);
+                continue;
+            }
+            throw new Error('it was taken');
+        }
+        task.progress({ done: 1, text: '\ud800' });
+        task.extend('2 min');
+        setTimeout(() => task.progress('too late'), 5);
+        return task.checkpoint;
+    }),
+    handle(define('listens'), (_, { id, signal, abandoned, progress }) => {
+        return sleep(600_000, undefined, { signal }).catch((error) => {
+            console.error(id, signal.reason.why, abandoned.aborted);
+            throw error;
+        });
+    }),
+    handle(define('says_why'), (_, { signal }) => {
+        return new Promise((resolve) => {
+            signal.addEventListener('abort', () => resolve(signal.reason.why));
+        });
+    }),
+    handle(define('deaf'), () => never),
+    handle(define('timer_throws'), () => {
+        setTimeout(() => {
+            throw new TypeError('in a timer');
+        });
+        return never;
+    }),
+    handle(define('rejects'), () => {
+        Promise.reject(new RangeError('nobody awaits me'));
+        return never;
+    }),
+    handle(define('emits'), () => {
+        setImmediate(() => new EventEmitter().emit('error', new Error('no listener')));
+        return never;
+    }),
+    handle(define('exits'), ({ code }) => process.exit(code)),
+    handle(define('counts'), ({ to }, { checkpoint, attempt, progress, ...task }) => {
+        return { to, attempt, checkpoint, id: task.id };
+    }),
+];
+
+const RESULTS = {
+    map: () => new Map(),
+    long: () => 'x'.repeat(3_000_000),
+    deep: () => JSON.parse('['.repeat(5000) + ']'.repeat(5000)),
+    surrogate: () => 'a\udc00b \\ud800',
+    zero: () => 'a\0b',
+    exponent: () => 1e-300,
+};
+
+export const pool = new pg.Pool({
+    connectionString: process.env.APP_DATABASE_URL ?? process.env.DATABASE_URL,
+});
+
+/** The effect and the end of the task in one transaction. */
+export const pay = handle(define('pay'), async ({ account, amount, dies }, context) => {
+    const client = await pool.connect();
+    try {
+        await client.query('BEGIN');
+        const sql = 'UPDATE node_account SET balance = balance + $2 WHERE id = $1';
+        await client.query(sql, [account, amount]);
+        await context.finish(client, { paid: amount });
+        if (dies === 'before' && context.attempt === 1) {
+            process.kill(process.pid, 'SIGKILL');
+        }
+        await client.query('COMMIT');
+        if (dies === 'after') {
+            process.kill(process.pid, 'SIGKILL');
+        }
+    } catch (error) {
+        await client.query('ROLLBACK');
+        throw error;
+    } finally {
+        client.release();
+    }
+});

@@ -1,0 +1,120 @@
+// What users' payloads are typed as; and that index.js has what index.d.ts declares. Only tsc reads it.
+import { type } from 'arktype';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import { drizzle as drizzleJs } from 'drizzle-orm/postgres-js';
+import { sql as drizzleSql } from 'drizzle-orm';
+import amqplib from 'amqplib';
+import knex from 'knex';
+import { Kysely, PostgresDialect, sql } from 'kysely';
+import pg from 'pg';
+import type postgres from 'postgres';
+import type * as declared from 'tenon';
+import {
+    defineTask,
+    enqueue,
+    enqueueMany,
+    fromDrizzle,
+    fromKnex,
+    fromKysely,
+    handle,
+    Retry,
+    WakeUps,
+} from 'tenon';
+import type * as declaredTesting from 'tenon/testing';
+import { run } from 'tenon/testing';
+import * as v from 'valibot';
+import { z } from 'zod';
+import type * as built from '../../../clients/node/src/enqueue.js';
+import type * as builtDatabases from '../../../clients/node/src/databases.js';
+import type * as builtOutcomes from '../../../clients/node/src/outcomes.js';
+
+type Equal<A, B> =
+    (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
+const is = <T extends true>(_: T) => {};
+type PayloadOf<T> = T extends declared.Task<any, infer Output> ? Output : never;
+type GivenTo<T> = T extends declared.Task<infer Input, any> ? Input : never;
+
+declare const client: pg.Client;
+declare const pool: pg.PoolClient;
+declare const postgresJs: postgres.Sql;
+
+// --- payloads follow the schema ---
+const zod = defineTask('a', z.object({ at: z.coerce.date(), n: z.number().default(1) }));
+is<Equal<PayloadOf<typeof zod>, { at: Date; n: number }>>(true);
+is<Equal<GivenTo<typeof zod>['n'], number | undefined>>(true);
+const valibot = defineTask('b', v.object({ to: v.string() }), { queue: 'mail', delay: '5 min' });
+is<Equal<PayloadOf<typeof valibot>, { to: string }>>(true);
+const arktype = defineTask('c', type({ to: 'string', 'cc?': 'string' }));
+is<Equal<PayloadOf<typeof arktype>, { to: string; cc?: string }>>(true);
+const plain = defineTask<{ to: string }>('d');
+is<Equal<PayloadOf<typeof plain>, { to: string }>>(true);
+const empty = defineTask<{ all?: boolean }>('e');
+const anything = defineTask('f');
+
+// --- every way to the database ---
+await enqueue(client, zod, { at: new Date() });
+await enqueue(pool, valibot, { to: 'x' }, { delay: 5000, priority: 9, wakeUps: new WakeUps() });
+await enqueue(postgresJs, plain, { to: 'x' }, { runAt: new Date() });
+await postgresJs.begin(async (tx) => enqueue(tx, plain, { to: 'x' }));
+await enqueue(client, empty);
+await enqueue(client, anything, [1, 'two', null]);
+await knex({}).transaction(async (trx) => enqueue(fromKnex(trx), plain, { to: 'x' }));
+const kysely = new Kysely<{ users: { mail: string } }>({
+    dialect: new PostgresDialect({ pool: new pg.Pool() }),
+});
+await kysely
+    .transaction()
+    .execute(async (trx) => enqueue(fromKysely(trx, sql), plain, { to: 'x' }));
+await drizzle(new pg.Pool()).transaction(async (tx) =>
+    enqueue(fromDrizzle(tx, drizzleSql), plain, { to: 'x' }),
+);
+await drizzleJs(postgresJs).transaction(async (tx) =>
+    enqueue(fromDrizzle(tx, drizzleSql), plain, { to: 'x' }),
+);
+const ids: string[] = await enqueueMany(client, plain, [{ to: 'x' }], { uniqueKeys: ['k', null] });
+new WakeUps().publish(await (await amqplib.connect('')).createChannel());
+new WakeUps().publish(await (await amqplib.connect('')).createConfirmChannel());
+
+// --- handlers ---
+const handler = handle(zod, async ({ at, n }, { id, signal, progress, finish }) => {
+    is<Equal<typeof at, Date>>(true);
+    is<Equal<typeof n, number>>(true);
+    is<Equal<typeof id, string>>(true);
+    await fetch('http://127.0.0.1/', { signal });
+    progress({ n });
+    await finish(client, { at });
+    throw new Retry('later', { after: '30 s', cause: ids });
+});
+await run(handler, { at: new Date() }, { attempt: 2, stopped: 'drain' });
+
+// --- what is refused ---
+// @ts-expect-error: no such key
+await enqueue(client, plain, { from: 'x' });
+// @ts-expect-error: a payload is needed
+await enqueue(client, plain);
+// @ts-expect-error: of another type
+await enqueue(client, zod, { at: new Date(), n: 'one' });
+// @ts-expect-error: no such option
+await enqueue(client, plain, { to: 'x' }, { qeue: 'mail' });
+// @ts-expect-error: no such unit
+await enqueue(client, plain, { to: 'x' }, { delay: '5 weeks' });
+// @ts-expect-error: one key for many
+await enqueueMany(client, plain, [{ to: 'x' }], { uniqueKey: 'k' });
+// @ts-expect-error: no connection
+await enqueue('postgresql://', plain, { to: 'x' });
+// @ts-expect-error: no such reason
+await run(handler, { at: new Date() }, { stopped: 'tired' });
+
+// --- what is built is what is declared ---
+declare const databases: typeof builtDatabases;
+declare const outcomes: typeof builtOutcomes;
+declare const enqueues: typeof built;
+const one: Pick<typeof declared, 'fromDrizzle' | 'fromKnex' | 'fromKysely' | 'fromPrisma'> =
+    databases;
+const two: Pick<
+    typeof declared,
+    'Dead' | 'Interrupted' | 'InvalidPayload' | 'Later' | 'Retry' | 'Stopped'
+> = outcomes;
+const three: Pick<typeof declared, 'enqueueMany'> = enqueues;
+export type { declaredTesting };
+export { one, three, two };
