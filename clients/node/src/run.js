@@ -108,17 +108,21 @@ function causeOf(error) {
 }
 
 /**
- * `TypeError`; of errors that are just called Error, their code: `ECONNREFUSED`, PostgreSQL's `23505`.
+ * `TypeError`; of errors that are just called Error, their code: `ECONNREFUSED`, PostgreSQL's `23505`; of fetch, why
+ * it failed.
  *
  * @param {any} error
+ * @returns {string}
  */
 function classOf(error) {
     if (!(error instanceof Error)) {
         return typeof error;
     }
-    const name = /^error$/i.test(error.name) ? error.constructor.name : error.name;
-    const code = 'code' in error && typeof error.code === 'string' ? error.code : '';
-    return (code || name || 'Error').slice(0, CLASS_CHARACTERS_MAX);
+    const { cause, code } = /** @type {any} */ (error);
+    const plain = /^error$/i.test(error.name) ? code || error.constructor.name : error.name;
+    const told =
+        error.message === 'fetch failed' && cause instanceof Error ? classOf(cause) : plain;
+    return String(told).slice(0, CLASS_CHARACTERS_MAX);
 }
 
 /** @param {unknown} error */
@@ -152,9 +156,9 @@ function stackOf(error) {
     if (!(error instanceof Error) || typeof error.stack !== 'string') {
         return messageOf(error);
     }
-    const lines = error.stack.split('\n').filter((line) => !line.includes(OWN_FRAMES));
-    const cause = error.cause instanceof Error ? `\ncaused by: ${error.cause.stack}` : '';
-    return lines.join('\n') + cause;
+    const causes = error.cause instanceof Error ? `\ncaused by: ${error.cause.stack}` : '';
+    const lines = `${error.stack}${causes}`.split('\n');
+    return lines.filter((line) => !line.includes(OWN_FRAMES)).join('\n');
 }
 
 /**

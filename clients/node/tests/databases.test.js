@@ -24,8 +24,10 @@ import { connected, DATABASE_URL, valueOf } from './support.js';
 const LIBRARIES = {
     'node-postgres, a client': (t) => connected(t).then(byHand),
     'node-postgres, of a pool': async (t) => {
-        const client = await pool(t).connect();
+        const made = new pg.Pool({ connectionString: DATABASE_URL });
+        const client = await made.connect();
         t.after(() => client.release());
+        t.after(() => made.end());
         return byHand(client);
     },
     'postgres.js': (t) => {
@@ -94,12 +96,13 @@ for (const [name, begin] of Object.entries(LIBRARIES)) {
         const client = await connected(t);
         const transaction = await begin(t);
         const wakeUps = new WakeUps();
+        const key = `${name} ${Date.now()}`;
         let ids;
         await transaction(async (db) => {
-            const options = { delay: '1 h', uniqueKey: `? $2 ${name}`, limitKeys: undefined };
+            const options = { delay: '1 h', uniqueKey: `? $2 ${key}`, limitKeys: undefined };
             ids = [await enqueue(db, task, payload, { ...options, wakeUps })];
             ids.push(await enqueue(db, task, payload, { notify: false, priority: 3 }));
-            ids.push(...(await enqueueMany(db, task, [payload, 2], { uniqueKeys: [name, null] })));
+            ids.push(...(await enqueueMany(db, task, [payload, 2], { uniqueKeys: [key, null] })));
             ids.push(...(await enqueueMany(db, task, [3, 4], { queue: 'q', wakeUps })));
             const found = await mine(db);
             assert.deepEqual(

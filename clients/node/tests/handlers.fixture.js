@@ -13,6 +13,7 @@ const never = new Promise(() => {});
 class CardDeclined extends Error {}
 
 const waiting = new Map();
+const neighbours = [];
 
 /** One of each way to end, and to say something. */
 export const handlers = [
@@ -27,15 +28,22 @@ export const handlers = [
     handle(define('release'), ({ name }) => waiting.get(name)(`released ${name}`)),
     handle(define('print'), () => {
         console.log('{"id":1,"outcome":"dead"}');
-        process.stdout.write('no line feed');
-        writeSync(1, 'by its number\n');
-        spawnSync('sh', ['-c', 'echo from a subprocess; cat'], { stdio: 'inherit' });
+        process.stdout.write('no line feed\n');
         return 'printed';
+    }),
+    // as a worker's child, which has pipes: node gives its children sockets
+    handle(define('print_by_number'), () => {
+        console.log('{"id":1,"outcome":"dead"}');
+        writeSync(1, 'by its number\n');
+        const { status } = spawnSync('sh', ['-c', 'echo from a subprocess; cat'], {
+            stdio: 'inherit',
+        });
+        return status;
     }),
     handle(define('fails'), () => {
         throw new CardDeclined('no funds\non the second line');
     }),
-    handle(define('refused'), () => sleep(0).then(() => fetch('http://127.0.0.1:1/'))),
+    handle(define('refused'), () => sleep(0).then(() => fetch('http://127.0.0.1:65535/'))),
     handle(define('retry'), () => {
         throw new Retry('busy', { after: '30 s', cause: new RangeError('451') });
     }),
@@ -82,12 +90,20 @@ export const handlers = [
     handle(define('listens'), (_, { id, signal, abandoned, progress }) => {
         return sleep(600_000, undefined, { signal }).catch((error) => {
             console.error(id, signal.reason.why, abandoned.aborted);
+            for (const resolve of neighbours) resolve('neighbour');
             throw error;
         });
     }),
+    // done when the task beside it has been stopped
+    handle(define('progress_then_wait'), (_, context) => {
+        context.progress('waits');
+        return new Promise((resolve) => neighbours.push(resolve));
+    }),
     handle(define('says_why'), (_, { signal }) => {
         return new Promise((resolve) => {
-            signal.addEventListener('abort', () => resolve(signal.reason.why));
+            const say = () => resolve(signal.reason.why);
+            signal.addEventListener('abort', say);
+            if (signal.aborted) say();
         });
     }),
     handle(define('deaf'), () => never),

@@ -85,7 +85,7 @@ export class Pool {
         this.lines = [];
         this.wanted = [];
         let rest = '';
-        this.child.stdout.on('data', (data) => {
+        this.child.stdout.setEncoding('utf8').on('data', (data) => {
             const parts = (rest + data).split('\n');
             rest = parts.pop();
             for (const part of parts) {
@@ -103,6 +103,10 @@ export class Pool {
 
     /** The next line that it says, as an object. */
     async line() {
+        return JSON.parse(await this.text());
+    }
+
+    async text() {
         if (this.lines.length === 0) {
             await new Promise((resolve) => this.wanted.push(resolve));
         }
@@ -110,7 +114,7 @@ export class Pool {
         if (line === undefined) {
             throw new Error(`it ended: ${JSON.stringify(await this.end)}`);
         }
-        return JSON.parse(line);
+        return line;
     }
 
     say(line) {

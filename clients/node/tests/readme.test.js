@@ -1,0 +1,118 @@
+// The snippets of README.md, in a new project, with the package as npm installs it.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { defineTask, enqueue } from 'tenon';
+import { connected, DATABASE_URL, directory, HERE, ran, valueOf } from './support.js';
+
+const PACKAGE = await realpath(join(HERE, '../node_modules/tenon'));
+const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL };
+delete env.NODE_TEST_CONTEXT; // a test within a test
+
+/** A project with a file for each snippet, which begins with its name. */
+async function project(t) {
+    const dir = await directory(t);
+    const readme = await readFile(join(PACKAGE, 'README.md'), 'utf8');
+    const names = [];
+    for (const [, name, text] of readme.matchAll(/^```js\n\/\/ (\S+)\n(.*?)^```/gms)) {
+        await writeFile(join(dir, name), text);
+        names.push(name);
+    }
+    await mkdir(join(dir, 'node_modules'));
+    await writeFile(join(dir, 'package.json'), '{ "private": true, "type": "module" }');
+    const install = ['install', '--install-links', '--offline', '--no-audit', '--no-fund'];
+    await ran('npm', [...install, PACKAGE], { cwd: dir, env });
+    return { dir, names };
+}
+
+async function worked(dir, modules) {
+    const args = ['tenon-node', '--print-handlers', ...modules.map((name) => `./${name}`)];
+    const { out } = await ran('npx', args, { cwd: dir, env });
+    await writeFile(join(dir, 'handlers.conf'), out);
+    const worker = ['worker', '--until-empty', '--slots', '1', '--handlers', 'handlers.conf'];
+    await ran(process.env.TENON, worker, { cwd: dir, env: { ...env, AMQP_URL: 'none' } });
+}
+
+async function refused(dir, name, args) {
+    await assert.rejects(ran(process.execPath, [name, ...args], { cwd: dir, env }));
+}
+
+test('what the README says is so', async (t) => {
+    const client = await connected(t);
+    const { dir, names } = await project(t);
+    const node = (...args) => ran(process.execPath, args, { cwd: dir, env });
+    await ran(process.env.TENON, ['setup'], { env }); // the exchange
+    await client.query('CREATE TABLE IF NOT EXISTS public.users (mail text PRIMARY KEY)');
+    await client.query('TRUNCATE public.users');
+
+    await t.test('enqueue', async () => {
+        const { out } = await node('signup.js', 'ann@example.org');
+        assert.match(out, /^task \d+$/m);
+        await refused(dir, 'signup.js', ['ann@example.org']); // is there already
+        await refused(dir, 'signup.js', ['nobody']); // no address: no user either
+        const { out: many } = await node('many.js');
+        assert.match(many, /^2 tasks$/m);
+        await node('publish.js');
+        const libraries = names.filter((name) => name.startsWith('with-'));
+        assert.equal(libraries.length, 4);
+        for (const name of libraries) {
+            await node(name);
+        }
+        const both = `SELECT count(*)::integer FROM users JOIN tenon.task ON payload->>'to' = mail`;
+        assert.equal(await valueOf(client, both), 5);
+        assert.equal(await valueOf(client, 'SELECT count(*)::integer FROM users'), 5);
+    });
+
+    await t.test('handle', async () => {
+        await worked(dir, ['handlers.js']);
+        const sent = `SELECT count(*)::integer FROM tenon.finished JOIN users ON payload->>'to' = mail
+                       WHERE result = '{"sent": true}'`;
+        assert.equal(await valueOf(client, sent), 5);
+        const one = ['worker', '--handlers', 'handlers.conf', '--run-one', 'welcome_mail', '-'];
+        const { out } = await ran(process.env.TENON, one, {
+            cwd: dir,
+            env,
+            input: '{"to": "a@b"}',
+        });
+        assert.deepEqual(JSON.parse(out), { sent: true });
+    });
+
+    await t.test('outcomes, long tasks, exactly once', async (t) => {
+        const asked = [];
+        const server = createServer((request, response) => {
+            asked.push(request.headers['idempotency-key']);
+            response.writeHead(Number(request.url.slice(1))).end();
+        });
+        await once(server.listen(0, '127.0.0.1'), 'listening');
+        t.after(() => server.close());
+        await client.query(
+            'CREATE TABLE IF NOT EXISTS account (id integer PRIMARY KEY, balance integer)',
+        );
+        await client.query(
+            'INSERT INTO account VALUES (7, 1) ON CONFLICT (id) DO UPDATE SET balance = 1',
+        );
+        const ids = [];
+        for (const status of [200, 404, 429, 500]) {
+            const url = `http://127.0.0.1:${server.address().port}/${status}`;
+            ids.push(await enqueue(client, defineTask('webhook'), { url, body: { a: 1 } }));
+        }
+        ids.push(await enqueue(client, defineTask('import_rows'), { rows: 5 }));
+        ids.push(await enqueue(client, defineTask('pay'), { account: 7, amount: 3 }));
+        await worked(dir, ['webhook.js', 'import.js', 'pay.js']);
+        const states = [];
+        for (const id of ids) {
+            states.push(await valueOf(client, 'SELECT state FROM tenon.tasks WHERE id = $1', id));
+        }
+        assert.deepEqual(states, ['done', 'dead', 'scheduled', 'retrying', 'done', 'done']);
+        assert.deepEqual(asked.sort(), ids.slice(0, 4).sort());
+        assert.equal(await valueOf(client, 'SELECT balance FROM account WHERE id = 7'), 4);
+    });
+
+    await t.test('test', async () => {
+        const { out } = await node('--test', 'handlers.test.js');
+        assert.match(out, /pass 2/);
+    });
+});
