@@ -1,0 +1,81 @@
+/* label: e2e */
+/* timeout: 300 */
+/* long: 600 */
+/* clients/node, as it is installed: its own tests (clients/node/tests), on servers of a fixture.
+ * */
+#include "tests/support/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NODE_TEST_MS 280000
+
+/* Run one of its tests in the project that `script/node-env WHICH` makes. */
+static void node_test(struct fixture *fx, const char *which, const char *test)
+{
+    char script[600], program[300];
+    (void)snprintf(script, sizeof script,
+                   "cd %s && env=$(script/node-env %s) && cd \"$env\" &&"
+                   " exec node --test tests/%s.test.js",
+                   repository, which, test);
+    (void)snprintf(program, sizeof program, "TENON=%s", tenon_program);
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    const char *const env[] = {program, NULL};
+    struct process *p = process_spawn(fx, argv, env);
+    int status = process_wait(p, NODE_TEST_MS);
+    char *said = file_text(p->out), *log = file_text(p->log);
+    if (status != 0) {
+        fail_msg("exit code %d: %s%s", status, said, log);
+    }
+    free(said);
+    free(log);
+}
+
+static void test_enqueue(void **state)
+{
+    node_test(*state, "", "enqueue");
+}
+
+static void test_databases(void **state)
+{
+    node_test(*state, "", "databases");
+}
+
+/* Only in the long variant: it wants 170 MB of packages. */
+static void test_prisma(void **state)
+{
+    if (!getenv("TEST_LONG")) {
+        skip();
+    }
+    node_test(*state, "prisma", "prisma/prisma");
+}
+
+static void test_child(void **state)
+{
+    node_test(*state, "", "child");
+}
+
+static void test_worker(void **state)
+{
+    node_test(*state, "", "worker");
+}
+
+static void test_testing(void **state)
+{
+    node_test(*state, "", "testing");
+}
+
+static void test_readme(void **state)
+{
+    node_test(*state, "", "readme");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_enqueue), WITH_DATABASE(test_databases), WITH_DATABASE(test_prisma),
+        WITH_DATABASE(test_child),   WITH_SERVERS(test_worker),     WITH_DATABASE(test_testing),
+        WITH_SERVERS(test_readme),
+    };
+    return RUN_GROUP(tests);
+}
