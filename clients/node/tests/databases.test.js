@@ -18,7 +18,7 @@ import {
     WakeUps,
 } from 'tenon';
 import { mine } from 'tenon/testing';
-import { connected, DATABASE_URL, valueOf } from './support.js';
+import { connected, DATABASE_URL, single } from './support.js';
 
 /** Each: name -> begin(t) -> transaction(work(db)), which commits unless work throws. */
 const LIBRARIES = {
@@ -135,6 +135,6 @@ for (const [name, begin] of Object.entries(LIBRARIES)) {
         });
         await assert.rejects(rolledBack, /never mind/);
         const count = 'SELECT count(*)::integer FROM tenon.task WHERE id = $1';
-        assert.equal(await valueOf(client, count, lost), 0);
+        assert.equal(await single(client, count, lost), 0);
     });
 }

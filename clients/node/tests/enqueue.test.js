@@ -6,7 +6,7 @@ import { defineTask, enqueue, enqueueMany, handle, InvalidPayload, WakeUps } fro
 import * as v from 'valibot';
 import { z } from 'zod';
 import { OPTIONS } from '../node_modules/tenon/src/options.js';
-import { connected, valueOf } from './support.js';
+import { connected, single } from './support.js';
 
 const plain = defineTask('plain');
 /** What never gets as far as a database. */
@@ -17,7 +17,7 @@ const nowhere = {
 };
 
 function taskOf(client, id) {
-    return valueOf(client, 'SELECT to_jsonb(t) FROM tenon.task t WHERE id = $1', id);
+    return single(client, 'SELECT to_jsonb(t) FROM tenon.task t WHERE id = $1', id);
 }
 
 test('a task is there if its transaction commits, and never if it rolls back', async (t) => {
@@ -63,7 +63,7 @@ test('options become columns; those of a call overrule those of the task', async
 
 test('every argument of tenon.enqueue and tenon.enqueue_many is an option', async (t) => {
     const client = await connected(t);
-    const names = await valueOf(
+    const names = await single(
         client,
         `SELECT array_agg(DISTINCT a) FROM pg_proc p, unnest(proargnames) a
           WHERE pronamespace = 'tenon'::regnamespace AND proname IN ('enqueue', 'enqueue_many')`,

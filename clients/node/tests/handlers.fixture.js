@@ -122,7 +122,7 @@ export const handlers = [
         return never;
     }),
     handle(define('exits'), ({ code }) => process.exit(code)),
-    handle(define('counts'), ({ to }, { checkpoint, attempt, progress, ...task }) => {
+    handle(define('counts'), ({ to }, { checkpoint, attempt, ...task }) => {
         return { to, attempt, checkpoint, id: task.id };
     }),
 ];

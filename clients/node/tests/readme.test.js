@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { defineTask, enqueue } from 'tenon';
-import { connected, DATABASE_URL, directory, HERE, ran, valueOf } from './support.js';
+import { connected, DATABASE_URL, directory, HERE, ran, single } from './support.js';
 
 const PACKAGE = await realpath(join(HERE, '../node_modules/tenon'));
 const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL };
@@ -62,15 +62,15 @@ test('what the README says is so', async (t) => {
             await node(name);
         }
         const both = `SELECT count(*)::integer FROM users JOIN tenon.task ON payload->>'to' = mail`;
-        assert.equal(await valueOf(client, both), 5);
-        assert.equal(await valueOf(client, 'SELECT count(*)::integer FROM users'), 5);
+        assert.equal(await single(client, both), 5);
+        assert.equal(await single(client, 'SELECT count(*)::integer FROM users'), 5);
     });
 
     await t.test('handle', async () => {
         await worked(dir, ['handlers.js']);
         const sent = `SELECT count(*)::integer FROM tenon.finished JOIN users ON payload->>'to' = mail
                        WHERE result = '{"sent": true}'`;
-        assert.equal(await valueOf(client, sent), 5);
+        assert.equal(await single(client, sent), 5);
         const one = ['worker', '--handlers', 'handlers.conf', '--run-one', 'welcome_mail', '-'];
         const { out } = await ran(process.env.TENON, one, {
             cwd: dir,
@@ -104,11 +104,11 @@ test('what the README says is so', async (t) => {
         await worked(dir, ['webhook.js', 'import.js', 'pay.js']);
         const states = [];
         for (const id of ids) {
-            states.push(await valueOf(client, 'SELECT state FROM tenon.tasks WHERE id = $1', id));
+            states.push(await single(client, 'SELECT state FROM tenon.tasks WHERE id = $1', id));
         }
         assert.deepEqual(states, ['done', 'dead', 'scheduled', 'retrying', 'done', 'done']);
         assert.deepEqual(asked.sort(), ids.slice(0, 4).sort());
-        assert.equal(await valueOf(client, 'SELECT balance FROM account WHERE id = 7'), 4);
+        assert.equal(await single(client, 'SELECT balance FROM account WHERE id = 7'), 4);
     });
 
     await t.test('test', async () => {

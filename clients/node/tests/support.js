@@ -19,7 +19,7 @@ export async function connected(t) {
 }
 
 /** The only value of a row. */
-export async function valueOf(client, text, ...params) {
+export async function single(client, text, ...params) {
     const { rows } = await client.query({ text, values: params, rowMode: 'array' });
     return rows[0]?.[0];
 }
@@ -27,7 +27,7 @@ export async function valueOf(client, text, ...params) {
 /** Asks until it is true. */
 export async function awaited(client, text, ...params) {
     for (const end = Date.now() + 30_000; Date.now() < end; ) {
-        if (await valueOf(client, text, ...params)) {
+        if (await single(client, text, ...params)) {
             return;
         }
         await client.query('SELECT pg_sleep(0.01)');

@@ -14,7 +14,7 @@ import {
     ran,
     TENON_NODE,
     tenon,
-    valueOf,
+    single,
 } from './support.js';
 
 const FIXTURE = join(HERE, 'handlers.fixture.js');
@@ -64,15 +64,15 @@ test('tasks of each outcome', async (t) => {
     );
     await drained(t);
     const states = [];
-    for (const kind of kinds) states.push(await valueOf(client, STATE, ids[kind]));
+    for (const kind of kinds) states.push(await single(client, STATE, ids[kind]));
     assert.deepEqual(states, ['done', 'done', 'dead', 'retrying', 'dead']);
-    assert.deepEqual(await valueOf(client, RESULT, ids.echo), { kind: 'echo' });
-    assert.equal(await valueOf(client, RESULT, ids.print_by_number), 0); // what it printed hurt nobody
+    assert.deepEqual(await single(client, RESULT, ids.echo), { kind: 'echo' });
+    assert.equal(await single(client, RESULT, ids.print_by_number), 0); // what it printed hurt nobody
     const done = `SELECT count(*)::integer FROM tenon.finished WHERE id = ANY ($1) AND result->>'attempt' = '1'`;
-    assert.equal(await valueOf(client, done, many), 200);
+    assert.equal(await single(client, done, many), 200);
     const error = 'SELECT error_class FROM tenon.attempt WHERE id = $1';
-    assert.equal(await valueOf(client, error, ids.fails), 'CardDeclined');
-    assert.equal(await valueOf(client, error, ids.mail), 'InvalidPayload');
+    assert.equal(await single(client, error, ids.fails), 'CardDeclined');
+    assert.equal(await single(client, error, ids.mail), 'InvalidPayload');
 });
 
 test('--run-one runs a handler without servers', async (t) => {
@@ -111,10 +111,10 @@ test('exactly once, though the process is killed before or after the commit', as
     await drained(t);
     await drained(t); // what was tried again
     const balances = 'SELECT array_agg(balance ORDER BY id) FROM node_account';
-    assert.deepEqual(await valueOf(client, balances), [10, 10, 10]);
+    assert.deepEqual(await single(client, balances), [10, 10, 10]);
     for (const id of ids) {
-        assert.equal(await valueOf(client, STATE, id), 'done');
-        assert.deepEqual(await valueOf(client, RESULT, id), { paid: 10 });
+        assert.equal(await single(client, STATE, id), 'done');
+        assert.deepEqual(await single(client, RESULT, id), { paid: 10 });
     }
 });
 
@@ -134,7 +134,7 @@ test('a worker with RabbitMQ: cancel, drain, and the checkpoint of the next atte
     worker.kill('SIGTERM'); // it drains
     const { code } = await worker.end;
     assert.equal(code, 0);
-    assert.equal(await valueOf(client, STATE, cancelled), 'cancelled');
+    assert.equal(await single(client, STATE, cancelled), 'cancelled');
     const left = await client.query(
         'SELECT state, failures, claims FROM tenon.tasks JOIN tenon.task USING (id, failures, claims) WHERE id = $1',
         [kept],
