@@ -75,7 +75,7 @@ test('the context tells what the line says', async (t) => {
     });
 });
 
-for (const [kind, expected] of [
+const OUTCOMES = [
     ['nothing', { outcome: 'done' }],
     [
         'fails',
@@ -115,15 +115,18 @@ for (const [kind, expected] of [
         },
     ],
     ['unknown', { outcome: 'failed', error: 'no handler for unknown' }],
-]) {
-    test(`outcome: ${kind}`, async (t) => {
-        const { error, ...rest } = await answer(await started(t), kind);
+];
+
+test('each way to end has its outcome', async (t) => {
+    const pool = await started(t);
+    for (const [kind, expected] of OUTCOMES) {
+        const { error, ...rest } = await answer(pool, kind);
         const { error: wanted, ...others } = expected;
         assert.deepEqual(rest, others);
         assert[wanted instanceof RegExp ? 'match' : 'equal'](error, wanted);
         assert.doesNotMatch(error ?? '', /tenon\/src|node\/src/); // none of our own frames
-    });
-}
+    }
+});
 
 test('the handler gets what the schema makes; a payload that does not fit is dead', async (t) => {
     const pool = await started(t);

@@ -113,7 +113,7 @@ for (const [name, begin] of Object.entries(LIBRARIES)) {
             assert.ok(found[0].runAt > Date.now() + 3_000_000);
         });
         const stored = await client.query(
-            'SELECT id::text, payload FROM tenon.task WHERE id = ANY ($1) ORDER BY id',
+            'SELECT id::text, payload FROM tenon.task t WHERE id = ANY ($1) ORDER BY t.id',
             [ids],
         );
         assert.deepEqual(

@@ -3,7 +3,6 @@ import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import { Dead, defineTask, handle, Interrupted, Later, Retry } from 'tenon';
 import { z } from 'zod';
 
@@ -87,7 +86,7 @@ export const handlers = [
         setTimeout(() => task.progress('too late'), 5);
         return task.checkpoint;
     }),
-    handle(define('listens'), (_, { id, signal, abandoned, progress }) => {
+    handle(define('listens'), (_, { id, signal, abandoned }) => {
         return sleep(600_000, undefined, { signal }).catch((error) => {
             console.error(id, signal.reason.why, abandoned.aborted);
             for (const resolve of neighbours) resolve('neighbour');
@@ -136,13 +135,17 @@ const RESULTS = {
     exponent: () => 1e-300,
 };
 
-export const pool = new pg.Pool({
-    connectionString: process.env.APP_DATABASE_URL ?? process.env.DATABASE_URL,
-});
+let pool;
+
+async function connect() {
+    const { default: pg } = await import('pg');
+    pool ??= new pg.Pool({ connectionString: process.env.APP_DATABASE_URL });
+    return pool.connect();
+}
 
 /** The effect and the end of the task in one transaction. */
 export const pay = handle(define('pay'), async ({ account, amount, dies }, context) => {
-    const client = await pool.connect();
+    const client = await connect();
     try {
         await client.query('BEGIN');
         const sql = 'UPDATE node_account SET balance = balance + $2 WHERE id = $1';
