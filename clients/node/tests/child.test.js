@@ -170,6 +170,8 @@ test('progress and more time, but nothing after the answer and nothing too long'
     assert.deepEqual(await pool.line(), { id: 1, progress: said });
     assert.deepEqual(await pool.line(), { id: 1, extend_ms: 120_000 });
     assert.deepEqual(await pool.line(), { id: 1, outcome: 'done', result: said });
+    pool.task(2, 'says_more'); // of the first one, which has been answered
+    assert.deepEqual(await pool.line(), { id: 2, outcome: 'done' });
     pool.child.stdin.end();
     const { err } = await pool.end;
     assert.match(err, /RangeError\nRangeError\nTypeError/);
@@ -213,8 +215,11 @@ test("the end of a task's time is heard, and is a failure", async (t) => {
     assert.match(error, /the time is over/);
     pool.task(2, 'says_why', {}, { timeout_ms: 20 });
     assert.equal((await pool.line()).result, 'timeout');
-    pool.task(3, 'echo', 'alive', { timeout_ms: 3_000_000_000 }); // more than a timer takes
-    assert.equal((await pool.line()).result, 'alive');
+    pool.task(3, 'says_why', {}, { timeout_ms: 3_000_000_000 }); // more than a timer takes
+    pool.task(4, 'naps');
+    assert.equal((await pool.line()).id, 4);
+    pool.say('{"stop":3,"why":"cancelled"}');
+    assert.equal((await pool.line()).result, 'cancelled');
 });
 
 test('TERM stops everything, and what was stopped is interrupted', async (t) => {

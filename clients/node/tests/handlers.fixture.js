@@ -13,6 +13,7 @@ class CardDeclined extends Error {}
 
 const waiting = new Map();
 const neighbours = [];
+let sayMore;
 
 /** One of each way to end, and to say something. */
 export const handlers = [
@@ -83,9 +84,14 @@ export const handlers = [
         }
         task.progress({ done: 1, text: '\ud800' });
         task.extend('2 min');
-        setTimeout(() => task.progress('too late'), 5);
+        sayMore = () => {
+            task.progress('too late');
+            task.extend(1);
+        };
         return task.checkpoint;
     }),
+    handle(define('says_more'), () => sayMore()),
+    handle(define('naps'), () => sleep(50)),
     handle(define('listens'), (_, { id, signal, abandoned }) => {
         return sleep(600_000, undefined, { signal }).catch((error) => {
             console.error(id, signal.reason.why, abandoned.aborted);
