@@ -278,3 +278,8 @@ void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer)
     }
     buf_put_text(&p->out, "}\n");
 }
+
+void pool_bye(struct pool *p)
+{
+    buf_put_text(&p->out, "{\"bye\":true}\n");
+}

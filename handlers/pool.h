@@ -56,6 +56,9 @@ void pool_task_clear(struct pool_task *task);
  *   otherwise  a note that stands for what is no JSON, or too long; NULL = then no result */
 void pool_done(struct pool *p, int64_t id, const char *result, size_t bytes, const char *otherwise);
 void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer);
+/* No more tasks: what is answered by the end of this process counts, the rest is released. */
+void pool_bye(struct pool *p);
+
 MUST_CHECK bool pool_flush(struct pool *p, struct fault *f);
 
 #endif

@@ -10,6 +10,7 @@
 #include "core/now.h"
 #include "core/statements.h"
 #include "enqueue/statements.h"
+#include "handlers/statements.h"
 #include "worker/decide/decider.h"
 #include "worker/statements.h"
 
@@ -22,7 +23,7 @@ static const struct {
 } parts[] = {
     {"core", sql_core_all, false},    {"enqueue", sql_enqueue_all, false},
     {"worker", sql_worker_all, true}, {"cleaner", sql_cleaner_all, true},
-    {"cli", sql_cli_all, false},
+    {"cli", sql_cli_all, false},      {"handlers", sql_handlers_all, false},
 };
 
 /* A connection with the very settings that db_open() gives a session of this kind. */

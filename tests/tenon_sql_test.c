@@ -1,0 +1,285 @@
+/* label: e2e */
+/* timeout: 240 */
+/* tenon-sql under a worker: a function's effect and its task's end are one commit. */
+#include "tests/support/proxy.h"
+#include "tests/support/working.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A worker with tenon-sql for these kinds; the handler connects to `url`. */
+static struct process *start(struct fixture *fx, const char *url, const char *const *kinds,
+                             const char *options)
+{
+    char handler_url[600], worker_url[600], handlers[8][400];
+    const char *args[24] = {"worker", "--slots", "1"};
+    size_t n = 3;
+    (void)snprintf(handler_url, sizeof handler_url, "DATABASE_URL=%s", url);
+    (void)snprintf(worker_url, sizeof worker_url, "TENON_DATABASE_URL=%s", fx->database_url);
+    for (size_t i = 0; kinds[i]; i++) {
+        (void)snprintf(handlers[i], sizeof handlers[i], "%s=pool:exec %s-sql %s", kinds[i],
+                       tenon_program, options);
+        args[n++] = "--handler";
+        args[n++] = handlers[i];
+    }
+    return tenon_spawn(fx, args, (const char *const[]){handler_url, worker_url, NULL});
+}
+
+static struct process *start_one(struct fixture *fx, const char *options)
+{
+    return start(fx, fx->database_url, (const char *const[]){"pay", NULL}, options);
+}
+
+static int64_t enqueue(struct fixture *fx, const char *kind, const char *payload,
+                       const char *timeout)
+{
+    return test_sql_int(fx, "SELECT tenon.enqueue('%s', '%s', timeout => '%s')", kind, payload,
+                        timeout);
+}
+
+static void await(struct fixture *fx, int64_t id, const char *what)
+{
+    test_await(fx, LIMIT_MS, "SELECT %s, t.* FROM tenon.tasks t WHERE id = %lld", what,
+               (long long)id);
+}
+
+/* pay() notes n of its payload, and then does what the payload says. */
+static void make_functions(struct fixture *fx)
+{
+    test_sql(fx, "CREATE SCHEMA app; CREATE TABLE app.paid (n numeric);"
+                 "CREATE FUNCTION app.pay(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS $$ BEGIN"
+                 " INSERT INTO app.paid VALUES ((payload->>'n')::numeric);"
+                 " PERFORM pg_sleep((payload->>'sleep')::double precision);"
+                 " IF payload ? 'code' THEN"
+                 "  RAISE EXCEPTION 'asked to' USING ERRCODE = payload->>'code',"
+                 "  DETAIL = coalesce(payload->>'detail', 'none');"
+                 " END IF;"
+                 " RETURN payload->'n'; END $$;"
+                 "CREATE FUNCTION app.\"Nothing\"(payload jsonb) RETURNS void LANGUAGE sql AS"
+                 " $$ INSERT INTO app.paid VALUES ((payload->>'n')::numeric) $$;"
+                 "CREATE FUNCTION app.count(payload jsonb) RETURNS integer LANGUAGE sql AS"
+                 " $$ SELECT jsonb_array_length(payload) $$;"
+                 "CREATE FUNCTION app.set_of(payload jsonb) RETURNS SETOF jsonb LANGUAGE sql AS"
+                 " $$ SELECT payload $$");
+}
+
+static int64_t paid(struct fixture *fx)
+{
+    return test_sql_int(fx, "SELECT count(*) FROM app.paid");
+}
+
+static void test_results(void **state)
+{
+    struct fixture *fx = *state;
+    make_functions(fx);
+    struct process *p = start(fx, fx->database_url,
+                              (const char *const[]){"pay", "nothing", "count", NULL},
+                              "--function app.pay --function 'nothing=app.\"Nothing\"'"
+                              " --function count=app.count");
+    int64_t pay = enqueue(fx, "pay", "{\"n\": 12345678901234567890.125}", "20 s");
+    int64_t nothing = enqueue(fx, "nothing", "{\"n\": 2}", "20 s");
+    int64_t count = enqueue(fx, "count", "[1, 2, 3]", "20 s");
+    await(fx, pay, "state = 'done' AND result = '12345678901234567890.125'");
+    await(fx, nothing, "state = 'done' AND result IS NULL");
+    await(fx, count, "state = 'done' AND result = '3'");
+    assert_int_equal(paid(fx), 2);
+    end_well(p);
+}
+
+/* Each rolls back what it did. */
+static void test_what_each_error_means(void **state)
+{
+    static const struct {
+        const char *payload, *what;
+    } cases[] = {
+        {"{\"n\": 1, \"code\": \"23505\"}", "state = 'retrying' AND error_class = '23505'"
+                                            " AND last_error LIKE 'asked to (none)%%line 1%%'"},
+        {"{\"n\": 2, \"code\": \"TN001\"}", "state = 'dead' AND error_class = 'TN001'"},
+        {"{\"n\": 3, \"code\": \"TN002\", \"detail\": \"50min\"}",
+         "state = 'scheduled' AND failures = 0 AND run_at - now() BETWEEN '45 min' AND '50 min'"},
+        {"{\"n\": 4, \"code\": \"TN002\"}",
+         "state = 'scheduled' AND failures = 0 AND run_at - now() < '1 min'"},
+        {"{\"n\": 5, \"code\": \"40001\"}", "failures > 1"}, /* again in a second */
+        {"{\"n\": 6, \"sleep\": 100}", "state = 'retrying' AND error_class = '57014'"},
+        {"{\"n\": \"x\"}", "state = 'retrying' AND error_class = '22P02'"},
+    };
+    enum { N = sizeof cases / sizeof *cases };
+    struct fixture *fx = *state;
+    int64_t ids[N];
+    make_functions(fx);
+    struct process *p = start_one(fx, "--function app.pay");
+    (void)TENON(fx, "cleaner"); /* wakes the worker for what is due again */
+    for (size_t i = 0; i < N; i++) {
+        ids[i] = enqueue(fx, "pay", cases[i].payload, "4 s");
+    }
+    for (size_t i = 0; i < N; i++) {
+        await(fx, ids[i], cases[i].what);
+    }
+    assert_int_equal(paid(fx), 0);
+    end_well(p);
+}
+
+/* Four functions wait for each other. */
+static void test_several_at_once(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "CREATE FUNCTION public.meet(payload jsonb) RETURNS void LANGUAGE plpgsql AS $$"
+                 " BEGIN WHILE (SELECT count(*) FROM pg_stat_activity WHERE datname ="
+                 " current_database() AND application_name = 'tenon-sql' AND state = 'active') < 4"
+                 " LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP;"
+                 " PERFORM pg_sleep(0.2); END $$");
+    struct process *p = start_one(fx, "--function meet --connections 4");
+    for (int i = 0; i < 4; i++) {
+        (void)enqueue(fx, "pay", "1", "1 min");
+    }
+    await_done(fx, 4);
+    end_well(p);
+}
+
+/* Its statement ends within moments; the same child goes on. */
+static void test_a_cancelled_task(void **state)
+{
+    static const char sleeping[] = "SELECT count(*) = %d FROM pg_stat_activity WHERE datname ="
+                                   " current_database() AND wait_event = 'PgSleep'";
+    struct fixture *fx = *state;
+    make_functions(fx);
+    struct process *p = start_one(fx, "--function app.pay");
+    int64_t id = enqueue(fx, "pay", "{\"n\": 1, \"sleep\": 600}", "1 h");
+    test_await(fx, LIMIT_MS, sleeping, 1);
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)id));
+    test_await(fx, LIMIT_MS, sleeping, 0);
+    await(fx, enqueue(fx, "pay", "{\"n\": 2}", "20 s"), "state = 'done'");
+    assert_int_equal(test_sql_int(fx, "SELECT n FROM app.paid"), 2);
+    end_well(p);
+}
+
+/* The commit is there, its answer is not: the task is done once, whatever is said of it. */
+static void test_a_commit_without_an_answer(void **state)
+{
+    struct fixture *fx = *state;
+    struct proxy proxy;
+    make_functions(fx);
+    proxy_open(&proxy, fx->database_url);
+    struct process *p = start(fx, proxy.url, (const char *const[]){"pay", NULL},
+                              "--function app.pay");
+    await(fx, enqueue(fx, "pay", "{\"n\": 1}", "20 s"), "state = 'done'");
+    proxy_stall(&proxy, PROXY_TO_CLIENT, true);
+    int64_t id = enqueue(fx, "pay", "{\"n\": 2}", "20 s");
+    await(fx, id, "state = 'done'");
+    proxy_break(&proxy, PROXY_RESET);
+    proxy_stall(&proxy, PROXY_TO_CLIENT, false);
+    await(fx, enqueue(fx, "pay", "{\"n\": 3}", "20 s"), "state = 'done'"); /* by a new child */
+    await(fx, id, "state = 'done' AND failures = 0");
+    assert_int_equal(paid(fx), 3);
+    end_well(p);
+    proxy_close(&proxy);
+}
+
+/* A child of the worker that runs tenon-sql; 0 = there is none just now. */
+static pid_t child_of(const struct process *worker)
+{
+    char path[300], line[512];
+    pid_t found = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)worker->pid,
+                   (int)worker->pid);
+    FILE *children = fopen(path, "r");
+    int pid;
+    while (children && !found && fscanf(children, "%d", &pid) == 1) {
+        (void)snprintf(path, sizeof path, "/proc/%d/comm", pid);
+        FILE *comm = fopen(path, "r");
+        found = comm && fgets(line, sizeof line, comm) && strcmp(line, "tenon-sql\n") == 0 ? pid
+                                                                                           : 0;
+        if (comm) {
+            (void)fclose(comm);
+        }
+    }
+    if (children) {
+        (void)fclose(children);
+    }
+    return found;
+}
+
+/* By turns: kill -9 of the child, kill -9 of the whole worker, the end of a backend. */
+static struct process *strike(struct fixture *fx, struct process *worker, int turn)
+{
+    pid_t child = child_of(worker);
+    if (turn % 5 == 4) {
+        process_kill(worker);
+        test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()"
+                     " WHERE ended_at IS NULL");
+        free(TENON_RUN(fx, 0, "cleaner", "--once")); /* without the 15 s that it waits first */
+        return start_one(fx, "--function app.pay");
+    }
+    if (turn % 5 == 2) {
+        test_sql(fx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
+                     " current_database() AND application_name = 'tenon-sql' LIMIT 1");
+    } else if (child > 0) {
+        (void)kill(child, SIGKILL);
+    }
+    return worker;
+}
+
+static void test_exactly_once(void **state)
+{
+    enum { TASKS = 300, EACH = 15 };
+    struct fixture *fx = *state;
+    make_functions(fx);
+    test_sql(fx,
+             "SELECT tenon.set_kind('pay', '{\"retry\": \"constant(1 ms)\","
+             " \"max_attempts\": 1000}');"
+             "SELECT tenon.enqueue_many('pay', array_agg(jsonb_build_object('n', n,"
+             " 'sleep', 0.01))) FROM generate_series(1, %d) n",
+             TASKS);
+    struct process *p = start_one(fx, "--function app.pay");
+    (void)TENON(fx, "cleaner"); /* wakes the worker for what is due again */
+    for (int turn = 1; turn < TASKS / EACH; turn++) {
+        test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM app.paid", turn * EACH);
+        p = strike(fx, p, turn);
+    }
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", TASKS);
+    assert_int_equal(paid(fx), TASKS);
+    assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT n) FROM app.paid"), TASKS);
+    assert_true(test_sql_bool(fx, "SELECT bool_and(outcome = 'done') AND sum(failures) > 0"
+                                  " FROM tenon.finished"));
+    end_well(p);
+}
+
+/* What is wrong stands in the log; no task is charged. */
+static void test_it_does_not_start(void **state)
+{
+    static const struct {
+        const char *options, *why;
+    } cases[] = {
+        {"--function app.nowhere", "could not prepare app.nowhere(jsonb)"},
+        {"--function app.set_of", "it is an aggregate, a procedure, or returns a set"},
+        {"--function x=", "--function is not NAME or KIND=NAME: x="},
+        {"--connections 3", "--function is missing"},
+        {"--function app.pay --connections 65", "--connections is not a number from 1 to 64"},
+    };
+    struct fixture *fx = *state;
+    make_functions(fx);
+    (void)enqueue(fx, "pay", "1", "20 s");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct process *p = start_one(fx, cases[i].options);
+        process_await_line(p, cases[i].why, LIMIT_MS);
+        assert_true(process_lines(p, "event=handler_backs_off") > 0);
+        process_kill(p);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT failures FROM tenon.task"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_results),
+        WITH_SERVERS(test_what_each_error_means),
+        WITH_DATABASE(test_several_at_once),
+        WITH_DATABASE(test_a_cancelled_task),
+        WITH_DATABASE(test_a_commit_without_an_answer),
+        WITH_SERVERS(test_exactly_once),
+        WITH_DATABASE(test_it_does_not_start),
+    };
+    return RUN_GROUP(tests);
+}
