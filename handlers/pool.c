@@ -215,14 +215,14 @@ void pool_task_clear(struct pool_task *task)
 /* --- answers --- */
 
 /* Would the worker read this line? It would end a child that says anything else. */
-static bool is_read(const struct buf *line)
+static bool is_read(const struct buf *line, size_t members)
 {
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
     if (line->failed || line->len > POOL_REPLY_BYTES_MAX) {
         return false;
     }
     json_t *parsed = json_loadb(line->data, line->len, flags, NULL);
-    bool ok = json_object_size(parsed) == 3; /* a result with more members would be no value */
+    bool ok = json_object_size(parsed) == members; /* what brings more of them is no value */
     json_decref(parsed);
     return ok;
 }
@@ -257,7 +257,7 @@ void pool_done(struct pool *p, int64_t id, const char *result, size_t bytes, con
         put_line_feedless(&line, result, bytes);
         buf_put_char(&line, '}');
     }
-    if (result && is_read(&line)) {
+    if (result && is_read(&line, 3)) {
         buf_put(&p->out, line.data, line.len);
     } else {
         buf_put(&p->out, line.data, head);
@@ -277,6 +277,27 @@ void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer)
         buf_printf(&p->out, ",\"delay_ms\":%lld", (long long)answer->delay_ms);
     }
     buf_put_text(&p->out, "}\n");
+}
+
+bool pool_progress(struct pool *p, int64_t id, const char *json, size_t bytes)
+{
+    struct buf line;
+    buf_init(&line, POOL_PROGRESS_BYTES_MAX + 64);
+    buf_printf(&line, "{\"id\":%lld,\"progress\":", (long long)id);
+    put_line_feedless(&line, json, bytes);
+    buf_put_char(&line, '}');
+    bool ok = bytes <= POOL_PROGRESS_BYTES_MAX && is_read(&line, 2);
+    if (ok) {
+        buf_put(&p->out, line.data, line.len);
+        buf_put_char(&p->out, '\n');
+    }
+    buf_clear(&line);
+    return ok;
+}
+
+void pool_extend(struct pool *p, int64_t id, int64_t ms)
+{
+    buf_printf(&p->out, "{\"id\":%lld,\"extend_ms\":%lld}\n", (long long)id, (long long)ms);
 }
 
 void pool_bye(struct pool *p)

@@ -8,6 +8,7 @@
 enum {
     POOL_LINE_BYTES_MAX = 128 << 20, /* a task line; the worker holds 64 MiB of payloads */
     POOL_REPLY_BYTES_MAX = 2 << 20,  /* a reply without its line feed */
+    POOL_PROGRESS_BYTES_MAX = 64 << 10,
     POOL_IN_FLIGHT_MAX = 1024,
 };
 
@@ -56,6 +57,10 @@ void pool_task_clear(struct pool_task *task);
  *   otherwise  a note that stands for what is no JSON, or too long; NULL = then no result */
 void pool_done(struct pool *p, int64_t id, const char *result, size_t bytes, const char *otherwise);
 void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer);
+/* About a task that runs. False: that is no JSON, or longer than the worker takes. */
+bool pool_progress(struct pool *p, int64_t id, const char *json, size_t bytes);
+void pool_extend(struct pool *p, int64_t id, int64_t ms);
+
 /* No more tasks: what is answered by the end of this process counts, the rest is released. */
 void pool_bye(struct pool *p);
 
