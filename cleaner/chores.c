@@ -4,6 +4,7 @@
 #include "cleaner/wake.h"
 #include "core/log.h"
 #include "core/now.h"
+#include "core/service.h"
 
 enum {
     CHORE_AGAIN_MS = 1000, /* after a lock, a deadlock, a timeout, or a plain session that broke */
@@ -97,6 +98,7 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
 {
     struct fault f = {.code = FAULT_NONE};
     struct turn turn = {.now_ms = now_ms(), .next_ms = at_ms + table[id].period_ms};
+    service_alive(turn.now_ms);
     if (table[id].turn(c, &turn, &f) && wake_send(c, &f)) {
         turn_ended(c, id, &turn);
     } else if (db_is_open(c->hot)) {

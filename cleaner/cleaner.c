@@ -4,6 +4,7 @@
 #include "cleaner/session.h"
 #include "core/log.h"
 #include "core/now.h"
+#include "core/service.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -86,6 +87,7 @@ static bool take_notified(struct cleaner *c, int64_t at_ms)
 static int64_t cleaner_step(struct cleaner *c)
 {
     int64_t at_ms = now_ms();
+    service_alive(at_ms);
     if (!c->hot) {
         return session_connect(c, at_ms);
     }
@@ -150,6 +152,7 @@ int cleaner_main(const struct options *o)
 {
     struct fault f = {.code = FAULT_NONE};
     struct cleaner *c = calloc(1, sizeof *c);
+    service_open();
     if (!c) {
         (void)fault_memory(&f);
     }
@@ -159,6 +162,7 @@ int cleaner_main(const struct options *o)
         return fault_exit_code(&f);
     }
     cleaner_loop(c);
+    service_stopping();
     if (c->once && !stop_wanted) {
         once_end(c);
     }

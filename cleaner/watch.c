@@ -3,6 +3,7 @@
 #include "cleaner/statements.h"
 #include "core/log.h"
 #include "core/point.h"
+#include "core/service.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -124,6 +125,7 @@ bool watch_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     bool ok = take_lead(c, rows, turn, f);
     if (ok) {
         note_leader(c, c->leader || rows_bool(rows, 0, LED), turn->now_ms);
+        service_ready(); /* it leads, or stands by */
     }
     rows_free(rows);
     return ok && (!c->leader || !disturbed || fresh_disturbed(c, f));

@@ -6,6 +6,19 @@
 
 #include <stdio.h>
 
+/* A daemon logs, and returns its exit code; a command answers on stdout, and its fault is told to a
+ * person. */
+struct command_row {
+    enum command command;
+    int (*daemon)(const struct options *o);
+    bool (*run)(const struct options *o, struct fault *f);
+    size_t args_min, args_max;
+    const char *args;
+    const char *text;
+};
+extern const struct command_row command_rows[];
+extern const size_t command_rows_n;
+
 bool setup_run(const struct options *o, struct fault *f);
 bool status_run(const struct options *o, struct fault *f);
 bool show_run(const struct options *o, struct fault *f);
@@ -26,5 +39,11 @@ bool watch_run(const struct options *o, struct fault *f); /* status --watch */
 
 /* docs/states.md, printed from the table of core/task.h. */
 void states_markdown(FILE *out);
+
+/* The manual page tenon(1), and what shells complete, from the tables of commands and options. */
+void manual_page(FILE *out);
+void complete_bash(FILE *out);
+void complete_zsh(FILE *out);
+void complete_fish(FILE *out);
 
 #endif

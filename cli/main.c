@@ -19,16 +19,7 @@
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 enum { IDS_MAX = 100000, WAIT_IDS_MAX = 10000 }; /* on a command line */
 
-/* A daemon logs, and returns its exit code; a command answers on stdout, and its fault is told to a
- * person. */
-static const struct command_row {
-    enum command command;
-    int (*daemon)(const struct options *o);
-    bool (*run)(const struct options *o, struct fault *f);
-    size_t args_min, args_max;
-    const char *args;
-    const char *text;
-} commands[] = {
+const struct command_row command_rows[] = {
     {COMMAND_SETUP, NULL, setup_run, 0, 0, "",
      "Make or update the schema tenon in the database, and the exchange in RabbitMQ."},
     {COMMAND_ENQUEUE, NULL, enqueue_run, 1, 2, "KIND [PAYLOAD | -]",
@@ -77,7 +68,8 @@ static const struct command_row {
      "Set and show limits: how many tasks of a key run at once, start in a time, in which order."},
     {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
-enum { COMMANDS = sizeof commands / sizeof *commands };
+enum { COMMANDS = sizeof command_rows / sizeof *command_rows };
+const size_t command_rows_n = COMMANDS;
 
 static void print_usage(FILE *out)
 {
@@ -85,7 +77,8 @@ static void print_usage(FILE *out)
                 "Transactional background tasks for PostgreSQL, woken through RabbitMQ.\n\n",
                 out);
     for (size_t i = 0; i < COMMANDS; i++) {
-        (void)fprintf(out, "  %-9s %s\n", command_word(commands[i].command), commands[i].text);
+        (void)fprintf(out, "  %-9s %s\n", command_word(command_rows[i].command),
+                      command_rows[i].text);
     }
     (void)fputs(
         "\nDATABASE_URL and AMQP_URL in the environment say where PostgreSQL and RabbitMQ are.\n"
@@ -114,8 +107,8 @@ static void print_help(const struct command_row *row)
 static const struct command_row *command_find(const char *word)
 {
     for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(word, command_word(commands[i].command)) == 0) {
-            return &commands[i];
+        if (strcmp(word, command_word(command_rows[i].command)) == 0) {
+            return &command_rows[i];
         }
     }
     return NULL;
@@ -172,6 +165,26 @@ static int run(const struct command_row *row, int argc, char **argv)
     return code;
 }
 
+/* What docs/ and packages are made of. */
+static bool print_page(const char *word, const char *form)
+{
+    static const struct {
+        const char *word, *form;
+        void (*print)(FILE *out);
+    } pages[] = {
+        {"options", "--markdown", options_markdown}, {"states", "--markdown", states_markdown},
+        {"options", "--man", manual_page},           {"options", "--bash", complete_bash},
+        {"options", "--zsh", complete_zsh},          {"options", "--fish", complete_fish},
+    };
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        if (strcmp(word, pages[i].word) == 0 && strcmp(form, pages[i].form) == 0) {
+            pages[i].print(stdout);
+            return true;
+        }
+    }
+    return false;
+}
+
 static int dispatch(int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -187,13 +200,7 @@ static int dispatch(int argc, char **argv)
         print_version();
         return EXIT_OK;
     }
-    bool markdown = argc == 3 && strcmp(argv[2], "--markdown") == 0; /* for docs/ */
-    if (markdown && strcmp(word, "options") == 0) {
-        options_markdown(stdout);
-        return EXIT_OK;
-    }
-    if (markdown && strcmp(word, "states") == 0) {
-        states_markdown(stdout);
+    if (argc == 3 && print_page(word, argv[2])) {
         return EXIT_OK;
     }
     const struct command_row *row = command_find(word);

@@ -188,6 +188,13 @@ const struct option_row *option_find(const char *name, size_t bytes);
 /* "TENON_LOG_LEVEL" */
 void option_variable(const struct option_row *row, char *text, size_t size);
 
+struct buf;
+
+/* What an option means, what is allowed and what is the default; and "setup, worker", or "all".
+ * Both are put behind what is in `b`. */
+void option_describe(const struct option_row *row, struct buf *b);
+void option_commands(const struct option_row *row, struct buf *b);
+
 /* The options of a command as they stand in --help; all of them as docs/options.md. Values are
  * never shown, only defaults. */
 void options_help(FILE *out, enum command command);

@@ -16,7 +16,7 @@ void option_variable(const struct option_row *row, char *text, size_t size)
 }
 
 /* The sentence, then what is allowed, unless that is anything or a flag, and the default. */
-static void put_text(struct buf *b, const struct option_row *row)
+void option_describe(const struct option_row *row, struct buf *b)
 {
     buf_put_text(b, row->text);
     if (row->allowed || row->choices || row->max > 0) {
@@ -63,7 +63,7 @@ static void help_row(FILE *out, const struct option_row *row)
         (void)fprintf(out, "\n%*s", HELP_INDENT, "");
     }
     buf_init(&text, TEXT_BYTES_MAX);
-    put_text(&text, row);
+    option_describe(row, &text);
     print_wrapped(out, buf_text(&text));
     buf_clear(&text);
 }
@@ -77,8 +77,9 @@ void options_help(FILE *out, enum command command)
     }
 }
 
-static void put_commands(struct buf *b, unsigned commands)
+void option_commands(const struct option_row *row, struct buf *b)
 {
+    const unsigned commands = row->commands;
     const char *comma = "";
     for (unsigned c = 1; c < COMMANDS_ALL && commands != COMMANDS_ALL; c <<= 1) {
         if (commands & c) {
@@ -101,14 +102,14 @@ static void markdown_row(FILE *out, const struct option_row *row)
         buf_printf(&b, " `-%c`", row->letter);
     }
     buf_put_text(&b, " | ");
-    put_commands(&b, row->commands);
+    option_commands(row, &b);
     if (row->typed) {
         buf_put_text(&b, " | | ");
     } else {
         buf_printf(&b, " | `%s`%s%s%s | ", variable, row->env ? " `" : "", row->env ? row->env : "",
                    row->env ? "`" : "");
     }
-    put_text(&b, row);
+    option_describe(row, &b);
     buf_put_text(&b, " |\n");
     (void)fputs(buf_text(&b), out);
     buf_clear(&b);

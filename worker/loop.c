@@ -4,6 +4,7 @@
 #include "core/log.h"
 #include "core/now.h"
 #include "core/point.h"
+#include "core/service.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -108,6 +109,7 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         note_log(a);
         if (a->note == NOTE_DRAINING) {
             presence_drain(l->presence);
+            service_stopping();
         }
         break;
     case ACTION_EXIT:
@@ -144,6 +146,7 @@ static void log_presence(struct loop *l, const struct event *e)
 {
     if (e->up) {
         (void)snprintf(l->worker_id, sizeof l->worker_id, "%s", e->text);
+        service_ready(); /* without a broker it polls */
     }
     log_event(e->up ? LOG_INFO : LOG_WARNING, LOG_EVENT(e->up ? "presence_held" : "presence_lost"),
               LOG_TEXT(e->up ? "worker" : "error", e->text), LOG_NUM("renewed", e->renewed));
@@ -200,6 +203,7 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
         char note[PRESENCE_NOTE_BYTES];
         slots_backing_off(d, note, sizeof note);
         presence_ping(l->presence, note);
+        service_alive(now);
         t->ping_ms = now + PRESENCE_PING_MS;
     }
     if (now >= t->statistics_ms) {

@@ -5,6 +5,7 @@
 #include "core/exposed.h"
 #include "core/log.h"
 #include "core/now.h"
+#include "core/service.h"
 #include "worker/guard.h"
 #include "worker/loop.h"
 #include "worker/run_one.h"
@@ -225,6 +226,7 @@ int worker_main(const struct options *o)
     if (option_text(o, OPTION_RUN_ONE)) {
         return run_one_main(o);
     }
+    service_open();
     struct fault f = {0};
     struct worker *w = calloc(1, sizeof *w);
     if (!w) {

@@ -1,0 +1,122 @@
+#include "cli/command.h"
+#include "core/buf.h"
+
+enum { TEXT_BYTES_MAX = 4096 };
+
+/* As roff wants it; what stands between ` is bold. */
+static void put(FILE *out, const char *text)
+{
+    bool bold = false;
+    if (*text == '.' || *text == '\'') {
+        (void)fputs("\\&", out);
+    }
+    for (; *text; text++) {
+        if (*text == '`') {
+            bold = !bold;
+            (void)fputs(bold ? "\\fB" : "\\fR", out);
+        } else if (*text == '\\' || *text == '-' || *text == '~' || *text == '^') {
+            (void)fputs(*text == '\\'  ? "\\e"
+                        : *text == '-' ? "\\-"
+                        : *text == '~' ? "\\(ti"
+                                       : "\\(ha",
+                        out);
+        } else {
+            (void)fputc(*text, out);
+        }
+    }
+}
+
+static void put_line(FILE *out, const char *text)
+{
+    put(out, text);
+    (void)fputc('\n', out);
+}
+
+static void put_command(FILE *out, const struct command_row *row)
+{
+    const char *comma = "Options: ";
+    (void)fputs(".TP\n\\fBtenon ", out);
+    put(out, command_word(row->command));
+    (void)fputs(*row->args ? "\\fR " : "\\fR", out);
+    put_line(out, row->args);
+    put_line(out, row->text);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if ((option_rows[i].commands & row->command) && option_rows[i].commands != COMMANDS_ALL) {
+            (void)fprintf(out, "%s\\-\\-", comma);
+            put(out, option_rows[i].name);
+            comma = ",\n";
+        }
+    }
+    (void)fputs(*comma == ',' ? ".\n" : "", out);
+}
+
+static void put_option(FILE *out, const struct option_row *row)
+{
+    struct buf b;
+    char variable[64];
+    option_variable(row, variable, sizeof variable);
+    (void)fputs(".TP\n\\fB", out);
+    if (row->letter) {
+        (void)fprintf(out, "\\-%c\\fR, \\fB", row->letter);
+    }
+    (void)fputs("\\-\\-", out);
+    put(out, row->name);
+    (void)fputs(row->arg ? "\\fR \\fI" : "\\fR", out);
+    put(out, row->arg ? row->arg : "");
+    (void)fputs(row->arg ? "\\fR\n" : "\n", out);
+    buf_init(&b, TEXT_BYTES_MAX);
+    option_describe(row, &b);
+    buf_put_text(&b, " Commands: ");
+    option_commands(row, &b);
+    if (!row->typed) {
+        buf_printf(&b, ". Variable: `%s`%s%s", variable, row->env ? " or " : "",
+                   row->env ? row->env : "");
+    }
+    buf_put_text(&b, ".");
+    put_line(out, buf_text(&b));
+    buf_clear(&b);
+}
+
+static const char head[] =
+    ".SH NAME\n"
+    "tenon \\- transactional background tasks for PostgreSQL, woken through RabbitMQ\n"
+    ".SH SYNOPSIS\n"
+    ".B tenon\n"
+    ".I COMMAND\n"
+    "[\\fIOPTIONS\\fR] [\\fIARGUMENTS\\fR]\n"
+    ".SH DESCRIPTION\n"
+    "An application inserts a task in its own transaction. After the commit a worker claims it,\n"
+    "runs the program that handles its kind, and finishes it. A cleaner wakes workers for what\n"
+    "was overlooked, and recovers what dead workers left.\n";
+
+static const char foot[] =
+    ".SH ENVIRONMENT\n"
+    "Each option that has a variable may be given in it; the command line is stronger than the\n"
+    "environment, and that is stronger than the config file.\n"
+    ".SH FILES\n"
+    ".TP\n"
+    "\\fI/etc/tenon/worker.env\\fR, \\fI/etc/tenon/cleaner.env\\fR\n"
+    "variables of the services tenon\\-worker and tenon\\-cleaner\n"
+    ".TP\n"
+    "\\fI/etc/tenon/handlers.conf\\fR\n"
+    "which program handles which kind\n"
+    ".SH EXIT STATUS\n"
+    ".TP\n0\ndone; a worker that has drained\n"
+    ".TP\n1\nfailed: a server is away, no memory, a bug\n"
+    ".TP\n2\na person must act: an option, a file, a right, a missing or older schema\n"
+    ".TP\n3\nthe schema is newer than this program and cannot be used by it\n";
+
+void manual_page(FILE *out)
+{
+    (void)fputs(".TH TENON 1 \"\" \"tenon " TENON_VERSION "\" \"User Commands\"\n", out);
+    (void)fputs(head, out);
+    (void)fputs(".SH COMMANDS\nEach command has \\fB\\-\\-help\\fR.\n", out);
+    for (size_t i = 0; i < command_rows_n; i++) {
+        put_command(out, &command_rows[i]);
+    }
+    (void)fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        put_option(out, &option_rows[i]);
+    }
+    (void)fputs(foot, out);
+}
