@@ -62,6 +62,8 @@ const struct command_row command_rows[] = {
      "Show the defaults of kinds, and whether they are paused; or set those of one."},
     {COMMAND_DOCTOR, NULL, doctor_run, 0, 0, "",
      "Say what is wrong with servers, settings, fleet and queues, and what to do."},
+    {COMMAND_SCALER, scaler_main, NULL, 0, 0, "",
+     "Run a command when more or fewer workers are wanted, so that tasks start in time."},
     {COMMAND_ADOPT, NULL, adopt_run, 0, 0, "",
      "Say that tasks may run in this database, which is a copy of another one."},
     {COMMAND_LIMIT, NULL, limit_run, 1, 2, "set|show|drop|pause|resume NAME | list",

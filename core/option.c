@@ -33,7 +33,8 @@ const char *command_word(enum command command)
                                         "show",   "schedule", "list",   "retry",   "cancel",
                                         "delete", "run-now",  "set",    "pause",   "resume",
                                         "queue",  "kind",     "audit",  "why",     "adopt",
-                                        "doctor", "flow",     "limit",  "wait",    "signal"};
+                                        "doctor", "flow", "limit", "wait", "signal",
+                                        "scaler"};
     return words[__builtin_ctz(command)];
 }
 

@@ -37,8 +37,9 @@ enum command {
     COMMAND_LIMIT = 1 << 22,
     COMMAND_WAIT = 1 << 23,
     COMMAND_SIGNAL = 1 << 24,
+    COMMAND_SCALER = 1 << 25,
 };
-enum { COMMANDS_ALL = (1 << 25) - 1 };
+enum { COMMANDS_ALL = (1 << 26) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -113,6 +114,11 @@ enum option_id {
     OPTION_FAIR,
     OPTION_WEIGHT,
     OPTION_UNTIL,
+    OPTION_LATENCY,
+    OPTION_MIN,
+    OPTION_MAX,
+    OPTION_DOWN_AFTER,
+    OPTION_EXEC,
     OPTION_COUNT
 };
 

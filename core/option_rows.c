@@ -123,9 +123,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "1 to 4 keys, such as `tenant:42`, whose limits hold for it.", .type = OPTION_TYPE_LIST,
            .typed = true),
     OPTION(
-        QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP, "QUEUE,...",
-        "The queues that a worker serves. For `setup`, where only the command line counts: those "
-        "that the role of `--grant-producer` may enqueue to; without it all.",
+        QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP | COMMAND_SCALER, "QUEUE,...",
+        "The queues that a worker serves, or that a scaler asks for. For `setup`, where only the "
+        "command line counts: those that the role of `--grant-producer` may enqueue to; without it "
+        "all.",
         .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
         .allowed = QUEUE_ALLOWED),
     OPTION(HANDLERS, "handlers", COMMAND_WORKER, "FILE",
@@ -135,9 +136,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "stays and reads tasks; may be given many times, in the variable one per line.",
            .type = OPTION_TYPE_EACH, .fits = fits_handler,
            .allowed = "KIND=COMMAND, where KIND is " KIND_ALLOWED),
-    OPTION(SLOTS, "slots", COMMAND_WORKER, "N",
-           "How many children run at once, of all handlers together.", .type = OPTION_TYPE_INT,
-           .def = "auto", .min = 1, .max = 1000),
+    OPTION(SLOTS, "slots", COMMAND_WORKER | COMMAND_SCALER, "N",
+           "How many children run at once, of all handlers together. For `scaler`: of each worker "
+           "that its command starts.",
+           .type = OPTION_TYPE_INT, .def = "auto", .min = 1, .max = 1000),
     OPTION(PRESENCE_URL, "presence-url", COMMAND_WORKER, "URL",
            "A direct way to the same database, when the database URL leads through a transaction "
            "pooler; by default the database URL.",
@@ -156,7 +158,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Run this kind's handler once, by hand, on the payload in the file that is given as "
            "argument; needs no server.",
            .fits = fits_kind, .allowed = KIND_ALLOWED),
-    OPTION(ONCE, "once", COMMAND_CLEANER, NULL, "Do every chore once and exit; for cron.",
+    OPTION(ONCE, "once", COMMAND_CLEANER | COMMAND_SCALER, NULL,
+           "Do every chore once and exit; for cron. For `scaler`: ask once, and go down by one "
+           "worker at most.",
            .type = OPTION_TYPE_FLAG),
     OPTION(CRON, "cron", COMMAND_SCHEDULE, "EXPR",
            "When it ticks: minute, hour, day of month, month, day of week, such as `30 3 * * "
@@ -251,4 +255,18 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(UNTIL, "until", COMMAND_LIMIT, "WHEN",
            "The limit ends by itself at this moment, in any form that PostgreSQL reads.",
            .typed = true),
+    OPTION(LATENCY, "latency", COMMAND_SCALER, "TIME",
+           "How soon tasks are to start after they are ready.", .type = OPTION_TYPE_DURATION,
+           .def = "5s", .min = 1, .max = DAY_MS),
+    OPTION(MIN, "min", COMMAND_SCALER, "N", "No fewer workers than so many.",
+           .type = OPTION_TYPE_INT, .def = "1", .max = 10000),
+    OPTION(MAX, "max", COMMAND_SCALER, "N", "And no more than so many.", .type = OPTION_TYPE_INT,
+           .def = "10", .min = 1, .max = 10000),
+    OPTION(DOWN_AFTER, "down-after", COMMAND_SCALER, "TIME",
+           "There are fewer workers only when fewer were wanted for so long.",
+           .type = OPTION_TYPE_DURATION, .def = "5min", .max = DAY_MS),
+    OPTION(EXEC, "exec", COMMAND_SCALER, "COMMAND",
+           "What makes it so many workers, in a shell, with `{n}` for the number, such as `docker "
+           "compose up -d --no-recreate --scale worker={n}`; at most 60 s, and once more while it "
+           "fails. Without it the number is only logged."),
 };

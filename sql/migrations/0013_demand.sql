@@ -1,0 +1,83 @@
+-- How many slots a queue wants, for whatever starts and ends workers.
+
+-- The arithmetic, of numbers alone. What comes keeps rate x run time slots busy (Little's law), and a fifth is to spare;
+-- what runs keeps its slot; what waits is to start before it is late, one slot each at most. What is late already, or of
+-- unknown run time, is to start within a quarter of the latency.
+CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision,
+                                   latency_s double precision) RETURNS integer
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT least(1000000, ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
+                               + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1))))::integer
+$$;
+
+-- What the newest 5,000 tasks of all queues and the newest 5,000 that ended say of this one in the last two minutes. Above
+-- `cut` both are complete. Delayed tasks arrive when they end, so the greater of both rates counts.
+CREATE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OUT run_s double precision)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    WITH waiting AS MATERIALIZED (
+        SELECT t.id, t.queue, t.created_at, t.run_at FROM tenon.task t ORDER BY t.id DESC LIMIT 5000
+    ), ended AS MATERIALIZED (
+        SELECT f.id, f.queue, f.created_at, f.run_at, f.start_time, f.finished_at FROM tenon.finished f ORDER BY f.id DESC LIMIT 5000
+    ), cut AS (
+        SELECT greatest((SELECT min(w.id) FROM waiting w HAVING count(*) = 5000),
+                        (SELECT min(e.id) FROM ended e HAVING count(*) = 5000), 0) AS id
+    ), arrived AS (
+        SELECT a.queue, a.created_at, a.run_at
+          FROM (SELECT w.id, w.queue, w.created_at, w.run_at FROM waiting w UNION ALL
+                SELECT e.id, e.queue, e.created_at, e.run_at FROM ended e) a, cut
+         WHERE a.id >= cut.id AND a.created_at > clock_timestamp() - interval '2 min'
+    ), rates AS (
+        SELECT count(*) FILTER (WHERE a.queue = $1 AND a.run_at <= clock_timestamp())
+               / CASE WHEN (SELECT c.id > 0 FROM cut c)
+                      THEN greatest(extract(epoch FROM clock_timestamp() - min(a.created_at)), 1) ELSE 120 END AS arrivals
+          FROM arrived a
+    ), runs AS (
+        SELECT count(*) / CASE WHEN (SELECT count(*) = 5000 FROM ended)
+                               THEN greatest(extract(epoch FROM clock_timestamp() - (SELECT min(e.finished_at) FROM ended e
+                                                           WHERE e.finished_at > clock_timestamp() - interval '2 min')), 1)
+                               ELSE 120 END AS finishes,
+               avg(extract(epoch FROM e.finished_at - e.start_time)) AS run_s
+          FROM ended e
+         WHERE e.queue = $1 AND e.start_time IS NOT NULL AND e.finished_at > clock_timestamp() - interval '2 min'
+    )
+    SELECT greatest(rates.arrivals, runs.finishes)::double precision, runs.run_s::double precision FROM rates, runs
+$$;
+
+-- Of each priority the first 10,000 rows that are due, which are those that run and those that are next.
+CREATE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    WITH paused AS MATERIALIZED (
+        SELECT coalesce(bool_or(p.what = 'everything' OR (p.what = 'queue' AND p.name = $1)), false) AS whole,
+               coalesce(array_agg(p.name) FILTER (WHERE p.what = 'kind'), '{}') AS kinds
+          FROM tenon.paused p
+    )
+    SELECT count(*) FILTER (WHERE d.start_time IS NULL AND NOT d.held), count(d.start_time),
+           extract(epoch FROM clock_timestamp() - min(d.run_at) FILTER (WHERE d.start_time IS NULL AND NOT d.held)),
+           avg(extract(epoch FROM clock_timestamp() - d.start_time))
+      FROM (SELECT t.start_time, t.run_at, p.whole OR t.kind = ANY (p.kinds) AS held
+              FROM paused p, generate_series(9, 0, -1) AS level (priority)
+             CROSS JOIN LATERAL (SELECT o.start_time, o.run_at, o.kind FROM tenon.task o
+                                  WHERE o.queue = $1 AND o.priority = level.priority AND o.run_at <= clock_timestamp()
+                                  ORDER BY o.run_at LIMIT 10000) t
+             LIMIT 10000) d
+$$;
+
+CREATE FUNCTION tenon.demand(queue text, latency interval DEFAULT '5 s') RETURNS integer
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    rate record := tenon.rate_seen(queue);
+    backlog record := tenon.backlog_seen(queue);
+    latency_s double precision := extract(epoch FROM latency);
+BEGIN
+    IF latency_s IS NULL OR latency_s <= 0 THEN
+        RAISE invalid_parameter_value USING MESSAGE = format('latency is %s: it must be longer than nothing', coalesce(latency::text, 'NULL'));
+    END IF;
+    -- a slow handler has not finished anything yet: what runs says how long that takes at least
+    RETURN tenon.slots_wanted(rate.tasks_per_s, greatest(rate.run_s, backlog.running_s), backlog.ready, backlog.running,
+                              coalesce(backlog.oldest_s, 0), latency_s);
+END $$;
+
+REVOKE ALL ON FUNCTION tenon.slots_wanted, tenon.rate_seen, tenon.backlog_seen, tenon.demand FROM PUBLIC;
+
+COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what arrived and ended in the last two minutes, by run times, and by what waits and runs (up to 10,000 tasks). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;
+COMMENT ON FUNCTION tenon.slots_wanted IS $$The arithmetic of `tenon.demand`, of numbers alone.$$;
