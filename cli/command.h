@@ -32,6 +32,7 @@ bool act_run(const struct options *o, struct fault *f);   /* retry, cancel, dele
 bool pause_run(const struct options *o, struct fault *f); /* and resume */
 bool defaults_run(const struct options *o, struct fault *f); /* queue, kind */
 bool adopt_run(const struct options *o, struct fault *f);
+bool canary_run(const struct options *o, struct fault *f);
 bool doctor_run(const struct options *o, struct fault *f);
 bool audit_run(const struct options *o, struct fault *f);
 int wait_main(const struct options *o);

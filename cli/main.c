@@ -62,6 +62,8 @@ const struct command_row command_rows[] = {
      "Show the defaults of kinds, and whether they are paused; or set those of one."},
     {COMMAND_DOCTOR, NULL, doctor_run, 0, 0, "",
      "Say what is wrong with servers, settings, fleet and queues, and what to do."},
+    {COMMAND_CANARY, NULL, canary_run, 0, 0, "",
+     "Send one task the whole way, and say how long it took; or why it did not come through."},
     {COMMAND_SCALER, scaler_main, NULL, 0, 0, "",
      "Run a command when more or fewer workers are wanted, so that tasks start in time."},
     {COMMAND_ADOPT, NULL, adopt_run, 0, 0, "",

@@ -38,8 +38,9 @@ enum command {
     COMMAND_WAIT = 1 << 23,
     COMMAND_SIGNAL = 1 << 24,
     COMMAND_SCALER = 1 << 25,
+    COMMAND_CANARY = 1 << 26,
 };
-enum { COMMANDS_ALL = (1 << 26) - 1 };
+enum { COMMANDS_ALL = (1 << 27) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */

@@ -8,7 +8,7 @@ enum {
     PAUSES = COMMAND_PAUSE | COMMAND_RESUME,
     DEFAULTS = COMMAND_QUEUE | COMMAND_KIND,
     LISTS = COMMAND_SETUP | COMMAND_STATUS | COMMAND_SHOW | COMMAND_WHY | COMMAND_SCHEDULE |
-            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR | COMMAND_FLOW | COMMAND_LIMIT,
+            FILTERS | DEFAULTS | COMMAND_AUDIT | COMMAND_DOCTOR | COMMAND_FLOW | COMMAND_LIMIT | COMMAND_CANARY,
     DAY_MS = 86400000,
 };
 
@@ -63,7 +63,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Let this role do what `tenon worker` does, and nothing else."),
     OPTION(GRANT_CLEANER, "grant-cleaner", COMMAND_SETUP, "ROLE",
            "Let this role do what `tenon cleaner` does, and nothing else."),
-    OPTION(QUEUE, "queue", TASKS | FILTERS | COMMAND_KIND, "QUEUE",
+    OPTION(QUEUE, "queue", TASKS | FILTERS | COMMAND_KIND | COMMAND_CANARY, "QUEUE",
            "The task's queue; else the one of its kind in `tenon.kind`, else `default`. Of a "
            "filter: only tasks of this queue. For `kind`: the queue of its tasks.",
            .letter = 'q', .fits = fits_queue, .allowed = QUEUE_ALLOWED),
@@ -97,9 +97,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "With so many failures the task is dead; else the number of its kind or queue, else 25.",
            .type = OPTION_TYPE_INT, .min = 1, .max = 1000),
     OPTION(
-        TIMEOUT, "timeout", TASKS | DEFAULTS | COMMAND_WAIT, "TIME",
+        TIMEOUT, "timeout", TASKS | DEFAULTS | COMMAND_WAIT | COMMAND_CANARY, "TIME",
         "How long one run may take; else the time of its kind or queue, else 1h. For `wait`: how "
-        "long to wait at most; without it until all have ended.",
+        "long to wait at most; without it until all have ended. For `canary`: likewise, else 10s.",
         .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
     OPTION(RETRY, "retry", COMMAND_ENQUEUE | DEFAULTS, "POLICY",
            "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h)`, "
@@ -184,9 +184,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .allowed =
                "a state: blocked, scheduled, ready, running, retrying, done, cancelled, expired or "
                "dead"),
-    OPTION(KIND, "kind", FILTERS | PAUSES | COMMAND_SCHEDULE, "KIND",
+    OPTION(KIND, "kind", FILTERS | PAUSES | COMMAND_SCHEDULE | COMMAND_CANARY, "KIND",
            "Only tasks of this kind. For `pause` and `resume`: this kind, in whatever queue. For "
-           "`schedule`: the kind of its tasks.",
+           "`schedule`: the kind of its tasks. For `canary`: its kind, else `canary`.",
            .letter = 'k', .typed = true, .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(
         ERROR, "error", FILTERS, "CLASS",
