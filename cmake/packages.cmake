@@ -13,7 +13,8 @@ if(NOT CMAKE_CROSSCOMPILING)
   install(FILES ${CMAKE_BINARY_DIR}/_tenon DESTINATION ${ZSH} COMPONENT tenon)
   install(FILES ${CMAKE_BINARY_DIR}/tenon.fish DESTINATION ${SHARE}/fish/vendor_completions.d COMPONENT tenon)
 endif()
-install(FILES packaging/systemd/tenon-worker.service packaging/systemd/tenon-cleaner.service
+file(GLOB UNITS CONFIGURE_DEPENDS packaging/systemd/*.service)
+install(FILES ${UNITS}
         DESTINATION lib/systemd/system COMPONENT tenon)
 
 # find_package(tenon), then target_link_libraries(x tenon::tenon)
