@@ -3,7 +3,7 @@
 //
 //     DATABASE_URL=postgresql://... node examples/producer.js ann@example.org bob@example.org
 //
-// There is no library and no RabbitMQ on this side: the cleaner wakes the workers up, within
+// There is no client (clients/node) and no RabbitMQ on this side: the cleaner wakes the workers up, within
 // milliseconds. Needs pg (npm install pg, or Debian's node-pg).
 'use strict';
 
@@ -28,11 +28,14 @@ async function main() {
     const mails = process.argv.slice(2);
     const client = new Client({ connectionString: process.env.DATABASE_URL });
     await client.connect();
-    await client.query('CREATE TABLE IF NOT EXISTS users (mail text PRIMARY KEY)');
-    for (const mail of mails.length > 0 ? mails : ['ann@example.org']) {
-        console.log(mail, 'signed up, task', await signUp(client, mail));
+    try {
+        await client.query('CREATE TABLE IF NOT EXISTS users (mail text PRIMARY KEY)');
+        for (const mail of mails.length > 0 ? mails : ['ann@example.org']) {
+            console.log(mail, 'signed up, task', await signUp(client, mail));
+        }
+    } finally {
+        await client.end(); // else the process stays
     }
-    await client.end();
 }
 
 main().catch((error) => {

@@ -70,12 +70,18 @@ static void test_readme(void **state)
     node_test(*state, "", "readme");
 }
 
+/* Without the package. */
+static void test_example(void **state)
+{
+    node_test(*state, "", "example");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_enqueue), WITH_DATABASE(test_databases), WITH_DATABASE(test_prisma),
         WITH_DATABASE(test_child),   WITH_SERVERS(test_worker),     WITH_DATABASE(test_testing),
-        WITH_SERVERS(test_readme),
+        WITH_SERVERS(test_readme),   WITH_DATABASE(test_example),
     };
     return RUN_GROUP(tests);
 }

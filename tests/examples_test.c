@@ -1,5 +1,5 @@
 /* label: e2e */
-/* The examples do what they say. (The one in JavaScript is not run: its package is not installed.)
+/* The examples do what they say. (The one in JavaScript: clients_node_test.)
  * */
 #include "tests/support/process.h"
 #include "tests/support/producer.h"
