@@ -3,9 +3,11 @@
 #include "cli/command.h"
 #include "core/amqp_url.h"
 #include "core/db.h"
+#include "core/http.h"
 #include "core/log.h"
 #include "core/schema.h"
 #include "enqueue/enqueue.h"
+#include "ui/ui.h"
 #include "worker/worker.h"
 
 #include <confuse.h>
@@ -70,6 +72,8 @@ const struct command_row command_rows[] = {
      "Say that tasks may run in this database, which is a copy of another one."},
     {COMMAND_LIMIT, NULL, limit_run, 1, 2, "set|show|drop|pause|resume NAME | list",
      "Set and show limits: how many tasks of a key run at once, start in a time, in which order."},
+    {COMMAND_UI, ui_main, NULL, 0, 0, "",
+     "Serve tenon in the browser: what there is, and what the commands do."},
     {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
 enum { COMMANDS = sizeof command_rows / sizeof *command_rows };
@@ -94,9 +98,11 @@ static void print_usage(FILE *out)
 static void print_version(void)
 {
     int pq = db_library_version();
-    (void)printf("tenon %s (schema %d)\nlibpq %d.%d\nrabbitmq-c %s\njansson %s\nlibconfuse %s\n",
+    (void)printf("tenon %s (schema %d)\nlibpq %d.%d\nrabbitmq-c %s\njansson %s\nlibconfuse %s\n"
+                 "libmicrohttpd %s\n",
                  TENON_VERSION, schema_migrations[schema_migrations_n - 1].version, pq / 10000,
-                 pq % 10000, amqp_library_version(), jansson_version_str(), confuse_version);
+                 pq % 10000, amqp_library_version(), jansson_version_str(), confuse_version,
+                 http_library_version());
 }
 
 static void print_help(const struct command_row *row)

@@ -39,8 +39,9 @@ enum command {
     COMMAND_SIGNAL = 1 << 24,
     COMMAND_SCALER = 1 << 25,
     COMMAND_CANARY = 1 << 26,
+    COMMAND_UI = 1 << 27,
 };
-enum { COMMANDS_ALL = (1 << 27) - 1 };
+enum { COMMANDS_ALL = (1 << 28) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -120,6 +121,11 @@ enum option_id {
     OPTION_MAX,
     OPTION_DOWN_AFTER,
     OPTION_EXEC,
+    OPTION_LISTEN,
+    OPTION_TOKEN_FILE,
+    OPTION_PASSWORD_FILE,
+    OPTION_HOSTS,
+    OPTION_READ_ONLY,
     OPTION_COUNT
 };
 

@@ -269,4 +269,20 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "What makes it so many workers, in a shell, with `{n}` for the number, such as `docker "
            "compose up -d --no-recreate --scale worker={n}`; at most 60 s, and once more while it "
            "fails. Without it the number is only logged."),
+    OPTION(LISTEN, "listen", COMMAND_UI, "ADDRESS",
+           "Where the page is served, with its port; port 0 takes a free one. Anything but this "
+           "machine's loopback needs `--password-file` or `--token-file` (docs/ui.md).",
+           .def = "127.0.0.1:7070", .fits = fits_address, .allowed = ADDRESS_ALLOWED),
+    OPTION(TOKEN_FILE, "token-file", COMMAND_UI, "FILE",
+           "A file whose first line lets in whoever knows it, 16 to 128 characters. Without it and "
+           "without `--password-file` a token is made at the start, and printed."),
+    OPTION(PASSWORD_FILE, "password-file", COMMAND_UI, "FILE",
+           "A file of `NAME:HASH` or `NAME:HASH:read-only`, as crypt(3) and `openssl passwd -6` "
+           "make hashes; the audit has the name."),
+    OPTION(HOSTS, "hosts", COMMAND_UI, "NAME,...",
+           "Names by which browsers reach the page, besides addresses and localhost: those of a "
+           "proxy in front of it.",
+           .type = OPTION_TYPE_LIST, .fits = fits_host, .allowed = "a host's name without a port"),
+    OPTION(READ_ONLY, "read-only", COMMAND_UI, NULL, "Show everything, and let nobody change it.",
+           .type = OPTION_TYPE_FLAG),
 };

@@ -197,6 +197,18 @@ bool fits_rate(const char *text)
     return digits >= 1 && digits <= 5 && *text != '0' && strcmp(text + digits, "/s") == 0;
 }
 
+bool fits_address(const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    size_t digits = colon ? strspn(colon + 1, DIGITS) : 0;
+    return colon > text && digits >= 1 && digits <= 5 && !colon[1 + digits];
+}
+
+bool fits_host(const char *text)
+{
+    return *text && strspn(text, LETTERS CAPITALS DIGITS ".-") == strlen(text);
+}
+
 bool fits_variable(const char *text)
 {
     return *text && !strpbrk(text, "=,");

@@ -32,4 +32,8 @@ bool fits_trace(const char *text);
 bool fits_rate(const char *text); /* "100/s" */
 bool fits_id(const char *text);   /* of a task */
 
+#define ADDRESS_ALLOWED "HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070"
+bool fits_address(const char *text);
+bool fits_host(const char *text); /* "tasks.example.org" */
+
 #endif

@@ -11,6 +11,7 @@
 #include "core/statements.h"
 #include "enqueue/statements.h"
 #include "handlers/statements.h"
+#include "ui/statements.h"
 #include "worker/decide/decider.h"
 #include "worker/statements.h"
 
@@ -24,6 +25,7 @@ static const struct {
     {"core", sql_core_all, false},    {"enqueue", sql_enqueue_all, false},
     {"worker", sql_worker_all, true}, {"cleaner", sql_cleaner_all, true},
     {"cli", sql_cli_all, false},      {"handlers", sql_handlers_all, false},
+    {"ui", sql_ui_all, true},
 };
 
 /* A connection with the very settings that db_open() gives a session of this kind. */

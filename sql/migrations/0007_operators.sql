@@ -17,14 +17,16 @@ COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
 COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
-COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given.';
+COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given. `web_user`: who had logged in to `tenon ui`, as its session says in `tenon.web_user`.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
 
 CREATE FUNCTION tenon.note_audit(act text, what jsonb, n bigint, skipped bigint DEFAULT 0) RETURNS bigint
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     INSERT INTO tenon.audit (act, what, n, skipped)
-    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4 FROM jsonb_each($2) e WHERE e.value <> 'null'
+    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4
+      FROM jsonb_each($2 || jsonb_build_object('web_user', NULLIF(current_setting('tenon.web_user', true), ''))) e
+     WHERE e.value <> 'null'
     RETURNING id
 $$;
 

@@ -1,0 +1,127 @@
+#!/usr/bin/python3
+"""Drives the page of tenon ui in a real Chromium: a failed task is found by its payload, retried and seen done; a queue is
+paused and resumed; hostile texts stay texts; it fits on 400 pixels, and every control has a name. For ui_browser_test.
+
+usage: tests/browser/page.py URL ID-OF-DEAD-TASK ID-OF-HOSTILE-TASK PROFILE-FOLDER
+"""
+import sys
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+LIMIT_S = 30
+
+
+def browser(profile):
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1200,900",
+                     "--disable-background-networking", "--no-first-run", f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
+
+
+class Page:
+    def __init__(self, driver, url):
+        self.driver = driver
+        self.base = url.split("#")[0]
+
+    def until(self, what, condition):
+        return WebDriverWait(self.driver, LIMIT_S, 0.1).until(lambda _: condition(), f"{what}; the page says: {self.text()}")
+
+    def text(self):
+        return self.driver.execute_script("return document.body.innerText")
+
+    def shows(self, text):
+        self.until(f"waited for {text!r}", lambda: text in self.text())
+
+    def button(self, name):
+        """Pressed by the script in one step: a page that is drawn again between finding and clicking takes no click."""
+        script = """const b = [...document.querySelectorAll('button')].find(
+                        (b) => (b.getAttribute('aria-label') ?? b.textContent).startsWith(arguments[0]) &&
+                               (!document.getElementById('dialog').open || b.closest('dialog')));
+                    b?.click();
+                    return Boolean(b);"""
+        self.until(f"waited for the button {name!r}", lambda: self.driver.execute_script(script, name))
+
+    def go(self, path):
+        self.driver.get(self.base + path)
+
+
+def find_and_retry(page, task):
+    page.go("tasks")
+    page.until("waited for the filter", lambda: page.driver.find_elements(By.NAME, "payload"))
+    page.driver.find_element(By.NAME, "payload").send_keys("to = ann@example.org", Keys.ENTER)
+    page.until("waited for the address", lambda: "payload=" in page.driver.current_url)
+    page.until("waited for one task", lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 1)
+    assert page.driver.find_element(By.CSS_SELECTOR, "tbody a").text == task
+    page.driver.find_element(By.LINK_TEXT, task).send_keys(Keys.ENTER)
+    page.shows("it failed 1 times")
+    page.button("Retry")
+    page.shows("Why (for the audit)")
+    page.driver.find_element(By.NAME, "why").send_keys("the mail server is back", Keys.ENTER)
+    page.shows("1 task retried.")
+    page.shows("It ended well")
+    page.go("audit")
+    page.shows("the mail server is back")
+
+
+def pause_and_resume(page):
+    page.go("")
+    page.button("Pause the queue default")
+    page.button("Pause")
+    page.shows("The queue default is paused")
+    page.button("Resume the queue default")
+    page.shows("The queue default goes on.")
+    page.until("waited for no trouble", lambda: "is paused" not in page.text())
+
+
+def hostile_texts_stay_texts(page, task):
+    for path in (f"tasks/{task}", "tasks", "dead"):
+        page.go(path)
+        page.shows("<img src=x onerror=")
+    page.go(f"tasks/{task}")
+    page.shows("123456789012345678901234567890.12345")
+    assert page.driver.execute_script("return document.querySelectorAll('main img, main script, main b').length") == 0
+    assert page.driver.execute_script("return window.struck === undefined")
+
+
+def fits_and_has_names(page):
+    page.driver.set_window_size(400, 800)
+    for path in ("", "tasks", "dead", "schedules", "workers", "audit"):
+        page.go(path)
+        page.until("waited for the view", lambda: page.driver.find_elements(By.CSS_SELECTOR, "main h1 + div > *"))
+        wide = page.driver.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
+        assert wide[0] <= wide[1], f"/{path} is {wide[0]} wide, the window {wide[1]}"
+        nameless = page.driver.execute_script(
+            """return [...document.querySelectorAll('button, input, select, a, table')].filter((node) =>
+                   !(node.getAttribute('aria-label') || node.textContent.trim() || node.labels?.length || node.caption)).length""")
+        assert nameless == 0, f"/{path}: {nameless} controls without a name"
+
+
+def main():
+    url, dead, hostile, profile = sys.argv[1:]
+    driver = browser(profile)
+    try:
+        driver.get(url)
+        page = Page(driver, url)
+        page.shows("Log out")
+        assert "token" not in driver.current_url
+        find_and_retry(page, dead)
+        pause_and_resume(page)
+        hostile_texts_stay_texts(page, hostile)
+        fits_and_has_names(page)
+        page.button("Log out")
+        page.shows("Token")
+        severe = [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE" and "401" not in line["message"]]
+        assert not severe, severe
+    finally:
+        driver.quit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+/* label: e2e */
+/* timeout: 120 */
+/* Who gets into `tenon ui`, from where, and what he may do there: tokens, passwords, roles; pages of
+ * others, in frames or behind names that were made to lead here; the headers of every answer. */
+#include "tests/support/web.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 30000, TOO_MANY = 11 };
+
+/* --- helpers -------------------------------------------------------------------------------- */
+
+static void write_file(struct fixture *fx, const char *name, const char *text, char path[300])
+{
+    (void)snprintf(path, 300, "%s/%s", fx->dir, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* It must not start, and says why. */
+static void assert_refuses(struct fixture *fx, const char *says, const char *const *args)
+{
+    struct process *p = tenon_spawn(fx, args, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    char *log = file_text(p->log);
+    assert_contains(log, says);
+    free(log);
+}
+#define REFUSES(fx, says, ...)                                                                     \
+    assert_refuses(fx, says, (const char *const[]){"ui", __VA_ARGS__, NULL})
+
+/* Log in; the line with the cookie, for later requests, or "" when it was refused. */
+static int log_in(const struct web *w, const char *body, char cookie[128])
+{
+    struct web_answer a;
+    web_request(w, "POST", "/api/login", web_posting, body, &a);
+    const char *set = strstr(a.head, "Set-Cookie: ");
+    *cookie = '\0';
+    if (a.status == 200) {
+        assert_non_null(set);
+        assert_contains(set, "; Path=/; HttpOnly; SameSite=Strict");
+        (void)snprintf(cookie, 128, "Cookie: %.*s\r\n", (int)strcspn(set + 12, ";"), set + 12);
+    } else {
+        assert_null(set);
+    }
+    web_clear(&a);
+    return a.status;
+}
+
+static int get(const struct web *w, const char *path, const char *headers)
+{
+    return web_status(w, "GET", path, headers, "");
+}
+
+/* --- the token ------------------------------------------------------------------------------ */
+
+static void test_nobody_gets_in_without_the_token(void **state)
+{
+    static const char *const paths[] = {"session", "overview",  "rates",   "tasks", "tasks/1",
+                                        "dead",    "schedules", "workers", "audit"};
+    struct fixture *fx = *state;
+    struct web w;
+    char cookie[128], body[128], path[64];
+    WEB_OPEN(fx, &w, NULL);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        (void)snprintf(path, sizeof path, "/api/%s", paths[i]);
+        assert_int_equal(get(&w, path, ""), 401);
+        assert_int_equal(get(&w, path, "Authorization: Bearer 0123456789abcdef\r\n"), 401);
+        assert_int_equal(get(&w, path, "Authorization: Bearer \r\n"), 401);
+        (void)snprintf(cookie, sizeof cookie, "Cookie: tenon_%d=\r\n", w.port);
+        assert_int_equal(get(&w, path, cookie), 401);
+    }
+    assert_int_equal(web_status(&w, "POST", "/api/act", web_posting, "{\"act\": \"retry\"}"), 401);
+    assert_int_equal(log_in(&w, "{\"token\": \"0123456789abcdef\"}", cookie), 401);
+    (void)snprintf(body, sizeof body, "{\"token\": \"%s\"}", w.token);
+    assert_int_equal(log_in(&w, body, cookie), 200);
+    assert_int_equal(get(&w, "/api/overview", cookie), 200);
+    char *log = file_text(w.process->log);
+    assert_null(strstr(log, w.token));
+    free(log);
+    char posting[256];
+    (void)snprintf(posting, sizeof posting, "%s%s", web_posting, cookie);
+    assert_int_equal(web_status(&w, "POST", "/api/logout", posting, "{}"), 200);
+    assert_int_equal(get(&w, "/api/overview", cookie), 401);
+}
+
+static void test_nobody_guesses(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char cookie[128], body[128];
+    WEB_OPEN(fx, &w, NULL);
+    int status = 0;
+    for (int i = 0; i < TOO_MANY; i++) {
+        status = log_in(&w, "{\"token\": \"0123456789abcdef\"}", cookie);
+    }
+    assert_int_equal(status, 429);
+    (void)snprintf(body, sizeof body, "{\"token\": \"%s\"}", w.token);
+    assert_int_equal(log_in(&w, body, cookie), 429);
+    process_await_line(w.process, "event=ui_login_failed", LIMIT_MS);
+}
+
+/* --- other pages ---------------------------------------------------------------------------- */
+
+static int post_with(const struct web *w, const char *lines)
+{
+    char headers[512];
+    (void)snprintf(headers, sizeof headers, "Authorization: Bearer %s\r\n%s", w->token, lines);
+    return web_status(w, "POST", "/api/pause", headers, "{\"queue\": \"mail\"}");
+}
+
+#define JSON_LINE "Content-Type: application/json\r\n"
+
+static void test_other_pages_can_do_nothing(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char lines[256];
+    WEB_OPEN(fx, &w, NULL);
+    assert_int_equal(post_with(&w, JSON_LINE), 403);
+    assert_int_equal(post_with(&w, JSON_LINE "X-Tenon: 1\r\nOrigin: http://evil.example\r\n"), 403);
+    assert_int_equal(post_with(&w, JSON_LINE "X-Tenon: 1\r\nOrigin: null\r\n"), 403);
+    assert_int_equal(post_with(&w, JSON_LINE "X-Tenon: 1\r\nSec-Fetch-Site: same-site\r\n"), 403);
+    assert_int_equal(post_with(&w, "X-Tenon: 1\r\nContent-Type: text/plain\r\n"), 400);
+    (void)snprintf(lines, sizeof lines, "X-Tenon: 1\r\nOrigin: http://127.0.0.1:%d\r\n",
+                   w.port + 1);
+    assert_int_equal(post_with(&w, lines), 403);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused"), 0);
+    (void)snprintf(lines, sizeof lines,
+                   JSON_LINE "X-Tenon: 1\r\nOrigin: http://127.0.0.1:%d\r\n"
+                             "Sec-Fetch-Site: same-origin\r\n",
+                   w.port);
+    assert_int_equal(post_with(&w, lines), 200);
+    assert_int_equal(get(&w, "/api/pause?queue=mail", ""), 404);
+}
+
+static void test_a_name_that_was_made_to_lead_here(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w, known;
+    WEB_OPEN(fx, &w, NULL);
+    assert_int_equal(get(&w, "/", "Host: evil.example\r\n"), 421);
+    assert_int_equal(get(&w, "/api/session", "Host: evil.example:7070\r\n"), 421);
+    assert_int_equal(get(&w, "/", "Host: 127.0.0.1.evil.example\r\n"), 421);
+    assert_int_equal(get(&w, "/", "Host: \r\n"), 421);
+    assert_int_equal(get(&w, "/", "Host: localhost:7070\r\n"), 200);
+    assert_int_equal(get(&w, "/", "Host: [::1]:7070\r\n"), 200);
+    WEB_OPEN(fx, &known, "--hosts", "tasks.example.org,other.example");
+    assert_int_equal(get(&known, "/", "Host: Tasks.example.org\r\n"), 200);
+    assert_int_equal(get(&known, "/", "Host: evil.example\r\n"), 421);
+}
+
+static void test_every_answer_is_guarded(void **state)
+{
+    static const char *const paths[] = {"/", "/static/app.js", "/api/session", "/nowhere"};
+    struct fixture *fx = *state;
+    struct web w;
+    struct web_answer a;
+    char headers[128] = "";
+    WEB_OPEN(fx, &w, NULL);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        web_request(&w, "GET", paths[i], "", "", &a);
+        assert_contains(a.head, "Content-Security-Policy: default-src 'none'; script-src 'self';");
+        assert_contains(a.head, "frame-ancestors 'none'");
+        assert_null(strstr(a.head, "unsafe"));
+        assert_contains(a.head, "X-Frame-Options: DENY");
+        assert_contains(a.head, "X-Content-Type-Options: nosniff");
+        assert_contains(a.head, "Referrer-Policy: no-referrer");
+        assert_contains(a.head, i == 2 ? "Cache-Control: no-store" : "Cross-Origin");
+        web_clear(&a);
+    }
+    web_request(&w, "GET", "/static/app.js", "", "", &a);
+    const char *etag = strstr(a.head, "ETag: ");
+    assert_non_null(etag);
+    (void)snprintf(headers, sizeof headers, "If-None-Match: %.*s\r\n", (int)strcspn(etag + 6, "\r"),
+                   etag + 6);
+    web_clear(&a);
+    assert_int_equal(get(&w, "/static/app.js", headers), 304);
+    assert_int_equal(get(&w, "/static/../ui.c", ""), 404);
+    assert_int_equal(get(&w, "/tasks/17", ""), 200);
+    assert_int_equal(web_status(&w, "DELETE", "/", "", ""), 404);
+}
+
+static void test_a_body_has_a_limit(void **state)
+{
+    enum { BYTES = 300000 };
+    struct fixture *fx = *state;
+    struct web w;
+    char *body = malloc(BYTES + 1);
+    assert_non_null(body);
+    memset(body, '[', BYTES);
+    body[BYTES] = '\0';
+    WEB_OPEN(fx, &w, NULL);
+    assert_int_equal(web_status(&w, "POST", "/api/login", web_posting, body), 413);
+    body[10000] = '\0';
+    assert_int_equal(web_status(&w, "POST", "/api/login", web_posting, body), 400);
+    free(body);
+}
+
+/* --- passwords ------------------------------------------------------------------------------ */
+
+/* ann: secret; bob: hidden. As "openssl passwd -6" makes them. */
+static const char passwords[] =
+    "# two people\n"
+    "ann:$6$tenontest$4XBunPmlnlAonrGYySHEN5P0eirZcKWKFa6l.0hwcgm67JiJgryrK1a1eAZQbG9R95785k1NYbZe"
+    "h40o2dGgQ0\n"
+    "bob:$6$tenonbob$oS3c/UrGnz8nMdAdUw1O3zy.nIJYt.t2Snt6ZOuzjBqBqibTdwxWjeJ5NWxDp2cyhy2QUU334BHxPX"
+    "Jqku1qP0:read-only\n";
+
+static void test_passwords(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char path[300], cookie[128], headers[256];
+    write_file(fx, "passwords", passwords, path);
+    WEB_OPEN(fx, &w, "--password-file", path);
+    assert_string_equal(w.token, "");
+    assert_int_equal(log_in(&w, "{\"user\": \"ann\", \"password\": \"hidden\"}", cookie), 401);
+    assert_int_equal(log_in(&w, "{\"user\": \"eve\", \"password\": \"secret\"}", cookie), 401);
+    assert_int_equal(log_in(&w, "{\"token\": \"\"}", cookie), 401);
+    assert_int_equal(log_in(&w, "{\"user\": \"ann\", \"password\": \"secret\"}", cookie), 200);
+    (void)snprintf(headers, sizeof headers, "%s%s", web_posting, cookie);
+    assert_int_equal(web_status(&w, "POST", "/api/pause", headers,
+                                "{\"queue\": \"mail\", \"why\": \"it burns\"}"),
+                     200);
+    assert_true(test_sql_bool(fx, "SELECT what = '{\"queue\": \"mail\", \"why\": \"it burns\","
+                                  " \"web_user\": \"ann\"}' AND who = session_user FROM"
+                                  " tenon.audit"));
+    assert_int_equal(log_in(&w, "{\"user\": \"bob\", \"password\": \"hidden\"}", cookie), 200);
+    (void)snprintf(headers, sizeof headers, "%s%s", web_posting, cookie);
+    assert_int_equal(get(&w, "/api/overview", cookie), 200);
+    assert_int_equal(web_status(&w, "POST", "/api/resume", headers, "{\"queue\": \"mail\"}"), 403);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused"), 1);
+}
+
+static void test_others_come_in_only_with_a_secret(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char path[300];
+    REFUSES(fx, "that needs --password-file or --token-file", "--listen", "0.0.0.0:0");
+    REFUSES(fx, "that needs --password-file or --token-file", "--listen", "[::]:0");
+    write_file(fx, "token", "short\n", path);
+    REFUSES(fx, "has 5 characters; 16 to 128 are allowed", "--token-file", path);
+    write_file(fx, "passwords", "ann:secret\n", path);
+    REFUSES(fx, "passwords:1: that is no hash", "--password-file", path);
+    REFUSES(fx, "cannot be read", "--token-file", "/nowhere");
+    REFUSES(fx, "cannot listen at 192.0.2.1:7070", "--listen", "192.0.2.1:7070");
+    write_file(fx, "token", "a-token-of-somebody\n", path);
+    const char *const args[] = {"--listen", "0.0.0.0:0", "--token-file", path, NULL};
+    web_open(fx, &w, args, NULL);
+    process_await_line(w.process, "exposed=\"HTTP not encrypted\"", LIMIT_MS);
+    assert_int_equal(get(&w, "/api/session", ""), 401);
+    assert_int_equal(get(&w, "/api/session", "Authorization: Bearer a-token-of-somebody\r\n"), 200);
+}
+
+/* --- roles ---------------------------------------------------------------------------------- */
+
+static void assert_may_act(const struct web *w, bool may)
+{
+    json_t *o = web_get(w, 200, "/api/session");
+    assert_true(json_is_boolean(json_object_get(o, "may_act")));
+    assert_int_equal(json_is_true(json_object_get(o, "may_act")), may);
+    json_decref(o);
+    json_decref(web_get(w, 200, "/api/overview"));
+    json_decref(web_post(w, may ? 200 : 403, "/api/act",
+                         "{\"act\": \"cancel\", \"filter\": {\"kind\": \"mail\"}}"));
+    json_decref(web_post(w, may ? 200 : 403, "/api/pause", "{\"queue\": \"mail\"}"));
+    json_decref(
+        web_post(w, may ? 200 : 403, "/api/schedule", "{\"act\": \"pause\", \"name\": \"s\"}"));
+}
+
+static void test_the_role_decides(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char role[80], env[700];
+    test_sql(fx,
+             "SELECT tenon.enqueue('mail'), tenon.set_schedule('s', every => '1 h', kind => 'a')");
+    (void)snprintf(role, sizeof role, "%s_reader", fx->database);
+    (void)snprintf(env, sizeof env, "DATABASE_URL=postgresql://%s:word@%s", role,
+                   strchr(fx->database_url, '@') + 1);
+    test_sql(fx, "CREATE ROLE %s LOGIN PASSWORD 'word'; SELECT tenon.grant_reader('%s')", role,
+             role);
+    web_open(fx, &w, (const char *const[]){NULL}, (const char *const[]){env, NULL});
+    static const char *const paths[] = {"/api/rates", "/api/tasks",     "/api/tasks/1",
+                                        "/api/dead",  "/api/schedules", "/api/workers",
+                                        "/api/audit"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        json_decref(web_get(&w, 200, paths[i]));
+    }
+    assert_may_act(&w, false);
+    assert_true(test_sql_bool(fx, "SELECT state = 'ready' FROM tenon.tasks"));
+    test_sql(fx, "SELECT tenon.grant_operator('%s')", role);
+    assert_may_act(&w, true);
+    process_kill(w.process);
+    test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role, role);
+}
+
+static void test_read_only(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.enqueue('mail')");
+    WEB_OPEN(fx, &w, "--read-only");
+    assert_may_act(&w, false);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_nobody_gets_in_without_the_token),
+        WITH_DATABASE(test_nobody_guesses),
+        WITH_DATABASE(test_other_pages_can_do_nothing),
+        WITH_DATABASE(test_a_name_that_was_made_to_lead_here),
+        WITH_DATABASE(test_every_answer_is_guarded),
+        WITH_DATABASE(test_a_body_has_a_limit),
+        WITH_DATABASE(test_passwords),
+        WITH_DATABASE(test_others_come_in_only_with_a_secret),
+        WITH_DATABASE(test_the_role_decides),
+        WITH_DATABASE(test_read_only),
+    };
+    return RUN_GROUP(tests);
+}

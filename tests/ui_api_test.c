@@ -1,0 +1,331 @@
+/* label: e2e */
+/* timeout: 120 */
+/* The JSON API of `tenon ui`: what it shows of tasks, queues, workers and schedules, what it changes,
+ * and hostile payloads. */
+#include "tests/support/held.h"
+#include "tests/support/web.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+enum { LIMIT_MS = 30000 };
+
+/* --- helpers -------------------------------------------------------------------------------- */
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *value = json_string_value(json_object_get(o, key));
+    return value ? value : "(none)";
+}
+
+static json_int_t number(const json_t *o, const char *key)
+{
+    const json_t *value = json_object_get(o, key);
+    if (!json_is_integer(value)) {
+        fail_msg("\"%s\" is no number", key);
+    }
+    return json_integer_value(value);
+}
+
+static const json_t *list(const json_t *o, const char *key, size_t n)
+{
+    const json_t *value = json_object_get(o, key);
+    assert_true(json_is_array(value));
+    assert_int_equal(json_array_size(value), n);
+    return value;
+}
+
+/* Dead tasks of a kind, each with this error and a payload that tells them apart. */
+static void die_all(struct fixture *fx, const char *kind, int n, const char *error)
+{
+    test_sql(
+        fx,
+        "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
+        " crashes, max_attempts, priority, reason, queue, kind, payload, last_error, error_class)"
+        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures',"
+        " 'default', '%s', jsonb_build_object('n', i), '%s: it ' || i, '%s'"
+        " FROM generate_series(1, %d) i",
+        kind, error, error, n);
+}
+
+/* --- reading -------------------------------------------------------------------------------- */
+
+static void test_overview(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.enqueue('mail') FROM generate_series(1, 3);"
+                 "SELECT tenon.enqueue('mail', queue => 'slow', delay => '1 h');"
+                 "SELECT tenon.pause('slow', why => 'it burns')");
+    die_all(fx, "pay", 2, "Timeout");
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/overview");
+    const json_t *queues = list(o, "queues", 2);
+    const json_t *q = json_array_get(queues, 0), *slow = json_array_get(queues, 1);
+    assert_int_equal(number(q, "ready"), 3);
+    assert_int_equal(number(q, "dead"), 2);
+    assert_true(number(q, "oldest_ready_s") >= 0);
+    assert_int_equal(number(slow, "scheduled"), 1);
+    assert_true(json_is_true(json_object_get(slow, "paused")));
+    assert_string_equal(text(json_array_get(list(o, "paused", 1), 0), "paused_why"), "it burns");
+    assert_int_equal(number(json_array_get(list(o, "unhandled", 1), 0), "ready"), 3);
+    const json_t *now = json_object_get(o, "now");
+    assert_int_equal(number(now, "ready"), 3);
+    assert_int_equal(number(now, "workers"), 0);
+    assert_true(number(now, "at_ms") > 0);
+    json_decref(o);
+}
+
+static void test_tasks_are_found(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    die_all(fx, "mail", 60, "Timeout");
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('pay', '{\"to\": \"ann\", \"n\": 7}')");
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o =
+        web_get(&w, 200,
+                "/api/tasks?filter=%7B%22payload%22%3A%22%24.to%20%3D%3D%20%5C%22ann%5C%22%22%7D");
+    const json_t *task = json_array_get(list(o, "tasks", 1), 0);
+    assert_int_equal(number(task, "id"), id);
+    assert_string_equal(text(task, "state"), "ready");
+    assert_string_equal(text(task, "payload"), "{\"n\": 7, \"to\": \"ann\"}");
+    json_decref(o);
+    o = web_get(&w, 200, "/api/tasks?filter=%7B%22state%22%3A%22dead%22%7D");
+    (void)list(o, "tasks", 50);
+    char path[128];
+    (void)snprintf(path, sizeof path,
+                   "/api/tasks?filter=%%7B%%22state%%22%%3A%%22dead%%22%%7D&after=%lld",
+                   (long long)number(o, "next"));
+    json_decref(o);
+    o = web_get(&w, 200, path);
+    (void)list(o, "tasks", 10);
+    json_decref(o);
+    json_decref(web_get(&w, 400, "/api/tasks?filter=%7B%22stat%22%3A1%7D"));
+    json_decref(web_get(&w, 400, "/api/tasks?filter=%7B"));
+    json_decref(web_get(&w, 400, "/api/tasks?limit=201"));
+    json_decref(web_get(&w, 400, "/api/tasks?after=x"));
+    json_decref(web_get(&w, 400, "/api/tasks/x"));
+    json_decref(web_get(&w, 404, "/api/tasks/999999"));
+    o = web_get(&w, 200, "/api/dead");
+    const json_t *group = json_array_get(list(o, "groups", 1), 0);
+    assert_int_equal(number(group, "n"), 60);
+    assert_string_equal(text(group, "error_class"), "Timeout");
+    json_decref(o);
+}
+
+static void test_one_task(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    struct held c;
+    char path[64];
+    held_new(fx, &c);
+    free(held_requeue(fx, &c, "failed", "Boom: it broke", "0"));
+    test_sql(fx, "UPDATE tenon.task SET progress = '{\"at\": 5}'");
+    WEB_OPEN(fx, &w, NULL);
+    (void)snprintf(path, sizeof path, "/api/tasks/%lld", (long long)c.id);
+    json_t *o = web_get(&w, 200, path);
+    const json_t *task = json_object_get(o, "task");
+    assert_string_equal(text(json_array_get(list(task, "attempts", 1), 0), "error"),
+                        "Boom: it broke");
+    assert_string_equal(text(json_object_get(o, "texts"), "progress"), "{\"at\": 5}");
+    assert_true(strlen(text(json_object_get(o, "why"), "sentence")) > 10);
+    json_decref(o);
+}
+
+static void test_workers_and_what_they_run(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    struct held c;
+    held_new(fx, &c);
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/workers");
+    const json_t *worker = json_array_get(list(o, "workers", 1), 0);
+    const json_t *task = json_array_get(list(o, "running", 1), 0);
+    assert_int_equal(number(worker, "running"), 1);
+    assert_int_equal(number(task, "id"), c.id);
+    assert_string_equal(text(task, "worker"), text(worker, "id"));
+    json_decref(o);
+}
+
+/* --- the graph ------------------------------------------------------------------------------ */
+
+static double sum(const json_t *steps)
+{
+    double all = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)steps, key, value)
+    {
+        assert_true(strtol(key, NULL, 10) < 72);
+        all += json_number_value(value);
+    }
+    return all;
+}
+
+static void finish_many(struct fixture *fx, int n)
+{
+    test_sql(
+        fx,
+        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures, crashes,"
+        " priority, outcome, queue, kind, payload) SELECT now() - interval '1 minute' * (%d - i) / %d,"
+        " i, now(), now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, %d) i",
+        n, n, n);
+}
+
+static void test_rates(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SET timezone = 'UTC'; SELECT tenon.make_partitions(1)");
+    finish_many(fx, 700);
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/rates");
+    assert_true(json_is_true(json_object_get(o, "exact")));
+    assert_int_equal((int)sum(json_object_get(o, "done")), 700);
+    assert_int_equal((int)sum(json_object_get(o, "failed")), 0);
+    json_decref(o);
+    finish_many(fx, 60000);
+    o = web_get(&w, 200, "/api/rates");
+    assert_true(json_is_false(json_object_get(o, "exact")));
+    double done = sum(json_object_get(o, "done"));
+    assert_true(done > 54000 && done < 67000);
+    json_decref(o);
+}
+
+/* --- acts ----------------------------------------------------------------------------------- */
+
+static void test_acts(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    die_all(fx, "mail", 1500, "Timeout");
+    die_all(fx, "mail", 3, "Refused");
+    WEB_OPEN(fx, &w, NULL);
+    static const char filter[] = "\"filter\": {\"state\": [\"dead\"], \"error\": \"Timeout\"}";
+    char body[256];
+    (void)snprintf(body, sizeof body, "{\"act\": \"retry\", %s}", filter);
+    json_t *o = web_post(&w, 200, "/api/preview", body);
+    assert_int_equal(number(o, "n"), 1500);
+    (void)list(o, "examples", 3);
+    json_decref(o);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
+    (void)snprintf(body, sizeof body, "{\"act\": \"retry\", %s, \"why\": \"it is back\"}", filter);
+    o = web_post(&w, 200, "/api/act", body);
+    assert_int_equal(number(o, "n"), 1000);
+    (void)snprintf(body, sizeof body,
+                   "{\"act\": \"retry\", %s, \"why\": \"it is back\", \"after\": %lld, "
+                   "\"audit\": %lld}",
+                   filter, (long long)number(o, "next"), (long long)number(o, "audit"));
+    json_decref(o);
+    o = web_post(&w, 200, "/api/act", body);
+    assert_int_equal(number(o, "n"), 500);
+    assert_true(json_is_null(json_object_get(o, "next")));
+    json_decref(o);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1500);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 3);
+    o = web_get(&w, 200, "/api/audit");
+    const json_t *act = json_array_get(list(o, "acts", 1), 0);
+    assert_int_equal(number(act, "n"), 1500);
+    assert_string_equal(text(json_object_get(act, "what"), "why"), "it is back");
+    json_decref(o);
+    json_decref(web_post(&w, 400, "/api/act", "{\"act\": \"retry\", \"filter\": {}}"));
+    json_decref(
+        web_post(&w, 400, "/api/act", "{\"act\": \"drop\", \"filter\": {\"kind\": \"mail\"}}"));
+    json_decref(web_post(&w, 400, "/api/act", "{\"act\": \"retry\", \"filter\": \"x\"}"));
+    json_decref(web_post(&w, 400, "/api/act", "[1]"));
+    json_decref(web_post(&w, 200, "/api/act",
+                         "{\"act\": \"set\", \"filter\": {\"kind\": \"mail\"}, "
+                         "\"changes\": {\"priority\": 9}}"));
+    assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE priority = 9") > 0);
+}
+
+static void test_pause_and_schedules(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.set_schedule('nightly', cron => '0 3 * * *', kind => 'report')");
+    WEB_OPEN(fx, &w, NULL);
+    json_decref(web_post(&w, 200, "/api/pause", "{\"kind\": \"mail\", \"why\": \"slow\"}"));
+    json_decref(web_post(&w, 200, "/api/pause", "{\"everything\": true}"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused"), 2);
+    json_decref(web_post(&w, 200, "/api/resume", "{\"kind\": \"mail\"}"));
+    json_decref(web_post(&w, 200, "/api/resume", "{\"everything\": true}"));
+    json_decref(web_post(&w, 400, "/api/pause", "{}"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused"), 0);
+    json_decref(web_post(&w, 200, "/api/schedule", "{\"act\": \"pause\", \"name\": \"nightly\"}"));
+    json_t *o = web_get(&w, 200, "/api/schedules");
+    assert_string_equal(text(json_array_get(list(o, "schedules", 1), 0), "state"), "paused");
+    json_decref(o);
+    json_decref(web_post(&w, 200, "/api/schedule", "{\"act\": \"resume\", \"name\": \"nightly\"}"));
+    o = web_post(&w, 200, "/api/schedule", "{\"act\": \"run-now\", \"name\": \"nightly\"}");
+    assert_int_equal(number(o, "task"), test_sql_int(fx, "SELECT id FROM tenon.task"));
+    json_decref(o);
+    json_decref(web_post(&w, 404, "/api/schedule", "{\"act\": \"pause\", \"name\": \"weekly\"}"));
+}
+
+/* --- hostile -------------------------------------------------------------------------------- */
+
+static void test_hostile_payloads(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char path[64];
+    int64_t id =
+        test_sql_int(fx,
+                     "SELECT tenon.enqueue('mail', '{\"</script><script>alert(1)</script>\":"
+                     " \"<img src=x onerror=alert(1)>\", \"turn\": \"\\u202e\\u2028\\u0001\","
+                     " \"n\": 123456789012345678901234567890.12345, \"quote\": \"\\\"\\\\\"}')");
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET last_error = E'<b>\\x1b[31m\"\\\\ \\u2028</b>', error_class = '<i>'");
+    WEB_OPEN(fx, &w, NULL);
+    (void)snprintf(path, sizeof path, "/api/tasks/%lld", (long long)id);
+    json_t *o = web_get(&w, 200, path);
+    assert_contains(text(json_object_get(o, "texts"), "payload"),
+                    "123456789012345678901234567890.12345");
+    assert_contains(text(json_object_get(o, "texts"), "payload"), "<img src=x onerror=alert(1)>");
+    assert_contains(text(json_object_get(o, "task"), "last_error"), "<b>\x1b[31m\"\\ ");
+    json_decref(o);
+    json_decref(web_get(&w, 200, "/api/tasks"));
+    /* 1 MB of it is shown whole to who asks for the task, and not in lists */
+    id = test_sql_int(
+        fx, "SELECT tenon.enqueue('mail', jsonb_build_object('long', repeat('x', 1000000)))");
+    o = web_get(&w, 200, "/api/tasks");
+    assert_int_equal(strlen(text(json_array_get(list(o, "tasks", 2), 0), "payload")), 200);
+    json_decref(o);
+    (void)snprintf(path, sizeof path, "/api/tasks/%lld", (long long)id);
+    json_decref(web_get(&w, 200, path));
+}
+
+static void test_lost_sessions(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    WEB_OPEN(fx, &w, NULL);
+    json_decref(web_get(&w, 200, "/api/overview"));
+    assert_true(
+        test_sql_int(fx, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE"
+                         " datname = current_database() AND application_name = 'tenon ui'") >= 1);
+    json_decref(web_get(&w, 200, "/api/overview"));
+    process_signal(w.process, SIGTERM);
+    assert_int_equal(process_wait(w.process, LIMIT_MS), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_overview),
+        WITH_DATABASE(test_tasks_are_found),
+        WITH_DATABASE(test_one_task),
+        WITH_DATABASE(test_workers_and_what_they_run),
+        WITH_DATABASE(test_rates),
+        WITH_DATABASE(test_acts),
+        WITH_DATABASE(test_pause_and_schedules),
+        WITH_DATABASE(test_hostile_payloads),
+        WITH_DATABASE(test_lost_sessions),
+    };
+    return RUN_GROUP(tests);
+}

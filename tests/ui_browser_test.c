@@ -1,0 +1,67 @@
+/* label: e2e */
+/* timeout: 120 */
+/* The page of `tenon ui` in a real Chromium, which tests/browser/page.py drives. */
+#include "tests/support/web.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+enum { LIMIT_MS = 100000 };
+
+static bool there_is_a_browser(void)
+{
+    return access("/usr/bin/chromium", X_OK) == 0 && access("/usr/bin/chromedriver", X_OK) == 0 &&
+           access("/usr/lib/python3/dist-packages/selenium", R_OK) == 0;
+}
+
+/* A dead task, by the kind and its payload. */
+static int64_t die(struct fixture *fx, const char *kind, const char *payload, const char *error)
+{
+    return test_sql_int(
+        fx,
+        "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
+        " crashes, max_attempts, priority, reason, queue, kind, payload, last_error, error_class)"
+        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures',"
+        " 'default', '%s', '%s', '%s', '%s' RETURNING id",
+        kind, payload, error, error);
+}
+
+static void test_the_page(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char url[128], script[300], dead[24], hostile[24], profile[300], home[320];
+    if (!there_is_a_browser() && !getenv("TEST_NO_SKIP")) {
+        print_message(
+            "skipped: there is no browser; script/bootstrap --with-browser installs it\n");
+        return;
+    }
+    int64_t id = die(fx, "a", "{\"to\": \"ann@example.org\"}", "Boom");
+    (void)snprintf(dead, sizeof dead, "%lld", (long long)id);
+    id = die(fx, "b",
+             "{\"<img src=x onerror=struck=1>\": \"</script><script>struck=1</script>\","
+             " \"n\": 123456789012345678901234567890.12345}",
+             "<img src=x onerror=struck=1><b>");
+    (void)snprintf(hostile, sizeof hostile, "%lld", (long long)id);
+    struct process *worker = TENON(fx, "worker", "--handler", "a=true");
+    process_await_line(worker, "event=worker_ready", LIMIT_MS);
+    WEB_OPEN(fx, &w, NULL);
+    (void)snprintf(url, sizeof url, "http://127.0.0.1:%d/#token=%s", w.port, w.token);
+    (void)snprintf(script, sizeof script, "%s/tests/browser/page.py", repository);
+    (void)snprintf(profile, sizeof profile, "%s/profile", fx->dir);
+    (void)snprintf(home, sizeof home, "HOME=%s", fx->dir);
+    const char *const args[] = {"/usr/bin/python3", script, url, dead, hostile, profile, NULL};
+    struct process *p = process_spawn(fx, args, (const char *const[]){home, NULL});
+    int code = process_wait(p, LIMIT_MS);
+    char *log = file_text(p->log);
+    if (code != 0) {
+        fail_msg("%s", log);
+    }
+    free(log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {WITH_DATABASE(test_the_page)};
+    return RUN_GROUP(tests);
+}

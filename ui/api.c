@@ -1,0 +1,207 @@
+#include "ui/api.h"
+
+#include "cli/filter.h"
+#include "core/log.h"
+#include "core/sqlstate.h"
+#include "ui/gate.h"
+
+#include <string.h>
+
+enum needs { NOBODY, READER, OPERATOR };
+
+static api_call log_in, log_out;
+
+static const struct route {
+    const char *method, *path; /* one that ends with / is followed by a parameter */
+    enum needs needs;
+    api_call *run;
+} routes[] = {
+    {"POST", "/api/login", NOBODY, log_in},
+    {"POST", "/api/logout", NOBODY, log_out},
+    {"GET", "/api/session", READER, read_session},
+    {"GET", "/api/overview", READER, read_overview},
+    {"GET", "/api/rates", READER, read_rates},
+    {"GET", "/api/tasks", READER, read_tasks},
+    {"GET", "/api/tasks/", READER, read_task},
+    {"GET", "/api/dead", READER, read_dead},
+    {"GET", "/api/schedules", READER, read_schedules},
+    {"GET", "/api/workers", READER, read_workers},
+    {"GET", "/api/audit", READER, read_audit},
+    {"POST", "/api/preview", READER, change_preview},
+    {"POST", "/api/act", OPERATOR, change_act},
+    {"POST", "/api/pause", OPERATOR, change_pause},
+    {"POST", "/api/resume", OPERATOR, change_resume},
+    {"POST", "/api/schedule", OPERATOR, change_schedule},
+};
+enum { ROUTES = sizeof routes / sizeof *routes };
+
+void json_put_raw(struct buf *b, const char *key, const char *json)
+{
+    json_put_key(b, key);
+    buf_put_text(b, json ? json : "null");
+}
+
+void json_put_string(struct buf *b, const char *key, const char *text)
+{
+    json_put_key(b, key);
+    if (text) {
+        buf_put_json(b, text, strlen(text));
+    } else {
+        buf_put_text(b, "null");
+    }
+}
+
+/* --- who ------------------------------------------------------------------------------------ */
+
+static const char *body_text(const struct call *c, const char *key)
+{
+    return json_string_value(json_object_get(c->body, key));
+}
+
+static bool log_in(struct call *c, struct fault *f)
+{
+    const char *user = body_text(c, "user");
+    if (!auth_login(c->ui->auth, c->request, body_text(c, "token"), user, body_text(c, "password"),
+                    c->answer, f)) {
+        char peer[HTTP_PEER_BYTES];
+        http_peer(c->request, peer);
+        log_event(LOG_WARNING, LOG_EVENT("ui_login_failed"), LOG_TEXT("from", peer),
+                  LOG_TEXT("user", user));
+        return false;
+    }
+    buf_put_text(&c->answer->body, "{\"ok\": true}");
+    return true;
+}
+
+static bool log_out(struct call *c, struct fault *f)
+{
+    (void)f;
+    auth_logout(c->ui->auth, c->request, c->answer);
+    buf_put_text(&c->answer->body, "{\"ok\": true}");
+    return true;
+}
+
+/* --- faults --------------------------------------------------------------------------------- */
+
+static int status_of(const struct fault *f)
+{
+    switch (f->code) {
+    case FAULT_REFUSED:
+    case FAULT_ROW:
+        return 400;
+    case FAULT_ABSENT:
+        return 404;
+    case FAULT_AGAIN:
+        return 409;
+    case FAULT_CONFIG:
+        return sqlstate_is(f->sqlstate, "42501") ? 403 : 503;
+    case FAULT_RETRY:
+    case FAULT_SCHEMA:
+        return 503;
+    case FAULT_NONE:
+    case FAULT_BUG:
+    case FAULT_MEMORY:
+    default:
+        return 500;
+    }
+}
+
+static void put_error(struct http_answer *a, int status, const char *text)
+{
+    buf_empty(&a->body);
+    a->status = status;
+    buf_put_char(&a->body, '{');
+    json_put_string(&a->body, "error", text);
+    buf_put_char(&a->body, '}');
+}
+
+/* The page asks for a login when it gets this, and must know for which. */
+static void put_login(const struct ui *ui, struct http_answer *a)
+{
+    buf_empty(&a->body);
+    a->status = 401;
+    buf_printf(&a->body,
+               "{\"error\": \"log in first\", \"login\": {\"token\": %s, \"password\": %s}}",
+               auth_has_token(ui->auth) ? "true" : "false",
+               auth_has_passwords(ui->auth) ? "true" : "false");
+}
+
+/* --- requests ------------------------------------------------------------------------------- */
+
+static bool route_fits(const struct route *route, const struct http_request *r, const char **rest)
+{
+    size_t n = strlen(route->path);
+    bool open = route->path[n - 1] == '/';
+    *rest = r->path + n;
+    return (strcmp(r->method, route->method) == 0 ||
+            (strcmp(r->method, "HEAD") == 0 && strcmp(route->method, "GET") == 0)) &&
+           strncmp(r->path, route->path, n) == 0 && (open ? r->path[n] != 0 : r->path[n] == 0);
+}
+
+static const struct route *route_of(const struct http_request *r, const char **rest)
+{
+    for (size_t i = 0; i < ROUTES; i++) {
+        if (route_fits(&routes[i], r, rest)) {
+            return &routes[i];
+        }
+    }
+    return NULL;
+}
+
+/* A POST has an object, of no great depth, and says that it is JSON. */
+static bool body_read(const struct http_request *r, json_t **ret, struct fault *f)
+{
+    json_error_t error;
+    const char *type = http_header(r, "Content-Type");
+    if (!type || strncmp(type, "application/json", 16) != 0) {
+        return fault_set(f, FAULT_REFUSED, "the body must be of the type application/json");
+    }
+    *ret = json_loads(r->body, JSON_REJECT_DUPLICATES, &error);
+    if (!*ret || !json_is_object(*ret)) {
+        return fault_set(f, FAULT_REFUSED, "the body is no JSON object%s%s", *ret ? "" : ": ",
+                         *ret ? "" : error.text);
+    }
+    return true;
+}
+
+static void run_route(const struct route *route, struct call *c)
+{
+    struct fault f = {.code = FAULT_NONE};
+    json_t *body = NULL;
+    bool is_post = strcmp(route->method, "POST") == 0;
+    bool ok = !is_post || body_read(c->request, &body, &f);
+    c->body = body;
+    c->answer->status = 200;
+    if (!ok || !route->run(c, &f)) {
+        put_error(c->answer,
+                  route->needs == NOBODY && f.code == FAULT_REFUSED && ok ? 401
+                  : route->needs == NOBODY && f.code == FAULT_AGAIN       ? 429
+                                                                          : status_of(&f),
+                  f.text);
+        if (c->answer->status >= 500) {
+            log_fault(LOG_WARNING, "ui_request_failed", &f);
+        }
+    }
+    json_decref(body);
+}
+
+void api_answer(struct ui *ui, const struct http_request *r, struct http_answer *a)
+{
+    struct fault f = {.code = FAULT_NONE};
+    struct call c = {.ui = ui, .request = r, .answer = a};
+    const struct route *route = route_of(r, &c.rest);
+    a->type = "application/json";
+    http_answer_header(a, "Cache-Control", "no-store");
+    if (!route) {
+        put_error(a, 404, "there is no such path, or not for this method");
+    } else if (strcmp(route->method, "POST") == 0 && !gate_origin(r, &f)) {
+        put_error(a, 403, f.text);
+    } else if (!auth_knows(ui->auth, r, &c.who) && route->needs != NOBODY) {
+        put_login(ui, a);
+    } else if (route->needs == OPERATOR &&
+               (c.who.read_only || option_flag(ui->options, OPTION_READ_ONLY))) {
+        put_error(a, 403, c.who.read_only ? "you may only read" : "this page is read-only");
+    } else {
+        run_route(route, &c);
+    }
+}

@@ -1,0 +1,52 @@
+/* Who may come in: a token, or names with passwords; and the sessions of browsers.
+ *
+ * Nobody comes in without one of both. A token that nobody gave is made at the start, and only
+ * printed. Passwords stand in a file as crypt(3) makes them, one line each: NAME:HASH, or
+ * NAME:HASH:read-only. Safe to be used by many threads. */
+#ifndef TENON_UI_AUTH_H
+#define TENON_UI_AUTH_H
+
+#include "core/http.h"
+#include "core/option.h"
+
+enum {
+    AUTH_USER_BYTES = 64,
+    AUTH_TOKEN_BYTES = 129,    /* of a token, with its NUL */
+    AUTH_TOKEN_BYTES_MIN = 16, /* of one that somebody else has made */
+    AUTH_USERS_MAX = 1000,
+    AUTH_SESSIONS_MAX = 256,        /* browsers; the one that was unused longest goes */
+    AUTH_SESSION_MS = 12 * 3600000, /* without a request */
+    AUTH_FAILURES_MAX = 10,         /* logins that failed from an address in a minute */
+};
+
+struct auth;
+
+struct who {
+    char user[AUTH_USER_BYTES]; /* "" = whoever has the token */
+    bool read_only;
+};
+
+/* Read --token-file and --password-file, or make a token.
+ *   port    of the page, for the cookie's name: a host's cookies are those of all its ports
+ *   false   CONFIG: a file cannot be read, or what is wrong in it, and where; MEMORY */
+MUST_CHECK bool auth_open(const struct options *o, int port, struct auth **ret, struct fault *f);
+void auth_close(struct auth *a); /* NULL is fine */
+
+/* The token that was made here; NULL = there are other means. */
+const char *auth_made_token(const struct auth *a);
+
+/* Which means there are. */
+bool auth_has_token(const struct auth *a);
+bool auth_has_passwords(const struct auth *a);
+
+/* Whose request is this, by its cookie or its header Authorization: Bearer TOKEN? */
+bool auth_knows(struct auth *a, const struct http_request *r, struct who *ret);
+
+/* Log in with a token, or with a name and a password; any may be NULL. The answer gets the cookie.
+ *   false   REFUSED: it is wrong; AGAIN: too many were; MEMORY */
+MUST_CHECK bool auth_login(struct auth *a, const struct http_request *r, const char *token,
+                           const char *user, const char *password, struct http_answer *answer,
+                           struct fault *f);
+void auth_logout(struct auth *a, const struct http_request *r, struct http_answer *answer);
+
+#endif

@@ -1,0 +1,207 @@
+/* What the page does: the SQL functions of the commands. Whoever logged in stands in the audit. */
+#include "ui/api.h"
+
+#include "cli/filter.h"
+#include "cli/statements.h"
+#include "ui/statements.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* One transaction's work, as JSON, so that the page can go on, tell how far it is, and be stopped. */
+#define PIECE_TASKS "1000"
+
+/* What a request may have said; texts are borrowed from its body but for the JSON, which is ours. */
+struct wanted {
+    const char *act, *why, *queue, *kind, *name;
+    char *filter, *changes;
+    char after[24], audit[24];
+};
+
+/* --- what is asked for ---------------------------------------------------------------------- */
+
+static const char *text_of(const json_t *body, const char *key)
+{
+    const char *text = json_string_value(json_object_get(body, key));
+    return text && *text ? text : NULL;
+}
+
+/* "" = it is not there, or null */
+static void number_of(const json_t *body, const char *key, char text[24])
+{
+    const json_t *value = json_object_get(body, key);
+    *text = '\0';
+    if (json_is_integer(value)) {
+        (void)snprintf(text, 24, "%lld", (long long)json_integer_value(value));
+    }
+}
+
+static bool object_of(const json_t *body, const char *key, char **ret, struct fault *f)
+{
+    const json_t *value = json_object_get(body, key);
+    if (!value || json_is_null(value)) {
+        return true;
+    }
+    if (!json_is_object(value)) {
+        return fault_set(f, FAULT_REFUSED, "\"%s\" is no object", key);
+    }
+    *ret = json_dumps(value, JSON_COMPACT);
+    return *ret || fault_memory(f);
+}
+
+static bool wanted_read(struct wanted *w, const json_t *body, struct fault *f)
+{
+    *w = (struct wanted){.act = text_of(body, "act"),
+                         .why = text_of(body, "why"),
+                         .queue = text_of(body, "queue"),
+                         .kind = text_of(body, "kind"),
+                         .name = text_of(body, "name")};
+    number_of(body, "after", w->after);
+    number_of(body, "audit", w->audit);
+    return object_of(body, "filter", &w->filter, f) && object_of(body, "changes", &w->changes, f);
+}
+
+static void wanted_clear(struct wanted *w)
+{
+    free(w->filter);
+    free(w->changes);
+}
+
+/* --- what is done --------------------------------------------------------------------------- */
+
+/* In one transaction with the name of who wants it. What was sent is never sent twice. */
+static bool exec_as(struct call *c, const struct statement *statement, const char *const *params,
+                    int n, struct rows **ret, struct fault *f)
+{
+    const char *const user[] = {*c->who.user ? c->who.user : NULL};
+    struct db_call calls[] = {{.statement = &sql_name_user, .params = user, .n_params = 1},
+                              {.statement = statement, .params = params, .n_params = n}};
+    if (!pool_run(c->ui->pool, calls, 2, false, f)) {
+        return false;
+    }
+    rows_free(calls[0].rows);
+    *ret = calls[1].rows;
+    return true;
+}
+
+static void put_example(struct buf *b, const struct rows *r, size_t i, bool first)
+{
+    enum { ID = 2, STATE = 4, KIND, QUEUE, ERROR };
+    buf_printf(b, "%s\n{", first ? "" : ",");
+    json_put_raw(b, "id", rows_text(r, i, ID));
+    json_put_string(b, "state", rows_text(r, i, STATE));
+    json_put_string(b, "kind", rows_text(r, i, KIND));
+    json_put_string(b, "queue", rows_text(r, i, QUEUE));
+    json_put_string(b, "error", rows_text(r, i, ERROR));
+    buf_put_char(b, '}');
+}
+
+static void put_preview(struct buf *b, const struct rows *r)
+{
+    enum { N, AT_LEAST, FITS = 3 };
+    bool first = true;
+    buf_put_char(b, '{');
+    json_put_raw(b, "n", rows_text(r, 0, N));
+    json_put_raw(b, "at_least", rows_bool(r, 0, AT_LEAST) ? "true" : "false");
+    json_put_key(b, "examples");
+    buf_put_char(b, '[');
+    for (size_t i = 0; i < rows_count(r); i++) {
+        if (rows_bool(r, i, FITS)) {
+            put_example(b, r, i, first);
+            first = false;
+        }
+    }
+    buf_put_text(b, "]}");
+}
+
+bool change_preview(struct call *c, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {w.filter ? w.filter : "{}", w.act ? w.act : "", "{}"};
+    struct db_call call = {.statement = &sql_act_preview, .params = params, .n_params = 3};
+    ok = ok && pool_run(c->ui->pool, &call, 1, true, f);
+    rows = call.rows;
+    wanted_clear(&w);
+    if (ok) {
+        put_preview(&c->answer->body, rows);
+        rows_free(rows);
+    }
+    return ok;
+}
+
+static void put_piece(struct buf *b, const struct rows *r)
+{
+    static const char *const keys[] = {"n", "skipped", "next", "audit"};
+    buf_put_char(b, '{');
+    for (int i = 0; i < 4; i++) {
+        json_put_raw(b, keys[i], rows_text(r, 0, i));
+    }
+    buf_put_char(b, '}');
+}
+
+bool change_act(struct call *c, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {w.act ? w.act : "",
+                                  w.filter ? w.filter : "{}",
+                                  w.changes,
+                                  PIECE_TASKS,
+                                  *w.after ? w.after : NULL,
+                                  w.why,
+                                  *w.audit ? w.audit : NULL};
+    ok = ok && exec_as(c, &sql_act_change, params, 7, &rows, f);
+    wanted_clear(&w);
+    if (ok) {
+        put_piece(&c->answer->body, rows);
+        rows_free(rows);
+    }
+    return ok;
+}
+
+static bool change_target(struct call *c, const struct statement *statement, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool everything = json_is_true(json_object_get(c->body, "everything"));
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {w.queue, w.kind, everything ? "true" : "false", w.why};
+    ok = ok && exec_as(c, statement, params, 4, &rows, f);
+    rows_free(rows);
+    wanted_clear(&w);
+    if (ok) {
+        buf_put_text(&c->answer->body, "{\"ok\": true}");
+    }
+    return ok;
+}
+
+bool change_pause(struct call *c, struct fault *f)
+{
+    return change_target(c, &sql_pause, f);
+}
+
+bool change_resume(struct call *c, struct fault *f)
+{
+    return change_target(c, &sql_pause_resume, f);
+}
+
+bool change_schedule(struct call *c, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {w.act ? w.act : "", w.name};
+    ok = ok && exec_as(c, &sql_schedule_act, params, 2, &rows, f);
+    if (ok && rows_is_null(rows, 0, 0)) {
+        ok = fault_set(f, FAULT_ABSENT, "there is no schedule %.100s, or no such act",
+                       w.name ? w.name : "");
+    } else if (ok) {
+        buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
+    }
+    rows_free(rows);
+    wanted_clear(&w);
+    return ok;
+}

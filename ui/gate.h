@@ -1,0 +1,21 @@
+/* What every request must be, before anybody asks who it is; and what every answer says. */
+#ifndef TENON_UI_GATE_H
+#define TENON_UI_GATE_H
+
+#include "core/http.h"
+#include "core/option.h"
+
+/* Headers of every answer: no scripts but ours, no frames, no guessing of types. */
+void gate_headers(struct http_answer *a);
+
+/* Does the request name this host as one that may be named: an address, localhost, or one of
+ * --hosts? A page elsewhere whose name was made to lead here (DNS rebinding) names itself.
+ *   false   REFUSED */
+MUST_CHECK bool gate_host(const struct options *o, const struct http_request *r, struct fault *f);
+
+/* Was a request that changes something made by our own page, or by a program? It has a header that
+ * no other page can send, and no other page's origin.
+ *   false   REFUSED */
+MUST_CHECK bool gate_origin(const struct http_request *r, struct fault *f);
+
+#endif

@@ -1,0 +1,99 @@
+// What changes tasks: first how many and which, then a question, then piece by piece, until all are done or it is stopped.
+
+import { post } from './api.js';
+import { el, button, count } from './dom.js';
+
+export const acts = {
+    retry: { label: 'Retry', done: 'retried', states: ['dead', 'cancelled', 'expired'] },
+    run_now: { label: 'Run now', done: 'made ready', states: ['scheduled', 'retrying'] },
+    cancel: { label: 'Cancel', done: 'cancelled', states: ['scheduled', 'ready', 'running', 'retrying', 'blocked'] },
+    set: { label: 'Set priority', done: 'changed', states: ['scheduled', 'ready', 'retrying'] },
+    delete: { label: 'Delete', done: 'deleted', states: ['dead', 'done', 'cancelled', 'expired'] },
+};
+
+const tasks = (n, atLeast) => `${atLeast ? 'at least ' : ''}${count(n)} ${n === 1 ? 'task' : 'tasks'}`;
+
+export const fits = (act, state) => !state || acts[act].states.includes(state);
+
+function open(title, ...content) {
+    const dialog = document.getElementById('dialog');
+    dialog.replaceChildren(el('h2', { id: 'dialog-title' }, title), ...content.filter(Boolean));
+    if (!dialog.open) dialog.showModal();
+    return dialog;
+}
+
+// A question with fields; the values when it is answered with yes, else null.
+export function ask(title, content, yes, fields = []) {
+    return new Promise((resolve) => {
+        const form = el('form', { method: 'dialog' }, content, fields,
+            el('p', { class: 'answers' }, button('No', () => dialog.close('')), el('button', { value: 'yes', class: 'yes' }, yes)));
+        const dialog = open(title, form);
+        dialog.onclose = () => resolve(dialog.returnValue === 'yes' ? Object.fromEntries(new FormData(form)) : null);
+        dialog.returnValue = '';
+    });
+}
+
+export const whyField = () => el('p', {}, el('label', { for: 'why' }, 'Why (for the audit)'),
+    el('input', { id: 'why', name: 'why', maxlength: 500 }));
+
+const priorityField = () => el('p', {}, el('label', { for: 'priority' }, 'Priority, 0 to 9; higher runs first'),
+    el('input', { id: 'priority', name: 'priority', type: 'number', min: 0, max: 9, value: 4, required: true }));
+
+function examples(preview) {
+    const shown = preview.examples.slice(0, 3);
+    return shown.length > 0 && el('ul', {}, shown.map((e) => el('li', {},
+        `${e.id}: ${e.state} ${e.kind} in ${e.queue}${e.error ? `, ${e.error}` : ''}`)));
+}
+
+async function runPieces(act, request, preview) {
+    let n = 0, skipped = 0, stopped = false, piece = { next: null, audit: null };
+    const bar = el('progress', { max: Math.max(1, preview.n), 'aria-label': 'How far it is' });
+    const text = el('p', { role: 'status' });
+    const dialog = open(`${act.label}: ${tasks(preview.n, preview.at_least)}`, bar, text,
+        el('p', { class: 'answers' }, button('Stop', () => { stopped = true; })));
+    dialog.onclose = () => { stopped = true; };
+    try {
+        do {
+            piece = await post('act', { ...request, after: piece.next, audit: piece.audit });
+            n += piece.n;
+            skipped += piece.skipped;
+            bar.value = n + skipped;
+            text.textContent = `${count(n)} ${act.done}`;
+        } while (piece.next !== null && !stopped);
+    } finally {
+        dialog.onclose = null;
+        dialog.close();
+    }
+    return `${tasks(n)} ${act.done}${skipped ? `, ${count(skipped)} left as they were: locked, or their unique key is taken` : ''}` +
+        `${piece.next !== null ? '; stopped before the end' : ''}.`;
+}
+
+// Ask, and do it. The sentence that tells what was done, or null when it was not.
+export async function perform(name, filter) {
+    const act = acts[name];
+    const preview = await post('preview', { act: name, filter });
+    const shown = { n: Number(preview.n), at_least: preview.at_least, examples: preview.examples };
+    if (shown.n === 0 && !shown.at_least) {
+        return `There is no task here that can be ${act.done}.`;
+    }
+    const answer = await ask(`${act.label}: ${tasks(shown.n, shown.at_least)}?`, examples(shown),
+        `${act.label}: ${tasks(shown.n, shown.at_least)}`, [name === 'set' && priorityField(), whyField()].filter(Boolean));
+    if (!answer) {
+        return null;
+    }
+    const changes = name === 'set' ? { priority: Number(answer.priority) } : null;
+    return runPieces(act, { act: name, filter, changes, why: answer.why || null }, shown);
+}
+
+// A button for an act of these tasks.
+export function actButton(ctx, name, filter, properties = {}) {
+    return button(properties.text ?? acts[name].label, async () => {
+        try {
+            const done = await perform(name, filter());
+            if (done) ctx.say(done);
+        } catch (error) {
+            ctx.say(error.message);
+        }
+        await ctx.reload();
+    }, { 'data-key': `${name}-${properties.key ?? ''}`, 'aria-label': properties.label });
+}

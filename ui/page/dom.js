@@ -1,0 +1,90 @@
+// Elements, texts and times. Whatever comes from the database becomes a text node or an attribute, never markup.
+
+export function el(tag, properties = {}, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties ?? {})) {
+        if (name.startsWith('on')) {
+            node.addEventListener(name.slice(2), value);
+        } else if (value === true) {
+            node.setAttribute(name, '');
+        } else if (value !== false && value !== null && value !== undefined) {
+            node.setAttribute(name, String(value));
+        }
+    }
+    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    return node;
+}
+
+export const link = (href, text, properties) => el('a', { href, ...properties }, text);
+
+// Put new content where the old was; the keyboard stays at the control of the same name.
+export function swap(place, ...content) {
+    const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    place.replaceChildren(...content.flat(Infinity).filter(Boolean));
+    if (key) {
+        [...place.querySelectorAll('[data-key]')].find((node) => node.dataset.key === key)?.focus();
+    }
+}
+
+// columns: [{head, cell(row), class}]; a cell may be a text, a node, or a list of them.
+export function table(caption, columns, rows, empty = 'Nothing.') {
+    if (rows.length === 0) {
+        return el('p', { class: 'dim' }, empty);
+    }
+    const head = el('tr', {}, columns.map((c) => el('th', { scope: 'col', class: c.class }, c.head)));
+    const body = rows.map((row) => el('tr', {}, columns.map((c) => el('td', { class: c.class }, c.cell(row) ?? ''))));
+    return el('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 },
+        el('table', {}, el('caption', {}, caption), el('thead', {}, head), el('tbody', {}, body)));
+}
+
+export function button(text, onclick, properties) {
+    return el('button', { type: 'button', onclick, ...properties }, text);
+}
+
+export const count = (n, atLeast) => Number(n).toLocaleString('en') + (atLeast ? '+' : '');
+
+export function span(seconds) {
+    const s = Math.max(0, Math.round(seconds));
+    if (s < 120) return `${s} s`;
+    if (s < 7200) return `${Math.round(s / 60)} min`;
+    if (s < 172800) return `${Math.round(s / 3600)} h`;
+    return `${Math.round(s / 86400)} d`;
+}
+
+// "3 min ago", with the moment itself for whoever wants it.
+export function moment(text) {
+    if (!text) return '';
+    const at = new Date(text);
+    const ago = (Date.now() - at.getTime()) / 1000;
+    if (Number.isNaN(ago)) return text;
+    return el('time', { datetime: text, title: at.toISOString() }, ago >= 0 ? `${span(ago)} ago` : `in ${span(-ago)}`);
+}
+
+export const state = (word) => el('span', { class: `state ${word}` }, word);
+
+// JSON as PostgreSQL printed it, in lines: the text is only indented, as numbers may have more digits than ours.
+export function pretty(json) {
+    let out = '', depth = 0, inString = false;
+    for (let i = 0; i < json.length; i++) {
+        const c = json[i];
+        if (inString) {
+            out += c;
+            if (c === '\\') out += json[++i] ?? '';
+            else if (c === '"') inString = false;
+        } else if (c === '"') {
+            out += c;
+            inString = true;
+        } else if (c === '{' || c === '[') {
+            const empty = json[i + 1] === (c === '{' ? '}' : ']');
+            out += empty ? c + json[++i] : `${c}\n${'  '.repeat(++depth)}`;
+        } else if (c === '}' || c === ']') {
+            out += `\n${'  '.repeat(--depth)}${c}`;
+        } else if (c === ',') {
+            out += `,\n${'  '.repeat(depth)}`;
+            if (json[i + 1] === ' ') i++;
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}

@@ -1,0 +1,93 @@
+// Tasks that fit a filter, and what can be done to them: to those that are ticked, or to all that fit.
+
+import { get } from './api.js';
+import { actButton, acts, fits } from './acts.js';
+import { el, link, moment, state, swap, table } from './dom.js';
+
+const NAMES = ['state', 'queue', 'kind', 'error', 'payload', 'older_than', 'unique_key'];
+
+// "to = ann@example.org" is short for a predicate of SQL/JSON path.
+export function payloadPath(text) {
+    const short = /^([A-Za-z_][\w.]*)\s*={1,2}\s*(.+)$/.exec(text.trim());
+    if (!short) return text.trim();
+    const value = short[2].trim();
+    const isJson = /^(-?\d+(\.\d+)?|true|false|null|".*")$/.test(value);
+    const path = short[1].split('.').map((key) => `.${JSON.stringify(key)}`).join('');
+    return `$${path} == ${isJson ? value : JSON.stringify(value)}`;
+}
+
+function filterOf(query) {
+    const filter = {};
+    for (const name of NAMES) {
+        const value = query.get(name);
+        if (value) filter[name] = name === 'payload' ? payloadPath(value) : name === 'state' ? value.split(',') : value;
+    }
+    return filter;
+}
+
+function form(query, ctx) {
+    const field = (name, label, hint) => el('p', {}, el('label', { for: `f-${name}` }, label),
+        el('input', { id: `f-${name}`, name, value: query.get(name) ?? '', placeholder: hint, autocomplete: 'off', spellcheck: 'false' }));
+    const words = ctx.session.states, chosen = query.get('state') ?? '';
+    const states = el('p', {}, el('label', { for: 'f-state' }, 'State'), el('select', { id: 'f-state', name: 'state' },
+        el('option', { value: '' }, 'any'), words.map((w) => el('option', { value: w, selected: w === chosen }, w)),
+        chosen && !words.includes(chosen) && el('option', { value: chosen, selected: true }, chosen)));
+    return el('form', { class: 'filter', role: 'search', 'aria-label': 'Filter', onsubmit: (event) => {
+        event.preventDefault();
+        const given = [...new FormData(event.target)].filter(([, value]) => value.trim());
+        ctx.go(`/tasks${given.length ? `?${new URLSearchParams(given)}` : ''}`);
+    } }, states, field('queue', 'Queue', 'default'), field('kind', 'Kind', 'mail'), field('error', 'Error class', 'TimeoutError'),
+    field('payload', 'Payload', 'to = ann@example.org'), field('older_than', 'Older than', '2 hours'), field('unique_key', 'Unique key', ''),
+    el('p', {}, el('button', {}, 'Find'), ' ', link('/tasks', 'Clear')));
+}
+
+function actBar(ctx, filter, ticked) {
+    const states = filter.state ?? [], all = Object.keys(filter).length > 0;
+    const which = () => (ticked.size > 0 ? { ids: [...ticked] } : filter);
+    if (!ctx.session.may_act) return false;
+    const names = Object.keys(acts).filter((name) => states.length === 0 || states.every((s) => fits(name, s)));
+    const whom = ticked.size > 0 ? `${ticked.size} ticked` : 'all that fit';
+    return el('p', { class: 'acts' }, el('span', {}, ticked.size > 0 || all ? `Do to ${whom}: ` : 'Tick tasks, or filter, to change many. '),
+        (ticked.size > 0 || all) && names.map((name) => actButton(ctx, name, which,
+            { text: `${acts[name].label}…`, label: `${acts[name].label} ${whom}` })));
+}
+
+function columns(ticked, redraw, ctx) {
+    const tick = (t) => el('input', { type: 'checkbox', 'aria-label': `Task ${t.id}`, checked: ticked.has(t.id), 'data-key': `t-${t.id}`,
+        onchange: (event) => { ticked[event.target.checked ? 'add' : 'delete'](t.id); redraw(); } });
+    return [
+        ctx.session.may_act && { head: '', cell: tick },
+        { head: 'Task', class: 'n', cell: (t) => link(`/tasks/${t.id}`, t.id, { 'data-key': `l-${t.id}` }) },
+        { head: 'State', cell: (t) => state(t.state) },
+        { head: 'Kind', cell: (t) => t.kind },
+        { head: 'Queue', class: 'wide', cell: (t) => t.queue },
+        { head: 'When', cell: (t) => moment(t.end_time ?? t.start_time ?? t.run_at) },
+        { head: 'Attempt', class: 'n wide', cell: (t) => t.attempt },
+        { head: 'Error', class: 'long', cell: (t) => t.error },
+        { head: 'Payload', class: 'long wide', cell: (t) => el('code', {}, t.payload) },
+    ].filter(Boolean);
+}
+
+export function tasks(place, ctx) {
+    const filter = filterOf(ctx.query), after = ctx.query.get('after'), ticked = new Set();
+    const bar = el('div'), list = el('div');
+    let page = { tasks: [], next: null };
+    place.append(form(ctx.query, ctx), bar, list);
+    function pager() {
+        const next = new URLSearchParams(ctx.query);
+        next.set('after', page.next);
+        return page.next !== null && el('p', {}, page.tasks.length === 0 ? 'Nothing yet, in half a second of reading. ' : '',
+            link(`/tasks?${next}`, page.tasks.length === 0 ? 'Search on' : 'Next page', { 'data-key': 'next' }));
+    }
+    function draw() {
+        swap(bar, actBar(ctx, filter, ticked));
+        swap(list, table('Tasks, the newest first', columns(ticked, draw, ctx), page.tasks, page.next === null ? 'No task fits.' : ''), pager());
+    }
+    return async () => {
+        page = await get('tasks', { filter: JSON.stringify(filter), after });
+        for (const id of ticked) {
+            if (!page.tasks.some((t) => t.id === id)) ticked.delete(id);
+        }
+        draw();
+    };
+}

@@ -1,0 +1,15 @@
+-- A page of tasks that fit a filter, the newest first, each with the beginning of its payload; what is read is bounded by
+-- time. In each row, of which there is at least one, where to go on; NULL: that was all.
+--   $1 jsonb  the filter    $2 bigint  only ids below this one; NULL = all    $3 integer  how many
+WITH f AS MATERIALIZED (
+    SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 500)
+)
+SELECT f.next, CASE WHEN t.id IS NOT NULL THEN json_build_object(
+           'id', t.id, 'state', t.state, 'kind', t.kind, 'queue', t.queue, 'priority', t.priority, 'attempt', t.attempt,
+           'created_at', t.created_at, 'run_at', t.run_at, 'start_time', t.start_time, 'end_time', t.end_time,
+           'unique_key', t.unique_key, 'error', left(tenon.error_line(t.last_error), 200), 'error_class', t.error_class,
+           'payload', left(t.payload::text, 200))::text END
+FROM f
+LEFT JOIN LATERAL unnest(f.ids) WITH ORDINALITY i (id, place) ON true
+LEFT JOIN LATERAL (SELECT * FROM tenon.tasks WHERE id = i.id LIMIT 1) t ON true
+ORDER BY i.place;

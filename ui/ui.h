@@ -1,0 +1,10 @@
+/* `tenon ui`: tenon in the browser. */
+#ifndef TENON_UI_UI_H
+#define TENON_UI_UI_H
+
+#include "core/option.h"
+
+/* Serve until SIGTERM or SIGINT; returns the exit code. */
+int ui_main(const struct options *o);
+
+#endif
