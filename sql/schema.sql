@@ -1713,7 +1713,9 @@ CREATE FUNCTION tenon.note_audit(act text, what jsonb, n bigint, skipped bigint 
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
     INSERT INTO tenon.audit (act, what, n, skipped)
-    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4 FROM jsonb_each($2) e WHERE e.value <> 'null'
+    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4
+      FROM jsonb_each($2 || jsonb_build_object('web_user', NULLIF(current_setting('tenon.web_user', true), ''))) e
+     WHERE e.value <> 'null'
     RETURNING id
 $_$;
 

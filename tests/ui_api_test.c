@@ -1,7 +1,7 @@
 /* label: e2e */
 /* timeout: 120 */
-/* The JSON API of `tenon ui`: what it shows of tasks, queues, workers and schedules, what it changes,
- * and hostile payloads. */
+/* The JSON API of `tenon ui`: what it shows of tasks, queues, workers and schedules, what it
+ * changes, and hostile payloads. */
 #include "tests/support/held.h"
 #include "tests/support/web.h"
 
@@ -42,7 +42,8 @@ static void die_all(struct fixture *fx, const char *kind, int n, const char *err
         fx,
         "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
         " crashes, max_attempts, priority, reason, queue, kind, payload, last_error, error_class)"
-        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures',"
+        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4,"
+        " 'failures',"
         " 'default', '%s', jsonb_build_object('n', i), '%s: it ' || i, '%s'"
         " FROM generate_series(1, %d) i",
         kind, error, error, n);
@@ -169,9 +170,10 @@ static void finish_many(struct fixture *fx, int n)
 {
     test_sql(
         fx,
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures, crashes,"
-        " priority, outcome, queue, kind, payload) SELECT now() - interval '1 minute' * (%d - i) / %d,"
-        " i, now(), now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, %d) i",
+        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
+        " crashes, priority, outcome, queue, kind, payload) SELECT now() - interval '1 minute' *"
+        " (%d - i) / %d, i, now(), now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}'"
+        " FROM generate_series(1, %d) i",
         n, n, n);
 }
 
@@ -278,9 +280,8 @@ static void test_hostile_payloads(void **state)
                      "SELECT tenon.enqueue('mail', '{\"</script><script>alert(1)</script>\":"
                      " \"<img src=x onerror=alert(1)>\", \"turn\": \"\\u202e\\u2028\\u0001\","
                      " \"n\": 123456789012345678901234567890.12345, \"quote\": \"\\\"\\\\\"}')");
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET last_error = E'<b>\\x1b[31m\"\\\\ \\u2028</b>', error_class = '<i>'");
+    test_sql(fx, "UPDATE tenon.task SET error_class = '<i>',"
+                 " last_error = E'<b>\\x1b[31m\"\\\\ \\u2028</b>'");
     WEB_OPEN(fx, &w, NULL);
     (void)snprintf(path, sizeof path, "/api/tasks/%lld", (long long)id);
     json_t *o = web_get(&w, 200, path);

@@ -21,7 +21,8 @@ static int64_t die(struct fixture *fx, const char *kind, const char *payload, co
         fx,
         "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
         " crashes, max_attempts, priority, reason, queue, kind, payload, last_error, error_class)"
-        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures',"
+        " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4,"
+        " 'failures',"
         " 'default', '%s', '%s', '%s', '%s' RETURNING id",
         kind, payload, error, error);
 }

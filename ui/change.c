@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One transaction's work, as JSON, so that the page can go on, tell how far it is, and be stopped. */
+/* One transaction's work: the page asks again, tells how far it is, and can be stopped. */
 #define PIECE_TASKS "1000"
 
-/* What a request may have said; texts are borrowed from its body but for the JSON, which is ours. */
+/* What a request may have said; the texts are borrowed from its body, the JSON is ours. */
 struct wanted {
     const char *act, *why, *queue, *kind, *name;
     char *filter, *changes;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How far counts go, beyond which they are lower bounds; how much is shown. Texts, as parameters. */
+/* How far counts go, beyond which they are lower bounds; how much is shown: as parameters. */
 #define COUNTED_MAX "2000"
 #define QUEUES_MAX "200"
 #define RUNNING_MAX "200"

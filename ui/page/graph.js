@@ -2,6 +2,7 @@
 
 import { count, el, table } from './dom.js';
 
+const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 const WIDTH = 720, HEIGHT = 200, LEFT = 52, BOTTOM = 22, TOP = 8;
 
 function svg(tag, properties, ...children) {
@@ -37,7 +38,7 @@ function axes(r, most) {
     for (let h = 0; h < hours; h++) {
         const at = new Date(Date.parse(r.since) + h * 3600000);
         parts.push(svg('text', { class: 'label', x: LEFT + h / hours * (WIDTH - LEFT), y: HEIGHT - 6 },
-            at.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })));
+            at.toLocaleTimeString([], CLOCK)));
     }
     return parts;
 }
@@ -46,7 +47,7 @@ function byHour(r, done, failed) {
     const perHour = Math.round(3600 / r.step_s), rows = [];
     const sum = (values, i) => Math.round(values.slice(i, i + perHour).reduce((a, b) => a + b, 0) * r.step_s);
     for (let i = 0; i < r.steps; i += perHour) {
-        rows.push({ from: new Date(Date.parse(r.since) + i * r.step_s * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' }),
+        rows.push({ from: new Date(Date.parse(r.since) + i * r.step_s * 1000).toLocaleTimeString([], CLOCK),
             done: sum(done, i), failed: sum(failed, i) });
     }
     return table('By the hour', [{ head: 'From', cell: (h) => h.from }, { head: 'Done', class: 'n', cell: (h) => count(h.done) },

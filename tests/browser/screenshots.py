@@ -1,0 +1,84 @@
+#!/usr/bin/python3
+"""Enqueues tasks for a while and takes pictures of tenon ui. For script/screenshots.
+
+usage: tests/browser/screenshots.py FOLDER-WITH-THE-ADDRESS FOLDER-FOR-PICTURES
+"""
+import json
+import os
+import sys
+import threading
+import time
+
+import psycopg2
+
+from page import Page, browser
+
+LOAD_S = 14
+# A history, for the graph: more by day than by night, and an hour in which much failed.
+HISTORY = """
+INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, claims, failures, crashes, priority, outcome, queue, kind, payload)
+SELECT m, nextval('tenon.task_id_seq'), m, m, m, 1, 0, 0, 4, 'done', 'mail', 'welcome_mail', '{}'
+  FROM (SELECT now() - i * interval '1 s' AS m, i FROM generate_series(20, 21000) i) t
+ WHERE random() < 0.5 + 0.4 * sin(i / 4000.0) AND m > date_trunc('day', now()) - interval '1 day';
+INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind, error_class, error)
+SELECT now() - i * interval '1 s', i, 1, 1, now() - (i + 1) * interval '1 s', gen_random_uuid(), 'h1', 'failed', 'mail', 'welcome_mail', 'Refused', 'Refused'
+  FROM generate_series(20, 21000) i
+ WHERE random() < CASE WHEN i BETWEEN 9000 AND 11500 THEN 0.4 ELSE 0.02 END
+"""
+
+
+def load(done):
+    conn = psycopg2.connect(os.environ["DATABASE_URL"])
+    conn.autocommit = True
+    with conn.cursor() as cursor:
+        cursor.execute("SET timezone = 'UTC'; " + HISTORY)
+        cursor.execute("SELECT tenon.enqueue('welcome_mail', '{\"to\": \"ann@example.org\"}', 'mail', max_attempts => 1)"
+                       " FROM generate_series(1, 7)")
+        cursor.execute("SELECT tenon.enqueue('report', '{\"month\": 10}', 'reports', delay => '1 h') FROM generate_series(1, 12)")
+        for i in range(100000):
+            if done.is_set():
+                break
+            payload = json.dumps({"to": f"user{i}@example.org"})
+            cursor.execute("SELECT tenon.enqueue('welcome_mail', %s, 'mail'), tenon.enqueue('invoice', '{\"order\": 5}')", (payload,))
+            time.sleep(0.04)
+    conn.close()
+
+
+def pictures(page, folder):
+    def picture(name):
+        page.driver.save_screenshot(os.path.join(folder, name + ".png"))
+
+    page.driver.set_window_size(1100, 860)
+    page.shows("The last hours")
+    page.go("")
+    page.shows("The last hours")
+    page.until("waited for rates", lambda: "/s" in page.driver.find_element("css selector", ".numbers").text)
+    time.sleep(LOAD_S)
+    picture("queues")
+    page.go("tasks?state=dead")
+    page.shows("Refused")
+    page.driver.find_element("css selector", "tbody a").click()
+    page.shows("What happened")
+    picture("task")
+
+
+def main():
+    work, folder = sys.argv[1:]
+    with open(os.path.join(work, "ui"), encoding="utf-8") as file:
+        url = file.read().strip()
+    done = threading.Event()
+    thread = threading.Thread(target=load, args=(done,))
+    thread.start()
+    driver = browser(os.path.join(work, "profile"))
+    try:
+        driver.set_window_size(1100, 1000)
+        driver.get(url)
+        pictures(Page(driver, url), folder)
+    finally:
+        done.set()
+        thread.join()
+        driver.quit()
+
+
+if __name__ == "__main__":
+    main()
