@@ -26,12 +26,6 @@ struct db {
     const struct statement *prepared[DB_PREPARED_MAX]; /* by this session */
 };
 
-/* rows are a PGresult under another name, so that libpq's type stays in this file */
-static PGresult *result_of(const struct rows *rows)
-{
-    return (PGresult *)(uintptr_t)rows;
-}
-
 const char db_session_hot[] =
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
     "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;"
@@ -562,39 +556,4 @@ void db_close(struct db *db)
 int db_library_version(void)
 {
     return PQlibVersion();
-}
-
-size_t rows_count(const struct rows *rows)
-{
-    return (size_t)PQntuples(result_of(rows));
-}
-
-bool rows_is_null(const struct rows *rows, size_t row, int column)
-{
-    return PQgetisnull(result_of(rows), (int)row, column) == 1;
-}
-
-const char *rows_text(const struct rows *rows, size_t row, int column)
-{
-    return rows_is_null(rows, row, column) ? NULL : PQgetvalue(result_of(rows), (int)row, column);
-}
-
-size_t rows_bytes(const struct rows *rows, size_t row, int column)
-{
-    return (size_t)PQgetlength(result_of(rows), (int)row, column);
-}
-
-int64_t rows_int(const struct rows *rows, size_t row, int column)
-{
-    return strtoll(PQgetvalue(result_of(rows), (int)row, column), NULL, 10);
-}
-
-bool rows_bool(const struct rows *rows, size_t row, int column)
-{
-    return *PQgetvalue(result_of(rows), (int)row, column) == 't';
-}
-
-void rows_free(struct rows *rows)
-{
-    PQclear(result_of(rows));
 }

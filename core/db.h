@@ -100,6 +100,7 @@ void db_url_mask(const char *url, char *text, size_t size);
 int db_library_version(void);
 
 size_t rows_count(const struct rows *rows);
+int rows_columns(const struct rows *rows);
 bool rows_is_null(const struct rows *rows, size_t row, int column);
 const char *rows_text(const struct rows *rows, size_t row, int column); /* NULL = SQL's NULL */
 size_t rows_bytes(const struct rows *rows, size_t row, int column);

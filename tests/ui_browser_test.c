@@ -1,6 +1,9 @@
 /* label: e2e */
 /* timeout: 120 */
-/* The page of `tenon ui` in a real Chromium, which tests/browser/page.py drives. */
+/* long: 600 */
+/* The page of `tenon ui` in a real Chromium, which tests/browser/page.py drives; in the long
+ * variant beside 1,000,000 tasks that wait, 1,000,000 that have ended and 100,000 dead ones. */
+#include "tests/support/load.h"
 #include "tests/support/web.h"
 
 #include <stdio.h>
@@ -27,6 +30,24 @@ static int64_t die(struct fixture *fx, const char *kind, const char *payload, co
         kind, payload, error, error);
 }
 
+static void fill(struct fixture *fx)
+{
+    test_sql(fx, "INSERT INTO tenon.task (run_at, created_at, timeout_ms, claims, max_attempts,"
+                 " payload_bytes, priority, delayed, announced, queue, kind, payload)"
+                 " SELECT now(), now(), 60000, 0, 25, 10, 4, false, true, 'bulk', 'mail',"
+                 " jsonb_build_object('n', i) FROM generate_series(1, 1000000) i");
+    test_sql(fx, "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims,"
+                 " failures, crashes, priority, outcome, queue, kind, payload)"
+                 " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1, 0, 0, 4, 'done',"
+                 " 'bulk', 'mail', '{}' FROM generate_series(1, 1000000)");
+    test_sql(fx, "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims,"
+                 " failures, crashes, max_attempts, priority, reason, queue, kind, payload,"
+                 " last_error, error_class) SELECT now() - interval '1 h',"
+                 " nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures',"
+                 " 'bulk', 'mail', '{}', 'Timeout: it', 'Timeout' FROM generate_series(1, 100000)");
+    test_sql(fx, "ANALYZE");
+}
+
 static void test_the_page(void **state)
 {
     struct fixture *fx = *state;
@@ -36,6 +57,9 @@ static void test_the_page(void **state)
         print_message(
             "skipped: there is no browser; script/bootstrap --with-browser installs it\n");
         return;
+    }
+    if (load_is_long()) {
+        fill(fx);
     }
     int64_t id = die(fx, "a", "{\"to\": \"ann@example.org\"}", "Boom");
     (void)snprintf(dead, sizeof dead, "%lld", (long long)id);

@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* How far counts go, beyond which they are lower bounds; how much is shown: as parameters. */
-#define COUNTED_MAX "2000"
+#define COUNTED_MAX "10000"
 #define QUEUES_MAX "200"
 #define RUNNING_MAX "200"
 #define DEAD_READ_MAX "10000"
@@ -26,9 +26,8 @@
 
 enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18 };
 
-/* The last columns of the commands' statements. */
-enum { QUEUE_JSON = 9, WORKER_JSON = 13, UNHANDLED_JSON = 3, FINISHED_JSON = 4, AUDIT_JSON = 7 };
-enum { SCHEDULE_JSON = 8 };
+/* In the statements of commands the last column is the row as JSON. */
+enum { LAST = -1 };
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
@@ -36,6 +35,7 @@ enum { SCHEDULE_JSON = 8 };
 static void put_list(struct buf *b, const char *key, const struct rows *r, int column)
 {
     bool first = true;
+    column = column == LAST ? rows_columns(r) - 1 : column;
     json_put_key(b, key);
     buf_put_char(b, '[');
     for (size_t i = 0; i < rows_count(r); i++) {
@@ -173,11 +173,12 @@ bool read_overview(struct call *c, struct fault *f)
     buf_put_char(b, '{');
     json_put_raw(b, "schema_version", rows_text(calls[VERSION].rows, 0, 0));
     put_rates(b, calls[RATES].rows);
-    json_put_raw(b, "finished", rows_text(calls[FINISHED].rows, 0, FINISHED_JSON));
+    json_put_raw(b, "finished",
+                 rows_text(calls[FINISHED].rows, 0, rows_columns(calls[FINISHED].rows) - 1));
     json_put_raw(b, "leader", rows_text(calls[LEADER].rows, 0, 1));
-    put_list(b, "queues", calls[QUEUES].rows, QUEUE_JSON);
-    put_list(b, "unhandled", calls[UNHANDLED].rows, UNHANDLED_JSON);
-    put_list(b, "paused", calls[PAUSED].rows, 1);
+    put_list(b, "queues", calls[QUEUES].rows, LAST);
+    put_list(b, "unhandled", calls[UNHANDLED].rows, LAST);
+    put_list(b, "paused", calls[PAUSED].rows, LAST);
     buf_put_char(b, '}');
     free_rows(calls, OVERVIEW_CALLS);
     return true;
@@ -278,7 +279,7 @@ bool read_dead(struct call *c, struct fault *f)
 bool read_schedules(struct call *c, struct fault *f)
 {
     static const char *const params[] = {SCHEDULES_MAX};
-    return exec_list(c, &sql_schedule_list, params, 1, "schedules", SCHEDULE_JSON, f);
+    return exec_list(c, &sql_schedule_list, params, 1, "schedules", LAST, f);
 }
 
 bool read_workers(struct call *c, struct fault *f)
@@ -291,7 +292,7 @@ bool read_workers(struct call *c, struct fault *f)
         return false;
     }
     buf_put_char(b, '{');
-    put_list(b, "workers", calls[0].rows, WORKER_JSON);
+    put_list(b, "workers", calls[0].rows, LAST);
     put_list(b, "running", calls[1].rows, 0);
     buf_put_char(b, '}');
     free_rows(calls, 2);
@@ -302,5 +303,5 @@ bool read_audit(struct call *c, struct fault *f)
 {
     const char *params[] = {NULL, NULL};
     return page_read(c, &params[0], &params[1], f) &&
-           exec_list(c, &sql_audit, params, 2, "acts", AUDIT_JSON, f);
+           exec_list(c, &sql_audit, params, 2, "acts", LAST, f);
 }

@@ -48,7 +48,7 @@ def pictures(page, folder):
     def picture(name):
         page.driver.save_screenshot(os.path.join(folder, name + ".png"))
 
-    page.driver.set_window_size(1100, 860)
+    page.driver.set_window_size(1100, 1010)
     page.shows("The last hours")
     page.go("")
     page.shows("The last hours")

@@ -70,11 +70,12 @@ function queues(o, ctx) {
         { head: 'Running', class: 'n', cell: cell('running') },
         { head: 'Scheduled', class: 'n wide', cell: cell('scheduled') },
         { head: 'Retrying', class: 'n', cell: cell('retrying') },
+        o.queues.some((q) => q.blocked !== undefined) && { head: 'Blocked', class: 'n wide', cell: cell('blocked') },
         { head: 'Dead', class: 'n', cell: cell('dead') },
         { head: 'State', cell: (q) => [q.paused ? el('strong', {}, 'paused ') : '', ctx.session.may_act &&
             button(q.paused ? 'Resume' : 'Pause', () => turn(ctx, { queue: q.queue }, `The queue ${q.queue}`, q.paused),
                 { 'data-key': `pause-${q.queue}`, 'aria-label': `${q.paused ? 'Resume' : 'Pause'} the queue ${q.queue}` })].filter(Boolean) },
-    ];
+    ].filter(Boolean);
     return table('Queues', columns, o.queues, 'No queue holds a task or has settings.');
 }
 

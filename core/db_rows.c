@@ -1,0 +1,50 @@
+#include "core/db.h"
+
+#include <libpq-fe.h>
+#include <stdlib.h>
+
+/* rows are a PGresult under another name, so that libpq's type stays out of db.h */
+static PGresult *result_of(const struct rows *rows)
+{
+    return (PGresult *)(uintptr_t)rows;
+}
+
+size_t rows_count(const struct rows *rows)
+{
+    return (size_t)PQntuples(result_of(rows));
+}
+
+int rows_columns(const struct rows *rows)
+{
+    return PQnfields(result_of(rows));
+}
+
+bool rows_is_null(const struct rows *rows, size_t row, int column)
+{
+    return PQgetisnull(result_of(rows), (int)row, column) == 1;
+}
+
+const char *rows_text(const struct rows *rows, size_t row, int column)
+{
+    return rows_is_null(rows, row, column) ? NULL : PQgetvalue(result_of(rows), (int)row, column);
+}
+
+size_t rows_bytes(const struct rows *rows, size_t row, int column)
+{
+    return (size_t)PQgetlength(result_of(rows), (int)row, column);
+}
+
+int64_t rows_int(const struct rows *rows, size_t row, int column)
+{
+    return strtoll(PQgetvalue(result_of(rows), (int)row, column), NULL, 10);
+}
+
+bool rows_bool(const struct rows *rows, size_t row, int column)
+{
+    return *PQgetvalue(result_of(rows), (int)row, column) == 't';
+}
+
+void rows_free(struct rows *rows)
+{
+    PQclear(result_of(rows));
+}
