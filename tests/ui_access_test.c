@@ -85,6 +85,7 @@ static void test_nobody_gets_in_without_the_token(void **state)
     (void)snprintf(posting, sizeof posting, "%s%s", web_posting, cookie);
     assert_int_equal(web_status(&w, "POST", "/api/logout", posting, "{}"), 200);
     assert_int_equal(get(&w, "/api/overview", cookie), 401);
+    web_close(&w);
 }
 
 static void test_nobody_guesses(void **state)
@@ -198,6 +199,7 @@ static void test_a_body_has_a_limit(void **state)
     body[10000] = '\0';
     assert_int_equal(web_status(&w, "POST", "/api/login", web_posting, body), 400);
     free(body);
+    web_close(&w);
 }
 
 /* --- passwords ------------------------------------------------------------------------------ */
@@ -234,6 +236,7 @@ static void test_passwords(void **state)
     assert_int_equal(get(&w, "/api/overview", cookie), 200);
     assert_int_equal(web_status(&w, "POST", "/api/resume", headers, "{\"queue\": \"mail\"}"), 403);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.paused"), 1);
+    web_close(&w);
 }
 
 static void test_others_come_in_only_with_a_secret(void **state)
@@ -255,6 +258,7 @@ static void test_others_come_in_only_with_a_secret(void **state)
     process_await_line(w.process, "exposed=\"HTTP not encrypted\"", LIMIT_MS);
     assert_int_equal(get(&w, "/api/session", ""), 401);
     assert_int_equal(get(&w, "/api/session", "Authorization: Bearer a-token-of-somebody\r\n"), 200);
+    web_close(&w);
 }
 
 /* --- roles ---------------------------------------------------------------------------------- */
@@ -308,6 +312,7 @@ static void test_read_only(void **state)
     WEB_OPEN(fx, &w, "--read-only");
     assert_may_act(&w, false);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit"), 0);
+    web_close(&w);
 }
 
 int main(void)

@@ -5,10 +5,7 @@
 #include "tests/support/held.h"
 #include "tests/support/web.h"
 
-#include <signal.h>
 #include <stdio.h>
-
-enum { LIMIT_MS = 30000 };
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
@@ -75,6 +72,7 @@ static void test_overview(void **state)
     assert_int_equal(number(now, "workers"), 0);
     assert_true(number(now, "at_ms") > 0);
     json_decref(o);
+    web_close(&w);
 }
 
 static void test_tasks_are_found(void **state)
@@ -113,6 +111,7 @@ static void test_tasks_are_found(void **state)
     assert_int_equal(number(group, "n"), 60);
     assert_string_equal(text(group, "error_class"), "Timeout");
     json_decref(o);
+    web_close(&w);
 }
 
 static void test_one_task(void **state)
@@ -133,6 +132,7 @@ static void test_one_task(void **state)
     assert_string_equal(text(json_object_get(o, "texts"), "progress"), "{\"at\": 5}");
     assert_true(strlen(text(json_object_get(o, "why"), "sentence")) > 10);
     json_decref(o);
+    web_close(&w);
 }
 
 static void test_workers_and_what_they_run(void **state)
@@ -149,6 +149,7 @@ static void test_workers_and_what_they_run(void **state)
     assert_int_equal(number(task, "id"), c.id);
     assert_string_equal(text(task, "worker"), text(worker, "id"));
     json_decref(o);
+    web_close(&w);
 }
 
 /* --- the graph ------------------------------------------------------------------------------ */
@@ -195,6 +196,7 @@ static void test_rates(void **state)
     double done = sum(json_object_get(o, "done"));
     assert_true(done > 54000 && done < 67000);
     json_decref(o);
+    web_close(&w);
 }
 
 /* --- acts ----------------------------------------------------------------------------------- */
@@ -242,6 +244,7 @@ static void test_acts(void **state)
                          "{\"act\": \"set\", \"filter\": {\"kind\": \"mail\"}, "
                          "\"changes\": {\"priority\": 9}}"));
     assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE priority = 9") > 0);
+    web_close(&w);
 }
 
 static void test_pause_and_schedules(void **state)
@@ -266,6 +269,7 @@ static void test_pause_and_schedules(void **state)
     assert_int_equal(number(o, "task"), test_sql_int(fx, "SELECT id FROM tenon.task"));
     json_decref(o);
     json_decref(web_post(&w, 404, "/api/schedule", "{\"act\": \"pause\", \"name\": \"weekly\"}"));
+    web_close(&w);
 }
 
 /* --- hostile -------------------------------------------------------------------------------- */
@@ -299,7 +303,12 @@ static void test_hostile_payloads(void **state)
     json_decref(o);
     (void)snprintf(path, sizeof path, "/api/tasks/%lld", (long long)id);
     json_decref(web_get(&w, 200, path));
+    web_close(&w);
 }
+
+#define END_SESSIONS                                                                               \
+    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"                                \
+    " WHERE datname = current_database() AND application_name = 'tenon ui'"
 
 static void test_lost_sessions(void **state)
 {
@@ -311,8 +320,13 @@ static void test_lost_sessions(void **state)
         test_sql_int(fx, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE"
                          " datname = current_database() AND application_name = 'tenon ui'") >= 1);
     json_decref(web_get(&w, 200, "/api/overview"));
-    process_signal(w.process, SIGTERM);
-    assert_int_equal(process_wait(w.process, LIMIT_MS), 0);
+    sql_run(fx->maintenance, "ALTER DATABASE %s ALLOW_CONNECTIONS false", fx->database);
+    test_sql(fx, END_SESSIONS);
+    json_decref(web_get(&w, 503, "/api/overview"));
+    json_decref(web_post(&w, 503, "/api/pause", "{\"queue\": \"mail\"}"));
+    sql_run(fx->maintenance, "ALTER DATABASE %s ALLOW_CONNECTIONS true", fx->database);
+    json_decref(web_post(&w, 200, "/api/pause", "{\"queue\": \"mail\"}"));
+    web_close(&w);
 }
 
 int main(void)

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,6 +25,12 @@ void web_open(struct fixture *fx, struct web *w, const char *const *args, const 
     char *out = file_text(w->process->out);
     assert_true(sscanf(out, "http://%*[^:]:%d/#token=%63s", &w->port, w->token) >= 1);
     free(out);
+}
+
+void web_close(struct web *w)
+{
+    process_signal(w->process, SIGTERM);
+    assert_int_equal(process_wait(w->process, READY_MS), 0);
 }
 
 static int connect_to(int port)

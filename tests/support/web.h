@@ -21,6 +21,9 @@ struct web_answer {
 #define WEB_OPEN(fx, web, ...) web_open((fx), (web), (const char *const[]){__VA_ARGS__, NULL}, NULL)
 void web_open(struct fixture *fx, struct web *w, const char *const *args, const char *const *env);
 
+/* SIGTERM; it must exit with 0, and AddressSanitizer finds nothing that it kept. */
+void web_close(struct web *w);
+
 /* One request on a connection of its own.
  *   headers   whole lines, each with its \r\n; Host is added where they have none */
 void web_request(const struct web *w, const char *method, const char *path, const char *headers,
