@@ -33,8 +33,8 @@ const char *command_word(enum command command)
                                         "show",   "schedule", "list",   "retry",   "cancel",
                                         "delete", "run-now",  "set",    "pause",   "resume",
                                         "queue",  "kind",     "audit",  "why",     "adopt",
-                                        "doctor", "flow", "limit", "wait", "signal",
-                                        "scaler", "canary", "ui"};
+                                        "doctor", "flow",     "limit",  "wait",    "signal",
+                                        "scaler", "canary",   "ui"};
     return words[__builtin_ctz(command)];
 }
 
