@@ -58,15 +58,21 @@ static const char *body_text(const struct call *c, const char *key)
     return json_string_value(json_object_get(c->body, key));
 }
 
+static void log_refused(const struct call *c)
+{
+    char peer[HTTP_PEER_BYTES];
+    http_peer(c->request, peer);
+    log_event(LOG_WARNING, LOG_EVENT("ui_login_failed"), LOG_TEXT("from", peer),
+              LOG_TEXT("user", body_text(c, "user")));
+}
+
 static bool log_in(struct call *c, struct fault *f)
 {
-    const char *user = body_text(c, "user");
-    if (!auth_login(c->ui->auth, c->request, body_text(c, "token"), user, body_text(c, "password"),
-                    c->answer, f)) {
-        char peer[HTTP_PEER_BYTES];
-        http_peer(c->request, peer);
-        log_event(LOG_WARNING, LOG_EVENT("ui_login_failed"), LOG_TEXT("from", peer),
-                  LOG_TEXT("user", user));
+    if (!auth_login(c->ui->auth, c->request, body_text(c, "token"), body_text(c, "user"),
+                    body_text(c, "password"), c->answer, f)) {
+        if (f->code == FAULT_REFUSED) { /* whoever tries too often does not fill the log */
+            log_refused(c);
+        }
         return false;
     }
     buf_put_text(&c->answer->body, "{\"ok\": true}");
