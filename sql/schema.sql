@@ -4332,8 +4332,8 @@ CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double pr
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT least(1000000, ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
-                               + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1))))::integer
+    SELECT least(1000000, greatest(sign(ready), ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
+                               + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1)))))::integer
 $$;
 
 CREATE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL::jsonb) RETURNS jsonb

@@ -185,6 +185,7 @@ static void test_slots_wanted(void **state)
         {"4, 2, 0, 0, 0, 5", 10},        /* 8 busy, a fifth to spare */
         {"4, 2, 0, 12, 0, 5", 12},       /* what runs keeps its slots */
         {"0, NULL, 7, 0, 0, 5", 7},      /* nobody knows how long they take: one slot each */
+        {"0, 0, 10, 0, 0, 5", 1},        /* runs too short to be seen */
         {"0, 0.01, 1000, 0, 0, 5", 2},   /* 10 s of work, in 5 s */
         {"0, 0.01, 1000, 0, 4, 5", 8},   /* late in a second: in a quarter of the latency */
         {"0, 0.01, 1000, 0, 500, 5", 8}, /* and so what is late */

@@ -2,12 +2,12 @@
 
 -- The arithmetic, of numbers alone. What comes keeps rate x run time slots busy (Little's law), and a fifth is to spare;
 -- what runs keeps its slot; what waits is to start before it is late, one slot each at most. What is late already, or of
--- unknown run time, is to start within a quarter of the latency.
+-- unknown run time, is to start within a quarter of the latency. And something that waits wants a slot.
 CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision,
                                    latency_s double precision) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT least(1000000, ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
-                               + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1))))::integer
+    SELECT least(1000000, greatest(sign(ready), ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
+                               + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1)))))::integer
 $$;
 
 -- What the newest 5,000 tasks of all queues and the newest 5,000 that ended say of this one in the last two minutes. Above
