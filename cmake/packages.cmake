@@ -27,7 +27,7 @@ install(FILES ${CMAKE_BINARY_DIR}/tenon-config.cmake ${CMAKE_BINARY_DIR}/tenon-c
 install(EXPORT tenon NAMESPACE tenon:: FILE tenon-targets.cmake DESTINATION ${CONFIG_DIR} COMPONENT libtenon-dev)
 
 # --- what only packages have: settings, which an upgrade keeps, and what Debian wants to read
-install(FILES packaging/etc/worker.env packaging/etc/cleaner.env DESTINATION /etc/tenon
+install(FILES packaging/etc/worker.env packaging/etc/cleaner.env packaging/etc/ui.env DESTINATION /etc/tenon
         PERMISSIONS OWNER_READ OWNER_WRITE COMPONENT tenon EXCLUDE_FROM_ALL)
 install(FILES packaging/etc/handlers.conf DESTINATION /etc/tenon COMPONENT tenon EXCLUDE_FROM_ALL)
 
