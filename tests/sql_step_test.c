@@ -330,6 +330,18 @@ static void test_who_waits_leaves_its_limits_to_others(void **state)
     test_sql(fx, "SELECT tenon.settle()");
     assert_state(fx, first, "blocked");
     assert_state(fx, second, "ready");
+    assert_true(test_sql_bool(fx, "SELECT tenon.limits_due_ms() IS NULL"));
+    test_sql(fx, "SELECT tenon.settle()");
+    char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)first);
+    assert_contains(why, "it waits for the signal s");
+    free(why);
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT tenon.set('{\"ids\": %lld}', '{\"run_at\":"
+                                  " \"now\"}')",
+                                  (long long)first),
+                     1);
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_state(fx, first, "blocked");
     test_sql(fx, "SELECT tenon.signal('s', '1'); SELECT tenon.settle(); SELECT tenon.settle()");
     steps_are(fx, first, "{\"s\": 1}");
     assert_state(fx, first, "blocked");

@@ -241,8 +241,7 @@ static void test_exactly_once(void **state)
     test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", TASKS);
     assert_int_equal(paid(fx), TASKS);
     assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT n) FROM app.paid"), TASKS);
-    assert_true(test_sql_bool(fx, "SELECT bool_and(outcome = 'done') AND sum(failures) > 0"
-                                  " FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(outcome = 'done') FROM tenon.finished"));
     end_well(p);
 }
 

@@ -216,6 +216,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off 
 DECLARE
     held tenon.task;
     b    tenon.again;
+    blocks boolean;
 BEGIN
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind;
     b := tenon.joined(a, tenon.as_again(held));
@@ -230,15 +231,16 @@ BEGIN
         RETURN false;
     END IF;
     b := tenon.joined(a, tenon.as_again(held));
-    IF b.kind IS NULL THEN
+    IF b.kind IS NULL OR held.steps IS NOT NULL THEN
         RETURN false;
     END IF;
+    blocks := held.wanted_at IS NOT NULL OR held.limit_keys IS NOT NULL AND b.run_at > clock_timestamp();
     IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, coalesce(held.wanted_at, held.run_at))
        OR b.start_before IS DISTINCT FROM held.start_before THEN
         UPDATE tenon.task t
            SET payload = b.payload, payload_bytes = b.payload_bytes, start_before = b.start_before,
-               run_at = CASE WHEN t.wanted_at IS NULL THEN b.run_at ELSE t.run_at END,
-               wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN b.run_at END, delayed = t.wanted_at IS NULL
+               run_at = CASE WHEN blocks THEN 'infinity' ELSE b.run_at END,
+               wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at WHEN blocks THEN b.run_at END, delayed = NOT blocks
          WHERE t.id = held.id;
         IF held.limit_keys IS NOT NULL THEN
             PERFORM tenon.limited_changed(ARRAY[held.id]);
@@ -496,16 +498,19 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- What this transaction has enqueued so far, savepoints included: a row that I can see though the transaction that wrote
--- it is in progress. pg_xact_status() wants 64 bits: those above xmin's 32 are of the newest transaction not above it.
+-- it is in progress. pg_xact_status() wants 64 bits, of which xmin is the lower half: those for which it is nearest to the
+-- snapshot's xmax; a transaction of mine may be above that.
 CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT v.*
       FROM tenon.task t
-      CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next, t.xmin::text::bigint AS low) x
+      CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS near) s
+      CROSS JOIN LATERAL (SELECT ((t.xmin::text::bigint - s.near) & 4294967295) AS ahead) x
       JOIN tenon.tasks v ON v.id = t.id
      WHERE t.created_at >= now()
        AND t.enqueued_by = session_user
-       AND pg_xact_status(((x.next - low & ~4294967295) + low)::text::xid8) = 'in progress'
+       AND CASE WHEN t.created_at >= now()
+                THEN pg_xact_status((s.near + CASE WHEN x.ahead < 2147483648 THEN x.ahead ELSE x.ahead - 4294967296 END)::text::xid8) END = 'in progress'
      ORDER BY t.id
 $$;
 

@@ -393,9 +393,14 @@ BEGIN
     WITH new AS (
         UPDATE tenon.task t
            SET priority = coalesce(priority, t.priority),
-               run_at = CASE WHEN t.wanted_at IS NULL THEN coalesce(run_at, t.run_at) ELSE t.run_at END,
-               wanted_at = CASE WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at) END,
+               run_at = CASE WHEN t.wanted_at IS NOT NULL THEN t.run_at
+                             WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN 'infinity'  -- others go first
+                             ELSE coalesce(run_at, t.run_at) END,
+               wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at  -- it waits for a signal
+                                WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at)
+                                WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN run_at END,
                delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
+                         AND NOT (t.limit_keys IS NOT NULL AND coalesce(run_at > clock_timestamp(), false))
          WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id, t.limit_keys)
     SELECT array_agg(new.id), bool_or(new.limit_keys IS NOT NULL) INTO changed, limited FROM new;
     IF limited THEN

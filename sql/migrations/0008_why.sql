@@ -97,7 +97,7 @@ DECLARE
     w tenon.waiting;
 BEGIN
     SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
-    IF code IS NULL THEN
+    IF code IS NULL AND isfinite(t.wanted_at) THEN  -- else it waits for a signal first
         SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
     END IF;
     IF code IS NOT NULL THEN

@@ -160,7 +160,8 @@ LANGUAGE sql AS $$
       FROM (SELECT k.id, jsonb_set(k.payload, '{parents}', r.results) AS payload
               FROM tenon.task k
              CROSS JOIN LATERAL (SELECT jsonb_object_agg(coalesce(o.name, o.id::text), o.result) AS results FROM tenon.results_of(k.id) o) r
-             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null') p
+             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null'
+               AND (SELECT sum(octet_length(o.result::text)) FROM tenon.results_of(k.id) o) <= (SELECT s.payload_bytes_max FROM tenon.setting s)) p
      WHERE t.id = p.id AND tenon.printed_bytes(p.payload) <= (SELECT s.payload_bytes_max FROM tenon.setting s)
 $$;
 
@@ -269,12 +270,12 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*),
          held AS (  -- as in tenon.cancel
-        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '20 s' FROM gone g
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
          WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps
       FROM gone g;
 END $$;
 
@@ -709,6 +710,7 @@ BEGIN
     IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
         PERFORM pg_notify('tenon', '');
     END IF;
+    PERFORM pg_notify('tenon', 'settle');  -- those with limits wait for that
     RETURN made;
 END $$;
 

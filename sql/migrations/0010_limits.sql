@@ -121,6 +121,10 @@ BEGIN
     IF cardinality(limit_keys) > 4 OR array_ndims(limit_keys) > 1 THEN
         PERFORM tenon.refuse('limit_keys', limit_keys::text, 'an array of 1 to 4 keys');
     END IF;
+    IF cardinality(limit_keys) > 0 AND (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') THEN
+        RAISE EXCEPTION 'tenon: role % may not use limit_keys', session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and keys are shared by all.';
+    END IF;
     FOREACH k IN ARRAY coalesce(limit_keys, '{}') LOOP
         IF tenon.is_limit_key(k) IS NOT TRUE OR k ~ '^(kind|queue)/' THEN
             PERFORM tenon.refuse('limit_keys', quote_nullable(k),
@@ -568,7 +572,7 @@ CREATE FUNCTION tenon.limits_due_ms() RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN EXISTS (SELECT FROM tenon.limit_event) THEN 0
                 ELSE (SELECT CASE WHEN min(d.at) IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM min(d.at) - clock_timestamp()) * 1000))::bigint END
-                        FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') ORDER BY l.wanted_at LIMIT 1) AS at
+                        FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1) AS at
                               UNION ALL SELECT (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1)
                               UNION ALL SELECT min(l.until) FROM tenon.limit l WHERE l.until IS NOT NULL) d) END
 $$;
@@ -597,7 +601,7 @@ END $$;
 -- When n more may be taken, should nothing else start: so many milliseconds from now.
 CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) RETURNS integer
 LANGUAGE sql STABLE AS $$
-    SELECT coalesce((SELECT greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000))::integer
+    SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
                        FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $3) u) o
                       WHERE o.at IS NOT NULL AND o.newer > $2 - $4 ORDER BY o.at DESC LIMIT 1),
                     least(1000, extract(epoch FROM $3) * 1000)::integer)
