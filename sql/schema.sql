@@ -32,14 +32,32 @@ CREATE TYPE tenon.filter AS (
 	enqueued_by text
 );
 
+CREATE TYPE tenon.limit_head AS (
+	key text,
+	task_id bigint,
+	alone boolean,
+	priority smallint,
+	wanted_at timestamp with time zone
+);
+
+CREATE TYPE tenon.limit_room AS (
+	key text,
+	room integer,
+	strict boolean,
+	share text,
+	weight integer,
+	due_at timestamp with time zone,
+	why text
+);
+
 CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
     SELECT CASE act WHEN 'retry' THEN '{dead,cancelled,expired}'::text[]
                     WHEN 'delete' THEN '{dead,done,cancelled,expired}'
-                    WHEN 'cancel' THEN '{scheduled,ready,running,retrying}'
+                    WHEN 'cancel' THEN '{blocked,scheduled,ready,running,retrying}'
                     WHEN 'run_now' THEN '{scheduled,retrying}'
-                    WHEN 'set' THEN '{scheduled,ready,retrying}' END
+                    WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
 $$;
 
 CREATE FUNCTION tenon.adopt() RETURNS boolean
@@ -87,6 +105,11 @@ CREATE TABLE tenon.task (
     enqueued_by text,
     compensates bigint,
     again bigint,
+    wanted_at timestamp with time zone,
+    flow bigint,
+    limit_keys text[],
+    awaited boolean,
+    steps jsonb,
     CONSTRAINT task_check CHECK ((((start_time IS NULL) = (worker_id IS NULL)) AND ((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint))))
 )
 WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
@@ -122,6 +145,7 @@ CREATE TABLE tenon.again (
     retry text,
     trace text,
     enqueued_by text,
+    limit_keys text[],
     on_conflict text NOT NULL,
     debounce interval,
     debounce_max interval,
@@ -131,10 +155,27 @@ CREATE TABLE tenon.again (
 CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
     LANGUAGE sql STABLE
     AS $_$
-    SELECT ROW(0, ($1).run_at, ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts, ($1).payload_bytes, ($1).priority,
-               ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry, ($1).trace, ($1).enqueued_by, 'keep',
-               NULL, NULL, false)::tenon.again
+    SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
+               ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false)::tenon.again
 $_$;
+
+CREATE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET lock_timeout TO '50 ms'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    BEGIN
+        UPDATE tenon.task t SET awaited = true WHERE t.id = id AND t.awaited IS NOT TRUE AND tenon.may_see(t.enqueued_by);
+    EXCEPTION WHEN lock_not_available THEN
+        NULL;
+    END;
+    SELECT r.* INTO state, result, error FROM tenon.result(id) r;
+END $$;
 
 CREATE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision) RETURNS record
     LANGUAGE sql STABLE
@@ -158,6 +199,18 @@ CREATE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running big
              LIMIT 10000) d
 $_$;
 
+CREATE FUNCTION tenon.batch(on_done text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, on_end text DEFAULT NULL::text, payload jsonb DEFAULT '{}'::jsonb, name text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF num_nonnulls(on_done, on_dead, on_end) = 0 THEN
+        PERFORM tenon.refuse('on_end', NULL, 'a kind, or on_done or on_dead is; without a callback tenon.flow(name) is enough');
+    END IF;
+    PERFORM tenon.check_callbacks(on_done, on_dead, on_end, payload);
+    RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
+END $$;
+
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -170,11 +223,14 @@ DECLARE
     n      integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*),
+         held AS (  -- its worker sees within 5 s that it is cancelled; its child may have 30 s for others, and 5 s to end
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
+         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -189,12 +245,46 @@ CREATE FUNCTION tenon.cancel_all(filter jsonb, most integer DEFAULT 10000, why t
     LANGUAGE sql
     AS $$ SELECT c.n FROM tenon.change('cancel', filter, most => most, why => why) c $$;
 
+CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    f tenon.flow := tenon.hold_flow(flow);
+BEGIN
+    UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
+     WHERE w.id = flow AND w.cancelled_at IS NULL;
+    INSERT INTO tenon.flow_note (flow) VALUES (flow);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN (tenon.cancel_members(flow, session_user, 10000)).n;
+END $$;
+
 CREATE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
     LANGUAGE sql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT array_agg(i) FILTER (WHERE tenon.cancel(i)) FROM unnest(ids) i
 $$;
+
+CREATE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    here bigint[] := ARRAY(SELECT t.id FROM tenon.flow_task m
+                            CROSS JOIN LATERAL (SELECT k.id FROM tenon.task k WHERE k.id = m.id LIMIT 1) t
+                            WHERE m.flow = flow AND m.state IS NULL LIMIT most);
+    ours bigint[] := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (here) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+BEGIN
+    n := cardinality(ours);
+    more := cardinality(here) = most OR n < cardinality(here);
+    PERFORM tenon.end_cancelled(ours, 'cancelled by ' || by || ', with its flow');
+END $$;
 
 CREATE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL::jsonb, most integer DEFAULT 1000, after bigint DEFAULT NULL::bigint, why text DEFAULT NULL::text, audit bigint DEFAULT NULL::bigint, limit_ms integer DEFAULT NULL::integer, OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint) RETURNS record
     LANGUAGE plpgsql SECURITY DEFINER
@@ -304,6 +394,21 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.check_callbacks(on_done text, on_dead text, on_end text, payload jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    k text;
+BEGIN
+    FOREACH k IN ARRAY ARRAY[on_done, on_dead, on_end] LOOP
+        IF NOT tenon.is_kind(k) THEN
+            PERFORM tenon.refuse('callback', quote_literal(k), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
+        ELSIF k IS NOT NULL THEN
+            PERFORM tenon.check_allowed(k, NULL, payload);
+        END IF;
+    END LOOP;
+END $$;
+
 CREATE FUNCTION tenon.check_changes(changes jsonb, keys text[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -365,6 +470,63 @@ BEGIN
     RETURN true;
 END $_$;
 
+CREATE FUNCTION tenon.check_limit(running integer, rate integer, per interval, weight integer, until timestamp with time zone, on_dead text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF running NOT BETWEEN 1 AND 1000000 THEN
+        PERFORM tenon.refuse('running', running::text, '1 to 1000000; to stop all of it pause it');
+    ELSIF rate NOT BETWEEN 1 AND 10000 THEN
+        PERFORM tenon.refuse('rate', rate::text, '1 to 10000; of more, give what may start in a shorter time');
+    ELSIF (rate IS NULL) <> (per IS NULL) OR extract(epoch FROM per) NOT BETWEEN 0.1 AND 2678400 THEN
+        PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
+    ELSIF weight NOT BETWEEN 1 AND 1000 THEN
+        PERFORM tenon.refuse('weight', weight::text, '1 to 1000');
+    ELSIF NOT isfinite(until) OR until <= clock_timestamp() THEN
+        PERFORM tenon.refuse('until', until::text, 'a moment that is still to come');
+    ELSIF on_dead NOT IN ('block', 'skip') THEN
+        PERFORM tenon.refuse('on_dead', quote_literal(on_dead), 'block or skip');
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_limit_keys(limit_keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    k text;
+BEGIN
+    IF cardinality(limit_keys) > 4 OR array_ndims(limit_keys) > 1 THEN
+        PERFORM tenon.refuse('limit_keys', limit_keys::text, 'an array of 1 to 4 keys');
+    END IF;
+    IF cardinality(limit_keys) > 0 AND (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') THEN
+        RAISE EXCEPTION 'tenon: role % may not use limit_keys', session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and keys are shared by all.';
+    END IF;
+    FOREACH k IN ARRAY coalesce(limit_keys, '{}') LOOP
+        IF tenon.is_limit_key(k) IS NOT TRUE OR k ~ '^(kind|queue)/' THEN
+            PERFORM tenon.refuse('limit_keys', quote_nullable(k),
+                                 '1 to 4 keys of 1 to 200 characters without spaces, that do not begin with kind/ or queue/');
+        END IF;
+    END LOOP;
+    RETURN (SELECT array_agg(d.key ORDER BY d.place)
+              FROM (SELECT u.key, min(u.place) AS place FROM unnest(limit_keys) WITH ORDINALITY u (key, place) GROUP BY u.key) d);
+END $$;
+
+CREATE FUNCTION tenon.check_limit_name(name text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    IF tenon.is_limit_key(name) IS NOT TRUE THEN
+        PERFORM tenon.refuse('name', quote_nullable(name), 'a key, its part before the colon, kind/NAME or queue/NAME: 1 to 200 characters without spaces');
+    ELSIF name LIKE 'kind/%' THEN
+        PERFORM tenon.check_target(NULL, substr(name, 6), false);
+    ELSIF name LIKE 'queue/%' THEN
+        PERFORM tenon.check_target(substr(name, 7), NULL, false);
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.check_most(most integer) RETURNS void
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -372,6 +534,59 @@ BEGIN
     IF coalesce(most, 0) NOT BETWEEN 1 AND 100000 THEN
         PERFORM tenon.refuse('most', most::text, '1 to 100000');
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_object(path text, value jsonb, keys text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF coalesce(jsonb_typeof(value), '') <> 'object' OR value - keys <> '{}' THEN
+        PERFORM tenon.refuse(path, value::text, 'an object with keys of ' || array_to_string(keys, ', '));
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    f       tenon.flow;
+    p       record;
+BEGIN
+    IF num_nonnulls(flow, after, on_parent_dead) = 0 THEN
+        RETURN NULL;
+    ELSIF flow IS NULL THEN
+        PERFORM tenon.refuse('flow', NULL, 'given together with after and on_parent_dead: tenon.flow(name) makes one');
+    ELSIF unique_key IS NOT NULL THEN
+        PERFORM tenon.refuse('unique_key', quote_literal(unique_key), 'given without flow');
+    ELSIF on_parent_dead NOT IN ('wait', 'run', 'cancel') THEN
+        PERFORM tenon.refuse('on_parent_dead', quote_literal(on_parent_dead), 'wait, run or cancel');
+    ELSIF cardinality(after) > 100000 THEN
+        PERFORM tenon.refuse('after', format('of %s elements', cardinality(after)), 'an array of at most 100000 tasks of flows');
+    END IF;
+    f := tenon.hold_flow(flow);
+    IF f.cancelled_at IS NOT NULL OR f.ended_at IS NOT NULL AND num_nonnulls(f.on_done, f.on_dead, f.on_end) > 0 THEN
+        RAISE EXCEPTION 'tenon: flow % takes no more tasks: it %', flow,
+            CASE WHEN f.cancelled_at IS NOT NULL THEN 'was cancelled by ' || f.cancelled_by ELSE 'has ended, and its callbacks were enqueued' END
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Make another one.';
+    ELSIF after IS NULL THEN
+        RETURN NULL;
+    END IF;
+    SELECT min(coalesce(a.id::text, 'NULL')) FILTER (WHERE m.id IS NULL) AS unknown,
+           array_agg(m.id) FILTER (WHERE m.state IS NULL OR m.state <> 'done' AND on_parent_dead IS DISTINCT FROM 'run') AS waits,
+           array_agg(DISTINCT m.flow) FILTER (WHERE m.flow <> flow) AS others
+      INTO p
+      FROM (SELECT DISTINCT u AS id FROM unnest(after) u) a
+      LEFT JOIN LATERAL (SELECT * FROM tenon.flow_task t WHERE t.id = a.id LIMIT 1) m ON true;
+    IF p.unknown IS NOT NULL THEN
+        PERFORM tenon.refuse('parent', p.unknown, 'a task of a flow, enqueued in this transaction or a committed one');
+    END IF;
+    PERFORM tenon.hold_flow(o) FROM unnest(p.others) o;
+    RETURN p.waits;
 END $$;
 
 CREATE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
@@ -474,6 +689,23 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.close(flow bigint) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    f tenon.flow := tenon.hold_flow(flow);
+BEGIN
+    UPDATE tenon.flow w SET open = false WHERE w.id = flow AND w.open;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO tenon.flow_note (flow) VALUES (flow);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN true;
 END $$;
 
 CREATE FUNCTION tenon.copied() RETURNS text
@@ -606,12 +838,14 @@ BEGIN
                                mins => coalesce(minute, tenon.cron_next(c.minutes, 0)));
 END $$;
 
-CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint)
+CREATE FUNCTION tenon.defaults(kind text, queue text) RETURNS TABLE(queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer, confined boolean, exchange text, sleeper_key bigint, limits text[])
     LANGUAGE sql STABLE
     AS $_$
     SELECT coalesce($2, k.queue, 'default'), coalesce(k.priority, q.priority, 4::smallint),
            coalesce(k.max_attempts, q.max_attempts, 25), coalesce(k.timeout_ms, q.timeout_ms, 3600000),
-           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key
+           s.payload_bytes_max, s.confined, s.exchange, s.sleeper_key,
+           CASE WHEN k.limited OR q.limited
+                THEN array_remove(ARRAY[CASE WHEN k.limited THEN 'kind/' || k.name END, CASE WHEN q.limited THEN 'queue/' || q.name END], NULL) END
       FROM tenon.setting s
       LEFT JOIN tenon.kind k ON k.name = $1
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
@@ -680,6 +914,20 @@ BEGIN
     RETURN part;
 END $_$;
 
+CREATE FUNCTION tenon.drop_limit(name text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    DELETE FROM tenon.limit l WHERE l.name = drop_limit.name;
+    IF FOUND THEN
+        PERFORM tenon.limit_changed(name, false);
+        PERFORM tenon.note_audit('drop_limit', jsonb_build_object('limit', name), 1);
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;
+
 CREATE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -693,6 +941,174 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+CREATE FUNCTION tenon.end_cancelled(ids bigint[], why text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    PERFORM tenon.need_partition(moment);
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*),
+         held AS (  -- as in tenon.cancel
+        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
+         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps
+      FROM gone g;
+END $$;
+
+CREATE TABLE tenon.flow (
+    id bigint NOT NULL,
+    name text,
+    made_by text DEFAULT SESSION_USER NOT NULL,
+    made_at timestamp with time zone DEFAULT now() NOT NULL,
+    made_in xid8 DEFAULT pg_current_xact_id() NOT NULL,
+    open boolean DEFAULT false NOT NULL,
+    cancelled_by text,
+    cancelled_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    on_done text,
+    on_dead text,
+    on_end text,
+    payload jsonb,
+    done_task bigint,
+    dead_task bigint,
+    end_task bigint
+);
+
+CREATE FUNCTION tenon.end_flow(f tenon.flow) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    well boolean := NOT EXISTS (SELECT FROM tenon.flow_task m WHERE m.flow = f.id AND m.state IN ('dead', 'cancelled', 'expired'));
+BEGIN
+    IF well AND f.on_done IS NOT NULL AND f.done_task IS NULL THEN
+        f.done_task := tenon.enqueue_callback(f, f.on_done);
+    END IF;
+    IF NOT well AND f.on_dead IS NOT NULL AND f.dead_task IS NULL THEN
+        f.dead_task := tenon.enqueue_callback(f, f.on_dead);
+    END IF;
+    IF f.on_end IS NOT NULL AND f.end_task IS NULL THEN
+        f.end_task := tenon.enqueue_callback(f, f.on_end);
+    END IF;
+    UPDATE tenon.flow w
+       SET ended_at = clock_timestamp(), done_task = f.done_task, dead_task = f.dead_task, end_task = f.end_task
+     WHERE w.id = f.id;
+END $$;
+
+CREATE FUNCTION tenon.end_wait(task_id bigint, moment timestamp with time zone) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '10 ms'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    t tenon.task;
+    w tenon.waiting;
+    payload jsonb;
+    steps   jsonb;
+BEGIN
+    BEGIN
+        SELECT * INTO t FROM tenon.task x WHERE x.id = task_id AND x.wanted_at IS NOT NULL FOR UPDATE SKIP LOCKED;
+        IF NOT FOUND THEN
+            DELETE FROM tenon.waiting x WHERE x.task_id = task_id
+               AND NOT EXISTS (SELECT FROM tenon.task y WHERE y.id = task_id AND y.wanted_at IS NOT NULL);
+            RETURN false;
+        END IF;
+        SELECT * INTO w FROM tenon.waiting x WHERE x.task_id = task_id;
+        SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = w.signal;
+        IF w.task_id IS NULL OR (payload IS NULL AND w.until > moment) THEN
+            UPDATE tenon.waiting x SET settled = true WHERE x.task_id = task_id AND NOT x.settled;
+            RETURN false;
+        END IF;
+        RAISE SQLSTATE 'TN000';
+    EXCEPTION WHEN SQLSTATE 'TN000' THEN
+        steps := coalesce(t.steps, '{}') || jsonb_build_object(w.signal, coalesce(payload, 'null'));
+    END;
+    UPDATE tenon.task x
+       SET steps = steps, payload_bytes = x.payload_bytes + octet_length(steps::text) - coalesce(octet_length(t.steps::text), 0),
+           run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
+           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = x.limit_keys IS NULL
+     WHERE x.id = task_id AND x.wanted_at = t.wanted_at;
+    IF FOUND THEN
+        DELETE FROM tenon.waiting x WHERE x.task_id = task_id;
+        IF t.limit_keys IS NOT NULL THEN  -- now it waits for them
+            INSERT INTO tenon.limit_event (keys, task_id) VALUES (t.limit_keys, task_id);
+        END IF;
+        RETURN true;
+    END IF;
+    RETURN false;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END $$;
+
+CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) RETURNS record
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
+    ours    bigint[];
+    asking  bigint[];  -- for what their parents returned
+    limited bigint[];
+    stuck   bigint[] := '{}';
+BEGIN
+    SELECT coalesce(array_agg(e.task), '{}') AS task, coalesce(array_agg(e.parent), '{}') AS parent,
+           coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed INTO met
+      FROM ((SELECT w.task, w.parent, w.cancel
+               FROM unnest(tasks) i
+              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i AND t.state IS NOT NULL LIMIT 1) m
+              CROSS JOIN LATERAL (SELECT v.task, v.parent, m.state <> 'done' AND v.on_dead = 'cancel' AS cancel FROM tenon.flow_wait v
+                                   WHERE v.parent = i AND (m.state = 'done' OR v.on_dead <> 'wait') LIMIT most) w
+              LIMIT most)
+            UNION
+            (SELECT w.task, w.parent, m.state <> 'done' AND w.on_dead = 'cancel'
+               FROM unnest(tasks) i
+              CROSS JOIN LATERAL (SELECT v.* FROM tenon.flow_wait v WHERE v.task = i) w
+              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = w.parent LIMIT 1) m
+              WHERE m.state = 'done' OR m.state IS NOT NULL AND w.on_dead <> 'wait'
+              LIMIT most)) e;
+    n := cardinality(met.task);
+    more := n >= most;
+    DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
+     WHERE w.task = o.task AND w.parent = o.parent;
+    doomed := to_cancel || met.doomed;
+    SELECT coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NULL), '{}'),
+           coalesce(array_agg(t.id) FILTER (WHERE t.limit_keys IS NOT NULL), '{}'),
+           coalesce(array_agg(t.id) FILTER (WHERE t.payload -> 'parents' = 'null'), '{}')
+      INTO free, limited, asking
+      FROM tenon.task t
+     WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
+       -- the last parent first, which mostly ends last: so that it is found at once
+       AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
+    IF limited <> '{}' THEN
+        IF asking && limited THEN
+            ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (limited) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+            stuck := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(ours));
+            limited := ours;
+            PERFORM tenon.fill_parents(limited);
+        END IF;
+        PERFORM tenon.queue_limits(limited);
+    END IF;
+    IF free <> '{}' THEN
+        ours := tenon.unblock(free);
+        IF asking && ours THEN
+            PERFORM tenon.fill_parents(ours);
+        END IF;
+        free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
+    END IF;
+    free := free || stuck;
+    IF doomed <> '{}' THEN
+        doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
+        ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+        PERFORM tenon.end_cancelled(ours, 'cancelled: a parent did not end well');
+        doomed := ARRAY(SELECT unnest(doomed) EXCEPT SELECT unnest(ours));
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) RETURNS record
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -701,12 +1117,12 @@ CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal int
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
 $$;
 
-CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
+CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
     SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, on_conflict, unique_for,
-                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, trace, notify,
-                                 announced)).id
+                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys, flow,
+                                 after, on_parent_dead, trace, notify, announced)).id
 $$;
 
 CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
@@ -731,7 +1147,37 @@ BEGIN
     RETURN held;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+CREATE FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) RETURNS bigint
+    LANGUAGE sql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    WITH new AS (
+        INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
+                                payload, payload_bytes, enqueued_by, limit_keys, wanted_at)
+        SELECT CASE WHEN d.limits IS NULL THEN clock_timestamp() ELSE 'infinity' END, clock_timestamp(), d.timeout_ms, d.max_attempts,
+               d.priority, false, false, d.queue, $2, p.payload, octet_length(p.payload::text), ($1).made_by, d.limits,
+               CASE WHEN d.limits IS NOT NULL THEN clock_timestamp() END
+          FROM tenon.defaults($2, NULL) d
+         CROSS JOIN LATERAL (SELECT CASE WHEN jsonb_typeof(($1).payload) = 'object' THEN jsonb_build_object('flow', ($1).id) || ($1).payload
+                                         ELSE ($1).payload END AS payload) p
+        RETURNING id, limit_keys
+    ), limited AS (
+        INSERT INTO tenon.limit_event (keys, task_id, enters) SELECT n.limit_keys, n.id, true FROM new n WHERE n.limit_keys IS NOT NULL)
+    SELECT id FROM new
+$_$;
+
+CREATE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) RETURNS bigint
+    LANGUAGE sql
+    AS $_$
+    SELECT (tenon.enqueue_routed(
+        kind => $1 ->> 'kind', payload => coalesce($1 -> 'payload', '{}'), queue => $1 ->> 'queue', priority => ($1 ->> 'priority')::integer,
+        run_at => ($1 ->> 'run_at')::timestamptz, delay => ($1 ->> 'delay')::interval, start_before => ($1 ->> 'start_before')::timestamptz,
+        max_attempts => ($1 ->> 'max_attempts')::integer, timeout => ($1 ->> 'timeout')::interval, retry => $1 ->> 'retry',
+        limit_keys => CASE WHEN $1 ? 'limit_keys' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'limit_keys')) END,
+        flow => $2, after => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
+$_$;
+
+CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_keys text[] DEFAULT NULL::text[], on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -741,9 +1187,17 @@ DECLARE
     documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
+    waits   bigint[];
+    blocked boolean := false;
+    look    boolean := false;
     d       record;
     ids     bigint[];
 BEGIN
+    IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+        limit_keys := tenon.check_limit_keys(limit_keys);
+        waits := tenon.check_parents(flow, after, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
+        blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+    END IF;
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
         PERFORM tenon.refuse('payloads', 'of ' || cardinality(payloads) || ' elements', 'an array of 0 to 100000 JSON values');
     END IF;
@@ -754,8 +1208,8 @@ BEGIN
         END IF;
         SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
                                                 CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
-                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry, trace, notify,
-                                                announced) ORDER BY o), '{}')
+                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
+                                                limit_keys, flow, after, on_parent_dead, trace, notify, announced) ORDER BY o), '{}')
           INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
@@ -764,13 +1218,18 @@ BEGIN
     IF d.confined THEN
         PERFORM tenon.check_allowed(kind, queue, '{}');
     END IF;
+    IF d.limits IS NOT NULL THEN
+        limit_keys := limit_keys || d.limits;
+        blocked := true;
+    END IF;
     WITH new AS (
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by)
-        SELECT CASE WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
+                                queue, kind, payload, payload_bytes, retry, trace, enqueued_by, wanted_at, flow, limit_keys)
+        SELECT CASE WHEN blocked THEN 'infinity' WHEN due > at THEN due ELSE clock_timestamp() END, clock_timestamp(), start_before,
                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false),
-               coalesce(announced, false) AND coalesce(due <= at, true), d.queue, kind, p, bytes, retry, trace, session_user
+               coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false) AND NOT blocked,
+               coalesce(announced, false) AND coalesce(due <= at, true) AND NOT blocked, d.queue, kind, p, bytes, retry, trace,
+               session_user, CASE WHEN blocked THEN greatest(due, at) END, flow, limit_keys
           FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(documents) p OFFSET 0) a  -- in their order
          WHERE bytes <= d.payload_bytes_max
         RETURNING id)
@@ -778,7 +1237,15 @@ BEGIN
     IF cardinality(ids) < cardinality(payloads) THEN
         PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(documents) p;
     END IF;
-    IF coalesce(notify, true) AND NOT coalesce(announced, false) AND ids <> '{}' THEN
+    IF flow IS NOT NULL THEN
+        look := tenon.join_flow(ids, flow, after, waits, on_parent_dead);
+    END IF;
+    IF blocked AND waits IS NULL THEN
+        look := tenon.queue_limits(ids);
+    END IF;
+    IF coalesce(notify, true) AND look THEN
+        PERFORM pg_notify('tenon', 'settle');
+    ELSIF coalesce(notify, true) AND NOT coalesce(announced, false) AND NOT blocked AND ids <> '{}' THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
@@ -786,7 +1253,7 @@ BEGIN
     RETURN ids;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -798,22 +1265,35 @@ DECLARE
     due     timestamptz;
     tries   integer := 0;
     checked boolean;  -- assigned only because an expression costs less than a PERFORM, which is a query
+    waits   bigint[];  -- the parents that it waits for
+    blocked boolean := false;
+    look    boolean := false;  -- it is tenon.settle() that must look whether it waits
     added   tenon.enqueued;
     again   tenon.again;
     d       record;
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
-                    max_attempts, timeout, retry, trace) > 0
+                    max_attempts, timeout, retry, limit_keys, flow, after, on_parent_dead, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+        IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+            limit_keys := tenon.check_limit_keys(limit_keys);
+            waits := tenon.check_parents(flow, after, on_parent_dead, unique_key);
+            blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
+        END IF;
     END IF;
     due := greatest(coalesce(run_at, at + coalesce(delay, debounce)), at);
-    announced := coalesce(announced, false) AND due <= at;
+    announced := coalesce(announced, false) AND due <= at AND NOT blocked;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, document);
+    END IF;
+    IF d.limits IS NOT NULL THEN
+        limit_keys := limit_keys || d.limits;
+        blocked := true;
+        announced := false;
     END IF;
     IF unique_for IS NOT NULL THEN
         added.id := tenon.hold_key(kind, unique_key, at + unique_for);
@@ -825,17 +1305,18 @@ BEGIN
     LOOP
         INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed,
                                 announced, queue, kind, payload, payload_bytes, unique_key, retry, trace,
-                                enqueued_by)
-        VALUES (due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
-                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at,
+                                enqueued_by, wanted_at, flow, limit_keys)
+        VALUES (CASE WHEN blocked THEN 'infinity' ELSE due END, at, start_before,
+                coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
+                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at AND NOT blocked,
                 announced, d.queue, kind, document, bytes, unique_key, retry, trace,
-                session_user)
+                session_user, CASE WHEN blocked THEN due END, flow, limit_keys)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
         again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
-                     document, unique_key, retry, trace, session_user,
+                     document, unique_key, retry, trace, session_user, limit_keys,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
                      false);
         added := tenon.enqueue_again(again, coalesce(notify, true));
@@ -853,14 +1334,56 @@ BEGIN
     IF added.routing_key IS NOT NULL THEN
         RETURN added;  -- another task's
     END IF;
+    IF flow IS NOT NULL THEN
+        look := tenon.join_flow(ARRAY[added.id], flow, after, waits, on_parent_dead);
+    END IF;
+    IF blocked AND waits IS NULL THEN
+        look := tenon.queue_limits(ARRAY[added.id]);
+    END IF;
     added.exchange := d.exchange;
     added.routing_key := d.queue || '/' || kind;
-    IF coalesce(notify, true) AND NOT announced THEN
+    IF coalesce(notify, true) AND look THEN
+        PERFORM pg_notify('tenon', 'settle');
+    ELSIF coalesce(notify, true) AND NOT announced AND NOT blocked THEN
         IF tenon.publisher_sleeps(d.sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
     END IF;
     RETURN added;
+END $$;
+
+CREATE FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    ids   bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(names)]);
+    first integer[] := array_fill(NULL::integer, ARRAY[cardinality(names)]);
+    c     integer[];  -- as child and parent, in the order of children
+    p     integer[];
+    after bigint[];
+    i     integer;
+    e     integer;
+    hint  text;
+BEGIN
+    SELECT array_agg(w.c ORDER BY w.c, w.p), array_agg(w.p ORDER BY w.c, w.p) INTO c, p FROM unnest(child, parent) w (c, p);
+    FOR e IN REVERSE coalesce(cardinality(c), 0)..1 LOOP
+        first[c[e]] := e;
+    END LOOP;
+    FOREACH i IN ARRAY places LOOP
+        after := NULL;
+        e := first[i];
+        WHILE c[e] = i LOOP
+            after := array_append(after, ids[p[e]]);
+            e := e + 1;
+        END LOOP;
+        ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, after);
+    END LOOP;
+    UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = n.id AND n.name IS NOT NULL;
+EXCEPTION WHEN data_exception OR insufficient_privilege THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    RAISE EXCEPTION '% (in tasks[%]%)', SQLERRM, i - 1, coalesce(', ' || quote_literal(names[i]), '')
+        USING ERRCODE = SQLSTATE, HINT = coalesce(nullif(hint, ''), 'The keys are the arguments of tenon.enqueue.');
 END $$;
 
 CREATE TABLE tenon.schedule (
@@ -948,6 +1471,18 @@ BEGIN
     RETURN deadline;
 END $$;
 
+CREATE FUNCTION tenon.fill_parents(ids bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    UPDATE tenon.task t SET payload = p.payload, payload_bytes = tenon.printed_bytes(p.payload)
+      FROM (SELECT k.id, jsonb_set(k.payload, '{parents}', r.results) AS payload
+              FROM tenon.task k
+             CROSS JOIN LATERAL (SELECT jsonb_object_agg(coalesce(o.name, o.id::text), o.result) AS results FROM tenon.results_of(k.id) o) r
+             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null'
+               AND (SELECT sum(octet_length(o.result::text)) FROM tenon.results_of(k.id) o) <= (SELECT s.payload_bytes_max FROM tenon.setting s)) p
+     WHERE t.id = p.id AND tenon.printed_bytes(p.payload) <= (SELECT s.payload_bytes_max FROM tenon.setting s)
+$_$;
+
 CREATE FUNCTION tenon.filter_ids(value jsonb) RETURNS bigint[]
     LANGUAGE plpgsql IMMUTABLE
     AS $$
@@ -965,7 +1500,7 @@ END $$;
 CREATE FUNCTION tenon.filter_keys() RETURNS TABLE(key text, allowed text)
     LANGUAGE sql IMMUTABLE
     AS $_$
-    VALUES ('state', 'a state, or an array of them: scheduled, ready, running, retrying, done, cancelled, expired, dead'),
+    VALUES ('state', 'a state, or an array of them: blocked, scheduled, ready, running, retrying, done, cancelled, expired, dead'),
            ('queue', 'a queue, or an array of them'),
            ('kind', 'a kind, or an array of them'),
            ('error', 'a class of errors (error_class), or an array of them'),
@@ -994,7 +1529,7 @@ CREATE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    may text[] := coalesce(tenon.act_states(act), '{scheduled,ready,running,retrying,done,cancelled,expired,dead}');
+    may text[] := coalesce(tenon.act_states(act), '{blocked,scheduled,ready,running,retrying,done,cancelled,expired,dead}');
 BEGIN
     IF NOT f.states <@ may THEN
         PERFORM tenon.refuse('state', array_to_string(f.states, ', '),
@@ -1104,6 +1639,75 @@ BEGIN
     RETURN tick;
 END $$;
 
+CREATE FUNCTION tenon.flow(description jsonb) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    d    jsonb := description;
+    t    record;
+    made bigint;
+    places integer[];
+BEGIN
+    PERFORM tenon.check_object('description', d, '{name,tasks,on_done,on_dead,on_end,payload}');
+    t := tenon.read_tasks(d -> 'tasks');
+    places := tenon.flow_order(cardinality(t.names), t.child, t.parent);
+    IF cardinality(places) < cardinality(t.names) THEN
+        PERFORM tenon.refuse_circle(t.names, t.child, t.parent, places);
+    END IF;
+    PERFORM tenon.check_callbacks(d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
+    made := tenon.make_flow(d ->> 'name', false, d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
+    PERFORM tenon.enqueue_tasks(made, d -> 'tasks', t.names, t.child, t.parent, places);
+    IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
+        PERFORM pg_notify('tenon', '');
+    END IF;
+    PERFORM pg_notify('tenon', 'settle');  -- those with limits wait for that
+    RETURN made;
+END $$;
+
+CREATE FUNCTION tenon.flow(name text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    RETURN CASE WHEN name ~ '^\s*{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
+END $$;
+
+CREATE FUNCTION tenon.flow_order(n integer, child integer[], parent integer[]) RETURNS integer[]
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    missing integer[] := array_fill(0, ARRAY[n]);  -- parents without a place
+    first   integer[] := array_fill(NULL::integer, ARRAY[n]);  -- the first wait for it
+    places  integer[] := '{}';
+    at      integer := 1;
+    e       integer;
+BEGIN
+    FOR e IN 1..cardinality(child) LOOP
+        missing[child[e]] := missing[child[e]] + 1;
+        IF first[parent[e]] IS NULL THEN
+            first[parent[e]] := e;
+        END IF;
+    END LOOP;
+    FOR i IN 1..n LOOP
+        IF missing[i] = 0 THEN
+            places := array_append(places, i);
+        END IF;
+    END LOOP;
+    WHILE at <= cardinality(places) LOOP
+        e := first[places[at]];
+        WHILE parent[e] = places[at] LOOP
+            missing[child[e]] := missing[child[e]] - 1;
+            IF missing[child[e]] = 0 THEN
+                places := array_append(places, child[e]);
+            END IF;
+            e := e + 1;
+        END LOOP;
+        at := at + 1;
+    END LOOP;
+    RETURN places;
+END $$;
+
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1123,12 +1727,23 @@ BEGIN
     EXECUTE format('GRANT SELECT, UPDATE (run_at) ON tenon.task TO %I', role);  -- UPDATE, because it locks rows
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
+    EXECUTE format('GRANT SELECT (settled, until) ON tenon.waiting TO %I', role);
+    EXECUTE format('GRANT SELECT (settled) ON tenon.signal TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+END $$;
+
+CREATE FUNCTION tenon.grant_flows(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_home(role text, adopts boolean) RETURNS void
@@ -1142,12 +1757,20 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.grant_limits(role text) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_limit, tenon.drop_limit, tenon.pause_limit, tenon.resume_limit, tenon.limit_take TO %I', role);
+END $$;
+
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled, tenon.demand, tenon.slots_wanted, tenon.rate_seen, tenon.backlog_seen TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -1158,12 +1781,14 @@ BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts TO %I', role);  -- of the checks there
-    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, on_dead) ON tenon.setting TO %I', role);
+    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, signal_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
     PERFORM tenon.grant_home(role, true);
+    PERFORM tenon.grant_flows(role);
+    PERFORM tenon.grant_limits(role);
 END $$;
 
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text[], kinds text[] DEFAULT NULL::text[]) RETURNS void
@@ -1174,7 +1799,8 @@ CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
+    PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
         INSERT INTO tenon.producer VALUES (quote_ident(role)::regrole, queues, kinds);
@@ -1188,9 +1814,10 @@ CREATE FUNCTION tenon.grant_reader(role text) RETURNS void
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA tenon TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.next_tick, tenon.limit_rule, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_lists(role);
     PERFORM tenon.grant_home(role, false);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_worker(role text) RETURNS void
@@ -1206,7 +1833,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text) RETURNS record
@@ -1222,6 +1849,22 @@ CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT bac
             WHERE $2 = ANY (string_to_array(split_part(line, ': ', 1), ','))) b ON true
      WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
 $_$;
+
+CREATE FUNCTION tenon.hold_flow(flow bigint) RETURNS tenon.flow
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    f tenon.flow;
+BEGIN
+    SELECT * INTO f FROM tenon.flow w WHERE w.id = flow FOR KEY SHARE;
+    IF f.id IS NULL THEN
+        PERFORM tenon.refuse('flow', coalesce(flow::text, 'NULL'), 'the number of a flow, made in this transaction or a committed one');
+    ELSIF NOT tenon.may_flow(f.made_by) THEN
+        RAISE EXCEPTION 'tenon: role % may not touch flow %', session_user, flow
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made it: ask that one, or an operator.';
+    END IF;
+    RETURN f;
+END $$;
 
 CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamp with time zone) RETURNS bigint
     LANGUAGE plpgsql
@@ -1313,6 +1956,10 @@ CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $_$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $_$;
 
+CREATE FUNCTION tenon.is_limit_key(key text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $_$ SELECT key ~ '^[^[:space:][:cntrl:]]+$' AND length(key) <= 200 $_$;
+
 CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision, OUT jitter double precision) RETURNS record
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1338,6 +1985,37 @@ CREATE FUNCTION tenon.is_retry(policy text) RETURNS boolean
     SET search_path TO 'pg_catalog', 'pg_temp'
     RETURN ((policy IS NULL) OR ((tenon.retry_parts(policy)).curve IS NOT NULL));
 
+CREATE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(after, '{}') FROM unnest(ids) i;
+    IF waits IS NULL THEN
+        IF after <> '{}' THEN
+            PERFORM tenon.fill_parents(ids);
+        END IF;
+        RETURN false;
+    ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
+        PERFORM tenon.refuse('after', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
+                             'an array so that tasks times parents are at most 1000000 in one call');
+    END IF;
+    INSERT INTO tenon.flow_wait (task, parent, on_dead)
+    SELECT i, w, coalesce(on_parent_dead, 'wait') FROM unnest(ids) i CROSS JOIN unnest(waits) w;
+    IF NOT EXISTS (SELECT FROM unnest(waits) w
+                    CROSS JOIN LATERAL (SELECT t.flow FROM tenon.flow_task t WHERE t.id = w LIMIT 1) m
+                    CROSS JOIN LATERAL (SELECT f.made_in, f.made_at FROM tenon.flow f WHERE f.id = m.flow LIMIT 1) f
+                    WHERE (f.made_in, f.made_at) IS DISTINCT FROM (pg_current_xact_id(), now())) THEN
+        RETURN false;
+    END IF;
+    INSERT INTO tenon.flow_note (flow, task) SELECT flow, i FROM unnest(ids) i;
+    RETURN true;
+END $$;
+
 CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1347,6 +2025,7 @@ CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS bool
 DECLARE
     held tenon.task;
     b    tenon.again;
+    blocks boolean;
 BEGIN
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind;
     b := tenon.joined(a, tenon.as_again(held));
@@ -1361,13 +2040,20 @@ BEGIN
         RETURN false;
     END IF;
     b := tenon.joined(a, tenon.as_again(held));
-    IF b.kind IS NULL THEN
+    IF b.kind IS NULL OR held.steps IS NOT NULL THEN
         RETURN false;
     END IF;
-    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, held.run_at) OR b.start_before IS DISTINCT FROM held.start_before THEN
+    blocks := held.wanted_at IS NOT NULL OR held.limit_keys IS NOT NULL AND b.run_at > clock_timestamp();
+    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, coalesce(held.wanted_at, held.run_at))
+       OR b.start_before IS DISTINCT FROM held.start_before THEN
         UPDATE tenon.task t
-           SET payload = b.payload, payload_bytes = b.payload_bytes, run_at = b.run_at, delayed = true, start_before = b.start_before
+           SET payload = b.payload, payload_bytes = b.payload_bytes, start_before = b.start_before,
+               run_at = CASE WHEN blocks THEN 'infinity' ELSE b.run_at END,
+               wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at WHEN blocks THEN b.run_at END, delayed = NOT blocks
          WHERE t.id = held.id;
+        IF held.limit_keys IS NOT NULL THEN
+            PERFORM tenon.limited_changed(ARRAY[held.id]);
+        END IF;
     END IF;
     RETURN true;
 END $$;
@@ -1428,6 +2114,494 @@ BEGIN
     RETURN low;
 END $$;
 
+CREATE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    mine  text[] := tenon.lock_rates(keys);
+    rooms tenon.limit_room[];
+    heads tenon.limit_head[];
+    each  integer := greatest(1, most / greatest(1, cardinality(keys)));
+    s     text;
+    n     integer;
+BEGIN
+    rooms := ARRAY(SELECT r FROM tenon.limit_rooms(keys, mine) r);
+    heads := ARRAY(SELECT h FROM tenon.limit_heads(ARRAY(
+        SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
+          FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0)) h);
+    n := tenon.limit_admit_heads(heads);
+    IF n > 0 AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
+        INSERT INTO tenon.limit_event (keys)
+        SELECT array_agg(d.key) FROM (SELECT h.key FROM unnest(heads) h JOIN unnest(rooms) r ON r.key = h.key AND r.room > each
+                                       GROUP BY h.key HAVING count(*) = each) d HAVING count(*) > 0;
+    END IF;
+    PERFORM tenon.limit_note_due(rooms);
+    IF EXISTS (SELECT FROM tenon.limit_turn) OR EXISTS (SELECT FROM unnest(rooms) r WHERE r.share IS NOT NULL) THEN
+        DELETE FROM tenon.limit_turn t WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share IS NULL));
+        FOR s IN SELECT DISTINCT r.share FROM unnest(rooms) r WHERE r.share IS NOT NULL ORDER BY 1 LOOP
+            n := n + tenon.limit_admit_share(s, rooms);
+        END LOOP;
+    END IF;
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    free   bigint[] := tenon.unblock(ARRAY(SELECT h.task_id FROM unnest(heads) h WHERE h.alone));
+    locked text[] := ARRAY(SELECT h.key FROM unnest(heads) h WHERE h.alone AND h.task_id <> ALL (free));
+    n      integer := cardinality(free);
+    h      tenon.limit_head;
+BEGIN
+    UPDATE tenon.limit_task SET state = 'held' WHERE ctid = ANY (ARRAY(
+        SELECT l.ctid FROM unnest(heads) d
+         CROSS JOIN LATERAL (SELECT t.ctid FROM tenon.limit_task t WHERE t.key = d.key AND t.task_id = d.task_id OFFSET 0) l
+         WHERE d.alone AND d.task_id = ANY (free)));
+    IF locked <> '{}' THEN
+        PERFORM tenon.limit_again(locked, clock_timestamp() + interval '50 ms', 'another transaction has locked its first task');
+    END IF;
+    FOR h IN SELECT * FROM unnest(heads) d WHERE NOT d.alone LOOP
+        n := n + tenon.limit_admit_several(h);
+    END LOOP;
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    keys    text[] := (SELECT t.limit_keys FROM tenon.task t WHERE t.id = head.task_id);
+    mine    text[] := tenon.lock_rates(keys);  -- by itself: the next statement sees what was committed before
+    stopped tenon.limit_room;
+BEGIN
+    SELECT r.* INTO stopped FROM tenon.limit_rooms(keys, mine) r
+     WHERE r.room = 0
+        OR r.strict AND head.task_id <> (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key ORDER BY l.task_id LIMIT 1)
+        OR r.share IS NOT NULL AND r.key <> head.key AND tenon.limit_free(r.share) = 0
+     ORDER BY r.key <> head.key LIMIT 1;
+    IF stopped.key IS NULL THEN
+        IF tenon.unblock(ARRAY[head.task_id]) <> '{}' THEN
+            UPDATE tenon.limit_task l SET state = 'held' WHERE l.key = ANY (keys) AND l.task_id = head.task_id;
+            RETURN 1;
+        END IF;
+        PERFORM tenon.limit_again(ARRAY[head.key], clock_timestamp() + interval '50 ms', format('another transaction has locked task %s', head.task_id));
+    ELSIF stopped.key <> head.key THEN
+        UPDATE tenon.limit_task l
+           SET state = CASE WHEN l.key = stopped.key THEN 'waits' WHEN l.key = tenon.limit_first(keys) THEN 'parked' ELSE 'elsewhere' END
+         WHERE l.key IN (stopped.key, head.key) AND l.task_id = head.task_id;
+        INSERT INTO tenon.limit_event (keys) VALUES (ARRAY[stopped.key]), (ARRAY[head.key]);
+    END IF;
+    RETURN 0;
+END $$;
+
+CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    free  integer := tenon.limit_free(limit_admit_share.share);
+    next  text[];
+    mine  text[];
+    heads tenon.limit_head[];
+    n     integer;
+    left_ integer;
+BEGIN
+    PERFORM tenon.limit_take_part(limit_admit_share.share, rooms);
+    next := ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active ORDER BY t.pass LIMIT free);
+    mine := tenon.lock_rates(next);
+    rooms := ARRAY(SELECT ROW(r.key, least(r.room, free), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
+                     FROM tenon.limit_rooms(next, mine) r);
+    heads := ARRAY(SELECT ROW(h.key, h.task_id, h.alone, h.priority, h.wanted_at)::tenon.limit_head
+                     FROM (SELECT i.*, row_number() OVER (PARTITION BY i.key ORDER BY i.priority DESC, i.wanted_at, i.task_id) AS nth
+                             FROM tenon.limit_heads(rooms) i) h
+                     JOIN unnest(rooms) r ON r.key = h.key
+                    CROSS JOIN LATERAL (SELECT u.pass FROM tenon.limit_turn u WHERE u.key = h.key OFFSET 0) t
+                    ORDER BY t.pass + h.nth::double precision / r.weight, h.key LIMIT free);
+    n := tenon.limit_admit_heads(heads);
+    UPDATE tenon.limit_turn t
+       SET pass = t.pass + (SELECT count(*)::double precision / min(r.weight) FROM unnest(heads) d JOIN unnest(rooms) r ON r.key = d.key WHERE d.key = t.key)
+     WHERE t.key = ANY (ARRAY(SELECT d.key FROM unnest(heads) d));
+    PERFORM tenon.limit_note_due(rooms);
+    left_ := tenon.limit_leave(rooms);
+    -- others' turn, if these did not take all; and again in a second, should no end tell
+    INSERT INTO tenon.limit_event (keys)
+    SELECT ARRAY[t.key] FROM tenon.limit_turn t
+     WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND n < free ORDER BY t.pass LIMIT 1;
+    PERFORM tenon.limit_again(ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active LIMIT 1),
+                              clock_timestamp() + interval '1 second', NULL);
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.limit_again(keys text[], at timestamp with time zone, why text) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO tenon.limit_due AS d (key, due_at, why) SELECT DISTINCT k, $2, $3 FROM unnest($1) k
+    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
+$_$;
+
+CREATE TABLE tenon.limit_event (
+    id bigint NOT NULL,
+    keys text[] NOT NULL,
+    task_id bigint,
+    start_time timestamp with time zone,
+    hold_until timestamp with time zone,
+    enters boolean
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+CREATE FUNCTION tenon.limit_back(events tenon.limit_event[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
+    SELECT k, t.id, 'elsewhere', cardinality(e.keys) = 1, t.priority, t.wanted_at
+      FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) k CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = e.task_id OFFSET 0) t
+     WHERE e.enters AND t.wanted_at IS NOT NULL
+    ON CONFLICT DO NOTHING;
+    WITH old AS MATERIALIZED (
+        SELECT DISTINCT o.at, o.key = tenon.limit_first(o.keys) AS first, t.priority,
+               CASE WHEN o.state = 'ending' THEN greatest(o.wanted_at, t.wanted_at)
+                    WHEN t.wanted_at > clock_timestamp() THEN t.wanted_at ELSE least(o.wanted_at, t.wanted_at) END AS wanted_at
+          FROM tenon.limit_rows(events) o
+         CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = o.task_id AND t.wanted_at IS NOT NULL OFFSET 0) t)
+    UPDATE tenon.limit_task l
+       SET state = CASE WHEN NOT o.first THEN 'elsewhere' WHEN o.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+           priority = o.priority, wanted_at = o.wanted_at
+      FROM old o WHERE l.ctid = o.at;
+END $$;
+
+CREATE FUNCTION tenon.limit_came_due(most integer) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    keys   text[];
+    name   text;
+BEGIN
+    FOR name IN DELETE FROM tenon.limit l WHERE l.until <= moment RETURNING l.name LOOP
+        PERFORM tenon.limit_changed(name, false);
+    END LOOP;
+    WITH due AS (
+        SELECT l.ctid AS at, l.state FROM tenon.limit_task l
+         WHERE l.state IN ('later', 'ending') AND l.wanted_at <= moment ORDER BY l.wanted_at LIMIT most
+    ), came AS (
+        UPDATE tenon.limit_task l SET state = 'waits' WHERE l.ctid = ANY (ARRAY(SELECT d.at FROM due d WHERE d.state = 'later')) RETURNING l.key
+    ), over AS (
+        DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (ARRAY(SELECT d.at FROM due d WHERE d.state = 'ending')) RETURNING l.key
+    ), again AS (
+        DELETE FROM tenon.limit_due WHERE key = ANY (ARRAY(
+            SELECT d.key FROM tenon.limit_due d WHERE d.due_at <= moment ORDER BY d.due_at LIMIT most)) RETURNING key
+    )
+    SELECT array_agg(c.key) INTO keys FROM (SELECT key FROM came UNION SELECT key FROM over UNION SELECT key FROM again) c;
+    RETURN coalesce(keys, '{}');
+END $$;
+
+CREATE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    target text := substr(name, strpos(name, '/') + 1);
+BEGIN
+    IF name LIKE 'kind/%' AND there THEN
+        INSERT INTO tenon.kind AS k (name, limited) VALUES (target, true)
+        ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE SET limited = true WHERE NOT k.limited;
+    ELSIF name LIKE 'kind/%' THEN
+        UPDATE tenon.kind k SET limited = false WHERE k.name = target AND k.limited;
+    ELSIF name LIKE 'queue/%' AND there THEN
+        INSERT INTO tenon.queue AS q (name, limited) VALUES (target, true)
+        ON CONFLICT ON CONSTRAINT queue_pkey DO UPDATE SET limited = true WHERE NOT q.limited;
+    ELSIF name LIKE 'queue/%' THEN
+        UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
+    END IF;
+    INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
+    PERFORM pg_notify('tenon', 'settle');
+END $$;
+
+CREATE FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_start (key, at, n)
+    SELECT k.key, e.start_time, 1 FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+     WHERE e.start_time IS NOT NULL AND r.rate IS NOT NULL;
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
+        SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
+         CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+         CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
+                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000) o
+         WHERE r.rate IS NOT NULL));
+END $$;
+
+CREATE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    events tenon.limit_event[];
+BEGIN
+    WITH gone AS (
+        DELETE FROM tenon.limit_event WHERE id = ANY (ARRAY(SELECT v.id FROM tenon.limit_event v ORDER BY v.id LIMIT most)) RETURNING *)
+    SELECT array_agg(ROW(g.*)::tenon.limit_event ORDER BY g.id) INTO events FROM gone g;
+    IF EXISTS (SELECT FROM unnest(events) e WHERE e.task_id IS NOT NULL) THEN
+        PERFORM tenon.limit_settle_ends(ARRAY(SELECT e FROM unnest(events) e WHERE e.task_id IS NOT NULL));
+    END IF;
+    RETURN ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
+END $$;
+
+CREATE FUNCTION tenon.limit_first(keys text[]) RETURNS text
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT CASE WHEN cardinality($1) = 1 THEN $1[1]
+                ELSE (SELECT k.key FROM unnest($1) WITH ORDINALITY k (key, place) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                       ORDER BY r.running, k.place LIMIT 1) END
+$_$;
+
+CREATE FUNCTION tenon.limit_free(share text) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT greatest(0, 8 + 2 * (SELECT coalesce(sum(w.slots), 0) FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state = 'alive')
+                       - (SELECT count(*) FROM tenon.limit_task l CROSS JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t
+                           WHERE l.state IN ('held', 'ending') AND l.key >= $1 AND l.key < $1 || ';' AND split_part(l.key, ':', 1) = $1
+                             AND t.start_time IS NULL))::integer
+$_$;
+
+CREATE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.limit_head
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT r.key, c.task_id, c.alone, c.priority, c.wanted_at
+      FROM unnest(rooms) r
+     CROSS JOIN LATERAL (
+           (SELECT l.task_id, l.alone, l.priority, l.wanted_at FROM tenon.limit_task l
+             WHERE NOT r.strict AND l.key = r.key AND l.state = 'waits'
+             ORDER BY l.priority DESC, l.wanted_at, l.task_id
+             LIMIT least(r.room, 100 + r.room - (SELECT count(*) FROM (SELECT FROM tenon.limit_task p WHERE p.key = r.key AND p.state = 'parked'
+                                                                        LIMIT 100 + r.room) p)))
+           UNION ALL
+           (SELECT h.task_id, h.alone, h.priority, h.wanted_at
+              FROM (SELECT * FROM tenon.limit_task l WHERE r.strict AND r.room > 0 AND l.key = r.key ORDER BY l.task_id LIMIT 1) h
+             WHERE h.state = 'waits')) c
+$$;
+
+CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text) RETURNS record
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT r.paused, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
+                WHEN d.why IS NOT NULL THEN d.why
+                WHEN r.strict THEN 'its tasks run one after the other' || coalesce(', and the dead task ' || (
+                     SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) || ' blocks them', '')
+                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END
+      FROM tenon.limit_rule($1) r
+      LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
+      LEFT JOIN tenon.limit_due d ON d.key = $1
+     LIMIT 1
+$_$;
+
+CREATE FUNCTION tenon.limit_keys_of(name text) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $_$
+    WITH RECURSIVE k AS (
+        (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key >= $1 ORDER BY l.key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key > k.key ORDER BY l.key LIMIT 1)
+          FROM k WHERE k.key < $1 || ';')
+    SELECT k.key FROM k WHERE k.key = $1 OR split_part(k.key, ':', 1) = $1 AND $1 !~ '^(kind|queue)/'
+$_$;
+
+CREATE FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    gone text[];
+    full_ text[];
+BEGIN
+    gone := ARRAY(SELECT r.key FROM unnest(rooms) r
+                   WHERE (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NULL);
+    full_ := ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.room = 0 AND r.key <> ALL (gone));
+    DELETE FROM tenon.limit_turn t WHERE t.key = ANY (gone);
+    UPDATE tenon.limit_turn t SET active = false WHERE t.key = ANY (full_);
+    RETURN cardinality(gone) + cardinality(full_);
+END $$;
+
+CREATE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO tenon.limit_due AS d (key, due_at, why)
+    SELECT r.key, r.due_at, r.why FROM unnest($1) r
+     WHERE r.due_at IS NOT NULL AND (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NOT NULL
+    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
+$_$;
+
+CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT k.key, CASE WHEN r.paused OR o.taken THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
+           r.strict, r.share, r.weight,
+           CASE WHEN o.taken THEN clock_timestamp() + interval '20 ms'
+                WHEN r.rate IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
+           CASE WHEN o.taken THEN format('another transaction has locked the limit %s', r.rate_rule) END
+      FROM unnest(keys) k (key)
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+     CROSS JOIN LATERAL (SELECT r.rate_rule IS NOT NULL AND r.rate_rule <> ALL (mine) AS taken) o
+     CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
+                          WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
+     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, r.per) x
+                          WHERE r.rate IS NOT NULL) u
+$$;
+
+CREATE FUNCTION tenon.limit_rows(events tenon.limit_event[]) RETURNS TABLE(at tid, key text, keys text[], task_id bigint, state text, wanted_at timestamp with time zone, hold_until timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT l.ctid, k.key, e.keys, e.task_id, l.state, l.wanted_at, e.hold_until
+      FROM unnest($1) e CROSS JOIN LATERAL unnest(e.keys) k (key)
+     CROSS JOIN LATERAL (SELECT t.ctid, t.state, t.wanted_at FROM tenon.limit_task t
+                          WHERE t.key = k.key AND t.task_id = e.task_id OFFSET 0) l
+$_$;
+
+CREATE FUNCTION tenon.limit_rule(key text) RETURNS TABLE(rule text, running integer, rate integer, per interval, rate_rule text, strict boolean, on_dead text, share text, weight integer, paused boolean, until timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.running, b.running) END,
+           coalesce(o.rate, b.rate), coalesce(o.per, b.per),
+           CASE WHEN o.rate IS NOT NULL THEN o.name WHEN b.rate IS NOT NULL THEN b.name END,
+           coalesce(o.strict, b.strict, false), coalesce(o.on_dead, b.on_dead, 'block'),
+           CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
+           coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
+      FROM (SELECT $1 AS key) k
+      LEFT JOIN tenon.limit o ON o.name = k.key AND coalesce(o.until > statement_timestamp(), true)
+      LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
+                             AND coalesce(b.until > statement_timestamp(), true)
+$_$;
+
+CREATE FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    gone tid[];
+BEGIN
+    IF EXISTS (SELECT FROM tenon.limit r WHERE r.rate IS NOT NULL) THEN
+        PERFORM tenon.limit_count_starts(events);
+    END IF;
+    IF EXISTS (SELECT FROM unnest(events) e WHERE e.hold_until IS NOT NULL) THEN
+        WITH old AS MATERIALIZED (SELECT * FROM tenon.limit_rows(events) o WHERE o.state = 'held' AND o.hold_until IS NOT NULL)
+        UPDATE tenon.limit_task l SET state = 'ending', wanted_at = o.hold_until FROM old o WHERE l.ctid = o.at;
+    END IF;
+    IF EXISTS (SELECT FROM tenon.limit r WHERE r.strict) THEN
+        WITH old AS MATERIALIZED (
+            SELECT o.at FROM tenon.limit_rows(events) o CROSS JOIN LATERAL tenon.limit_rule(o.key) r
+             WHERE r.strict AND r.on_dead = 'block' AND (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NOT NULL)
+        UPDATE tenon.limit_task l SET state = 'dead' FROM old o WHERE l.ctid = o.at;
+    END IF;
+    gone := ARRAY(SELECT o.at FROM tenon.limit_rows(events) o
+                   WHERE o.state <> 'ending' AND (SELECT t.id FROM tenon.task t WHERE t.id = o.task_id) IS NULL
+                     AND (o.state <> 'dead' OR (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NULL));
+    DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (gone);
+    IF cardinality(gone) < (SELECT sum(cardinality(e.keys)) FROM unnest(events) e) THEN
+        PERFORM tenon.limit_back(events);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET lock_timeout TO '1 s'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    r record;
+BEGIN
+    PERFORM tenon.check_limit_keys(ARRAY[key]);
+    SELECT * INTO r FROM tenon.limit_rule(key);
+    IF n IS NULL OR n NOT BETWEEN 1 AND coalesce(r.rate, 10000) THEN
+        PERFORM tenon.refuse('n', n::text, format('1 to %s, the rate of %s', coalesce(r.rate, 10000), key));
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'tenon: limit_take in a transaction that is %', current_setting('transaction_isolation')
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call it by itself, in a transaction of its own that is READ COMMITTED.';
+    ELSIF r.paused THEN
+        RETURN 1000;
+    ELSIF r.rate IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.limit l WHERE l.name = r.rate_rule FOR NO KEY UPDATE;
+    SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
+    IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
+        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
+    END IF;
+    INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
+    RETURN 0;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN 100;
+END $$;
+
+CREATE FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    now_pass double precision := (SELECT t.pass FROM tenon.limit_turn t WHERE t.share = limit_take_part.share AND t.active ORDER BY t.pass LIMIT 1);
+BEGIN
+    INSERT INTO tenon.limit_turn AS t (key, share, pass, active)
+    SELECT r.key, r.share, coalesce(now_pass, 0), true FROM unnest(rooms) r
+     WHERE r.share = limit_take_part.share AND r.room > 0
+    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, excluded.pass), active = true
+     WHERE NOT t.active OR t.share <> excluded.share;
+    UPDATE tenon.limit_turn t SET active = false
+     WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
+END $$;
+
+CREATE FUNCTION tenon.limit_used(key text, per interval) RETURNS TABLE(at timestamp with time zone, n integer)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > clock_timestamp() - $2
+    UNION ALL
+    SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t ON true
+     WHERE l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'held'
+       AND coalesce(t.start_time > clock_timestamp() - $2, true)
+$_$;
+
+CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) RETURNS integer
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
+                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $3) u) o
+                      WHERE o.at IS NOT NULL AND o.newer > $2 - $4 ORDER BY o.at DESC LIMIT 1),
+                    least(1000, extract(epoch FROM $3) * 1000)::integer)
+$_$;
+
+CREATE FUNCTION tenon.limited_changed(ids bigint[]) RETURNS void
+    LANGUAGE sql
+    AS $_$
+    INSERT INTO tenon.limit_event (keys, task_id)
+    SELECT t.limit_keys, t.id FROM tenon.task t WHERE t.id = ANY ($1) AND t.limit_keys IS NOT NULL AND t.wanted_at IS NOT NULL
+$_$;
+
+CREATE FUNCTION tenon.limited_deleted() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_event (keys, task_id) VALUES (OLD.limit_keys, OLD.id);
+    PERFORM pg_notify('tenon', 'settle');
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION tenon.limits_due_ms() RETURNS bigint
+    LANGUAGE sql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE WHEN EXISTS (SELECT FROM tenon.limit_event) THEN 0
+                ELSE (SELECT CASE WHEN min(d.at) IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM min(d.at) - clock_timestamp()) * 1000))::bigint END
+                        FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1) AS at
+                              UNION ALL SELECT (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1)
+                              UNION ALL SELECT min(l.until) FROM tenon.limit l WHERE l.until IS NOT NULL) d) END
+$$;
+
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
     id bigint NOT NULL,
@@ -1453,6 +2627,8 @@ CREATE TABLE tenon.dead (
     error_class text,
     enqueued_by text,
     compensates bigint,
+    limit_keys text[],
+    steps jsonb,
     CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'timeout'::text])))
 );
 
@@ -1476,9 +2652,20 @@ CREATE TABLE tenon.finished (
     last_error text,
     result jsonb,
     enqueued_by text,
+    limit_keys text[],
+    steps jsonb,
     CONSTRAINT finished_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'cancelled'::text, 'expired'::text])))
 )
 PARTITION BY RANGE (finished_at);
+
+CREATE TABLE tenon.flow_task (
+    id bigint NOT NULL,
+    flow bigint NOT NULL,
+    name text,
+    parents bigint[],
+    state text,
+    result jsonb
+);
 
 CREATE VIEW tenon.tasks AS
  SELECT task.id,
@@ -1487,13 +2674,14 @@ CREATE VIEW tenon.tasks AS
         CASE
             WHEN (task.start_time IS NOT NULL) THEN 'running'::text
             WHEN (task.start_before <= clock_timestamp()) THEN 'expired'::text
+            WHEN (task.wanted_at IS NOT NULL) THEN 'blocked'::text
             WHEN (task.run_at <= clock_timestamp()) THEN 'ready'::text
             WHEN ((task.failures + task.crashes) > 0) THEN 'retrying'::text
             ELSE 'scheduled'::text
         END AS state,
     task.priority,
     task.created_at,
-    task.run_at,
+    COALESCE(task.wanted_at, task.run_at) AS run_at,
     task.start_time,
     NULL::timestamp with time zone AS end_time,
     task.worker_id,
@@ -1510,60 +2698,73 @@ CREATE VIEW tenon.tasks AS
     task.error_class,
     task.enqueued_by,
     task.start_before,
-    task.compensates
+    task.compensates,
+    task.flow,
+    task.limit_keys,
+    task.steps
    FROM tenon.task
 UNION ALL
- SELECT finished.id,
-    finished.queue,
-    finished.kind,
-    finished.outcome AS state,
-    finished.priority,
-    finished.created_at,
-    finished.run_at,
-    finished.start_time,
-    finished.finished_at AS end_time,
-    finished.worker_id,
-    ((finished.failures + finished.crashes) + ((finished.start_time IS NOT NULL))::integer) AS attempt,
-    finished.claims,
-    finished.failures,
-    finished.crashes,
-    finished.payload,
+ SELECT f.id,
+    f.queue,
+    f.kind,
+    f.outcome AS state,
+    f.priority,
+    f.created_at,
+    f.run_at,
+    f.start_time,
+    f.finished_at AS end_time,
+    f.worker_id,
+    ((f.failures + f.crashes) + ((f.start_time IS NOT NULL))::integer) AS attempt,
+    f.claims,
+    f.failures,
+    f.crashes,
+    f.payload,
     NULL::jsonb AS progress,
-    finished.result,
-    finished.unique_key,
-    finished.trace,
-    finished.last_error,
+    f.result,
+    f.unique_key,
+    f.trace,
+    f.last_error,
     NULL::text AS error_class,
-    finished.enqueued_by,
+    f.enqueued_by,
     NULL::timestamp with time zone AS start_before,
-    NULL::bigint AS compensates
-   FROM tenon.finished
+    NULL::bigint AS compensates,
+    ( SELECT m.flow
+           FROM tenon.flow_task m
+          WHERE (m.id = f.id)) AS flow,
+    f.limit_keys,
+    f.steps
+   FROM tenon.finished f
 UNION ALL
- SELECT dead.id,
-    dead.queue,
-    dead.kind,
+ SELECT d.id,
+    d.queue,
+    d.kind,
     'dead'::text AS state,
-    dead.priority,
-    dead.created_at,
-    dead.run_at,
-    dead.start_time,
-    dead.dead_at AS end_time,
-    dead.worker_id,
-    ((dead.failures + dead.crashes) + ((dead.reason = 'handler'::text))::integer) AS attempt,
-    dead.claims,
-    dead.failures,
-    dead.crashes,
-    dead.payload,
+    d.priority,
+    d.created_at,
+    d.run_at,
+    d.start_time,
+    d.dead_at AS end_time,
+    d.worker_id,
+    ((d.failures + d.crashes) + ((d.reason = 'handler'::text))::integer) AS attempt,
+    d.claims,
+    d.failures,
+    d.crashes,
+    d.payload,
     NULL::jsonb AS progress,
     NULL::jsonb AS result,
-    dead.unique_key,
-    dead.trace,
-    dead.last_error,
-    dead.error_class,
-    dead.enqueued_by,
-    dead.start_before,
-    dead.compensates
-   FROM tenon.dead;
+    d.unique_key,
+    d.trace,
+    d.last_error,
+    d.error_class,
+    d.enqueued_by,
+    d.start_before,
+    d.compensates,
+    ( SELECT m.flow
+           FROM tenon.flow_task m
+          WHERE (m.id = d.id)) AS flow,
+    d.limit_keys,
+    d.steps
+   FROM tenon.dead d;
 
 CREATE FUNCTION tenon.list(filter jsonb DEFAULT '{}'::jsonb, after bigint DEFAULT NULL::bigint, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
     LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -1590,6 +2791,66 @@ BEGIN
             || ARRAY(SELECT l.id FROM (SELECT e.id FROM tenon.finished e WHERE e.id = ANY (ids) ORDER BY e.id FOR UPDATE SKIP LOCKED) l);
     END IF;
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
+END $$;
+
+CREATE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.limit l WHERE l.rate IS NOT NULL) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(SELECT m.name FROM (
+        SELECT l.name FROM tenon.limit l
+         WHERE l.name = ANY (ARRAY(SELECT r.rate_rule FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r))
+         ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
+END $$;
+
+CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    again bigint[] := '{}';
+    ended bigint[];
+    ours  bigint[];
+    f     tenon.flow;
+BEGIN
+    FOR f IN SELECT w.* FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL LOOP
+        IF (tenon.cancel_members(f.id, f.cancelled_by, most)).more THEN
+            again := again || f.id;
+        END IF;
+    END LOOP;
+    ended := ARRAY(SELECT w.id FROM tenon.flow w
+                    WHERE w.id = ANY (flows) AND (NOT w.open OR w.cancelled_at IS NOT NULL)
+                      AND (w.ended_at IS NOT NULL
+                           OR (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL));
+    ours := ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (ended) ORDER BY w.id FOR UPDATE SKIP LOCKED);
+    -- now nobody adds a task; what was added before we had the lock is seen from here on
+    UPDATE tenon.flow w SET ended_at = NULL
+     WHERE w.id = ANY (ours) AND w.ended_at IS NOT NULL
+       AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NOT NULL;
+    FOR f IN SELECT w.* FROM tenon.flow w
+              WHERE w.id = ANY (ours)
+                AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
+        PERFORM tenon.end_flow(f);
+    END LOOP;
+    RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+END $$;
+
+CREATE FUNCTION tenon.make_flow(name text, open boolean, on_done text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, on_end text DEFAULT NULL::text, payload jsonb DEFAULT NULL::jsonb) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    made bigint;
+BEGIN
+    IF length(name) NOT BETWEEN 1 AND 200 THEN
+        PERFORM tenon.refuse('name', quote_literal(left(name, 50)), '1 to 200 characters long');
+    END IF;
+    INSERT INTO tenon.flow (name, open, on_done, on_dead, on_end, payload) VALUES (name, open, on_done, on_dead, on_end, payload)
+    RETURNING flow.id INTO made;
+    RETURN made;
 END $$;
 
 CREATE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
@@ -1635,17 +2896,29 @@ CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $_$;
 
+CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT made_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE') $$;
+
+CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
+$$;
+
 CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
     LANGUAGE sql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
     SELECT v.*
       FROM tenon.task t
-      CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next, t.xmin::text::bigint AS low) x
+      CROSS JOIN LATERAL (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS near) s
+      CROSS JOIN LATERAL (SELECT ((t.xmin::text::bigint - s.near) & 4294967295) AS ahead) x
       JOIN tenon.tasks v ON v.id = t.id
      WHERE t.created_at >= now()
        AND t.enqueued_by = session_user
-       AND pg_xact_status(((x.next - low & ~4294967295) + low)::text::xid8) = 'in progress'
+       AND CASE WHEN t.created_at >= now()
+                THEN pg_xact_status((s.near + CASE WHEN x.ahead < 2147483648 THEN x.ahead ELSE x.ahead - 4294967296 END)::text::xid8) END = 'in progress'
      ORDER BY t.id
 $$;
 
@@ -1713,7 +2986,9 @@ CREATE FUNCTION tenon.note_audit(act text, what jsonb, n bigint, skipped bigint 
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
     INSERT INTO tenon.audit (act, what, n, skipped)
-    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4 FROM jsonb_each($2) e WHERE e.value <> 'null'
+    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4
+      FROM jsonb_each($2 || jsonb_build_object('web_user', NULLIF(current_setting('tenon.web_user', true), ''))) e
+     WHERE e.value <> 'null'
     RETURNING id
 $_$;
 
@@ -1746,6 +3021,30 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tenon.note_ends(tasks bigint[], since timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+BEGIN
+    UPDATE tenon.flow_task m
+       SET state = s.state,
+           result = CASE WHEN s.state = 'done' AND (SELECT true FROM tenon.flow_wait w WHERE w.parent = m.id LIMIT 1) THEN s.result END
+      FROM unnest(tasks) i
+     CROSS JOIN LATERAL (
+           SELECT e.place, e.state, e.result
+             FROM (SELECT 1 AS place, NULL AS state, NULL::jsonb AS result FROM tenon.task t WHERE t.id = i
+                   UNION ALL
+                   SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
+                   UNION ALL
+                   (SELECT 3, f.outcome, f.result FROM tenon.finished f
+                     WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
+                     ORDER BY f.finished_at DESC LIMIT 1)
+                   UNION ALL
+                   SELECT 4, 'done', NULL) e
+            ORDER BY e.place LIMIT 1) s
+     WHERE m.id = i AND m.state IS DISTINCT FROM s.state AND (s.place < 4 OR m.state IS NULL);
+END $$;
+
 CREATE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1754,9 +3053,60 @@ BEGIN
     PERFORM tenon.note_audit(act, jsonb_build_object('schedule', name), 1);
 END $$;
 
+CREATE FUNCTION tenon.note_waiting() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    IF EXISTS (SELECT FROM tenon.signal s WHERE s.name = NEW.signal) THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    RETURN NULL;
+END $$;
+
 CREATE FUNCTION tenon.or_old(changes jsonb, key text, new bigint, old bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT CASE WHEN changes ? key THEN new ELSE old END $$;
+
+CREATE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE(id bigint, name text, state text, result jsonb)
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    made_by text := (SELECT f.made_by FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow WHERE m.id = task);
+BEGIN
+    IF made_by IS NULL THEN
+        PERFORM tenon.refuse('task', coalesce(task::text, 'NULL'), 'a task of a flow');
+    ELSIF NOT tenon.may_flow(made_by) AND NOT has_table_privilege(session_user, 'tenon.finished', 'SELECT') THEN
+        RAISE EXCEPTION 'tenon: role % may not read the results of the parents of task %', session_user, task
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made its flow. A handler gives its claim instead of the id.';
+    END IF;
+    RETURN QUERY SELECT * FROM tenon.results_of(task);
+END $$;
+
+CREATE FUNCTION tenon.parent_results(claim text) RETURNS TABLE(id bigint, name text, state text, result jsonb)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+DECLARE
+    fence record;
+BEGIN
+    IF claim ~ '^[0-9]{1,18}$' THEN  -- an untyped number
+        RETURN QUERY SELECT * FROM tenon.parent_results(claim::bigint);
+        RETURN;
+    END IF;
+    fence := tenon.read_claim(claim);
+    PERFORM FROM tenon.task t
+      WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    RETURN QUERY SELECT * FROM tenon.results_of(fence.id);
+END $_$;
 
 CREATE FUNCTION tenon.parse_cron(cron text) RETURNS tenon.cron
     LANGUAGE plpgsql IMMUTABLE
@@ -1812,6 +3162,21 @@ BEGIN
                                                          'everything', NULLIF(everything, false)), 1);
 END $$;
 
+CREATE FUNCTION tenon.pause_limit(name text, why text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_limit_name(name);
+    INSERT INTO tenon.limit AS l (name, paused, paused_by, paused_at, paused_why)
+    VALUES (name, true, session_user, clock_timestamp(), why)
+    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
+       SET paused = true, paused_by = excluded.paused_by, paused_at = excluded.paused_at, paused_why = excluded.paused_why;
+    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.note_audit('pause_limit', jsonb_build_object('limit', name, 'why', why), 1);
+END $$;
+
 CREATE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1836,7 +3201,7 @@ $_$;
 CREATE FUNCTION tenon.places(states text[]) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
-    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{scheduled,ready,running,retrying,expired}'::text[]),
+    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{blocked,scheduled,ready,running,retrying,expired}'::text[]),
                                        ('finished', '{done,cancelled,expired}'), ('dead', '{dead}')) v (p, s)
                   WHERE states IS NULL OR s && states)
 $$;
@@ -1906,10 +3271,82 @@ BEGIN
     DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
         SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS m = ROW_COUNT;
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of limits that were dropped
+        SELECT l.ctid FROM tenon.limit_start l WHERE l.at < now() - interval '31 days' LIMIT most));
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + k;
+    RETURN n + m + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
+END $$;
+
+CREATE FUNCTION tenon.purge_flows(before timestamp with time zone, most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    n integer := 0;
+    m integer;
+    f bigint;
+BEGIN
+    FOR f IN SELECT w.id FROM tenon.flow w
+              WHERE (w.ended_at < before
+                     OR w.ended_at IS NULL AND w.made_at < before AND NOT w.open
+                        AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id LIMIT 1) IS NULL)
+                AND (SELECT x.id FROM tenon.flow_task x WHERE x.flow = w.id AND x.state IS NULL LIMIT 1) IS NULL
+                AND (SELECT x.id FROM tenon.flow_task x
+                      WHERE x.flow = w.id AND x.state IN ('dead', 'cancelled', 'expired')
+                        AND ((SELECT true FROM tenon.dead d WHERE d.id = x.id LIMIT 1)
+                             OR (SELECT true FROM tenon.flow_wait v WHERE v.parent = x.id LIMIT 1)) LIMIT 1) IS NULL
+              LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        CONTINUE WHEN EXISTS (SELECT FROM tenon.flow_task x WHERE x.flow = f AND x.state IS NULL);  -- added before we had the lock
+        DELETE FROM tenon.flow_task x WHERE x.flow = f;
+        GET DIAGNOSTICS m = ROW_COUNT;
+        DELETE FROM tenon.flow w WHERE w.id = f;
+        n := n + m + 1;
+        EXIT WHEN n >= most;
+    END LOOP;
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.put_steps(id bigint, old jsonb, new jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    IF new IS DISTINCT FROM old THEN
+        UPDATE tenon.task t
+           SET steps = new,
+               payload_bytes = t.payload_bytes + octet_length(new::text) - coalesce(octet_length(old::text), 0)
+         WHERE t.id = id;
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    WITH wanted AS MATERIALIZED (
+        SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
+          FROM tenon.task t CROSS JOIN LATERAL (SELECT tenon.limit_first(t.limit_keys) AS first OFFSET 0) f CROSS JOIN unnest(t.limit_keys) k (key)
+         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
+    ), entered AS (
+        INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
+        SELECT w.key, w.id, CASE WHEN NOT w.first THEN 'elsewhere' WHEN w.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+               cardinality(w.limit_keys) = 1, w.priority, w.wanted_at
+          FROM wanted w
+        ON CONFLICT DO NOTHING
+        RETURNING key, task_id)
+    INSERT INTO tenon.limit_event (keys, task_id, enters)
+    SELECT array_agg(DISTINCT w.key), NULL, NULL::boolean FROM wanted w HAVING count(*) > 0
+    UNION ALL
+    SELECT w.limit_keys, w.id, true FROM wanted w
+     WHERE (SELECT count(*) FROM entered) < (SELECT count(*) FROM wanted) AND w.first;
+    RETURN true;
 END $$;
 
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
@@ -2021,6 +3458,70 @@ BEGIN
     RETURN f;
 END $$;
 
+CREATE FUNCTION tenon.read_tasks(tasks jsonb, OUT names text[], OUT child integer[], OUT parent integer[]) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    flow_tasks_max constant integer := 100000;
+    bad record;
+BEGIN
+    IF coalesce(jsonb_typeof(tasks), '') <> 'array' OR jsonb_array_length(tasks) NOT BETWEEN 1 AND flow_tasks_max THEN
+        PERFORM tenon.refuse('tasks', CASE WHEN jsonb_typeof(tasks) = 'array' THEN format('of %s elements', jsonb_array_length(tasks))
+                                           ELSE tasks::text END,
+                             format('an array of 1 to %s objects (flow_tasks_max)', flow_tasks_max));
+    END IF;
+    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,after,on_parent_dead,trace}')
+       FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o);
+    names := ARRAY(SELECT t.value ->> 'name' FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o) ORDER BY t.o);
+    SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
+     WHERE n.name IS NOT NULL GROUP BY n.name HAVING count(*) > 1 OR length(n.name) NOT BETWEEN 1 AND 200 LIMIT 1;
+    IF FOUND THEN
+        PERFORM tenon.refuse(format('tasks[%s].name', bad.o - 1), quote_literal(left(bad.name, 50)), '1 to 200 characters long, and given once');
+    END IF;
+    SELECT t.o, t.value -> 'after' AS after INTO bad FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+     WHERE jsonb_typeof(t.value -> 'after') <> 'array' LIMIT 1;
+    IF FOUND THEN
+        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), bad.after::text, 'an array of names of tasks of this flow');
+    END IF;
+    SELECT array_agg(e.child ORDER BY e.parent) AS child, array_agg(e.parent ORDER BY e.parent) AS parent,
+           min(e.child) FILTER (WHERE e.parent IS NULL) AS o, min(e.name) FILTER (WHERE e.parent IS NULL) AS name INTO bad
+      FROM (SELECT t.o::integer AS child, a.name, n.o::integer AS parent
+              FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+             CROSS JOIN LATERAL (SELECT DISTINCT x FROM jsonb_array_elements_text(t.value -> 'after') x) a (name)
+              LEFT JOIN unnest(names) WITH ORDINALITY n (name, o) ON n.name = a.name) e;
+    IF bad.o IS NOT NULL THEN
+        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), quote_literal(bad.name), 'an array of names of tasks of this flow');
+    END IF;
+    child := coalesce(bad.child, '{}');
+    parent := coalesce(bad.parent, '{}');
+END $$;
+
+CREATE FUNCTION tenon.record_steps(worker uuid, ids bigint[], claims integer[], starts_us bigint[], lines text[]) RETURNS TABLE(place integer, recorded boolean)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    held jsonb;
+    new  jsonb;
+BEGIN
+    FOR i IN 1 .. cardinality(ids) LOOP
+        SELECT t.steps INTO held FROM tenon.task t
+         WHERE t.id = ids[i] AND t.claims = record_steps.claims[i] AND t.worker_id = worker
+           AND t.start_time = timestamptz 'epoch' + starts_us[i] * interval '1 microsecond'
+           FOR UPDATE SKIP LOCKED;
+        CONTINUE WHEN NOT FOUND;
+        new := tenon.with_step_of(held, lines[i]);
+        recorded := new IS NOT NULL;
+        IF recorded THEN
+            PERFORM tenon.put_steps(ids[i], held, new);
+        END IF;
+        place := i;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
 CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2028,6 +3529,24 @@ CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS vo
 BEGIN
     RAISE EXCEPTION 'tenon: % % is not allowed', argument, coalesce(left(value, 100), 'NULL')
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
+END $$;
+
+CREATE FUNCTION tenon.refuse_circle(names text[], child integer[], parent integer[], places integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    path integer[] := ARRAY(SELECT c FROM unnest(child) c WHERE c <> ALL (places) ORDER BY c LIMIT 1);
+    next integer;
+BEGIN
+    LOOP  -- whoever has no place has a parent without one
+        SELECT min(e.parent) INTO next FROM unnest(child, parent) e (child, parent)
+         WHERE e.child = path[cardinality(path)] AND e.parent <> ALL (places);
+        EXIT WHEN next = ANY (path) OR cardinality(path) >= 1000;
+        path := path || next;
+    END LOOP;
+    path := path[coalesce(array_position(path, next), 1):] || next;
+    PERFORM tenon.refuse('after', (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
+                         'without a circle: no task waits for itself, by whatever way');
 END $$;
 
 CREATE FUNCTION tenon.refuse_cron(field text, word text, why text) RETURNS void
@@ -2039,22 +3558,26 @@ BEGIN
               HINT = 'A cron expression is: minute hour day-of-month month day-of-week, such as 30 3 * * mon-fri; or @daily and its like.';
 END $$;
 
-CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL::text[]) RETURNS TABLE(id bigint, state text)
+CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL::text[], signals text[] DEFAULT NULL::text[]) RETURNS TABLE(id bigint, state text)
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
     WITH given AS MATERIALIZED (
-        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8) AS g (id, claims, start_us, reason, error, delay_ms, class)
+        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8, $9) AS g (id, claims, start_us, asked, error_given, delay_ms, class, signal)
     ), mine AS MATERIALIZED (
-        SELECT t.id, t.failures + (g.reason IN ('failed', 'timed_out'))::integer AS failures,
-               t.crashes + (g.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, g.reason, g.delay_ms,
-               CASE WHEN g.reason IN ('failed', 'timed_out', 'crashed', 'dead')
-                    THEN coalesce(g.class, tenon.error_class(g.reason, g.error)) ELSE t.error_class END AS class,
+        SELECT t.id, t.failures + (x.reason IN ('failed', 'timed_out'))::integer AS failures,
+               t.crashes + (x.reason = 'crashed')::integer AS crashes,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.run_at, t.limit_keys, x.reason,
+               CASE WHEN w.refused IS NULL THEN g.delay_ms END AS delay_ms, g.signal,
+               CASE WHEN x.reason IN ('failed', 'timed_out', 'crashed', 'dead')
+                    THEN coalesce(g.class, tenon.error_class(x.reason, x.error)) ELSE t.error_class END AS class,
                1 + t.failures + t.crashes AS attempt,
-               CASE WHEN length(g.error) > 8192 THEN left(g.error, 2048) || ' ... ' || right(g.error, 6139)
-                    ELSE coalesce(g.error, t.last_error) END AS error
+               CASE WHEN length(x.error) > 8192 THEN left(x.error, 2048) || ' ... ' || right(x.error, 6139)
+                    ELSE coalesce(x.error, t.last_error) END AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
+         CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
+         CROSS JOIN LATERAL (SELECT CASE WHEN w.refused IS NULL THEN g.asked ELSE 'failed' END AS reason,
+                                    coalesce(w.refused, g.error_given) AS error) x
          WHERE t.claims = g.claims AND t.worker_id = $4
            AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
          ORDER BY g.id
@@ -2065,7 +3588,14 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
                               AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = m.kind AND k.on_timeout = 'dead') THEN 'timeout'
                          WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
-                    END AS dead_of
+                    END AS dead_of,
+               CASE WHEN m.reason = 'wait' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
+                    WHEN m.reason = 'wait' THEN clock_timestamp()
+                    WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
+                    WHEN m.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(m.failures, coalesce(m.retry,
+                       (SELECT k.retry FROM tenon.kind k WHERE k.name = m.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = m.queue)))
+                    WHEN m.reason = 'released' THEN m.run_at
+                    ELSE clock_timestamp() END AS wanted_at
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
@@ -2073,17 +3603,18 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
         INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed, announced, queue, kind,
-                                payload, payload_bytes, trace, enqueued_by, compensates)
-        SELECT now(), now(), d.timeout_ms, d.max_attempts, d.priority, false, false, d.queue, c.kind,
-               c.payload, octet_length(c.payload::text), g.trace, session_user, g.id
+                                payload, payload_bytes, trace, enqueued_by, compensates, limit_keys, wanted_at)
+        SELECT CASE WHEN d.limits IS NULL THEN now() ELSE 'infinity' END, now(), d.timeout_ms, d.max_attempts, d.priority, false, false,
+               d.queue, c.kind, c.payload, octet_length(c.payload::text), g.trace, session_user, g.id, d.limits,
+               CASE WHEN d.limits IS NOT NULL THEN now() END
           FROM gone g
           JOIN tenon.setting s ON g.compensates IS NULL
           LEFT JOIN tenon.kind k ON k.name = g.kind
@@ -2092,9 +3623,16 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
                       jsonb_build_object('id', g.id, 'queue', g.queue, 'kind', g.kind, 'payload', g.payload,
                           'reason', g.dead_of, 'error', g.error, 'error_class', g.class, 'attempt', g.attempt,
                           'failures', g.failures_now, 'crashes', g.crashes_now, 'unique_key', g.unique_key,
-                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by) AS payload) c
+                          'trace', g.trace, 'created_at', g.created_at, 'enqueued_by', g.enqueued_by, 'steps', g.steps) AS payload) c
          CROSS JOIN LATERAL tenon.defaults(c.kind, NULL) d
          WHERE c.kind IS NOT NULL
+        RETURNING task.id, task.limit_keys
+    ), limited AS (  -- tenon.settle_limits() must let them start
+        INSERT INTO tenon.limit_event (keys, task_id, start_time, enters)
+        SELECT j.limit_keys, j.id, j.start_time, NULL::boolean FROM judged j WHERE j.limit_keys IS NOT NULL AND j.dead_of IS NULL
+        UNION ALL
+        SELECT c.limit_keys, c.id, NULL, true FROM compensated c WHERE c.limit_keys IS NOT NULL
+        RETURNING pg_notify('tenon', 'settle')
     ), attempted AS (
         INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
                                    error_class, error, exit_code, signal)
@@ -2109,21 +3647,42 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
         UPDATE tenon.task t
            SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
-               delayed = t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL,
-               run_at = CASE
-                   WHEN j.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => j.delay_ms / 1000.0)
-                   WHEN j.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(j.failures, coalesce(j.retry,
-                       (SELECT k.retry FROM tenon.kind k WHERE k.name = j.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = j.queue)))
-                   WHEN j.reason = 'released' THEN t.run_at
-                   ELSE clock_timestamp() END
+               delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
+               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' THEN j.wanted_at ELSE 'infinity' END,
+               wanted_at = CASE WHEN t.limit_keys IS NOT NULL OR j.reason = 'wait' THEN j.wanted_at END  -- its next start must be let go again
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
-        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at
+        RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at, j.reason, j.signal, j.delay_ms
+    ), waits AS (
+        INSERT INTO tenon.waiting AS w (task_id, signal, until)
+        SELECT b.id, b.signal, clock_timestamp() + make_interval(secs => coalesce(b.delay_ms, 31536000000) / 1000.0)
+          FROM back b WHERE b.reason = 'wait'
+        ON CONFLICT (task_id) DO UPDATE SET signal = excluded.signal, until = excluded.until, settled = false
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
-    SELECT b.id, CASE WHEN b.run_at <= clock_timestamp() THEN 'ready'
+    SELECT b.id, CASE WHEN b.wanted_at IS NOT NULL THEN 'blocked' WHEN b.run_at <= clock_timestamp() THEN 'ready'
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $_$;
+
+CREATE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    who text;
+BEGIN
+    SELECT t.state, t.result, CASE WHEN t.state <> 'done' THEN t.last_error END, t.enqueued_by
+      INTO state, result, error, who FROM tenon.tasks t WHERE t.id = id;
+    IF NOT FOUND THEN
+        error := format('there is no task %s: it was never enqueued, its transaction has not committed or was rolled back, or it ended and left no trace', id);
+    ELSIF tenon.may_see(who) IS NOT TRUE THEN
+        RAISE EXCEPTION 'tenon: role % may not see the result of task %', session_user, id
+            USING ERRCODE = 'insufficient_privilege', HINT = 'Another role enqueued it: ask as that role, or as a reader.';
+    END IF;
+END $$;
 
 CREATE FUNCTION tenon.result_kept(result jsonb) RETURNS jsonb
     LANGUAGE plpgsql IMMUTABLE
@@ -2136,6 +3695,19 @@ BEGIN
 EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
 END $$;
+
+CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE(id bigint, name text, state text, result jsonb)
+    LANGUAGE sql STABLE
+    AS $_$
+    SELECT p.id, m.name, s.state,
+           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.finished f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
+      FROM tenon.flow_task c
+     CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
+      LEFT JOIN tenon.flow_task m ON m.id = p.id
+     CROSS JOIN LATERAL (SELECT coalesce(m.state, (SELECT t.state FROM tenon.tasks t WHERE t.id = p.id LIMIT 1), 'done') AS state) s
+     WHERE c.id = $1
+     ORDER BY p.o
+$_$;
 
 CREATE FUNCTION tenon.resume(queue text DEFAULT NULL::text, kind text DEFAULT NULL::text, everything boolean DEFAULT false, why text DEFAULT NULL::text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2162,6 +3734,23 @@ BEGIN
                                                               'everything', NULLIF(everything, false)), 1);
     END IF;
     RETURN n > 0;
+END $$;
+
+CREATE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL::text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    UPDATE tenon.limit r SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
+     WHERE r.name = resume_limit.name AND r.paused;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM tenon.limit r WHERE r.name = resume_limit.name AND num_nonnulls(r.running, r.rate, r.strict, r.fair, r.weight, r.until, r.on_dead) = 0;
+    PERFORM tenon.limit_changed(name, EXISTS (SELECT FROM tenon.limit r WHERE r.name = resume_limit.name));
+    PERFORM tenon.note_audit('resume_limit', jsonb_build_object('limit', name, 'why', why), 1);
+    RETURN true;
 END $$;
 
 CREATE FUNCTION tenon.resume_schedule(name text) RETURNS boolean
@@ -2202,28 +3791,39 @@ CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    again bigint[];
+    again   bigint[];
+    limited bigint[];
 BEGIN
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
         SELECT e.id, e.created_at, x.timeout_ms, e.claims, x.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL
+               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps
           FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
+           AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
+                            WHERE l.key = ANY (e.limit_keys) AND l.task_id = e.id
+                              AND (l.state = 'ending' OR l.state = 'held' AND e.start_time IS NOT NULL))
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
-                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by, compensates)
+                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
+                                compensates, flow, limit_keys, wanted_at, steps)
         OVERRIDING SYSTEM VALUE
-        SELECT e.id, clock_timestamp(), e.created_at, e.timeout_ms, e.claims, e.max_attempts,
-               octet_length(e.payload::text), e.priority, true, false, e.queue, e.kind, e.payload, e.unique_key,
-               e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates
-          FROM ended e ORDER BY e.id
+        SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
+               e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps
+          FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
         ON CONFLICT DO NOTHING
-        RETURNING task.id)
-    SELECT array_agg(new.id) INTO again FROM new;
+        RETURNING task.id, task.flow, task.limit_keys), noted AS (
+        INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
+    SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
+    IF limited IS NOT NULL THEN
+        PERFORM tenon.queue_limits(limited);
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
     DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
     RETURN again;
@@ -2344,6 +3944,7 @@ BEGIN
                    (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
                                              WHEN c.start_time IS NOT NULL THEN 'running'
                                              WHEN c.start_before <= moment THEN 'expired'
+                                             WHEN c.wanted_at IS NOT NULL THEN 'blocked'
                                              WHEN c.run_at <= moment THEN 'ready'
                                              WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
                    AND (f.queues IS NULL OR c.queue = ANY (f.queues))
@@ -2388,13 +3989,25 @@ CREATE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamp 
 #variable_conflict use_variable
 DECLARE
     changed bigint[];
+    limited boolean;
 BEGIN
     WITH new AS (
         UPDATE tenon.task t
-           SET priority = coalesce(priority, t.priority), run_at = coalesce(run_at, t.run_at),
-               delayed = t.delayed OR run_at IS NOT NULL
-         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id)
-    SELECT array_agg(new.id) INTO changed FROM new;
+           SET priority = coalesce(priority, t.priority),
+               run_at = CASE WHEN t.wanted_at IS NOT NULL THEN t.run_at
+                             WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN 'infinity'  -- others go first
+                             ELSE coalesce(run_at, t.run_at) END,
+               wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at  -- it waits for a signal
+                                WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at)
+                                WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN run_at END,
+               delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
+                         AND NOT (t.limit_keys IS NOT NULL AND coalesce(run_at > clock_timestamp(), false))
+         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id, t.limit_keys)
+    SELECT array_agg(new.id), bool_or(new.limit_keys IS NOT NULL) INTO changed, limited FROM new;
+    IF limited THEN
+        PERFORM tenon.limited_changed(changed);
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
     RETURN changed;
 END $$;
 
@@ -2435,6 +4048,28 @@ BEGIN
            retry = CASE WHEN changes ? 'retry' THEN changes ->> 'retry' ELSE k.retry END,
            on_dead = CASE WHEN changes ? 'on_dead' THEN changes ->> 'on_dead' ELSE k.on_dead END;
     PERFORM tenon.note_audit('set_kind', jsonb_build_object('kind', name, 'changes', changes), 1);
+END $$;
+
+CREATE FUNCTION tenon.set_limit(name text, running integer DEFAULT NULL::integer, rate integer DEFAULT NULL::integer, per interval DEFAULT NULL::interval, strict boolean DEFAULT NULL::boolean, fair boolean DEFAULT NULL::boolean, weight integer DEFAULT NULL::integer, paused boolean DEFAULT NULL::boolean, until timestamp with time zone DEFAULT NULL::timestamp with time zone, on_dead text DEFAULT NULL::text) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_limit_name(name);
+    PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
+    INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
+    VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
+    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
+       SET running = excluded.running, rate = excluded.rate, per = excluded.per, strict = excluded.strict,
+           on_dead = excluded.on_dead, fair = excluded.fair, weight = excluded.weight, until = excluded.until;
+    UPDATE tenon.limit l
+       SET paused = set_limit.paused, paused_by = CASE WHEN set_limit.paused THEN session_user END,
+           paused_at = CASE WHEN set_limit.paused THEN clock_timestamp() END, paused_why = NULL
+     WHERE l.name = set_limit.name AND l.paused <> set_limit.paused;
+    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'running', running, 'rate', rate, 'per', per, 'strict', strict,
+        'on_dead', on_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
 END $$;
 
 CREATE FUNCTION tenon.set_queue(name text, changes jsonb) RETURNS void
@@ -2520,16 +4155,16 @@ BEGIN
              ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING *)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by)
-    SELECT moment, g.id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, 'expired', queue,
-           kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
         EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
-    RETURN n;
+    RETURN n + tenon.settle_flows(most) + tenon.settle_signals(most) + tenon.settle_limits(most);
 END $$;
 
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
@@ -2542,6 +4177,8 @@ CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
 DECLARE
     held  tenon.task;
     first tenon.again;
+    due   timestamptz := greatest(a.run_at, clock_timestamp());
+    made  bigint;
 BEGIN
     IF tenon.join_holder(a, NULL) THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
@@ -2567,17 +4204,146 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.task (run_at, created_at, start_before, timeout_ms, max_attempts, priority, delayed, announced,
-                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by)
-    VALUES (greatest(a.run_at, clock_timestamp()), a.created_at, a.start_before, a.timeout_ms, a.max_attempts, a.priority,
-            a.run_at > clock_timestamp(), false,
-            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by)
-    ON CONFLICT DO NOTHING;
+                            queue, kind, payload, payload_bytes, unique_key, retry, trace, enqueued_by, limit_keys, wanted_at)
+    VALUES (CASE WHEN a.limit_keys IS NULL THEN due ELSE 'infinity' END, a.created_at, a.start_before, a.timeout_ms,
+            a.max_attempts, a.priority, a.limit_keys IS NULL AND due > clock_timestamp(), false,
+            a.queue, a.kind, a.payload, a.payload_bytes, a.unique_key, a.retry, a.trace, a.enqueued_by, a.limit_keys,
+            CASE WHEN a.limit_keys IS NOT NULL THEN due END)
+    ON CONFLICT DO NOTHING
+    RETURNING task.id INTO made;
     IF FOUND THEN
         DELETE FROM tenon.again g WHERE g.id = a.id;
+        IF a.limit_keys IS NOT NULL THEN
+            PERFORM tenon.queue_limits(ARRAY[made]);
+        END IF;
     END IF;
     RETURN true;
 EXCEPTION WHEN lock_not_available THEN
     RETURN false;
+END $$;
+
+CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    notes record;
+    waits record;
+    again bigint[];
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    SELECT array_agg(n.id) AS ids, min(n.at) AS since, array_agg(DISTINCT n.flow) AS flows,
+           coalesce(array_agg(DISTINCT n.task) FILTER (WHERE n.task IS NOT NULL), '{}') AS tasks,
+           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'unblock'), '{}') AS freed,
+           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'cancel'), '{}') AS doomed INTO notes
+      FROM (SELECT * FROM tenon.flow_note o WHERE o.id > 0 ORDER BY o.id LIMIT most) n;
+    IF notes.ids IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM tenon.note_ends(notes.tasks, notes.since);
+    waits := tenon.end_waits(notes.tasks, notes.freed, notes.doomed, most);
+    DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
+     WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
+    again := tenon.look_at_flows(notes.flows, most);
+    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids) AND (NOT waits.more OR n.act IS NOT NULL);
+    INSERT INTO tenon.flow_note (flow, task, act)
+    SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
+      FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
+    UNION ALL
+    SELECT a, NULL, NULL FROM unnest(again) a WHERE NOT waits.more;
+    RETURN CASE WHEN waits.more THEN waits.n
+                ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
+END $$;
+
+CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    keys text[];
+BEGIN
+    IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.limit_settler FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    keys := tenon.limit_ended(most) || tenon.limit_came_due(most);
+    keys := ARRAY(SELECT DISTINCT k FROM unnest(keys) k ORDER BY k);
+    RETURN tenon.limit_admit(keys, most) + cardinality(keys);
+END $$;
+
+CREATE FUNCTION tenon.settle_signals(most integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    n      integer := 0;
+    sent   text;
+    task   bigint;
+BEGIN
+    FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE NOT w.settled ORDER BY w.task_id LIMIT most LOOP
+        n := n + tenon.end_wait(task, moment)::integer;
+    END LOOP;
+    FOR sent IN SELECT s.name FROM tenon.signal s WHERE NOT s.settled ORDER BY s.sent_at LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        EXIT WHEN n >= most;
+        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - n LOOP
+            n := n + tenon.end_wait(task, moment)::integer;
+        END LOOP;
+        UPDATE tenon.signal s SET settled = true
+         WHERE s.name = sent AND NOT EXISTS (SELECT FROM tenon.waiting w WHERE w.signal = sent);
+    END LOOP;
+    FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.until <= moment ORDER BY w.until LIMIT most LOOP
+        n := n + tenon.end_wait(task, moment)::integer;
+    END LOOP;
+    DELETE FROM tenon.signal s WHERE s.name = ANY (ARRAY(
+        SELECT o.name FROM tenon.signal o WHERE o.settled AND o.sent_at < moment - (SELECT signal_keep FROM tenon.setting)
+         ORDER BY o.sent_at LIMIT most FOR UPDATE SKIP LOCKED));
+    RETURN n;
+END $$;
+
+CREATE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true'::jsonb) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    signal_name_bytes_max constant integer := 100;
+    signal_bytes_max      constant integer := 65536;
+BEGIN
+    IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND signal_name_bytes_max THEN
+        PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', signal_name_bytes_max));
+    ELSIF coalesce(payload, 'null') = 'null' THEN
+        PERFORM tenon.refuse('payload', 'null', 'any JSON but null, which stands for a signal that did not come in time');
+    ELSIF tenon.printed_bytes(payload) > signal_bytes_max THEN
+        PERFORM tenon.refuse('payload', format('of %s bytes', tenon.printed_bytes(payload)), format('at most %s bytes as text', signal_bytes_max));
+    ELSIF (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') THEN
+        RAISE EXCEPTION 'tenon: role % may not send signals', session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and a signal reaches tasks of any.';
+    END IF;
+    INSERT INTO tenon.signal (name, payload) VALUES (name, payload) ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    RETURN FOUND;
 END $$;
 
 CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision, latency_s double precision) RETURNS integer
@@ -2587,6 +4353,46 @@ CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double pr
     SELECT least(1000000, greatest(sign(ready), ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
                                + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1)))))::integer
 $$;
+
+CREATE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL::jsonb) RETURNS jsonb
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    fence record;
+    held  jsonb;
+    steps jsonb;
+BEGIN
+    fence := tenon.read_claim(claim);
+    SELECT t.steps INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
+       FOR UPDATE;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    steps := tenon.with_step(held, name, value);
+    PERFORM tenon.put_steps(fence.id, held, steps) WHERE fence.worker_id <> '00000000-0000-0000-0000-000000000000';
+    RETURN steps -> name;
+END $$;
+
+CREATE FUNCTION tenon.steps(claim text) RETURNS jsonb
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    fence record;
+    held  jsonb;
+BEGIN
+    fence := tenon.read_claim(claim);
+    SELECT t.steps INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    RETURN coalesce(held, '{}');
+END $$;
 
 CREATE FUNCTION tenon.sync_schedules(source text, schedules jsonb) RETURNS TABLE(name text, act text)
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2637,10 +4443,28 @@ END $$;
 CREATE FUNCTION tenon.task_ended() RETURNS trigger
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 BEGIN
-    UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
-    PERFORM pg_notify('tenon', 'settle');
+    IF OLD.again IS NOT NULL THEN
+        UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
+    END IF;
+    IF OLD.flow IS NOT NULL THEN
+        INSERT INTO tenon.flow_note (flow, task) VALUES (OLD.flow, OLD.id);
+    END IF;
+    IF OLD.limit_keys IS NOT NULL THEN
+        INSERT INTO tenon.limit_event (keys, task_id, start_time) VALUES (OLD.limit_keys, OLD.id, OLD.start_time);
+    END IF;
+    IF OLD.wanted_at IS NOT NULL THEN
+        DELETE FROM tenon.waiting WHERE task_id = OLD.id;
+    END IF;
+    IF OLD.awaited THEN
+        PERFORM pg_notify('tenon_ended', OLD.id::text);
+    END IF;
+    IF num_nonnulls(OLD.again, OLD.flow, OLD.limit_keys) > 0 THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
     RETURN NULL;
 END $$;
 
@@ -2681,6 +4505,85 @@ CREATE FUNCTION tenon.time_text(moment timestamp with time zone) RETURNS text
                   make_interval(secs => round(abs(extract(epoch FROM moment - clock_timestamp())))))
 $$;
 
+CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET lock_timeout TO '10 ms'
+    AS $$
+DECLARE
+    free bigint[];
+BEGIN
+    FOR i IN 1..2 LOOP
+        BEGIN
+            WITH new AS (
+                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+                 WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
+                RETURNING t.id)
+            SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
+            RETURN free;
+        EXCEPTION WHEN lock_not_available THEN
+            ids := ARRAY(SELECT b.id FROM tenon.task b WHERE b.id = ANY (ids) AND b.wanted_at IS NOT NULL
+                          ORDER BY b.id FOR UPDATE SKIP LOCKED);
+        END;
+    END LOOP;
+    RETURN '{}';
+END $$;
+
+CREATE FUNCTION tenon.wait_for(claim text, signal text, timeout interval DEFAULT '365 days'::interval, OUT state text, OUT payload jsonb) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+#variable_conflict use_variable
+DECLARE
+    wait_ms_max constant bigint := 31536000000;
+    wait_ms numeric := extract(epoch FROM timeout) * 1000;
+    fence   record;
+    held    jsonb;
+    refused text;
+BEGIN
+    fence := tenon.read_claim(claim);
+    IF (wait_ms BETWEEN 1 AND wait_ms_max) IS NOT TRUE THEN
+        PERFORM tenon.refuse('timeout', timeout::text, '1 millisecond to 365 days');
+    END IF;
+    SELECT t.steps INTO held FROM tenon.task t
+     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
+       FOR UPDATE;
+    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    IF NOT coalesce(held ? signal, false) THEN
+        refused := tenon.wait_refused(held, signal);
+        IF refused IS NOT NULL THEN
+            PERFORM tenon.refuse('signal', quote_literal(signal), refused);
+        END IF;
+        SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = signal;
+        IF NOT FOUND THEN
+            PERFORM tenon.requeue(ARRAY[fence.id], ARRAY[fence.claims],
+                ARRAY[(extract(epoch FROM fence.start_time) * 1000000)::bigint], fence.worker_id, '{wait}', '{NULL}',
+                ARRAY[wait_ms::bigint], '{NULL}', ARRAY[signal]);
+            state := 'waits';
+            RETURN;
+        END IF;
+        PERFORM tenon.put_steps(fence.id, held, coalesce(held, '{}') || jsonb_build_object(signal, payload))
+          WHERE fence.worker_id <> '00000000-0000-0000-0000-000000000000';
+        held := jsonb_build_object(signal, payload);
+    END IF;
+    payload := nullif(held -> signal, 'null');
+    state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
+END $$;
+
+CREATE FUNCTION tenon.wait_refused(steps jsonb, signal text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE WHEN coalesce(octet_length(signal), 0) NOT BETWEEN 1 AND 100 THEN 'the name of a signal has 1 to 100 bytes'
+                WHEN steps ? signal THEN format('it cannot wait for %s, which is recorded already', signal)
+                WHEN octet_length(steps::text) > 1048576 OR (SELECT count(*) FROM jsonb_object_keys(steps)) >= 1000
+                THEN 'it cannot wait: it has as many steps as there may be' END
+$$;
+
 CREATE FUNCTION tenon.wake(ids bigint[]) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2713,6 +4616,32 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
     LANGUAGE sql STABLE
     AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
+
+CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    w tenon.waiting;
+BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
+    IF code IS NULL AND isfinite(t.wanted_at) THEN  -- else it waits for a signal first
+        SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
+    END IF;
+    IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT * INTO w FROM tenon.waiting x WHERE x.task_id = t.id;
+    IF FOUND THEN
+        code := 'waits_for_signal';
+        sentence := format('It is blocked: it waits for the signal %s, until %s.', w.signal, tenon.time_text(w.until));
+        advice := format('tenon signal %s sends it', quote_literal(w.signal));
+        RETURN;
+    END IF;
+    code := 'blocked';
+    sentence := 'It is blocked, and nothing is known that it waits for.';
+    advice := 'a cleaner unblocks it within a second: is one running?';
+END $$;
 
 CREATE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
     LANGUAGE plpgsql STABLE
@@ -2747,6 +4676,33 @@ BEGIN
     advice := 'the transaction that enqueued it may still be open; ended tasks are kept for history_keep of tenon.setting';
 END $$;
 
+CREATE FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    w tenon.limit_task;
+    r record;
+    n bigint;
+BEGIN
+    SELECT * INTO w FROM tenon.limit_task l WHERE l.task_id = why_limited.task_id AND l.key = ANY (keys) AND l.state IN ('waits', 'later');
+    IF w.state = 'later' THEN
+        code := 'not_due';
+        sentence := format('It is due at %s, and waits for the limit %s then.', tenon.time_text(w.wanted_at), w.key);
+        advice := format('tenon set %s --run-at now, if it shall not wait', w.task_id);
+    ELSIF w.state = 'waits' THEN
+        SELECT * INTO r FROM tenon.limit_in_way(w.key);
+        n := (SELECT count(*) FROM (
+            SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits'
+               AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
+        code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
+        sentence := format('It waits for the limit %s (%s), behind %s%s tasks.', w.key, r.sentence, CASE WHEN n = 10000 THEN 'at least ' ELSE '' END, n);
+        advice := CASE WHEN r.paused THEN format('tenon limit resume %s', w.key) ELSE format('tenon limit show %s; tenon limit set %s', w.key, w.key) END;
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2759,6 +4715,33 @@ BEGIN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
     ELSE
         SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    p record;
+BEGIN
+    SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
+           bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
+           string_agg(format('%s (%s)', w.parent, coalesce(v.kind || ', ' || v.state, w.state || ', and gone', 'gone')), ', ' ORDER BY w.place)
+               FILTER (WHERE w.place <= 3) AS some
+      INTO p
+      FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
+              FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
+      LEFT JOIN LATERAL (SELECT k.kind, k.state FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
+    IF p.n > 0 THEN
+        code := 'waits_for_parents';
+        sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
+                           CASE WHEN p.n > 3 THEN ' and others' END);
+        advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
+                       WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+                       ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
     END IF;
 END $$;
 
@@ -2817,6 +4800,8 @@ BEGIN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
         advice := 'a cleaner moves it to the history within a second: is one running?';
+    ELSIF t.wanted_at IS NOT NULL THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
     ELSIF t.run_at <= clock_timestamp() THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_ready(t);
     ELSE
@@ -2826,6 +4811,46 @@ BEGIN
                                 WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    step_name_bytes_max constant integer := 100;
+    steps_max           constant integer := 1000;
+    steps_bytes_max     constant integer := 1048576;
+    bytes bigint;
+BEGIN
+    IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND step_name_bytes_max THEN
+        PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', step_name_bytes_max));
+    END IF;
+    steps := coalesce(steps, '{}');
+    IF steps ? name THEN
+        RETURN steps;
+    END IF;
+    value := coalesce(value, 'null');
+    bytes := tenon.printed_bytes(steps) + tenon.printed_bytes(value) + octet_length(name);
+    IF bytes > steps_bytes_max THEN
+        PERFORM tenon.refuse('value', format('that makes steps of %s bytes', bytes),
+                             format('at most so large that all steps of a task have %s bytes as text', steps_bytes_max));
+    END IF;
+    IF (SELECT count(*) FROM jsonb_object_keys(steps)) >= steps_max THEN
+        PERFORM tenon.refuse('name', quote_literal(name), format('one of at most %s of a task', steps_max));
+    END IF;
+    RETURN steps || jsonb_build_object(name, value);
+END $$;
+
+CREATE FUNCTION tenon.with_step_of(steps jsonb, line text) RETURNS jsonb
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    step jsonb;
+BEGIN
+    step := line::jsonb -> 'step';
+    RETURN tenon.with_step(steps, step ->> 'name', step -> 'value');
+EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+    RETURN NULL;
 END $$;
 
 CREATE FUNCTION tenon.zone_offset(zone text, moment timestamp with time zone) RETURNS interval
@@ -2856,7 +4881,8 @@ CREATE VIEW tenon.anywhere AS
     task.error_class,
     task.enqueued_by,
     task.payload,
-    task.start_before
+    task.start_before,
+    task.wanted_at
    FROM tenon.task
 UNION ALL
  SELECT 'finished'::text AS place,
@@ -2873,7 +4899,8 @@ UNION ALL
     NULL::text AS error_class,
     finished.enqueued_by,
     finished.payload,
-    NULL::timestamp with time zone AS start_before
+    NULL::timestamp with time zone AS start_before,
+    NULL::timestamp with time zone AS wanted_at
    FROM tenon.finished
 UNION ALL
  SELECT 'dead'::text AS place,
@@ -2890,7 +4917,8 @@ UNION ALL
     dead.error_class,
     dead.enqueued_by,
     dead.payload,
-    NULL::timestamp with time zone AS start_before
+    NULL::timestamp with time zone AS start_before,
+    NULL::timestamp with time zone AS wanted_at
    FROM tenon.dead;
 
 CREATE TABLE tenon.attempt (
@@ -3093,6 +5121,93 @@ ALTER TABLE tenon.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+ALTER TABLE tenon.flow ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.flow_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tenon.flow_note (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    flow bigint NOT NULL,
+    task bigint,
+    act text
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+ALTER TABLE tenon.flow_note ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.flow_note_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tenon.flow_turn (
+    one boolean DEFAULT true NOT NULL,
+    CONSTRAINT flow_turn_one_check CHECK (one)
+);
+
+CREATE TABLE tenon.flow_wait (
+    task bigint NOT NULL,
+    parent bigint NOT NULL,
+    on_dead text NOT NULL
+);
+
+CREATE VIEW tenon.flows AS
+ SELECT f.id,
+    f.name,
+        CASE
+            WHEN (f.open AND (f.cancelled_at IS NULL)) THEN 'open'::text
+            WHEN (c.ended < c.tasks) THEN 'running'::text
+            WHEN (f.cancelled_at IS NOT NULL) THEN 'cancelled'::text
+            ELSE 'ended'::text
+        END AS state,
+    c.tasks,
+    c.blocked,
+    c.waiting,
+    c.running,
+    c.done,
+    c.dead,
+    c.cancelled,
+    c.expired,
+    f.made_by,
+    f.made_at,
+        CASE
+            WHEN (c.ended = c.tasks) THEN f.ended_at
+            ELSE NULL::timestamp with time zone
+        END AS ended_at,
+    f.cancelled_by,
+    f.cancelled_at,
+    f.on_done,
+    f.on_dead,
+    f.on_end,
+    f.payload,
+    f.done_task,
+    f.dead_task,
+    f.end_task
+   FROM (tenon.flow f
+     CROSS JOIN LATERAL ( SELECT count(*) AS tasks,
+            count(*) FILTER (WHERE (s.state = ANY (ARRAY['done'::text, 'dead'::text, 'cancelled'::text, 'expired'::text]))) AS ended,
+            count(*) FILTER (WHERE (s.state = 'blocked'::text)) AS blocked,
+            count(*) FILTER (WHERE (s.state = ANY (ARRAY['scheduled'::text, 'ready'::text, 'retrying'::text]))) AS waiting,
+            count(*) FILTER (WHERE (s.state = 'running'::text)) AS running,
+            count(*) FILTER (WHERE (s.state = 'done'::text)) AS done,
+            count(*) FILTER (WHERE (s.state = 'dead'::text)) AS dead,
+            count(*) FILTER (WHERE (s.state = 'cancelled'::text)) AS cancelled,
+            count(*) FILTER (WHERE (s.state = 'expired'::text)) AS expired
+           FROM (tenon.flow_task m
+             CROSS JOIN LATERAL ( SELECT COALESCE(m.state, ( SELECT t.state
+                           FROM tenon.tasks t
+                          WHERE (t.id = m.id)
+                         LIMIT 1), 'done'::text) AS state) s)
+          WHERE (m.flow = f.id)) c);
+
 CREATE TABLE tenon.kind (
     name text NOT NULL,
     queue text,
@@ -3103,6 +5218,7 @@ CREATE TABLE tenon.kind (
     on_timeout text DEFAULT 'retry'::text NOT NULL,
     on_dead text,
     timeout_min_ms bigint DEFAULT 1 NOT NULL,
+    limited boolean DEFAULT false NOT NULL,
     paused boolean DEFAULT false NOT NULL,
     paused_by text,
     paused_at timestamp with time zone,
@@ -3117,6 +5233,104 @@ CREATE TABLE tenon.kind (
     CONSTRAINT kind_timeout_min_ms_check CHECK (((timeout_min_ms >= 1) AND (timeout_min_ms <= '2592000000'::bigint))),
     CONSTRAINT kind_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))
 );
+
+CREATE TABLE tenon."limit" (
+    name text NOT NULL COLLATE pg_catalog."C",
+    running integer,
+    rate integer,
+    per interval,
+    strict boolean,
+    on_dead text,
+    fair boolean,
+    weight integer,
+    until timestamp with time zone,
+    paused boolean DEFAULT false NOT NULL,
+    paused_by text,
+    paused_at timestamp with time zone,
+    paused_why text,
+    CONSTRAINT limit_check CHECK (((rate IS NULL) = (per IS NULL))),
+    CONSTRAINT limit_name_check CHECK (((name ~ '^[^[:space:][:cntrl:]]+$'::text) AND (length(name) <= 200))),
+    CONSTRAINT limit_on_dead_check CHECK ((on_dead = ANY (ARRAY['block'::text, 'skip'::text]))),
+    CONSTRAINT limit_per_check CHECK (((EXTRACT(epoch FROM per) >= 0.1) AND (EXTRACT(epoch FROM per) <= (2678400)::numeric))),
+    CONSTRAINT limit_rate_check CHECK (((rate >= 1) AND (rate <= 10000))),
+    CONSTRAINT limit_running_check CHECK (((running >= 1) AND (running <= 1000000))),
+    CONSTRAINT limit_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
+);
+
+CREATE TABLE tenon.limit_due (
+    key text NOT NULL COLLATE pg_catalog."C",
+    due_at timestamp with time zone NOT NULL,
+    why text
+);
+
+ALTER TABLE tenon.limit_event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME tenon.limit_event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE tenon.limit_settler (
+    one boolean DEFAULT true NOT NULL,
+    CONSTRAINT limit_settler_one_check CHECK (one)
+);
+
+CREATE TABLE tenon.limit_start (
+    key text NOT NULL COLLATE pg_catalog."C",
+    at timestamp with time zone NOT NULL,
+    n integer NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE tenon.limit_task (
+    key text NOT NULL COLLATE pg_catalog."C",
+    task_id bigint NOT NULL,
+    state text NOT NULL,
+    alone boolean NOT NULL,
+    priority smallint NOT NULL,
+    wanted_at timestamp with time zone NOT NULL,
+    CONSTRAINT limit_task_state_check CHECK ((state = ANY (ARRAY['later'::text, 'waits'::text, 'parked'::text, 'elsewhere'::text, 'held'::text, 'ending'::text, 'dead'::text])))
+)
+WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE tenon.limit_turn (
+    key text NOT NULL COLLATE pg_catalog."C",
+    share text NOT NULL COLLATE pg_catalog."C",
+    pass double precision NOT NULL,
+    active boolean NOT NULL
+);
+
+CREATE VIEW tenon.limits AS
+ SELECT k.key,
+    r.rule,
+    r.running AS running_max,
+    r.rate,
+    r.per,
+    r.strict,
+    (r.share IS NOT NULL) AS fair,
+    r.weight,
+    COALESCE(n.running, (0)::bigint) AS running,
+    COALESCE(n.ready, (0)::bigint) AS ready,
+    COALESCE(n.waiting, (0)::bigint) AS waiting,
+    COALESCE(n.dead, (0)::bigint) AS dead,
+    r.paused,
+    r.until
+   FROM ((( SELECT "limit".name AS key
+           FROM tenon."limit"
+        UNION
+         SELECT limit_task.key
+           FROM tenon.limit_task) k
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r(rule, running, rate, per, rate_rule, strict, on_dead, share, weight, paused, until))
+     LEFT JOIN ( SELECT l.key,
+            count(*) FILTER (WHERE ((t.start_time IS NOT NULL) OR (l.state = 'ending'::text))) AS running,
+            count(*) FILTER (WHERE ((l.state = 'held'::text) AND (t.start_time IS NULL))) AS ready,
+            count(*) FILTER (WHERE (l.state = ANY (ARRAY['waits'::text, 'later'::text, 'elsewhere'::text, 'parked'::text]))) AS waiting,
+            count(*) FILTER (WHERE (l.state = 'dead'::text)) AS dead
+           FROM (tenon.limit_task l
+             LEFT JOIN tenon.task t ON (((t.id = l.task_id) AND (l.state = 'held'::text))))
+          GROUP BY l.key) n ON ((n.key = k.key)));
 
 CREATE TABLE tenon.worker (
     id uuid DEFAULT gen_random_uuid() NOT NULL,
@@ -3158,6 +5372,7 @@ CREATE TABLE tenon.queue (
     max_attempts integer,
     timeout_ms bigint,
     retry text,
+    limited boolean DEFAULT false NOT NULL,
     paused boolean DEFAULT false NOT NULL,
     paused_by text,
     paused_at timestamp with time zone,
@@ -3180,6 +5395,7 @@ CREATE TABLE tenon.setting (
     dead_keep interval DEFAULT '90 days'::interval NOT NULL,
     on_dead text,
     confined boolean DEFAULT false NOT NULL,
+    signal_keep interval DEFAULT '7 days'::interval NOT NULL,
     audit_keep interval DEFAULT '90 days'::interval NOT NULL,
     paused boolean DEFAULT false NOT NULL,
     paused_by text,
@@ -3195,7 +5411,8 @@ CREATE TABLE tenon.setting (
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
     CONSTRAINT setting_on_dead_check CHECK ((on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'::text)),
     CONSTRAINT setting_one_check CHECK (one),
-    CONSTRAINT setting_payload_bytes_max_check CHECK ((payload_bytes_max > 0))
+    CONSTRAINT setting_payload_bytes_max_check CHECK ((payload_bytes_max > 0)),
+    CONSTRAINT setting_signal_keep_check CHECK ((EXTRACT(epoch FROM signal_keep) >= (3600)::numeric))
 );
 
 CREATE VIEW tenon.paused AS
@@ -3256,7 +5473,12 @@ CREATE VIEW tenon.ready AS
     t.error_class,
     t.enqueued_by,
     t.compensates,
-    t.again
+    t.again,
+    t.wanted_at,
+    t.flow,
+    t.limit_keys,
+    t.awaited,
+    t.steps
    FROM tenon.task t
   WHERE ((t.start_time IS NULL) AND (t.run_at <= clock_timestamp()) AND COALESCE((t.start_before > clock_timestamp()), true) AND (NOT (EXISTS ( SELECT
            FROM tenon.queue q
@@ -3299,6 +5521,14 @@ CREATE VIEW tenon.schedules AS
     s.set_at
    FROM tenon.schedule s;
 
+CREATE TABLE tenon.signal (
+    name text NOT NULL,
+    payload jsonb NOT NULL,
+    sent_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    sent_by text DEFAULT SESSION_USER NOT NULL,
+    settled boolean DEFAULT false NOT NULL
+);
+
 ALTER TABLE tenon.task ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME tenon.task_id_seq
     START WITH 1
@@ -3313,6 +5543,13 @@ CREATE TABLE tenon.unique_hold (
     unique_key text NOT NULL,
     until timestamp with time zone NOT NULL,
     id bigint
+);
+
+CREATE TABLE tenon.waiting (
+    task_id bigint NOT NULL,
+    signal text NOT NULL,
+    until timestamp with time zone NOT NULL,
+    settled boolean DEFAULT false NOT NULL
 );
 
 ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261122 FOR VALUES FROM ('2026-11-22 00:00:00+00') TO ('2026-11-23 00:00:00+00');
@@ -3342,11 +5579,44 @@ ALTER TABLE ONLY tenon.audit
 ALTER TABLE ONLY tenon.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY tenon.flow_note
+    ADD CONSTRAINT flow_note_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon.flow
+    ADD CONSTRAINT flow_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon.flow_task
+    ADD CONSTRAINT flow_task_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon.flow_turn
+    ADD CONSTRAINT flow_turn_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY tenon.flow_wait
+    ADD CONSTRAINT flow_wait_pkey PRIMARY KEY (task, parent);
+
 ALTER TABLE ONLY tenon.home
     ADD CONSTRAINT home_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY tenon.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY tenon.limit_due
+    ADD CONSTRAINT limit_due_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY tenon.limit_event
+    ADD CONSTRAINT limit_event_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY tenon."limit"
+    ADD CONSTRAINT limit_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY tenon.limit_settler
+    ADD CONSTRAINT limit_settler_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY tenon.limit_task
+    ADD CONSTRAINT limit_task_pkey PRIMARY KEY (key, task_id);
+
+ALTER TABLE ONLY tenon.limit_turn
+    ADD CONSTRAINT limit_turn_pkey PRIMARY KEY (key);
 
 ALTER TABLE ONLY tenon.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
@@ -3363,11 +5633,17 @@ ALTER TABLE ONLY tenon.schedule
 ALTER TABLE ONLY tenon.setting
     ADD CONSTRAINT setting_pkey PRIMARY KEY (one);
 
+ALTER TABLE ONLY tenon.signal
+    ADD CONSTRAINT signal_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY tenon.task
     ADD CONSTRAINT task_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY tenon.unique_hold
     ADD CONSTRAINT unique_hold_pkey PRIMARY KEY (unique_key, kind);
+
+ALTER TABLE ONLY tenon.waiting
+    ADD CONSTRAINT waiting_pkey PRIMARY KEY (task_id);
 
 ALTER TABLE ONLY tenon.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
@@ -3402,9 +5678,37 @@ CREATE INDEX dead_at ON tenon.dead USING btree (dead_at);
 
 CREATE INDEX finished_id ON ONLY tenon.finished USING btree (id);
 
+CREATE INDEX flow_ended ON tenon.flow USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX flow_made ON tenon.flow USING btree (made_at) WHERE (ended_at IS NULL);
+
+CREATE INDEX flow_task_state ON tenon.flow_task USING btree (flow, state);
+
+CREATE INDEX flow_wait_parent ON tenon.flow_wait USING btree (parent, task);
+
 CREATE INDEX kind_paused ON tenon.kind USING btree (name) WHERE paused;
 
+CREATE INDEX limit_due_at ON tenon.limit_due USING btree (due_at);
+
+CREATE INDEX limit_start_key ON tenon.limit_start USING btree (key, at);
+
+CREATE INDEX limit_task_held ON tenon.limit_task USING btree (key, task_id) WHERE (state = ANY (ARRAY['held'::text, 'ending'::text]));
+
+CREATE INDEX limit_task_later ON tenon.limit_task USING btree (wanted_at) WHERE (state = ANY (ARRAY['later'::text, 'ending'::text]));
+
+CREATE INDEX limit_task_line ON tenon.limit_task USING btree (key, priority DESC, wanted_at, task_id) WHERE (state = 'waits'::text);
+
+CREATE INDEX limit_task_parked ON tenon.limit_task USING btree (key) WHERE (state = 'parked'::text);
+
+CREATE INDEX limit_turn_active ON tenon.limit_turn USING btree (share, pass) WHERE active;
+
+CREATE INDEX limit_until ON tenon."limit" USING btree (until) WHERE (until IS NOT NULL);
+
 CREATE INDEX schedule_due ON tenon.schedule USING btree (due_at);
+
+CREATE INDEX signal_settled ON tenon.signal USING btree (sent_at) WHERE settled;
+
+CREATE INDEX signal_unsettled ON tenon.signal USING btree (sent_at) WHERE (NOT settled);
 
 CREATE INDEX task_delayed ON tenon.task USING btree (run_at) WHERE delayed;
 
@@ -3415,6 +5719,12 @@ CREATE INDEX task_start_before ON tenon.task USING btree (start_before) WHERE (s
 CREATE UNIQUE INDEX task_unique_key ON tenon.task USING btree (unique_key, kind) WHERE (unique_key IS NOT NULL);
 
 CREATE INDEX unique_hold_until ON tenon.unique_hold USING btree (until);
+
+CREATE INDEX waiting_signal ON tenon.waiting USING btree (signal, task_id);
+
+CREATE INDEX waiting_unsettled ON tenon.waiting USING btree (task_id) WHERE (NOT settled);
+
+CREATE INDEX waiting_until ON tenon.waiting USING btree (until);
 
 CREATE INDEX worker_alive ON tenon.worker USING btree (started_at) WHERE (ended_at IS NULL);
 
@@ -3436,9 +5746,13 @@ ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261129_id_idx;
 
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261130_id_idx;
 
+CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN ((old.limit_keys IS NOT NULL)) EXECUTE FUNCTION tenon.limited_deleted();
+
 CREATE TRIGGER note_confined AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON tenon.producer FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
 
-CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN ((old.again IS NOT NULL)) EXECUTE FUNCTION tenon.task_ended();
+CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
+
+CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (((old.again IS NOT NULL) OR (old.flow IS NOT NULL) OR (old.limit_keys IS NOT NULL) OR old.awaited OR (old.wanted_at IS NOT NULL))) EXECUTE FUNCTION tenon.task_ended();
 
 REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 
@@ -3448,13 +5762,21 @@ REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, 
 
 REVOKE ALL ON FUNCTION tenon.as_again(t tenon.task) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.batch(on_done text, on_dead text, on_end text, payload jsonb, name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel_all(filter jsonb, most integer, why text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.cancel_flow(flow bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.cancel_ids(ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.change(act text, filter jsonb, changes jsonb, most integer, after bigint, why text, audit bigint, limit_ms integer, OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint) FROM PUBLIC;
 
@@ -3468,11 +5790,23 @@ REVOKE ALL ON FUNCTION tenon.check_act(act text, changes jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.check_callbacks(on_done text, on_dead text, on_end text, payload jsonb) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.check_changes(changes jsonb, keys text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamp with time zone, delay interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.check_limit(running integer, rate integer, per interval, weight integer, until timestamp with time zone, on_dead text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_limit_keys(limit_keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_limit_name(name text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.check_most(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_object(path text, value jsonb, keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FROM PUBLIC;
 
@@ -3485,6 +5819,8 @@ REVOKE ALL ON FUNCTION tenon.check_unique(unique_key text, on_conflict text, uni
 REVOKE ALL ON FUNCTION tenon.check_zone(zone text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.close(flow bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.copied() FROM PUBLIC;
 
@@ -3510,17 +5846,33 @@ REVOKE ALL ON FUNCTION tenon.demand(queue text, latency interval) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.drop_history() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.drop_limit(name text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.drop_schedule(name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.end_cancelled(ids bigint[], why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.end_flow(f tenon.flow) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.end_wait(task_id bigint, moment timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue_callback(f tenon.flow, kind text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.enqueue_routed(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.enqueue_tasks(flow bigint, tasks jsonb, names text[], child integer[], parent integer[], places integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with time zone) FROM PUBLIC;
 
@@ -3529,6 +5881,8 @@ REVOKE ALL ON FUNCTION tenon.error_class(reason text, error text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.error_line(error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.extend(claim text, by interval) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.fill_parents(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.filter_ids(value jsonb) FROM PUBLIC;
 
@@ -3550,11 +5904,21 @@ REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.first_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.flow(description jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.flow(name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.flow_order(n integer, child integer[], parent integer[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_acts(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_cleaner(role text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.grant_flows(role text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.grant_home(role text, adopts boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.grant_limits(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.grant_lists(role text) FROM PUBLIC;
 
@@ -3568,6 +5932,8 @@ REVOKE ALL ON FUNCTION tenon.grant_worker(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.hold_flow(flow bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.hold_key(kind text, unique_key text, until timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.hold_schedule(name text, source text) FROM PUBLIC;
@@ -3580,9 +5946,13 @@ REVOKE ALL ON FUNCTION tenon.home_text(h tenon.home) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_kind(kind text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.is_limit_key(key text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision, OUT jitter double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_retry(policy text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.join_holder(a tenon.again, patience interval) FROM PUBLIC;
 
@@ -3590,15 +5960,81 @@ REVOKE ALL ON FUNCTION tenon.joined(a tenon.again, b tenon.again) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.last_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.limit_admit(keys text[], most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_admit_several(head tenon.limit_head) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_again(keys text[], at timestamp with time zone, why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_back(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_came_due(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_changed(name text, there boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_ended(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_first(keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_free(share text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_keys_of(name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_rooms(keys text[], mine text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_rows(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_rule(key text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_take(key text, n integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_used(key text, per interval) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limited_changed(ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limited_deleted() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limits_due_ms() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.list(filter jsonb, after bigint, most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.lock_found(act text, ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.lock_rates(keys text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.look_at_flows(flows bigint[], most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.make_flow(name text, open boolean, on_done text, on_dead text, on_end text, payload jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.make_partitions(days_ahead integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.may_cancel(enqueued_by text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.may_enqueue(queue text, kind text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.may_flow(made_by text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.may_see(enqueued_by text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.mine() FROM PUBLIC;
 
@@ -3614,13 +6050,23 @@ REVOKE ALL ON FUNCTION tenon.note_change(audit bigint, act text, what jsonb, n b
 
 REVOKE ALL ON FUNCTION tenon.note_confined() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.note_ends(tasks bigint[], since timestamp with time zone) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.note_schedule(act text, name text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.note_waiting() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.or_old(changes jsonb, key text, new bigint, old bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.parent_results(task bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.parent_results(claim text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.parse_cron(cron text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.pause(queue text, kind text, everything boolean, why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.pause_limit(name text, why text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.pause_schedule(name text) FROM PUBLIC;
 
@@ -3638,6 +6084,12 @@ REVOKE ALL ON FUNCTION tenon.publisher_sleeps(key bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.purge(most integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.purge_flows(before timestamp with time zone, most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.put_steps(id bigint, old jsonb, new jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.queue_limits(ids bigint[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.queue_names(most bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.random_key() FROM PUBLIC;
@@ -3648,15 +6100,27 @@ REVOKE ALL ON FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims in
 
 REVOKE ALL ON FUNCTION tenon.read_filter(filter jsonb, act text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.read_tasks(tasks jsonb, OUT names text[], OUT child integer[], OUT parent integer[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.record_steps(worker uuid, ids bigint[], claims integer[], starts_us bigint[], lines text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.refuse(argument text, value text, allowed text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.refuse_circle(names text[], child integer[], parent integer[], places integer[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.refuse_cron(field text, word text, why text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[], classes text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[], classes text[], signals text[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.result_kept(result jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.results_of(task bigint) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.resume(queue text, kind text, everything boolean, why text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.resume_limit(name text, why text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.resume_schedule(name text) FROM PUBLIC;
 
@@ -3686,6 +6150,8 @@ REVOKE ALL ON FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at tim
 
 REVOKE ALL ON FUNCTION tenon.set_kind(name text, changes jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.set_limit(name text, running integer, rate integer, per interval, strict boolean, fair boolean, weight integer, paused boolean, until timestamp with time zone, on_dead text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.set_queue(name text, changes jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.set_schedule(name text, cron text, every interval, kind text, payload anycompatible, zone text, catch_up text, overlap text, queue text, priority integer, max_attempts integer, timeout interval, source text) FROM PUBLIC;
@@ -3694,7 +6160,19 @@ REVOKE ALL ON FUNCTION tenon.settle(most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.settle_again(a tenon.again) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.settle_flows(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.settle_limits(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.settle_signals(most integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.signal(name text, payload jsonb) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision, latency_s double precision) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.step(claim text, name text, value jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.steps(claim text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.sync_schedules(source text, schedules jsonb) FROM PUBLIC;
 
@@ -3708,19 +6186,35 @@ REVOKE ALL ON FUNCTION tenon.tick_payload(payload jsonb, tick timestamp with tim
 
 REVOKE ALL ON FUNCTION tenon.time_text(moment timestamp with time zone) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.unblock(ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.wait_for(claim text, signal text, timeout interval, OUT state text, OUT payload jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.wait_refused(steps jsonb, signal text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.wake(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.wall_moment(zone text, wall timestamp without time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why(id bigint) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.with_step_of(steps jsonb, line text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.zone_offset(zone text, moment timestamp with time zone) FROM PUBLIC;
 

@@ -126,9 +126,13 @@ static void test_cancelled_while_it_runs(void **state)
     assert_free(fx, "1");
     take(fx, worker, 1, &c);
     test_sql(fx, "SELECT tenon.cancel(1)");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 0);
     assert_free(fx, "");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 0);
     assert_true(test_sql_bool(fx, "SELECT running = 1 FROM tenon.limits WHERE key = 't'"));
     test_sql(fx, "UPDATE tenon.limit_task SET wanted_at = now() WHERE state = 'ending'");
+    assert_free(fx, "2");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 1);
     assert_free(fx, "2");
 }
 

@@ -348,6 +348,9 @@ BEGIN
                e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps
           FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
+           AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
+                            WHERE l.key = ANY (e.limit_keys) AND l.task_id = e.id
+                              AND (l.state = 'ending' OR l.state = 'held' AND e.start_time IS NOT NULL))
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
