@@ -60,14 +60,21 @@ static struct range fill(struct fixture *fx, const char *queue, int64_t n)
                           "array_fill('{}'::jsonb, ARRAY[%lld]), queue => '%s')) AS t (id)",
                           (long long)done - 1, (long long)many, queue);
     }
+    PQfinish(conn);
+    return r;
+}
+
+/* Only while no worker takes tasks away. */
+static void assert_due_in_order_of_ids(struct fixture *fx, const char *queue, struct range r)
+{
+    PGconn *conn = sql_connect(fx->database_url);
     assert_int_equal(sql_int(conn,
                              "SELECT count(*) FROM (SELECT run_at >= lag(run_at, 1, run_at)"
                              " OVER (ORDER BY id) AS in_order FROM tenon.task WHERE id >= %lld"
                              " AND queue = '%s') t WHERE in_order",
                              (long long)r.first, queue),
-                     n);
+                     r.n);
     PQfinish(conn);
-    return r;
 }
 
 /* Rows of our tables and entries of their indexes that scans have returned so far, wanted or not.
@@ -216,6 +223,8 @@ static void test_a_backlog(void **state)
     int64_t old = test_sql_int(fx, "SELECT tenon.enqueue('a', priority => 0)");
     struct range usual = fill(fx, "default", tasks);
     struct range others = fill(fx, "other", tasks / OTHER_PART);
+    assert_due_in_order_of_ids(fx, "default", usual);
+    assert_due_in_order_of_ids(fx, "other", others);
     tasks += others.n;
     test_sql(fx, "ANALYZE tenon.task");
     nobody_works(fx, b, tasks);
