@@ -444,8 +444,7 @@ static void do_verify(struct sim *s, struct request *r)
 static void do_progress(struct sim *s, struct request *r)
 {
     for (size_t i = 0; i < r->n_progress; i++) {
-        struct said *p = &r->progress[i];
-        p->state = task_progress(s, r->session, r->worker, p->fence, p->said, p->timeout_ms);
+        r->progress[i].state = task_progress(s, r, &r->progress[i]);
     }
 }
 

@@ -35,6 +35,7 @@ struct row {
     bool changed;
     enum change change;
     bool by_cleaner; /* who requeued it */
+    bool late;       /* a statement of a broken session has overwritten newer progress */
 
     /* what the checks remember */
     int64_t inserted_us, committed_us, changed_us;

@@ -1,5 +1,6 @@
 #include "tests/sim/statements.h"
 
+#include "tests/sim/round.h"
 #include "tests/sim/sim.h"
 
 #include <string.h>
@@ -103,18 +104,19 @@ static bool fence_holds(const struct sim *s, const struct version *v, int worker
            v->start_us == f.start_us;
 }
 
-/* progress.sql; said 0 = as it is */
-enum progress_state task_progress(struct sim *s, int64_t session, int worker, struct fence f,
-                                  int said, int64_t timeout_ms)
+/* progress.sql. The server may do at last what a session that broke has left behind. */
+enum progress_state task_progress(struct sim *s, const struct request *from, const struct said *p)
 {
-    struct row *r = row_find(s, f.id);
-    if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
+    struct row *r = row_find(s, p->fence.id);
+    if (!r || !fence_holds(s, row_see(r, from->session), from->worker, p->fence) ||
+        !row_is_free(r, from->session)) {
         return PROGRESS_MISSED;
     }
-    check_fence(s, r, session, worker, f);
-    struct version *v = row_change(s, r, session, CHANGE_SAY);
-    v->said = said > 0 ? said : v->said;
-    v->timeout_ms = timeout_ms > v->timeout_ms ? timeout_ms : v->timeout_ms;
+    check_fence(s, r, from->session, from->worker, p->fence);
+    struct version *v = row_change(s, r, from->session, CHANGE_SAY);
+    r->late = r->late || (from->alone && p->said > 0 && p->said < v->said);
+    v->said = p->said > 0 ? p->said : v->said;
+    v->timeout_ms = p->timeout_ms > v->timeout_ms ? p->timeout_ms : v->timeout_ms;
     return PROGRESS_WRITTEN;
 }
 
