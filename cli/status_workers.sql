@@ -1,5 +1,5 @@
 -- One row per worker that has not ended: what it is, whether it holds its presence lock, and how many
--- tasks it runs. Tasks are looked for as in status_queues.sql, within the same bounds.
+-- tasks it runs. Tasks are looked for as in core/status_queues.sql, within the same bounds.
 --   $1 bigint  how many due rows to read, in all    $2 bigint  how many queues to look at, and workers
 WITH shown AS MATERIALIZED (
     SELECT queue FROM tenon.queue_names($2::bigint) AS queue
