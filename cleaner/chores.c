@@ -1,5 +1,6 @@
 #include "cleaner/chores.h"
 
+#include "cleaner/metrics.h"
 #include "cleaner/session.h"
 #include "cleaner/wake.h"
 #include "core/log.h"
@@ -99,6 +100,7 @@ static void chore_run(struct cleaner *c, enum chore_id id, int64_t at_ms)
     struct fault f = {.code = FAULT_NONE};
     struct turn turn = {.now_ms = now_ms(), .next_ms = at_ms + table[id].period_ms};
     service_alive(turn.now_ms);
+    cleaner_metrics_note(c, turn.now_ms);
     if (table[id].turn(c, &turn, &f) && wake_send(c, &f)) {
         turn_ended(c, id, &turn);
     } else if (db_is_open(c->hot)) {

@@ -47,6 +47,9 @@ MUST_CHECK bool fresh_stop(struct cleaner *c, struct fault *f);
 /* Somebody else has the sleeper's lock: take another one, if we do not hold it ourselves. */
 MUST_CHECK bool fresh_disturbed(struct cleaner *c, struct fault *f);
 
+/* What was done since the start, but for `published`, `held_back` and `dropped`. */
+struct counts report_totals(const struct cleaner *c);
+
 /* The statistics line, now. */
 void report_now(struct cleaner *c);
 

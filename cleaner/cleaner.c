@@ -1,6 +1,7 @@
 #include "cleaner/cleaner.h"
 
 #include "cleaner/chores.h"
+#include "cleaner/metrics.h"
 #include "cleaner/session.h"
 #include "core/log.h"
 #include "core/now.h"
@@ -88,6 +89,7 @@ static int64_t cleaner_step(struct cleaner *c)
 {
     int64_t at_ms = now_ms();
     service_alive(at_ms);
+    cleaner_metrics_note(c, at_ms);
     if (!c->hot) {
         return session_connect(c, at_ms);
     }
@@ -126,7 +128,9 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->amqp_url = url && strcmp(url, "none") != 0 ? url : NULL;
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
-    return signals_open(f) && url_check(c->amqp_url, f);
+    const char *http = option_text(o, OPTION_HTTP);
+    return signals_open(f) && url_check(c->amqp_url, f) &&
+           (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f));
 }
 
 static void once_end(struct cleaner *c)
@@ -142,6 +146,7 @@ static void once_end(struct cleaner *c)
 
 static void cleaner_close(struct cleaner *c)
 {
+    cleaner_metrics_close(c->metrics);
     db_close(c->hot);
     session_plain_close(c);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);

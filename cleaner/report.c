@@ -18,6 +18,26 @@ static void report_broker(struct cleaner *c)
     c->broker = now;
 }
 
+/* Those of the publisher add up by themselves. */
+static void add_totals(struct counts *totals, const struct counts *n)
+{
+    totals->fresh += n->fresh;
+    totals->due += n->due;
+    totals->ready += n->ready;
+    totals->ticks += n->ticks;
+    totals->notices += n->notices;
+    totals->recovered += n->recovered;
+    totals->dead += n->dead;
+    totals->workers += n->workers;
+}
+
+struct counts report_totals(const struct cleaner *c)
+{
+    struct counts totals = c->totals;
+    add_totals(&totals, &c->counts);
+    return totals;
+}
+
 static void report_counts(struct cleaner *c)
 {
     static const struct counts nothing;
@@ -34,6 +54,7 @@ static void report_counts(struct cleaner *c)
                   LOG_NUM("dropped", n->dropped));
     }
     c->reported = c->broker;
+    add_totals(&c->totals, n);
     *n = (struct counts){0};
 }
 

@@ -89,9 +89,11 @@ struct cleaner {
 
     struct chore_state chores[CHORE_COUNT];
     struct counts counts;
+    struct counts totals;            /* but for `counts` */
     struct publisher_stats broker;   /* as last seen */
     struct publisher_stats reported; /* at the last statistics line */
     int64_t report_ms;
+    struct cleaner_metrics *metrics; /* NULL = nobody is shown any */
     int exit_code;
     bool ended; /* nothing more to do, or a fault that a person must mend */
 };

@@ -126,6 +126,7 @@ enum option_id {
     OPTION_PASSWORD_FILE,
     OPTION_HOSTS,
     OPTION_READ_ONLY,
+    OPTION_HTTP,
     OPTION_COUNT
 };
 

@@ -286,4 +286,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_LIST, .fits = fits_host, .allowed = "a host's name without a port"),
     OPTION(READ_ONLY, "read-only", COMMAND_UI, NULL, "Show everything, and let nobody change it.",
            .type = OPTION_TYPE_FLAG),
+    OPTION(
+        HTTP, "http", COMMAND_WORKER | COMMAND_CLEANER, "ADDRESS",
+        "Serve `/metrics` for Prometheus, `/live` and `/ready` here, as plain HTTP; port 0 takes a "
+        "free one, which the log says. Without it there is no port (docs/metrics.md).",
+        .fits = fits_address, .allowed = ADDRESS_ALLOWED),
 };

@@ -196,9 +196,17 @@ static void take_signals(struct loop *l)
     }
 }
 
+static enum worker_broker broker_of(const struct loop *l)
+{
+    return !l->consumer ? BROKER_NONE : l->connected ? BROKER_UP : BROKER_AWAY;
+}
+
 static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
+    if (l->metrics) {
+        worker_metrics_note(l->metrics, d, broker_of(l), now);
+    }
     if (now >= t->ping_ms) {
         char note[PRESENCE_NOTE_BYTES];
         slots_backing_off(d, note, sizeof note);

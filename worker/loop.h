@@ -6,6 +6,7 @@
 
 #include "core/amqp_consumer.h"
 #include "worker/children.h"
+#include "worker/metrics.h"
 #include "worker/presence.h"
 #include "worker/round_thread.h"
 
@@ -15,8 +16,9 @@ struct loop {
     struct children *children;
     struct round_thread *round_thread;
     struct presence *presence;
-    struct consumer *consumer; /* NULL = no broker */
-    bool connected, ready;     /* to RabbitMQ; and present, for the first time */
+    struct consumer *consumer;      /* NULL = no broker */
+    struct worker_metrics *metrics; /* NULL = nobody is shown any */
+    bool connected, ready;          /* to RabbitMQ; and present, for the first time */
     void (*on_ready)(void *owner);
     void *owner;
     int signal_fd;

@@ -175,6 +175,20 @@ static void log_ready(void *owner)
                        exposed_text(presence_exposed(w->loop.presence), amqp_url, exposed)));
 }
 
+/* Before the servers are there: a worker that waits for them is alive. */
+static bool show_metrics(struct worker *w, struct fault *f)
+{
+    const char *address = option_text(w->options, OPTION_HTTP);
+    if (!address) {
+        return true;
+    }
+    if (!worker_metrics_open(address, &w->loop.metrics, f)) {
+        return false;
+    }
+    w->loop.decider->tally = worker_metrics_series(w->loop.metrics);
+    return true;
+}
+
 static bool open_all(struct worker *w, struct fault *f)
 {
     if (!load_options(w, f) || !child_descriptors(w->n_slots, f) || !guard_start(f) ||
@@ -190,7 +204,7 @@ static bool open_all(struct worker *w, struct fault *f)
     w->loop.children = &w->children;
     w->loop.on_ready = log_ready;
     w->loop.owner = w;
-    return become_present(w, f) &&
+    return show_metrics(w, f) && become_present(w, f) &&
            round_thread_open(database_url(w->options), &w->served, &w->mailbox,
                              &w->loop.round_thread, f) &&
            open_consumer(w, f);
@@ -207,6 +221,7 @@ static bool close_all(struct worker *w)
     if (!ended) {
         return false;
     }
+    worker_metrics_close(w->loop.metrics);
     decider_free(w->loop.decider);
     if (w->mailbox.fd > 0) {
         mailbox_clear(&w->mailbox);

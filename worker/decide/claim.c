@@ -22,7 +22,7 @@ struct claim *claim_new(int64_t id, const char *queue, const char *kind, const c
     if (!c) {
         return NULL;
     }
-    *c = (struct claim){.id = id, .handler = -1, .slot = -1, .delay_ms = -1};
+    *c = (struct claim){.id = id, .handler = -1, .slot = -1, .delay_ms = -1, .ran_ms = -1};
     char *at = (char *)(c + 1);
     c->queue = copy_text(&at, queue, queue_bytes);
     c->kind = copy_text(&at, kind, kind_bytes);

@@ -66,6 +66,7 @@ struct claim {
     int64_t begun_ms;    /* or that last found it to be ours */
     int64_t checked_ms;  /* while WAITING: when the answer of that round came */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
+    int64_t ran_ms;      /* how long it was GIVEN; -1 = it was not */
     int64_t deadline_ms; /* while GIVEN; once spent: when its child is stopped, whoever else runs */
     int64_t verify_ms;   /* while GIVEN: when to ask next whether it is still ours */
     enum claim_asked asked;

@@ -227,6 +227,7 @@ static void drop_ended(struct decider *d, struct claim *const *list)
         actions_note(&d->actions, NOTE_CLAIM_LOST, (*list)->id,
                      "the worker had been declared dead");
         d->count_lost++;
+        tally_ended(d, *list, TALLY_LOST);
         decider_drop_claim(d, *list);
     }
 }
@@ -275,6 +276,7 @@ static void broker(struct decider *d, const struct event *e)
 
 void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
 {
+    d->now_ms = now_ms;
     switch (e->type) {
     case EVENT_WAKEUPS:
         if (e->epoch > d->epoch) {
@@ -410,6 +412,7 @@ static int64_t then_or_soon(int64_t then_ms, int64_t now_ms)
 
 int64_t decider_decide(struct decider *d, int64_t now_ms)
 {
+    d->now_ms = now_ms;
     decide_absence(d, now_ms);
     slots_decide(d, now_ms);
     round_plan(d, now_ms);

@@ -17,6 +17,7 @@
 #include "worker/decide/round.h"
 #include "worker/decide/slots.h"
 #include "worker/decide/step.h"
+#include "worker/decide/tally.h"
 #include "worker/decide/wakeups.h"
 
 enum {
@@ -48,7 +49,9 @@ struct decider {
     int n_slots, n_handlers;
     int64_t drain_limit_ms;
     bool until_empty;
+    struct series *tally; /* NULL = nobody counts; borrowed */
 
+    int64_t now_ms; /* of the last call */
     struct slot slots[SLOTS_MAX];
     struct decider_handler handlers[HANDLERS_MAX];
     struct claim *held;                   /* hash by id */
@@ -57,6 +60,7 @@ struct decider {
     struct claim *doubtful;               /* list: outcomes to ask the database for */
     struct step *steps;                   /* list: to be written, in order */
     int n_held, n_waiting, n_given;
+    int n_busy; /* slots that run something */
     struct wakeups wakeups;
 
     size_t n_kinds;

@@ -22,6 +22,16 @@ static void doubt(struct decider *d, struct claim *c)
     DL_APPEND(d->doubtful, c);
 }
 
+static enum tally tally_of(enum claim_outcome outcome, enum requeue_state state)
+{
+    return state == REQUEUE_DEAD          ? TALLY_DEAD
+           : outcome == OUTCOME_RELEASED  ? TALLY_RELEASED
+           : outcome == OUTCOME_LATER     ? TALLY_LATER
+           : outcome == OUTCOME_WAIT      ? TALLY_WAIT
+           : outcome == OUTCOME_TIMED_OUT ? TALLY_TIMED_OUT
+                                          : TALLY_FAILED;
+}
+
 static void note_requeue(struct decider *d, const struct claim *c, enum requeue_state state)
 {
     enum note note = c->outcome == OUTCOME_RELEASED ? NOTE_TASK_RELEASED
@@ -32,6 +42,7 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
     d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
     d->count_dead += state == REQUEUE_DEAD;
     d->count_released += c->outcome == OUTCOME_RELEASED;
+    tally_ended(d, c, tally_of(c->outcome, state));
     actions_note(&d->actions, note, c->id, "%s attempt %d%s%s", c->kind, c->attempt,
                  c->error ? ": " : "", c->error ? c->error : "");
 }
@@ -48,6 +59,7 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
         struct claim *c = x->finish[i];
         if (x->finished[i]) {
             d->count_done++;
+            tally_ended(d, c, TALLY_DONE);
             decider_drop_claim(d, c);
         } else {
             doubt(d, c);
@@ -81,6 +93,7 @@ static void take_waiting_verdict(struct decider *d, struct claim *c, enum verdic
     actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: it is not started", c->kind,
                  c->attempt);
     d->count_lost++;
+    tally_ended(d, c, TALLY_LOST);
     decider_drop_claim(d, c);
 }
 
@@ -110,8 +123,10 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded",
                      c->kind, c->attempt);
         d->count_lost++;
+        tally_ended(d, c, TALLY_LOST);
     } else {
         d->count_done++; /* by the handler itself, or our answer was lost */
+        tally_ended(d, c, TALLY_DONE);
     }
     decider_drop_claim(d, c);
 }

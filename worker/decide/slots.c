@@ -59,6 +59,7 @@ void slots_add(struct decider *d, int slot, struct claim *c)
     c->state = CLAIM_GIVEN;
     c->slot = slot;
     DL_APPEND(d->slots[slot].given, c);
+    d->n_busy += d->slots[slot].n_given == 0;
     d->slots[slot].n_given++;
     d->n_given++;
     set_attention(d, c);
@@ -70,7 +71,9 @@ void slots_remove(struct decider *d, struct claim *c)
     DL_DELETE(s->given, c);
     s->n_given--;
     d->n_given--;
+    d->n_busy -= s->n_given == 0;
     c->slot = -1;
+    c->ran_ms = d->now_ms - c->since_ms;
     s->n_spent -= is_spent(c);
 }
 
@@ -292,6 +295,7 @@ static void end_spent(struct decider *d, struct claim *c, const char *text)
         actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: its outcome is discarded",
                      c->kind, c->attempt);
         d->count_lost++;
+        tally_ended(d, c, TALLY_LOST);
         decider_drop_claim(d, c);
         return;
     }

@@ -1,0 +1,160 @@
+#include "cleaner/metrics.h"
+
+#include "cleaner/chores.h"
+#include "cleaner/statistics.h"
+#include "core/metric.h"
+#include "core/now.h"
+#include "core/probes.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* How the cleaner stands. */
+struct standing {
+    int64_t moved_ms; /* 0 = its loop has not begun */
+    bool up, leads, led, broker, broker_up;
+    struct counts totals;
+    struct publisher_stats published;
+};
+
+struct cleaner_metrics {
+    struct probes *probes;
+    struct probed probed;
+    struct statistics *statistics;
+    pthread_mutex_t mutex;
+    struct standing standing; /* under the mutex, which nobody holds for long */
+};
+
+void cleaner_metrics_note(const struct cleaner *c, int64_t now_ms)
+{
+    struct cleaner_metrics *m = c->metrics;
+    if (!m) {
+        return;
+    }
+    struct standing s = {.moved_ms = now_ms,
+                         .up = c->hot,
+                         .leads = c->leader,
+                         .led = !c->leaderless,
+                         .broker = c->publisher,
+                         .broker_up = c->broker.connected,
+                         .totals = report_totals(c),
+                         .published = c->broker};
+    (void)pthread_mutex_lock(&m->mutex);
+    m->standing = s;
+    (void)pthread_mutex_unlock(&m->mutex);
+}
+
+static struct standing standing_of(struct cleaner_metrics *m)
+{
+    (void)pthread_mutex_lock(&m->mutex);
+    struct standing s = m->standing;
+    (void)pthread_mutex_unlock(&m->mutex);
+    return s;
+}
+
+/* --- answers -------------------------------------------------------------------------------- */
+
+static bool is_live(void *owner, struct buf *sentence)
+{
+    struct standing s = standing_of(owner);
+    return probes_moves(s.moved_ms, now_ms(), CLEANER_STILL_MAX_MS, sentence);
+}
+
+static bool is_ready(void *owner, struct buf *sentence)
+{
+    struct standing s = standing_of(owner);
+    struct buf moves;
+    buf_init(&moves, 200);
+    bool live = probes_moves(s.moved_ms, now_ms(), CLEANER_STILL_MAX_MS, &moves);
+    buf_put_text(sentence, !live     ? buf_text(&moves)
+                           : !s.up   ? "it has no session with PostgreSQL: see its log"
+                           : s.leads ? "it leads"
+                                     : "it stands by: it recovers, and another cleaner leads");
+    buf_clear(&moves);
+    return live && s.up;
+}
+
+static void write_broker(const struct standing *s, struct buf *b)
+{
+    metric_gauge(b, "tenon_broker_up", "Is this process connected to RabbitMQ?", s->broker_up);
+    metric_counter(b, "tenon_wakeups_published_total", "Wake-ups that RabbitMQ has confirmed.",
+                   s->published.published);
+    metric_counter(b, "tenon_wakeups_held_back_total",
+                   "Wake-ups that RabbitMQ refused: its window was full.", s->published.held_back);
+    metric_counter(b, "tenon_wakeups_dropped_total",
+                   "Wake-ups that were not sent: RabbitMQ was away or slow.", s->published.dropped);
+}
+
+static void write_standing(const struct standing *s, struct buf *b)
+{
+    const struct counts *n = &s->totals;
+    metric_gauge(b, "tenon_database_up", "Does PostgreSQL answer this process?", s->up);
+    metric_gauge(b, "tenon_cleaner_leads", "Is this cleaner the leader?", s->leads);
+    if (s->up) {
+        metric_gauge(b, "tenon_leader_present",
+                     "Was there a leader in the last 10 seconds, as this cleaner sees it?", s->led);
+    }
+    metric_counter(b, "tenon_recoveries_total",
+                   "Tasks that were recovered: from dead workers, or past their deadline.",
+                   n->recovered);
+    metric_counter(b, "tenon_recoveries_dead_total", "Those of them that are dead with it.",
+                   n->dead);
+    metric_counter(b, "tenon_workers_dead_total", "Workers that were declared dead.", n->workers);
+    metric_counter(b, "tenon_schedule_ticks_total", "Ticks of schedules that made a task.",
+                   n->ticks);
+    metric_head(
+        b, "tenon_wakeups_total", "counter",
+        "Tasks for which this cleaner woke workers, by why: new ones that nobody announced, "
+        "those that became due, and with --once all that were ready.");
+    metric_int(b, "tenon_wakeups_total", LABELS({"reason", "fresh"}), n->fresh);
+    metric_int(b, "tenon_wakeups_total", LABELS({"reason", "due"}), n->due);
+    metric_int(b, "tenon_wakeups_total", LABELS({"reason", "ready"}), n->ready);
+    metric_counter(b, "tenon_notifies_total", "NOTIFYs instead of wake-ups.", n->notices);
+    if (s->broker) {
+        write_broker(s, b);
+    }
+}
+
+static void write_metrics(void *owner, struct buf *b)
+{
+    struct cleaner_metrics *m = owner;
+    struct standing s = standing_of(m);
+    probes_write(b, "cleaner");
+    write_standing(&s, b);
+    if (s.leads) {
+        statistics_write(m->statistics, b);
+    } else {
+        statistics_rest(m->statistics);
+    }
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+bool cleaner_metrics_open(const char *address, const char *url, struct cleaner_metrics **ret,
+                          struct fault *f)
+{
+    struct cleaner_metrics *m = calloc(1, sizeof *m);
+    if (!m) {
+        return fault_memory(f);
+    }
+    (void)pthread_mutex_init(&m->mutex, NULL);
+    m->probed =
+        (struct probed){.owner = m, .live = is_live, .ready = is_ready, .metrics = write_metrics};
+    if (!statistics_open(url, &m->statistics, f) ||
+        !probes_open(address, &m->probed, &m->probes, f)) {
+        cleaner_metrics_close(m);
+        return false;
+    }
+    *ret = m;
+    return true;
+}
+
+void cleaner_metrics_close(struct cleaner_metrics *m)
+{
+    if (m) {
+        probes_close(m->probes);
+        statistics_close(m->statistics);
+        (void)pthread_mutex_destroy(&m->mutex);
+        free(m);
+    }
+}

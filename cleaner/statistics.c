@@ -1,0 +1,257 @@
+#include "cleaner/statistics.h"
+
+#include "cleaner/statements.h"
+#include "core/db.h"
+#include "core/log.h"
+#include "core/metric.h"
+#include "core/now.h"
+#include "core/series.h"
+#include "core/statements.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TEXT_BYTES_MAX = 4 << 20, ARRAY_BYTES_MAX = 400 };
+enum { QUEUES, UNHANDLED, FLEET, LIMITS, WAITS, CALLS };
+
+/* The columns of status_queues.sql ... */
+enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_STATES, Q_AT_LEAST = 9 };
+enum { U_QUEUE, U_KIND, U_READY };
+/* ... statistics_fleet.sql, statistics_limits.sql, statistics_waits.sql */
+enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS };
+enum { L_NAME, L_PAUSED, L_WAITING };
+enum { W_UNTIL_US, W_QUEUE, W_KIND, W_BUCKET, W_COUNT, W_SUM_US };
+
+struct statistics {
+    const char *url;
+    pthread_mutex_t mutex; /* holds all that follows; whoever asks meanwhile waits */
+    struct db *db;         /* NULL = not connected */
+    struct buf text;       /* what was gathered, but for the waits */
+    int64_t gathered_ms;   /* when; 0 = never */
+    bool failed;           /* the last time */
+    char until_us[24];     /* what ended before was counted; "" = nothing was */
+    struct series *waits;
+    char bounds[ARRAY_BYTES_MAX]; /* of their buckets */
+};
+
+/* --- as text -------------------------------------------------------------------------------- */
+
+static void put_gauges(struct buf *b, const struct rows *r, int column, const char *name,
+                       const char *help)
+{
+    metric_head(b, name, "gauge", help);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        bool truth = column == Q_PAUSED || column == Q_AT_LEAST;
+        metric_int(b, name, LABELS({"queue", rows_text(r, i, Q_NAME)}),
+                   truth ? rows_bool(r, i, column) : rows_int(r, i, column));
+    }
+}
+
+static void put_queues(struct buf *b, const struct rows *r)
+{
+    static const struct {
+        const char *state;
+        int column;
+    } states[] = {{"ready", Q_READY},          {"running", Q_STATES},
+                  {"scheduled", Q_STATES + 1}, {"retrying", Q_STATES + 2},
+                  {"blocked", Q_STATES + 3},   {"dead", Q_STATES + 4}};
+    metric_head(b, "tenon_queue_tasks", "gauge",
+                "Tasks by queue and state; lower bounds where tenon_queue_at_least is 1.");
+    for (size_t i = 0; i < rows_count(r); i++) {
+        for (size_t j = 0; j < sizeof states / sizeof *states; j++) {
+            metric_int(b, "tenon_queue_tasks",
+                       LABELS({"queue", rows_text(r, i, Q_NAME)}, {"state", states[j].state}),
+                       rows_int(r, i, states[j].column));
+        }
+    }
+    put_gauges(b, r, Q_OLDEST_S, "tenon_queue_latency_seconds",
+               "Age of the oldest ready task of a queue; 0 = none is ready.");
+    put_gauges(b, r, Q_PAUSED, "tenon_queue_paused", "Is the queue paused?");
+    put_gauges(b, r, Q_AT_LEAST, "tenon_queue_at_least",
+               "Were not all tasks of the queue counted? Then its counts are lower bounds.");
+}
+
+static void put_unhandled(struct buf *b, const struct rows *r)
+{
+    static const char name[] = "tenon_unhandled_tasks";
+    metric_head(b, name, "gauge", "Ready tasks that no living worker takes, by queue and kind.");
+    for (size_t i = 0; i < rows_count(r); i++) {
+        metric_int(b, name,
+                   LABELS({"queue", rows_text(r, i, U_QUEUE)}, {"kind", rows_text(r, i, U_KIND)}),
+                   rows_int(r, i, U_READY));
+    }
+}
+
+static void put_fleet(struct buf *b, const struct rows *r)
+{
+    metric_counter(b, "tenon_tasks_enqueued_total",
+                   "Tasks that were inserted, as PostgreSQL counts them: with those that were "
+                   "rolled back.",
+                   rows_int(r, 0, F_ENQUEUED));
+    metric_head(b, "tenon_workers", "gauge", "Workers that are registered, by state.");
+    metric_int(b, "tenon_workers", LABELS({"state", "alive"}), rows_int(r, 0, F_ALIVE));
+    metric_int(b, "tenon_workers", LABELS({"state", "draining"}), rows_int(r, 0, F_DRAINING));
+    metric_gauge(b, "tenon_slots", "Slots of all workers that are alive.", rows_int(r, 0, F_SLOTS));
+    metric_gauge(b, "tenon_schedules_late", "Schedules whose tick is over a minute late.",
+                 rows_int(r, 0, F_LATE));
+    metric_head(b, "tenon_schedule_late_seconds", "gauge",
+                "How late the latest tick of a schedule is; 0 = none is over a minute late.");
+    metric_seconds(b, "tenon_schedule_late_seconds", NO_LABELS, rows_int(r, 0, F_LATE_MS) * 1000);
+}
+
+static void put_limits(struct buf *b, const struct rows *r)
+{
+    metric_head(b, "tenon_limit_waiting", "gauge",
+                "Tasks that wait in line at a limit, counted to 1,000.");
+    for (size_t i = 0; i < rows_count(r); i++) {
+        metric_int(b, "tenon_limit_waiting", LABELS({"limit", rows_text(r, i, L_NAME)}),
+                   rows_int(r, i, L_WAITING));
+    }
+    metric_head(b, "tenon_limit_paused", "gauge", "Is the limit paused?");
+    for (size_t i = 0; i < rows_count(r); i++) {
+        metric_int(b, "tenon_limit_paused", LABELS({"limit", rows_text(r, i, L_NAME)}),
+                   rows_bool(r, i, L_PAUSED));
+    }
+}
+
+/* --- gathering ------------------------------------------------------------------------------ */
+
+/* The first row is there even when nothing has ended. */
+static void take_waits(struct statistics *s, const struct rows *r)
+{
+    for (size_t i = 0; i < rows_count(r); i++) {
+        if (!rows_is_null(r, i, W_QUEUE)) {
+            struct pair *p = series_of(s->waits, rows_text(r, i, W_QUEUE), rows_text(r, i, W_KIND));
+            series_times(p, (int)rows_int(r, i, W_BUCKET), rows_int(r, i, W_COUNT),
+                         rows_int(r, i, W_SUM_US));
+        }
+    }
+    (void)snprintf(s->until_us, sizeof s->until_us, "%s", rows_text(r, 0, W_UNTIL_US));
+}
+
+static bool connect_session(struct statistics *s, struct fault *f)
+{
+    char limit[64];
+    if (s->db && db_is_open(s->db)) {
+        return true;
+    }
+    db_close(s->db);
+    s->db = NULL;
+    (void)snprintf(limit, sizeof limit, "SET statement_timeout = %d",
+                   STATISTICS_STATEMENT_LIMIT_MS);
+    return db_open(s->url, DB_LEADER, "tenon cleaner statistics", &s->db, f) &&
+           db_script(s->db, limit, f);
+}
+
+static bool ask(struct statistics *s, struct db_call *calls, struct fault *f)
+{
+    return connect_session(s, f) &&
+           db_batch(s->db, calls, CALLS, STATISTICS_ANSWER_LIMIT_MS, NULL, f);
+}
+
+static void take(struct statistics *s, const struct db_call *calls)
+{
+    put_queues(&s->text, calls[QUEUES].rows);
+    put_unhandled(&s->text, calls[UNHANDLED].rows);
+    put_fleet(&s->text, calls[FLEET].rows);
+    put_limits(&s->text, calls[LIMITS].rows);
+    take_waits(s, calls[WAITS].rows);
+}
+
+static void note_outcome(struct statistics *s, bool ok, struct fault *f)
+{
+    if (!ok && !s->failed) {
+        (void)fault_add(f, "could not gather statistics for /metrics");
+        log_fault(LOG_WARNING, "statistics_failed", f);
+    }
+    s->failed = !ok;
+}
+
+static void gather(struct statistics *s)
+{
+    static const char *const bounded[] = {STATISTICS_ROWS_MAX, STATISTICS_QUEUES_MAX};
+    static const char *const limits[] = {STATISTICS_LIMITS_MAX};
+    const char *const waits[] = {*s->until_us ? s->until_us : NULL, STATISTICS_ENDED_MAX,
+                                 s->bounds};
+    struct db_call calls[CALLS] = {
+        [QUEUES] = {.statement = &sql_status_queues, .params = bounded, .n_params = 2},
+        [UNHANDLED] = {.statement = &sql_status_unhandled, .params = bounded, .n_params = 2},
+        [FLEET] = {.statement = &sql_statistics_fleet},
+        [LIMITS] = {.statement = &sql_statistics_limits, .params = limits, .n_params = 1},
+        [WAITS] = {.statement = &sql_statistics_waits, .params = waits, .n_params = 3},
+    };
+    struct fault f = {.code = FAULT_NONE};
+    bool ok = ask(s, calls, &f);
+    buf_empty(&s->text);
+    if (ok) {
+        take(s, calls);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        rows_free(calls[i].rows);
+    }
+    note_outcome(s, ok, &f);
+    s->gathered_ms = now_ms();
+}
+
+void statistics_write(struct statistics *s, struct buf *b)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    if (s->gathered_ms == 0 || now_ms() - s->gathered_ms >= STATISTICS_EVERY_MS) {
+        gather(s);
+    }
+    metric_gauge(b, "tenon_statistics_up", "Could what the database has be gathered?", !s->failed);
+    buf_put(b, buf_text(&s->text), s->text.len);
+    b->failed = b->failed || s->text.failed;
+    series_write_times(s->waits, b, "tenon_task_wait_seconds",
+                       "How long tasks were ready before they were started the last time, of those "
+                       "that ended: of the newest 5,000 each time.");
+    (void)pthread_mutex_unlock(&s->mutex);
+}
+
+void statistics_rest(struct statistics *s)
+{
+    (void)pthread_mutex_lock(&s->mutex);
+    db_close(s->db);
+    s->db = NULL;
+    s->gathered_ms = 0;
+    s->until_us[0] = '\0';
+    (void)pthread_mutex_unlock(&s->mutex);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+bool statistics_open(const char *url, struct statistics **ret, struct fault *f)
+{
+    struct statistics *s = calloc(1, sizeof *s);
+    struct buf bounds;
+    if (!s) {
+        return fault_memory(f);
+    }
+    s->url = url;
+    (void)pthread_mutex_init(&s->mutex, NULL);
+    buf_init(&s->text, TEXT_BYTES_MAX);
+    buf_init(&bounds, sizeof s->bounds);
+    series_bounds(&bounds);
+    (void)snprintf(s->bounds, sizeof s->bounds, "%s", buf_text(&bounds));
+    bool ok = !bounds.failed;
+    buf_clear(&bounds);
+    s->waits = series_new();
+    if (!ok || !s->waits) {
+        statistics_close(s);
+        return fault_memory(f);
+    }
+    *ret = s;
+    return true;
+}
+
+void statistics_close(struct statistics *s)
+{
+    if (s) {
+        db_close(s->db);
+        buf_clear(&s->text);
+        series_free(s->waits);
+        (void)pthread_mutex_destroy(&s->mutex);
+        free(s);
+    }
+}

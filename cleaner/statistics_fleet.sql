@@ -1,0 +1,9 @@
+-- For /metrics: how many tasks were ever inserted, the workers, and schedules whose tick is over a minute late.
+SELECT pg_stat_get_tuples_inserted('tenon.task'::regclass), w.alive, w.draining, w.slots, s.late, s.late_ms
+FROM (SELECT count(*) FILTER (WHERE state = 'alive') AS alive, count(*) FILTER (WHERE state = 'draining') AS draining,
+             coalesce(sum(slots) FILTER (WHERE state = 'alive'), 0) AS slots
+      FROM tenon.worker WHERE ended_at IS NULL) w,
+     (SELECT count(*) AS late, coalesce((extract(epoch FROM statement_timestamp() - min(due_at)) * 1000)::bigint, 0) AS late_ms
+      FROM (SELECT due_at FROM tenon.schedule
+            WHERE due_at < statement_timestamp() - interval '1 minute'
+            ORDER BY due_at LIMIT 1000) d) s;

@@ -1,0 +1,19 @@
+#include "worker/decide/tally.h"
+
+#include "core/series.h"
+#include "worker/decide/decider.h"
+
+const char *const tally_words[TALLIES] = {"done", "failed", "timed_out", "later",
+                                          "wait", "dead",   "released",  "lost"};
+
+void tally_ended(const struct decider *d, const struct claim *c, enum tally how)
+{
+    if (!d->tally || !*c->kind) { /* of a claim whose answer was lost only the id is known */
+        return;
+    }
+    struct pair *p = series_of(d->tally, c->queue, c->kind);
+    series_count(p, (int)how);
+    if (c->ran_ms >= 0 && how != TALLY_RELEASED && how != TALLY_LOST) {
+        series_time(p, c->ran_ms * 1000);
+    }
+}

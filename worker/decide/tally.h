@@ -1,0 +1,26 @@
+/* How runs of tasks ended, and how long they took, by queue and kind: for whoever counts them. */
+#ifndef TENON_WORKER_DECIDE_TALLY_H
+#define TENON_WORKER_DECIDE_TALLY_H
+
+struct decider;
+struct claim;
+
+/* Each run that ended is one of these. */
+enum tally {
+    TALLY_DONE,
+    TALLY_FAILED,
+    TALLY_TIMED_OUT,
+    TALLY_LATER,
+    TALLY_WAIT,
+    TALLY_DEAD, /* whatever for */
+    TALLY_RELEASED,
+    TALLY_LOST, /* the claim was not ours any more, or the task was cancelled */
+    TALLIES
+};
+
+extern const char *const tally_words[TALLIES];
+
+/* The database knows how it ended. */
+void tally_ended(const struct decider *d, const struct claim *c, enum tally how);
+
+#endif
