@@ -1,5 +1,5 @@
-/* What `--http` serves of a worker or cleaner, on threads of its own: /metrics for Prometheus, /live
- * and /ready for whoever starts and replaces processes (200 or 503, with a sentence). */
+/* What `--http` serves of a worker or cleaner, on threads of its own: /metrics for Prometheus; for
+ * whoever starts and replaces processes /live and /ready (200 or 503, with a sentence). */
 #ifndef TENON_CORE_PROBES_H
 #define TENON_CORE_PROBES_H
 

@@ -129,11 +129,15 @@ void series_bounds(struct buf *b)
 
 /* --- writing -------------------------------------------------------------------------------- */
 
-/* The pair after those that have a name is the one of all others; NULL = no more. */
-static struct pair *pair_at(struct series *s, size_t i)
+static size_t count_of(struct series *s)
 {
-    size_t n = atomic_load_explicit(&s->n, memory_order_acquire);
-    return i < n ? &s->pairs[i] : i == n ? &s->other : NULL;
+    return atomic_load_explicit(&s->n, memory_order_acquire);
+}
+
+/* After the `n` that have names comes the one of all others. */
+static struct pair *pair_at(struct series *s, size_t i, size_t n)
+{
+    return i < n ? &s->pairs[i] : &s->other;
 }
 
 static void write_counters(struct pair *p, struct buf *b, const char *name, const char *label,
@@ -151,10 +155,10 @@ static void write_counters(struct pair *p, struct buf *b, const char *name, cons
 void series_write_counters(struct series *s, struct buf *b, const char *name, const char *help,
                            const char *label, const char *const *words, int n)
 {
-    struct pair *p;
+    size_t pairs = count_of(s);
     metric_head(b, name, "counter", help);
-    for (size_t i = 0; (p = pair_at(s, i)); i++) {
-        write_counters(p, b, name, label, words, n);
+    for (size_t i = 0; i <= pairs; i++) {
+        write_counters(pair_at(s, i, pairs), b, name, label, words, n);
     }
 }
 
@@ -186,14 +190,15 @@ void series_write_times(struct series *s, struct buf *b, const char *name, const
 {
     struct buf names[3];
     static const char *const ends[] = {"_bucket", "_sum", "_count"};
-    struct pair *p;
+    size_t pairs = count_of(s);
     for (int i = 0; i < 3; i++) {
         buf_init(&names[i], NAME_BYTES);
         buf_printf(&names[i], "%s%s", name, ends[i]);
     }
     metric_head(b, name, "histogram", help);
-    for (size_t i = 0; (p = pair_at(s, i)); i++) {
-        write_times(p, b, buf_text(&names[0]), buf_text(&names[1]), buf_text(&names[2]));
+    for (size_t i = 0; i <= pairs; i++) {
+        write_times(pair_at(s, i, pairs), b, buf_text(&names[0]), buf_text(&names[1]),
+                    buf_text(&names[2]));
     }
     for (int i = 0; i < 3; i++) {
         b->failed = b->failed || names[i].failed;

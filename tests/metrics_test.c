@@ -10,7 +10,6 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #define FREE_PORT "--http", "127.0.0.1:0"
 
@@ -27,22 +26,24 @@ static struct process *leader(struct fixture *fx)
     return p;
 }
 
+enum { NO_PROMTOOL = 99 };
+
 /* What a page says is what promtool takes, where there is one (Debian's package prometheus). */
 static void check_with_promtool(struct fixture *fx, const char *page)
 {
+    static const char command[] = "command -v promtool > /dev/null || exit 99;"
+                                  "promtool check metrics < \"$0\"";
     char path[300];
-    if (access("/usr/bin/promtool", X_OK) != 0) {
-        print_message("promtool is not here (Debian's package prometheus): only our own parser\n");
-        return;
-    }
     (void)snprintf(path, sizeof path, "%s/metrics", fx->dir);
     file_write(path, page);
-    const char *const argv[] = {"sh", "-c", "promtool check metrics < \"$0\"", path, NULL};
+    const char *const argv[] = {"sh", "-c", command, path, NULL};
     struct process *p = process_spawn(fx, argv, NULL);
     int code = process_wait(p, LIMIT_MS);
-    if (code != 0) {
-        char *log = file_text(p->log);
-        fail_msg("promtool: %d, %s", code, log);
+    if (code == NO_PROMTOOL) {
+        print_message("promtool is not here (Debian's package prometheus): only our own parser\n");
+    } else if (code != 0) {
+        char *log = file_text(p->log), *out = file_text(p->out);
+        fail_msg("promtool: %d, %s%s", code, log, out);
     }
 }
 
@@ -274,7 +275,7 @@ static void test_nobody_asks_nobody_gathers(void **state)
     end_well(p);
 }
 
-/* What `tenon setup --grant-cleaner` grants is enough, and payloads of the history are not in it. */
+/* What `tenon setup --grant-cleaner` grants is enough, and no payload of the history is in it. */
 static void test_the_rights_of_a_cleaner(void **state)
 {
     struct fixture *fx = *state;

@@ -162,6 +162,12 @@ static bool has_plan(const struct statement *st)
 }
 
 /* EXPLAIN asks for the rights that a run needs, but for those inside of functions. */
+/* Those of core/ that readers and the cleaner share. */
+static bool is_of_status(const struct statement *st)
+{
+    return st == &sql_status_queues || st == &sql_status_unhandled;
+}
+
 static void test_each_part_may_run_its_statements(void **state)
 {
     static const struct {
@@ -174,12 +180,13 @@ static void test_each_part_may_run_its_statements(void **state)
                   {"cleaner", "core", sql_core_all}};
     struct fixture *fx = *state;
     for (size_t i = 0; i < sizeof rights / sizeof *rights; i++) {
+        bool is_worker = strcmp(rights[i].part, "worker") == 0;
         test_sql(fx, "CREATE ROLE %s_p; SELECT tenon.grant_%s('%s_p')", fx->database,
                  rights[i].part, fx->database);
         PGconn *conn = connect_as(fx, DB_PLAIN);
         sql_run(conn, "SET SESSION AUTHORIZATION %s_p", fx->database);
         for (const struct statement *const *st = rights[i].all; *st; st++) {
-            if (has_plan(*st)) {
+            if (has_plan(*st) && !(is_worker && is_of_status(*st))) {
                 free(explain(conn, rights[i].dir, *st));
             }
         }
