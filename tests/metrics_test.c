@@ -116,8 +116,8 @@ static void test_ready_while_the_database_is_away(void **state)
     }
     proxy_door(&proxy, PROXY_RESETS);
     proxy_break(&proxy, PROXY_RESET);
-    scrape_await_probe(&both[0], "/ready", 503, "PostgreSQL", LIMIT_MS);
-    scrape_await_probe(&both[1], "/ready", 503, "PostgreSQL", LIMIT_MS);
+    scrape_await_probe(&both[0], "/ready", 503, "its presence is not held", LIMIT_MS);
+    scrape_await_probe(&both[1], "/ready", 503, "it has no session", LIMIT_MS);
     for (int i = 0; i < 2; i++) { /* nobody is to restart them for that */
         assert_int_equal(web_status(&both[i], "GET", "/live", "", ""), 200);
         char *page = scrape(&both[i]);
