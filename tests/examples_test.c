@@ -235,6 +235,61 @@ static void test_pool_handler_in_c(void **state)
     free(out);
 }
 
+/* 250 mails, of which the API takes 248: calls of 100 at most, and an outcome for each. */
+static void test_bulk_mail(void **state)
+{
+    static const char server[] =
+        "import http.server, json, os, sys\n"
+        "class Post(http.server.BaseHTTPRequestHandler):\n"
+        "    def do_POST(self):\n"
+        "        mails = json.loads(self.rfile.read(int(self.headers['Content-Length'])))\n"
+        "        open(sys.argv[1] + '/mails', 'a').write('%d\\n' % len(mails))\n"
+        "        self.send_response(200); self.end_headers()\n"
+        "        self.wfile.write(json.dumps([{'error': 'no such address'} if m['to'] == 'nobody'\n"
+        "            else {'id': 'mail-' + m['key']} for m in mails]).encode())\n"
+        "server = http.server.HTTPServer(('127.0.0.1', 0), Post)\n"
+        "open(sys.argv[1] + '/port.new', 'w').write(str(server.server_port))\n"
+        "os.rename(sys.argv[1] + '/port.new', sys.argv[1] + '/port')\n"
+        "server.serve_forever()\n";
+    struct fixture *fx = *state;
+    char command[2048];
+    test_sql(fx, "SELECT tenon.enqueue('mail', jsonb_build_object('to', CASE WHEN n IN (7, 200)"
+                 " THEN 'nobody' ELSE 'ann' || n END, 'subject', 'News'))"
+                 " FROM generate_series(1, 250) n");
+    (void)snprintf(command, sizeof command,
+                   "dir=$(dirname \"$MAILDIR\")\n"
+                   "python3 -c \"$(cat <<'END'\n%sEND\n)\" \"$dir\" 2>/dev/null &\n"
+                   "while ! test -f \"$dir/port\"; do :; done\n"
+                   "export MAIL_API_URL=http://127.0.0.1:$(cat \"$dir/port\")/ AMQP_URL=none\n"
+                   "cd $EXAMPLES/.. && $BUILT/../tenon worker --slots 1 --until-empty"
+                   " --handlers examples/bulk.conf\n"
+                   "kill $!; sort -rn \"$dir/mails\" | head -1",
+                   server);
+    char *out = shell(fx, 0, command);
+    assert_string_equal(out, "100\n");
+    free(out);
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 248 AND bool_and(result ->> 'message' ="
+                                  " 'mail-task-' || id) FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 2 AND bool_and(last_error ="
+                                  " 'no such address') FROM tenon.dead"));
+}
+
+/* What is no mail is dead, and does not concern the others of its call. While the API is away, each
+ * of them is failed. */
+static void test_bulk_mail_that_fails(void **state)
+{
+    struct fixture *fx = *state;
+    char *out = shell(fx, 0,
+                      "printf '{\"tasks\":2}\\n{\"id\":7,\"payload\":%s}\\n"
+                      "{\"id\":8,\"payload\":{\"to\": \"ann\"}}\\n'"
+                      " \"$(printf '%05000d' 0 | tr 0 9)\" |"
+                      " MAIL_API_URL=http://127.0.0.1:1/ $EXAMPLES/bulk_mail.py");
+    assert_contains(out, "{\"hello\": \"tenon\", \"take\": true}\n");
+    assert_contains(out, "{\"id\": 7, \"outcome\": \"dead\"");
+    assert_contains(out, "{\"id\": 8, \"outcome\": \"failed\"");
+    free(out);
+}
+
 /* As its first lines say. */
 static void test_flow(void **state)
 {
@@ -272,6 +327,8 @@ int main(void)
         WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_payloads_that_libraries_cannot_read),
         WITH_DATABASE(test_pool_handler_in_c),
+        WITH_DATABASE(test_bulk_mail),
+        WITH_DATABASE(test_bulk_mail_that_fails),
         WITH_SERVERS(test_flow),
     };
     return RUN_GROUP(tests);

@@ -44,20 +44,23 @@ static void refuses(const char *text, const char *part)
     assert_contains(f.text, part);
 }
 
-static void test_two_handlers(void **state)
+static void test_what_it_says(void **state)
 {
     (void)state;
     struct handlers hs;
     struct fault f = {0};
     assert_ok(load_text("handler \"mail,sms\" {\n command = {\"/bin/cat\", \"-x\"}\n mode = pool\n"
                         " in_flight = 8\n directory = /tmp\n pass_env = {PGHOST}\n}"
-                        "handler b { command = sh }",
+                        "handler b { command = sh }"
+                        "handler c { command = sh mode = pool take = 50 wait_ms = 200 }",
                         &hs, &f),
               &f);
-    assert_int_equal(hs.n, 2);
+    assert_int_equal(hs.n, 3);
     assert_int_equal(handlers_find(&hs, "sms"), 0);
     assert_int_equal(handlers_find(&hs, "b"), 1);
     assert_true(hs.items[0].pool && !hs.items[1].pool);
+    assert_true(hs.items[0].take == 0 && hs.items[0].wait_ms == 0);
+    assert_true(hs.items[2].take == 50 && hs.items[2].wait_ms == 200);
     assert_int_equal(hs.items[0].in_flight, 8);
     assert_string_equal(hs.items[0].argv[1], "-x");
     assert_string_equal(hs.items[0].directory, "/tmp");
@@ -74,6 +77,15 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler a { }", "handler \"a\": command must have 1 to 100 words");
     refuses("handler a { command = sh in_flight = -1 }",
             ":1: in_flight -1 is not allowed: 0 to 1024");
+    refuses("handler a {\n command = sh\n mode = pool\n take = 1001\n}",
+            ":4: take 1001 is not allowed: 0 to 1000");
+    refuses("handler a { command = sh mode = pool take = 2 wait_ms = 10001 }",
+            ":1: wait_ms 10001 is not allowed: 0 to 10000");
+    refuses("handler a { command = sh take = 2 }", ":1: handler \"a\": take is for mode \"pool\"");
+    refuses("handler a { command = sh mode = pool take = 2 in_flight = 3 }",
+            "take and in_flight do not go together");
+    refuses("handler a { command = sh mode = pool wait_ms = 3 }",
+            "wait_ms is for a handler with take");
     refuses("handler \"a b\" { command = sh }", "kind \"a b\" is not allowed");
     refuses("handler \"a,a\" { command = sh }\nhandler \"b,a\" { command = sh }",
             ":2: handler \"b,a\": kind \"a\" has two handlers");
@@ -122,7 +134,7 @@ static void test_a_folder_is_no_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_handlers),
+        cmocka_unit_test(test_what_it_says),
         cmocka_unit_test(test_what_is_wrong_is_said),
         cmocka_unit_test(test_a_script_with_carriage_returns),
         cmocka_unit_test(test_a_folder_is_no_file),

@@ -240,17 +240,19 @@ static void test_stop_lines(void **state)
     buf_init(&b, 1 << 20);
     line_put_stop(&b, 17, "cancelled");
     line_put_stop(&b, 0, "drain");
+    line_put_number(&b, 3);
     assert_string_equal(buf_text(&b), "{\"stop\":17,\"why\":\"cancelled\"}\n"
-                                      "{\"stop\":null,\"why\":\"drain\"}\n");
+                                      "{\"stop\":null,\"why\":\"drain\"}\n"
+                                      "{\"tasks\":3}\n");
     buf_clear(&b);
     struct hello hello;
     struct fault f = {0};
-    static const char hears[] = "{\"hello\":\"tenon\",\"stop\":true}";
+    static const char hears[] = "{\"hello\":\"tenon\",\"stop\":true,\"take\":true}";
     static const char deaf[] = "{\"hello\":\"tenon\",\"stop\":1}";
     assert_ok(line_parse_hello(hears, strlen(hears), &hello, &f), &f);
-    assert_true(hello.stop);
+    assert_true(hello.stop && hello.take);
     assert_ok(line_parse_hello(deaf, strlen(deaf), &hello, &f), &f);
-    assert_false(hello.stop);
+    assert_false(hello.stop || hello.take);
 }
 
 static void test_replies(void **state)

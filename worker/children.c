@@ -81,10 +81,16 @@ static void check_input(struct child *c)
     }
 }
 
-void children_give(struct children *cs, int slot, const struct claim *task, const char *worker_id)
+void children_give(struct children *cs, int slot, const struct claim *task, int n,
+                   const char *worker_id)
 {
     struct child *c = &cs->slots[slot];
-    line_put_task(&c->input, task, worker_id);
+    if (c->handler->take > 0) {
+        line_put_number(&c->input, n);
+    }
+    for (; n > 0; n--, task = task->next) {
+        line_put_task(&c->input, task, worker_id);
+    }
     check_input(c);
 }
 
@@ -126,22 +132,30 @@ void children_flush(struct children *cs)
 
 /* --- pool: lines --- */
 
+static int room_of(const struct handler *h, const struct hello *hello)
+{
+    int limit = h->in_flight > 0 ? h->in_flight : IN_FLIGHT_MAX;
+    return h->take > 0 ? h->take : limit < hello->in_flight ? limit : hello->in_flight;
+}
+
 static void take_hello(struct children *cs, int slot, const char *line, size_t bytes)
 {
     struct child *c = &cs->slots[slot];
     struct fault f = {0};
     struct hello hello;
-    int limit = c->handler->in_flight;
     if (!line_parse_hello(line, bytes, &hello, &f)) {
         break_protocol(c, f.text);
         return;
     }
+    if (c->handler->take > 0 && !hello.take) {
+        break_protocol(c, "the handlers file says take, and its hello not \"take\": true");
+        return;
+    }
     c->said_hello = true;
-    cs->emit(cs->owner,
-             &(struct event){.type = EVENT_CHILD_READY,
-                             .slot = slot,
-                             .room = limit > 0 && limit < hello.in_flight ? limit : hello.in_flight,
-                             .hears_stop = hello.stop});
+    cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY,
+                                        .slot = slot,
+                                        .room = room_of(c->handler, &hello),
+                                        .hears_stop = hello.stop});
 }
 
 /* A child that has answered enough, or has grown too large, gets no more tasks, and ends when it

@@ -253,23 +253,24 @@ static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
     return -1;
 }
 
-static int check_in_flight(cfg_t *cfg, cfg_opt_t *opt)
-{
-    long n = cfg_opt_getnint(opt, 0);
-    if (n >= 0 && n <= IN_FLIGHT_MAX) {
-        return 0;
-    }
-    cfg_error(cfg, "in_flight %ld is not allowed: 0 to %d tasks", n, IN_FLIGHT_MAX);
-    return -1;
-}
+static const struct {
+    const char *name;
+    int max;
+} limits[] = {{"in_flight", IN_FLIGHT_MAX}, {"take", TAKE_MAX},       {"wait_ms", TAKE_WAIT_MAX_MS},
+              {"memory_mib", LIMIT_MAX},    {"cpu_s", LIMIT_MAX},     {"files", LIMIT_MAX},
+              {"processes", LIMIT_MAX},     {"tasks_max", LIMIT_MAX}, {"rss_mib_max", LIMIT_MAX}};
+enum { LIMITS = sizeof limits / sizeof *limits };
 
 static int check_limit(cfg_t *cfg, cfg_opt_t *opt)
 {
-    long n = cfg_opt_getnint(opt, 0);
-    if (n >= 0 && n <= LIMIT_MAX) {
+    long n = cfg_opt_getnint(opt, 0), max = LIMIT_MAX;
+    for (size_t i = 0; i < LIMITS; i++) {
+        max = strcmp(limits[i].name, cfg_opt_name(opt)) == 0 ? limits[i].max : max;
+    }
+    if (n >= 0 && n <= max) {
         return 0;
     }
-    cfg_error(cfg, "%s %ld is not allowed: 0 to %d", cfg_opt_name(opt), n, LIMIT_MAX);
+    cfg_error(cfg, "%s %ld is not allowed: 0 to %ld", cfg_opt_name(opt), n, max);
     return -1;
 }
 
@@ -300,6 +301,23 @@ static bool load_isolation(cfg_t *section, struct handler *h, struct fault *f)
     return !user || isolation_set_user(&h->isolation, user, f);
 }
 
+static bool load_take(cfg_t *section, struct handler *h, struct fault *f)
+{
+    h->in_flight = (int)cfg_getint(section, "in_flight");
+    h->take = (int)cfg_getint(section, "take");
+    h->wait_ms = cfg_getint(section, "wait_ms");
+    if (h->take > 0 && !h->pool) {
+        return fault_set(f, FAULT_CONFIG,
+                         "take is for mode \"pool\": in mode \"exec\" a process has one task");
+    }
+    if (h->take > 0 && h->in_flight > 0) {
+        return fault_set(f, FAULT_CONFIG,
+                         "take and in_flight do not go together: with take, a child has that many");
+    }
+    return h->take > 0 || h->wait_ms == 0 ||
+           fault_set(f, FAULT_CONFIG, "wait_ms is for a handler with take");
+}
+
 static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
 {
     struct handler *h = add_handler(all, f);
@@ -313,10 +331,10 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
         return false;
     }
     h->pool = strcmp(cfg_getstr(section, "mode"), "pool") == 0;
-    h->in_flight = (int)cfg_getint(section, "in_flight");
     const char *directory = cfg_getstr(section, "directory");
     h->directory = directory ? strdup(directory) : NULL;
-    bool ok = set_kinds(h, all, cfg_title(section), f) && check_program(directory, h->argv[0], f);
+    bool ok = set_kinds(h, all, cfg_title(section), f) && load_take(section, h, f) &&
+              check_program(directory, h->argv[0], f);
     all->n++;
     return ok;
 }
@@ -332,9 +350,6 @@ static bool load_sections(struct handlers *all, cfg_t *cfg, const char *path, st
     return true;
 }
 
-static const char *const limits[] = {"memory_mib", "cpu_s",     "files",
-                                     "processes",  "tasks_max", "rss_mib_max"};
-
 /* libconfuse takes the end of the file for that of a section, too. So a setting is put after the
  * text, which is allowed outside of sections only. */
 static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *f)
@@ -347,10 +362,9 @@ static bool parse(cfg_t *cfg, const char *path, struct buf *text, struct fault *
     file_path = path;
     (void)cfg_set_error_function(cfg, keep_error);
     (void)cfg_set_validate_func(cfg, "handler|mode", check_mode);
-    (void)cfg_set_validate_func(cfg, "handler|in_flight", check_in_flight);
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+    for (size_t i = 0; i < LIMITS; i++) {
         char path_of[32];
-        (void)snprintf(path_of, sizeof path_of, "handler|%s", limits[i]);
+        (void)snprintf(path_of, sizeof path_of, "handler|%s", limits[i].name);
         (void)cfg_set_validate_func(cfg, path_of, check_limit);
     }
     buf_put_text(text, "\n" FILE_END " = true\n");
@@ -370,6 +384,8 @@ static bool load_text(struct handlers *all, const char *path, struct buf *text, 
                            CFG_STR_LIST("pass_env", NULL, CFGF_NONE),
                            CFG_STR("directory", NULL, CFGF_NONE),
                            CFG_INT("in_flight", 0, CFGF_NONE),
+                           CFG_INT("take", 0, CFGF_NONE),
+                           CFG_INT("wait_ms", 0, CFGF_NONE),
                            CFG_STR_LIST("only_env", NULL, CFGF_NONE),
                            CFG_STR("user", NULL, CFGF_NONE),
                            CFG_BOOL("no_new_privs", cfg_false, CFGF_NONE),

@@ -62,6 +62,12 @@ void line_put_task(struct buf *b, const struct claim *task, const char *worker_i
     buf_put_text(b, "}\n");
 }
 
+void line_put_number(struct buf *b, int n)
+{
+    put_int_key(b, "{\"tasks\":", n);
+    buf_put_text(b, "}\n");
+}
+
 void line_put_stop(struct buf *b, int64_t task, const char *why)
 {
     buf_put_text(b, "{\"stop\":");
@@ -200,6 +206,7 @@ bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct 
     } else {
         ret->in_flight = (int)n;
         ret->stop = json_is_true(json_object_get(hello, "stop"));
+        ret->take = json_is_true(json_object_get(hello, "take"));
     }
     json_decref(hello);
     return ok;

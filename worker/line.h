@@ -24,6 +24,9 @@ enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 /* The text of TENON_TASK_CLAIM: "id/claims/start in microseconds/worker". */
 void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id);
 
+/* The line before so many task lines, which belong together. */
+void line_put_number(struct buf *b, int n);
+
 /* One task line, with its newline. The payload is copied as PostgreSQL printed it. */
 void line_put_task(struct buf *b, const struct claim *task, const char *worker_id);
 
@@ -43,7 +46,8 @@ void line_put_step(struct buf *b, int64_t task, const char *name, bool recorded)
 
 struct hello {
     int in_flight;
-    bool stop; /* it understands the line that asks it to stop */
+    bool stop; /* it understands the line that asks it to stop, */
+    bool take; /* and the one that says how many tasks follow together */
 };
 
 /* The first line of a pool child. `bytes` without the newline; the text is NUL-terminated there. */

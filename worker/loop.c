@@ -91,7 +91,7 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         break;
     case ACTION_GIVE:
         POINT(task_claimed);
-        children_give(l->children, a->slot, a->claim, l->worker_id);
+        children_give(l->children, a->slot, a->claim, a->n, l->worker_id);
         break;
     case ACTION_CLOSE:
         children_close(l->children, a->slot);

@@ -53,7 +53,7 @@ static void take_event(void *owner, const struct event *event)
 {
     struct run_one *r = owner;
     if (event->type == EVENT_CHILD_READY) {
-        children_give(&r->children, 0, r->task, nobody);
+        children_give(&r->children, 0, r->task, 1, nobody);
     } else if (event->type == EVENT_REPLY) {
         r->outcome = event->outcome;
         r->reply = event->reply;

@@ -155,6 +155,10 @@ static bool make_decider(struct worker *w, struct fault *f)
     w->loop.decider = decider_new(w->n_slots, w->served.handlers.n, kinds, pool,
                                   option_int(w->options, OPTION_DRAIN_LIMIT),
                                   option_flag(w->options, OPTION_UNTIL_EMPTY), seed, now_ms());
+    for (int i = 0; w->loop.decider && i < w->served.handlers.n; i++) {
+        const struct handler *h = &w->served.handlers.items[i];
+        decider_take(w->loop.decider, i, h->take, h->wait_ms);
+    }
     return w->loop.decider || fault_memory(f);
 }
 

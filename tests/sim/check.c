@@ -171,6 +171,21 @@ void check_give(struct sim *s, const struct node *n, const struct claim *c)
                n->index, (long long)c->id, (long long)held_ms);
 }
 
+/* As many as its handler takes, or the first one has waited long enough; and its child has answered
+ * all others. */
+void check_call(struct sim *s, const struct node *n, const struct child *c,
+                const struct claim *first, int count)
+{
+    int take = n->take[c->handler];
+    int64_t held_ms = node_ms(s, n) - first->claimed_ms;
+    check_that(s, take > 0 ? count <= take && c->n_runs == 0 : count == 1,
+               "worker %d gives %d tasks to a child that takes %d and has %d", n->index, count,
+               take, c->n_runs);
+    check_that(s, take == 0 || count == take || held_ms >= n->wait_ms[c->handler],
+               "worker %d gives %d tasks to a child that takes %d, after %lld ms", n->index, count,
+               take, (long long)held_ms);
+}
+
 /* --- rounds --- */
 
 static bool serves(const struct node *n, int kind, int64_t now_ms)

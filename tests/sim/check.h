@@ -24,7 +24,9 @@ void check_fresh_later(struct sim *s, const struct row *r); /* it was committed 
 void check_run(struct sim *s, const struct run_entry *e);
 void check_term(struct sim *s, const struct node *n, int slot); /* its child is to end */
 void check_give(struct sim *s, const struct node *n, const struct claim *c);
-void check_round(struct sim *s, struct node *n); /* it is asked */
+void check_call(struct sim *s, const struct node *n, const struct child *c,
+                const struct claim *first, int count); /* given together */
+void check_round(struct sim *s, struct node *n);       /* it is asked */
 void check_answer(struct sim *s, struct node *n, const struct request *r);
 void check_event(struct sim *s, struct node *n, const struct event *e); /* before the decider */
 void check_taken(struct sim *s, struct node *n, const struct event *e); /* and after it */

@@ -364,7 +364,8 @@ static void says_hello(struct sim *s, int node, int64_t id)
         }
         return;
     }
-    int room = (int)random_between(&s->random, 1, s->plan.room_max);
+    int take = n->take[c->handler];
+    int room = take > 0 ? take : (int)random_between(&s->random, 1, s->plan.room_max);
     c->ready = true;
     if (random_chance(&s->random, s->plan.rate_pipe_closed) && !s->healed) {
         sim_after(s, random_log(&s->random, 1, 5000) * 1000, closes_pipes, node, id);
@@ -419,10 +420,14 @@ void child_spawn(struct sim *s, struct node *n, int slot, int handler, const str
     }
 }
 
-void child_give(struct sim *s, struct node *n, int slot, const struct claim *task)
+void child_give(struct sim *s, struct node *n, int slot, const struct claim *task, int count)
 {
     struct child *c = &n->children[slot];
-    if (c->id && !c->dying) { /* else its end is on the way to the loop */
+    if (!c->id || c->dying) {
+        return; /* its end is on the way to the loop */
+    }
+    check_call(s, n, c, task, count);
+    for (; count > 0; count--, task = task->next) {
         add_run(s, n, c, task);
     }
 }

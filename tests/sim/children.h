@@ -7,7 +7,7 @@
 
 struct node;
 
-enum { SLOTS = 4, RUNS_MAX = 8 };
+enum { SLOTS = 4, RUNS_MAX = 8, TAKE_RUNS_MAX = 6 };
 
 enum mood {
     MOOD_ANSWER,
@@ -37,7 +37,8 @@ struct child {
 };
 
 void child_spawn(struct sim *s, struct node *n, int slot, int handler, const struct claim *c);
-void child_give(struct sim *s, struct node *n, int slot, const struct claim *c);
+/* The first of `count` in its list. */
+void child_give(struct sim *s, struct node *n, int slot, const struct claim *c, int count);
 void child_close(struct sim *s, struct node *n, int slot);
 void child_tell_stop(struct sim *s, struct node *n, int slot, int64_t id);
 void child_tell_step(struct sim *s, struct node *n, int64_t id, int number);

@@ -184,7 +184,7 @@ static void act(struct sim *s, struct node *n, const struct action *a)
         child_spawn(s, n, a->slot, a->handler, a->claim);
         break;
     case ACTION_GIVE:
-        child_give(s, n, a->slot, a->claim);
+        child_give(s, n, a->slot, a->claim, a->n);
         break;
     case ACTION_CLOSE:
         child_close(s, n, a->slot);
@@ -302,6 +302,10 @@ static void draw_handlers(struct sim *s, struct node *n, const char *kinds[HANDL
     kinds[1] = "b";
     for (int i = 0; i < HANDLERS; i++) {
         n->pool[i] = random_chance(&s->random, s->plan.rate_pool);
+        if (n->pool[i] && random_chance(&s->random, s->plan.rate_take)) {
+            n->take[i] = (int)random_between(&s->random, 1, TAKE_RUNS_MAX);
+            n->wait_ms[i] = random_log(&s->random, 1, TAKE_WAIT_MAX_MS);
+        }
     }
 }
 
@@ -321,6 +325,9 @@ void node_start(struct sim *s, struct node *n)
     draw_handlers(s, n, kinds);
     n->decider = decider_new(n->n_slots, n->n_handlers, kinds, n->pool, 25000, false,
                              random_next(&s->random), node_ms(s, n));
+    for (int i = 0; i < n->n_handlers; i++) {
+        decider_take(n->decider, i, n->take[i], n->wait_ms[i]);
+    }
     node_faulted(s, n, 0);
     TRACE(s, "worker %d: started with %d slots", index, n->n_slots);
     presence_start(s, n);

@@ -43,6 +43,7 @@ static void draw_use(struct plan *p, struct random *r)
     p->rate_hears = (int)random_between(r, 0, 2) * 5000;
     p->rate_hostile = rate(r, 1000);
     p->rate_retire = rate(r, 2000);
+    p->rate_take = random_chance(r, 7000) ? 0 : 5000;
     p->n_stops = random_chance(r, 7000) ? 0 : (int)random_between(r, 1, 6);
 }
 

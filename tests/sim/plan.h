@@ -39,7 +39,7 @@ struct plan {
     int rate_pool, rate_late, rate_rollback, rate_announced, rate_early, rate_delayed;
     int rate_cancel, rate_lock;
     int rate_failed, rate_later, rate_dead, rate_bad, rate_own_finish, rate_retire;
-    int rate_say, rate_hears;
+    int rate_say, rate_hears, rate_take;
     int rate_hostile;
     int n_stops; /* workers that are told to stop, and start again */
 

@@ -9,7 +9,7 @@ enum action_type {
     ACTION_ACK,      /* epoch, tag */
     ACTION_PREFETCH, /* n; 0 = stop consuming */
     ACTION_SPAWN, /* slot, handler; claim = run this one task (exec), NULL = start a pool child */
-    ACTION_GIVE,  /* slot, claim */
+    ACTION_GIVE,  /* slot, n, claim: the first of n in the slot's list, together */
     ACTION_CLOSE, /* slot: close the pool child's input, so that it ends */
     ACTION_TELL_STOP, /* slot, task (0 = all that it has), text = why: to a pool child */
     ACTION_TELL_STEP, /* slot, task, text = name, n = it is recorded: to a pool child */

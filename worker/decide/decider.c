@@ -56,6 +56,14 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     return d;
 }
 
+void decider_take(struct decider *d, int handler, int take, int64_t wait_ms)
+{
+    struct decider_handler *h = &d->handlers[handler];
+    h->take = take;
+    h->room = take > 0 ? take : h->room;
+    h->wait_ms = wait_ms;
+}
+
 static void free_unhashed(struct claim *list)
 {
     struct claim *c, *next;

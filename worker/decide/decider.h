@@ -42,6 +42,8 @@ struct decider_handler {
     size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
+    int take;        /* its children get so many together, 0 = one by one; */
+    int64_t wait_ms; /* for which the oldest waits so long */
 };
 
 struct decider {
@@ -98,6 +100,11 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
                             int64_t drain_limit_ms, bool until_empty, uint64_t seed,
                             int64_t now_ms);
 void decider_free(struct decider *d);
+
+/* The children of this handler get up to `take` tasks together, 1..TAKE_MAX, 0 = one by one; and
+ * their next ones once all of those have ended. For the others the oldest waits so long,
+ * 0..TAKE_WAIT_MAX_MS. */
+void decider_take(struct decider *d, int handler, int take, int64_t wait_ms);
 
 void decider_event(struct decider *d, const struct event *event, int64_t now_ms);
 int64_t decider_decide(struct decider *d, int64_t now_ms);

@@ -22,12 +22,17 @@ static int ready_slot(const struct decider *d, int handler)
     int best = -1;
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if (slots_takes_more(s) && s->handler == handler && s->n_given < s->room &&
+        if (s->handler == handler && slots_free(d, s) > 0 &&
             (best < 0 || s->n_given < d->slots[best].n_given)) {
             best = i;
         }
     }
     return best;
+}
+
+bool give_has_child(const struct decider *d, int handler)
+{
+    return ready_slot(d, handler) >= 0;
 }
 
 static int starting_room(const struct decider *d, int handler)
@@ -153,20 +158,38 @@ static bool is_stale(const struct claim *c, int64_t now_ms)
     return now_ms - c->checked_ms >= START_CHECKED_MS;
 }
 
+/* Tasks that are given together wait for each other, unless no more can be claimed. */
+int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h)
+{
+    bool all = h->n_waiting >= h->take || h->payload_bytes >= decider_bytes_share(d);
+    return h->waiting->since_ms + (all ? 0 : h->wait_ms);
+}
+
+/* One task, or as many as its children take together. */
+static void give_next(struct decider *d, int slot, struct decider_handler *h, int64_t now_ms)
+{
+    struct action *a = actions_add(&d->actions, ACTION_GIVE);
+    size_t bytes = 0;
+    a->slot = slot;
+    a->claim = h->waiting;
+    do {
+        bytes += h->waiting->payload_bytes + h->waiting->steps_bytes;
+        give(d, slot, h->waiting, now_ms);
+        a->n++;
+    } while (h->waiting && a->n < h->take && bytes < TAKE_BYTES_MAX &&
+             !is_stale(h->waiting, now_ms));
+}
+
 /* ret: it may need further children */
 static bool give_pool(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     int slot;
     while (h->waiting && (slot = ready_slot(d, handler)) >= 0) {
-        struct claim *c = h->waiting;
-        if (is_stale(c, now_ms)) {
+        if (now_ms < give_ripe_ms(d, h) || is_stale(h->waiting, now_ms)) {
             return false;
         }
-        give(d, slot, c, now_ms);
-        struct action *a = actions_add(&d->actions, ACTION_GIVE);
-        a->slot = slot;
-        a->claim = c;
+        give_next(d, slot, h, now_ms);
     }
     return true;
 }
@@ -199,13 +222,18 @@ static void release_old(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
+/* When has the first one waited too long? */
+static int64_t late_ms(const struct decider_handler *h)
+{
+    return h->waiting->since_ms + h->wait_ms + WAITING_MAX_MS;
+}
+
 /* Tasks that found no child are released, so that another worker can have them. */
 static void release_late(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     bool backs_off = now_ms < h->backoff_until_ms;
-    while (h->waiting && (backs_off || (now_ms - h->waiting->since_ms >= WAITING_MAX_MS &&
-                                        starting_room(d, handler) == 0))) {
+    while (h->waiting && (backs_off || (now_ms >= late_ms(h) && starting_room(d, handler) == 0))) {
         decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
     }
 }
@@ -272,10 +300,10 @@ int64_t give_due(const struct decider *d, int64_t now_ms)
 {
     int64_t due = INT64_MAX;
     for (int i = 0; i < d->n_handlers; i++) {
-        const struct claim *c = d->handlers[i].waiting;
-        if (c) {
-            int64_t kept_ms = kept_until(d, i, now_ms);
-            due = sooner(due, c->since_ms + WAITING_MAX_MS);
+        const struct decider_handler *h = &d->handlers[i];
+        if (h->waiting) {
+            int64_t kept_ms = kept_until(d, i, now_ms), ripe_ms = give_ripe_ms(d, h);
+            due = sooner(due, ripe_ms > now_ms ? ripe_ms : late_ms(h));
             due = sooner(due, idle_due(d, i, now_ms));
             due = kept_ms > 0 ? sooner(due, kept_ms) : due;
         }

@@ -65,18 +65,36 @@ static void plan_requeue(struct decider *d, struct round *x)
     x->n_last = x->n_progress;
 }
 
-/* Claims that wait for a child: one that was cancelled meanwhile is not to start. Each list is in
- * order of since_ms. */
+/* When are the claims of a handler that wait for a child to be asked about? Those that are given
+ * together, right before that. The list is in order of since_ms. */
+static int64_t check_due(const struct decider *d, int handler)
+{
+    const struct decider_handler *h = &d->handlers[handler];
+    const struct claim *c = h->waiting;
+    int64_t checked_ms = INT64_MAX - CHECK_AFTER_MS;
+    if (c && h->take > 0) {
+        int64_t ripe_ms = give_has_child(d, handler) ? give_ripe_ms(d, h) : INT64_MAX;
+        return later(c->checked_ms + CHECK_AFTER_MS, ripe_ms);
+    }
+    DL_FOREACH(h->waiting, c)
+    {
+        if (c->since_ms >= checked_ms) {
+            break;
+        }
+        checked_ms = sooner(checked_ms, c->checked_ms);
+    }
+    return checked_ms + CHECK_AFTER_MS;
+}
+
+/* Claims that wait for a child: one that was cancelled meanwhile is not to start. */
 static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (int i = 0; i < d->n_handlers; i++) {
-        struct claim *c;
-        DL_FOREACH(d->handlers[i].waiting, c)
-        {
-            if (now_ms < c->since_ms + CHECK_AFTER_MS || x->n_verify == ROUND_VERIFY_MAX) {
-                break;
-            }
-            if (now_ms >= c->checked_ms + CHECK_AFTER_MS) {
+        const struct decider_handler *h = &d->handlers[i];
+        const struct claim *c = now_ms < check_due(d, i) ? NULL : h->waiting;
+        int n = h->take > 0 ? h->take : h->n_waiting;
+        for (; c && n > 0 && x->n_verify < ROUND_VERIFY_MAX; c = c->next, n--) {
+            if (h->take > 0 || now_ms >= c->checked_ms + CHECK_AFTER_MS) {
                 add_verify(x, c);
             }
         }
@@ -354,18 +372,11 @@ static int64_t claims_due(const struct decider *d, int64_t now_ms)
 /* When is a waiting claim to be verified? */
 static int64_t waiting_due(const struct decider *d)
 {
-    int64_t checked_ms = INT64_MAX - CHECK_AFTER_MS;
+    int64_t due = INT64_MAX;
     for (int i = 0; i < d->n_handlers; i++) {
-        const struct claim *c;
-        DL_FOREACH(d->handlers[i].waiting, c)
-        {
-            if (c->since_ms >= checked_ms) {
-                break;
-            }
-            checked_ms = sooner(checked_ms, c->checked_ms);
-        }
+        due = sooner(due, check_due(d, i));
     }
-    return checked_ms + CHECK_AFTER_MS;
+    return due;
 }
 
 static int64_t tell_due(const struct decider *d)

@@ -14,6 +14,13 @@ bool slots_takes_more(const struct slot *s)
     return s->state == SLOT_READY && !s->closing && s->n_spent == 0;
 }
 
+/* What is given together is one call: the next one comes after its end. */
+int slots_free(const struct decider *d, const struct slot *s)
+{
+    bool in_call = d->handlers[s->handler].take > 0 && s->n_given > 0;
+    return slots_takes_more(s) && !in_call ? s->room - s->n_given : 0;
+}
+
 int slots_room(const struct decider *d)
 {
     int guess = d->n_handlers == 1 ? d->handlers[0].room : 1;
@@ -24,8 +31,8 @@ int slots_room(const struct decider *d)
             room += guess;
         } else if (s->state == SLOT_STARTING) {
             room += d->handlers[s->handler].room;
-        } else if (slots_takes_more(s)) {
-            room += s->room - s->n_given;
+        } else {
+            room += slots_free(d, s);
         }
     }
     return room;

@@ -6,6 +6,7 @@
 #include "worker/decide/claim.h"
 
 struct decider;
+struct decider_handler;
 struct event;
 
 enum {
@@ -32,6 +33,10 @@ enum {
     BACKOFF_MIN_MS = 100,    /* of a handler that does not start, twice as long each time */
     BACKOFF_MAX_MS = 30000,
 };
+
+/* Of what a child is given together. The first task waits, though it is claimed; the cleaner, which
+ * ends tasks 60 s after their deadline, counts from the claim. */
+enum { TAKE_MAX = 1000, TAKE_WAIT_MAX_MS = 10000, TAKE_BYTES_MAX = 16 << 20 /* of payloads */ };
 
 enum { TIMEOUT_MAX_MS = 30 * 24 * 3600 * 1000LL }; /* as a check of tenon.task has it */
 
@@ -94,8 +99,9 @@ void slots_remove(struct decider *d, struct claim *c);
 
 void slots_decide(struct decider *d, int64_t now_ms); /* timeouts, and give_decide() */
 int64_t slots_due(const struct decider *d, int64_t now_ms);
-bool slots_takes_more(const struct slot *s); /* a pool child that may be given tasks */
-int slots_room(const struct decider *d);     /* tasks that could be given to children now */
+bool slots_takes_more(const struct slot *s); /* a pool child that may be given tasks, */
+int slots_free(const struct decider *d, const struct slot *s); /* and how many more now */
+int slots_room(const struct decider *d); /* tasks that could be given to children now */
 bool slots_all_empty(const struct decider *d);
 struct claim *slots_find(const struct decider *d, int slot,
                          int64_t id);                  /* NULL = it is not there */
@@ -107,5 +113,10 @@ void slots_backing_off(const struct decider *d, char *text, size_t size);
 /* give.c: waiting claims go to children, and children are started for them. */
 void give_decide(struct decider *d, int64_t now_ms);
 int64_t give_due(const struct decider *d, int64_t now_ms);
+
+/* From when on the waiting tasks of a handler, of which there is one at least, may be given; is
+ * there a child for them now? */
+int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h);
+bool give_has_child(const struct decider *d, int handler);
 
 #endif
