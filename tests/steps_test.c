@@ -1,20 +1,57 @@
 /* label: e2e */
-/* timeout: 180 */
-/* examples/order.py: whatever is killed and whenever, each step has its effect in the database
- * once, and an order goes on when its payment's signal comes, or its time is over. */
+/* timeout: 300 */
+/* examples/order.py, and the same with the clients for Python and Node: whatever is killed and
+ * whenever, each step has its effect in the database once, and an order goes on when its payment's
+ * signal comes, or its time is over. */
 #include "tests/support/working.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ORDERS = 40, KILLS = 10, PAID = 3 /* every third is not */ };
+enum { ORDERS = 40, KILLS = 10, PAID = 3 /* every third is not */, SLOTS = 2 };
+enum { ENVIRONMENT_MS = 120000 }; /* its packages may have to be installed */
 
-static struct process *start_worker(struct fixture *fx)
+/* A handler: what runs in examples/, with the client's environment in $env. */
+struct handler_of {
+    const char *environment; /* the script that makes it, or NULL */
+    const char *command;
+    int in_flight;
+};
+
+static const struct handler_of PLAIN = {NULL, "exec /usr/bin/python3 order.py", 1};
+static const struct handler_of PYTHON = {
+    "script/python-env", "exec \"$env/bin/python\" -m tenon order_client --concurrency 3", 3};
+/* Node looks for packages beside the module */
+static const struct handler_of NODE = {
+    "script/node-env",
+    "exec node \"$env/node_modules/tenon/bin/tenon-node.js\" --concurrency 3"
+    " \"$dir/order_client.mjs\"",
+    3};
+
+/* The client's environment: its folder, or nothing. free() */
+static char *environment_of(struct fixture *fx, const struct handler_of *handler)
 {
-    char h[300], prices[300];
-    (void)snprintf(h, sizeof h, "order=pool:exec /usr/bin/python3 %s/examples/order.py",
-                   repository);
+    char script[700];
+    if (!handler->environment) {
+        return strdup("");
+    }
+    (void)snprintf(script, sizeof script,
+                   "cd %s && env=$(%s) && ln -s \"$env/node_modules\" %s/ &&"
+                   " cp examples/order_client.mjs %s/ && printf %%s \"$env\"",
+                   repository, handler->environment, fx->dir, fx->dir);
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    struct process *p = process_spawn(fx, argv, NULL);
+    assert_int_equal(process_wait(p, ENVIRONMENT_MS), 0);
+    return file_text(p->out);
+}
+
+static struct process *start_worker(struct fixture *fx, const struct handler_of *handler,
+                                    const char *environment)
+{
+    char h[1400], prices[300];
+    (void)snprintf(h, sizeof h, "order=pool:env=%s; dir=%s; cd %s/examples && %s", environment,
+                   fx->dir, repository, handler->command);
     (void)snprintf(prices, sizeof prices, "PRICES=%s/prices", fx->dir);
     const char *const args[] = {"worker",     "--slots",      "2", "--handler", h,
                                 "--pass-env", "DATABASE_URL", NULL};
@@ -50,11 +87,8 @@ static size_t prices_asked(struct fixture *fx)
     return n;
 }
 
-static void test_orders_under_kills(void **state)
+static void enqueue_orders(struct fixture *fx)
 {
-    struct fixture *fx = *state;
-    struct process *p, *cleaner;
-    int paid = 0;
     test_sql(fx, "CREATE TABLE order_effect (\"order\" bigint, what text)");
     for (int i = 1; i <= ORDERS; i++) {
         test_sql(fx,
@@ -62,27 +96,10 @@ static void test_orders_under_kills(void **state)
                  " retry => 'constant(0.01 s)')",
                  i, i % PAID ? 86400000 : 300);
     }
-    cleaner = TENON(fx, "cleaner");
-    p = start_worker(fx);
-    srand(17);
-    for (int k = 1; k <= KILLS; k++) {
-        /* at whatever step the others are when this one is done */
-        test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM order_effect",
-                   k * 7 + rand() % 7);
-        process_kill(p);
-        recover(fx);
-        p = start_worker(fx);
-        for (int upto = k * ORDERS / KILLS; paid < upto;) { /* some before they are waited for */
-            if (++paid % PAID) {
-                pay(fx, paid);
-            }
-        }
-        if (k == KILLS / 2) {
-            process_kill(cleaner);
-            cleaner = TENON(fx, "cleaner");
-        }
-    }
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", ORDERS);
+}
+
+static void assert_each_step_once(struct fixture *fx, const struct handler_of *handler)
+{
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM (SELECT \"order\", string_agg(what, ' ' ORDER BY what)"
@@ -97,16 +114,62 @@ static void test_orders_under_kills(void **state)
     /* what was recorded by a line is not done again: only a kill between the two may double it */
     print_message("%d orders, %d kills: the price was asked for %zu times\n", ORDERS, KILLS,
                   prices_asked(fx));
-    assert_in_range(prices_asked(fx), ORDERS, ORDERS + 2 * KILLS);
+    assert_in_range(prices_asked(fx), ORDERS, ORDERS + SLOTS * handler->in_flight * KILLS);
+}
+
+static void orders_under_kills(struct fixture *fx, const struct handler_of *handler)
+{
+    struct process *p, *cleaner;
+    int paid = 0;
+    char *environment = environment_of(fx, handler);
+    enqueue_orders(fx);
+    cleaner = TENON(fx, "cleaner");
+    p = start_worker(fx, handler, environment);
+    srand(17);
+    for (int k = 1; k <= KILLS; k++) {
+        /* at whatever step the others are when this one is done */
+        test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM order_effect",
+                   k * 7 + rand() % 7);
+        process_kill(p);
+        recover(fx);
+        p = start_worker(fx, handler, environment);
+        for (int upto = k * ORDERS / KILLS; paid < upto;) { /* some before they are waited for */
+            if (++paid % PAID) {
+                pay(fx, paid);
+            }
+        }
+        if (k == KILLS / 2) {
+            process_kill(cleaner);
+            cleaner = TENON(fx, "cleaner");
+        }
+    }
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", ORDERS);
+    assert_each_step_once(fx, handler);
     end_well(p);
     end_well(cleaner);
+    free(environment);
+}
+
+static void test_orders_under_kills(void **state)
+{
+    orders_under_kills(*state, &PLAIN);
+}
+
+static void test_orders_of_the_python_client(void **state)
+{
+    orders_under_kills(*state, &PYTHON);
+}
+
+static void test_orders_of_the_node_client(void **state)
+{
+    orders_under_kills(*state, &NODE);
 }
 
 /* The words that people read. */
 static void test_what_is_said_of_a_task_that_waits(void **state)
 {
     struct fixture *fx = *state;
-    struct process *p = start_worker(fx);
+    struct process *p = start_worker(fx, &PLAIN, "");
     test_sql(fx, "SELECT tenon.enqueue('order', '{\"order\": 1}')");
     test_await(fx, LIMIT_MS, "SELECT state = 'blocked', state FROM tenon.tasks");
     process_await_line(p, "event=task_waits", LIMIT_MS);
@@ -138,6 +201,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_orders_under_kills),
+        WITH_SERVERS(test_orders_of_the_python_client),
+        WITH_SERVERS(test_orders_of_the_node_client),
         WITH_DATABASE(test_what_is_said_of_a_task_that_waits),
     };
     return RUN_GROUP(tests);

@@ -238,6 +238,26 @@ export interface Context {
     progress(value: unknown): void;
     /** It may run for so long from now on, if that is later than its deadline; at most 30 days. */
     extend(duration: Duration): void;
+    /** What is recorded: the steps of earlier attempts and the signals that came, then those of this attempt. */
+    readonly steps: { readonly [name: string]: any };
+    /**
+     * Does `work` once, whatever dies; what it returned, as JSON, is what this returns, in later attempts too.
+     *
+     * Without `db` the worker records it after it was done, and it is done once more if that is lost: give the other
+     * side a key. With `db`, a connection within your transaction, the record is a part of that: both are there,
+     * exactly once, or neither.
+     */
+    step<T>(name: string, work: () => T, db?: Database): Promise<Awaited<T>>;
+    /**
+     * Goes on so long after this was reached first, without a worker meanwhile: it throws Suspended, which ends this
+     * attempt, uncharged. Its end is a step of that name, by this machine's clock.
+     */
+    sleep(name: string, duration: Duration): Promise<void>;
+    /**
+     * What the signal carried; null if it did not come within `timeout`, 365 days at most and by default. If it has not
+     * come, it throws Suspended, which ends this attempt; the next one starts when it comes, or not in time.
+     */
+    waitSignal(name: string, timeout?: Duration): Promise<any>;
     /**
      * Finishes the task in your own transaction: its effects and its end commit together, so they happen exactly once.
      * The driver's error with SQLSTATE 55000 says that the claim is not valid any more: let it roll back.
@@ -269,6 +289,13 @@ export class Dead extends Error {
 /** Thrown by a handler: it stopped before its end, and is ready again at once, without a charge. */
 export class Interrupted extends Error {
     constructor(message?: string);
+}
+/**
+ * Thrown by `sleep` and `waitSignal` of the context: the attempt is over, and the task goes on later. Let it pass: who
+ * catches it only does without a word what he does then, as the task sleeps or waits all the same.
+ */
+export class Suspended extends Error {
+    private constructor();
 }
 /** A payload does not fit its task's schema. A handler's task is dead then: it will not get better. */
 export class InvalidPayload extends Error {

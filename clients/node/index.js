@@ -7,6 +7,7 @@ export {
     Later,
     Retry,
     Stopped,
+    Suspended,
 } from './src/outcomes.js';
 export { defineTask, handle } from './src/task.js';
 export { WakeUps } from './src/wakeups.js';

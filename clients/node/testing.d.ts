@@ -12,17 +12,24 @@ export interface RunOptions {
     claim?: string;
     /** What an earlier attempt said of its progress. */
     checkpoint?: unknown;
+    /** What earlier attempts recorded, and the signals that came. */
+    steps?: Record<string, unknown>;
     /** It is stopped from the beginning: how does it take that? */
     stopped?: Stopped['why'];
 }
 
 /** What came of a run, as the worker would be told. */
 export interface Run {
-    outcome: 'done' | 'failed' | 'later' | 'dead' | 'interrupted';
+    outcome: 'done' | 'failed' | 'later' | 'wait' | 'dead' | 'interrupted';
     result: any;
     error: string | undefined;
     errorClass: string | undefined;
+    /** Of `later` and `failed`; of `wait` for how long at most. */
     delayMs: number | undefined;
+    /** What it waits for. */
+    signal: string | undefined;
+    /** Those that the worker was told to record, not those on a connection. */
+    steps: { [name: string]: any };
     /** What was said, in order. */
     progress: any[];
     extendedMs: number[];

@@ -22,8 +22,12 @@ export async function run(handler, payload, { stopped, ...options } = {}) {
     /** @type {any[]} */
     const said = [];
     const text = await payloadText(handler.task, payload);
-    const context = new TaskContext(lineOf(handler.task.kind, options), (line) => {
-        said.push(JSON.parse(line));
+    const context = new TaskContext(lineOf(handler.task.kind, options), (text) => {
+        const line = JSON.parse(text);
+        said.push(line);
+        if ('step' in line) {
+            context.told(line.step.name, true);
+        }
     });
     if (stopped) {
         context.stop(stopped);
@@ -35,7 +39,11 @@ export async function run(handler, payload, { stopped, ...options } = {}) {
         result: reply.result === undefined ? undefined : JSON.parse(reply.result),
         error: reply.error,
         errorClass: reply.error_class,
-        delayMs: reply.delay_ms,
+        delayMs: reply.delay_ms ?? reply.timeout_ms,
+        signal: reply.signal,
+        steps: Object.fromEntries(
+            said.filter((line) => 'step' in line).map(({ step }) => [step.name, step.value]),
+        ),
         progress: said.filter((line) => 'progress' in line).map((line) => line.progress),
         extendedMs: said.filter((line) => 'extend_ms' in line).map((line) => line.extend_ms),
     };
@@ -57,6 +65,7 @@ function lineOf(kind, options) {
         claim: options.claim ?? '1/1/0/00000000-0000-0000-0000-000000000000',
         trace: options.trace ?? null,
         progress: options.checkpoint ?? null,
+        steps: options.steps ?? {},
     };
 }
 

@@ -42,6 +42,9 @@ export class Child {
         const stop = /^\{"stop":(\d+|null),"why":"(\w+)"/.exec(text);
         if (stop) {
             this.#stop(stop[1], stop[2]);
+        } else if (text.startsWith('{"step":')) {
+            const { name, recorded } = JSON.parse(text);
+            this.#running.get(/\d+/.exec(text)?.[0] ?? '')?.told(name, recorded);
         } else if (!this.#ending) {
             this.#start(/^\{"id":(\d+),/.exec(text)?.[1] ?? '0', text);
         }
@@ -50,6 +53,9 @@ export class Child {
     /** No more tasks come. */
     end() {
         this.#ending = true;
+        for (const context of this.#running.values()) {
+            context.endOfLines();
+        }
         this.#exitWhenIdle();
     }
 

@@ -2,7 +2,8 @@
 import { rowsOf } from './databases.js';
 import { milliseconds } from './duration.js';
 import { depth, encoded, printedBytes, storable, wellFormed } from './json.js';
-import { Stopped } from './outcomes.js';
+import { Interrupted, Stopped } from './outcomes.js';
+import { Steps } from './steps.js';
 
 const PROGRESS_BYTES_MAX = 65_536;
 const EXTEND_MS_MAX = 30 * 86_400_000;
@@ -16,13 +17,15 @@ export const DEPTH_MAX = 2000;
  * A task line of the worker, but for its payload.
  *
  * @typedef {{ id: string, kind: string, queue: string, attempt: number, failures: number, max_attempts: number,
- *     timeout_ms: number, claim: string, trace: string | null, progress: unknown }} Line
+ *     timeout_ms: number, claim: string, trace: string | null, progress: unknown,
+ *     steps?: Record<string, unknown> }} Line
  */
 
 /** @typedef {import('../index.d.ts').Context} Context */
 /** @implements {Context} */
 export class TaskContext {
     #say;
+    #steps;
     #deadline;
     #stop = new AbortController();
     #abandon = new AbortController();
@@ -46,6 +49,7 @@ export class TaskContext {
         /** @type {any} */
         this.checkpoint = line.progress;
         this.#say = say;
+        this.#steps = new Steps(line, (text) => this.#tell(text));
         this.#deadline = Date.now() + line.timeout_ms;
         this.#watch();
     }
@@ -96,6 +100,55 @@ export class TaskContext {
         await rowsOf(db, 'SELECT tenon.finish($1::text, $2::text::jsonb)', params);
     }
 
+    get steps() {
+        return this.#steps.kept;
+    }
+
+    /**
+     * @param {string} name
+     * @param {() => any} work
+     * @param {import('../index.d.ts').Database} [db]
+     */
+    step(name, work, db) {
+        return this.#steps.step(name, work, db);
+    }
+
+    /**
+     * @param {string} name
+     * @param {import('../index.d.ts').Duration} duration
+     */
+    sleep(name, duration) {
+        return this.#steps.sleep(name, duration);
+    }
+
+    /**
+     * @param {string} name
+     * @param {import('../index.d.ts').Duration} [timeout]
+     */
+    waitSignal(name, timeout) {
+        return this.#steps.waitSignal(name, timeout);
+    }
+
+    /**
+     * The worker's word on a step.
+     *
+     * @param {string} name
+     * @param {boolean} recorded
+     */
+    told(name, recorded) {
+        this.#steps.told(name, recorded);
+    }
+
+    /** The worker says nothing more. */
+    endOfLines() {
+        this.#steps.end(new Interrupted('the worker says nothing more'));
+    }
+
+    /** The reply of an attempt that sleep() or waitSignal() has ended. */
+    get suspended() {
+        return this.#steps.suspended?.reply;
+    }
+
     /**
      * Tells the handler to stop.
      *
@@ -106,6 +159,7 @@ export class TaskContext {
         this.#stop.abort(reason);
         if (why !== 'drain') {
             this.#abandon.abort(reason);
+            this.#steps.end(why === 'timeout' ? reason : new Interrupted(reason.message));
         }
     }
 

@@ -47,6 +47,17 @@ export class Interrupted extends Error {
     }
 }
 
+/** @typedef {{ outcome: 'later' | 'wait', delay_ms?: number, signal?: string, timeout_ms?: number }} SuspendedReply */
+
+export class Suspended extends Error {
+    /** @param {SuspendedReply} reply */
+    constructor(reply) {
+        super('the task goes on later: let this pass');
+        this.name = 'Suspended';
+        this.reply = reply;
+    }
+}
+
 export class InvalidPayload extends Error {
     /**
      * @param {string} kind

@@ -13,7 +13,8 @@ const OWN_FRAMES = new URL('.', import.meta.url).href;
 /**
  * A reply, but for its id; `result` is JSON text.
  *
- * @typedef {{ outcome: string, result?: string, error?: string, error_class?: string, delay_ms?: number }} Reply
+ * @typedef {{ outcome: string, result?: string, error?: string, error_class?: string, delay_ms?: number,
+ *     signal?: string, timeout_ms?: number }} Reply
  */
 
 /**
@@ -23,11 +24,14 @@ const OWN_FRAMES = new URL('.', import.meta.url).href;
  * @returns {Promise<Reply>}
  */
 export async function run(handler, payload, context) {
+    /** @type {Reply} */
+    let reply;
     try {
-        return done(await handler.run(await fitted(handler.task, payload), context));
+        reply = done(await handler.run(await fitted(handler.task, payload), context));
     } catch (error) {
-        return failed(error, context.signal);
+        reply = failed(error, context.signal);
     }
+    return context.suspended ?? reply; // also where its function has caught that
 }
 
 /**

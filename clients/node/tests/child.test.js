@@ -222,6 +222,88 @@ test("the end of a task's time is heard, and is a failure", async (t) => {
     assert.equal((await pool.line()).result, 'cancelled');
 });
 
+const told = (step, name, recorded = true) => JSON.stringify({ step, name, recorded });
+
+test('a step returns when it is recorded, and what is recorded is not done again', async (t) => {
+    const pool = await started(t);
+    const at = '1970-01-01T00:00:00.000Z';
+    pool.task(1, 'buys');
+    assert.deepEqual(await pool.line(), { id: 1, step: { name: 'price', value: { at } } });
+    pool.task(2, 'nothing'); // meanwhile
+    assert.deepEqual(await pool.line(), { id: 2, outcome: 'done' });
+    pool.say(told(1, 'price'));
+    assert.deepEqual(await pool.line(), { id: 1, step: { name: 'pay', value: null } });
+    pool.say(told(1, 'pay'));
+    const steps = { price: { at }, pay: null };
+    assert.deepEqual(await pool.line(), { id: 1, outcome: 'done', result: { at, steps } });
+    const again = await answer(pool, 'buys', {}, { steps: { price: { at: 'then' }, pay: 7 } });
+    assert.deepEqual(again.result, { at: 'then', steps: { price: { at: 'then' }, pay: 7 } });
+});
+
+test('two steps at once, and one that is refused', async (t) => {
+    const pool = await started(t);
+    pool.task(1, 'both_steps');
+    const asked = [await pool.line(), await pool.line()].map(({ step }) => step.name);
+    assert.deepEqual(asked.sort(), ['a', 'b']);
+    for (const name of asked) pool.say(told(1, name));
+    assert.deepEqual(await pool.line(), { id: 1, outcome: 'done', result: [1, 2] });
+    pool.task(2, 'buys');
+    await pool.line();
+    pool.say(told(2, 'price', false));
+    const { outcome, error } = await pool.line();
+    assert.equal(outcome, 'failed');
+    assert.match(error, /the step price was not recorded: a task has 1,000 steps/);
+});
+
+test('steps that cannot be', async (t) => {
+    const pool = await started(t);
+    const { result } = await answer(pool, 'misuses_steps');
+    for (const said of result.slice(0, 4)) {
+        assert.match(said, /^the name of a step or signal is .*; it should be a text of 1 to 100/);
+    }
+    assert.deepEqual(result.slice(4), [
+        'the step outer is being done: give the other another name',
+        'the step long is longer than 1 MiB',
+        'the step zero has \\u0000 in a text, which PostgreSQL cannot store',
+        'wait for a signal for 1 ms to 365 days, not 0 ms',
+    ]);
+});
+
+test('who waits for a record is interrupted by a lost claim and by the end of input', async (t) => {
+    const pool = await started(t);
+    pool.task(1, 'buys');
+    pool.task(2, 'buys');
+    await pool.line();
+    await pool.line();
+    pool.say('{"stop":null,"why":"drain"}'); // the record comes all the same
+    pool.say('{"stop":1,"why":"lost"}');
+    assert.deepEqual(await pool.line(), { id: 1, outcome: 'interrupted' });
+    pool.child.stdin.end();
+    assert.deepEqual(await pool.line(), { id: 2, outcome: 'interrupted' });
+    assert.equal((await pool.end).code, 0);
+});
+
+test('sleeping and waiting end the attempt, whatever the handler makes of it', async (t) => {
+    const pool = await started(t);
+    const steps = { nap: 1 };
+    const waits = { outcome: 'wait', signal: 'paid', timeout_ms: 5000 };
+    assert.deepEqual(await answer(pool, 'goes_on_later', {}, { steps }), waits);
+    const paid = { ...steps, paid: { amount: 30 } };
+    const done = { outcome: 'done', result: { paid: paid.paid } };
+    assert.deepEqual(await answer(pool, 'goes_on_later', {}, { steps: paid }), done);
+    const late = { outcome: 'done', result: { paid: null } };
+    assert.deepEqual(
+        await answer(pool, 'goes_on_later', {}, { steps: { nap: 1, paid: null } }),
+        late,
+    );
+    pool.task(1, 'goes_on_later');
+    const { step } = await pool.line();
+    pool.say(told(1, 'nap'));
+    const { outcome, delay_ms } = await pool.line();
+    assert.deepEqual([step.name, outcome], ['nap', 'later']);
+    assert.ok(delay_ms > 3_000_000 && delay_ms <= 3_600_000);
+});
+
 test('TERM stops everything, and what was stopped is interrupted', async (t) => {
     const pool = await started(t);
     pool.task(1, 'listens');
@@ -284,7 +366,10 @@ export const again = handle(defineTask('echo'), () => 1);`,
 test('it prints a handlers file', async () => {
     const args = ['--print-handlers', '--concurrency', '5', FIXTURE];
     const { out } = await ran(process.execPath, [TENON_NODE, ...args]);
-    assert.match(out, /^handler "context,counts,dead,deaf,echo,[^"]*,wrong_after" \{$/m);
+    assert.match(
+        out,
+        /^handler "books,[^"]*,context,counts,dead,deaf,echo,[^"]*,wrong_after" \{$/m,
+    );
     assert.match(
         out,
         /command = \{"[^"]*node", "[^"]*tenon-node\.js", "--concurrency", "5", "[^"]*"\}/,

@@ -112,6 +112,35 @@ export const handlers = [
         });
     }),
     handle(define('deaf'), () => never),
+    handle(define('buys'), async (_, context) => {
+        const { at } = await context.step('price', async () => ({ at: new Date(0) }));
+        await context.step('pay', () => {});
+        return { at, steps: context.steps };
+    }),
+    handle(define('both_steps'), (_, context) =>
+        Promise.all([context.step('a', () => 1), context.step('b', () => sleep(1, 2))]),
+    ),
+    handle(define('misuses_steps'), async (_, context) => {
+        const said = [];
+        const say = (error) => said.push(error.message);
+        for (const name of ['', 'x'.repeat(101), 'a\0b', 7]) {
+            await context.step(name, () => 1).catch(say);
+        }
+        await context.step('outer', () => context.step('outer', () => 1)).catch(say);
+        await context.step('long', () => 'x'.repeat(1_048_577)).catch(say);
+        await context.step('zero', () => '\0').catch(say);
+        await context.waitSignal('paid', 0).catch(say);
+        return said;
+    }),
+    handle(define('goes_on_later'), async (_, context) => {
+        await context.sleep('nap', '1 h');
+        try {
+            return { paid: await context.waitSignal('paid', '5 s') };
+        } catch (error) {
+            await context.step('refund', () => 1).catch(() => {}); // must not be done
+            return error;
+        }
+    }),
     handle(define('timer_throws'), () => {
         setTimeout(() => {
             throw new TypeError('in a timer');
@@ -170,4 +199,24 @@ export const pay = handle(define('pay'), async ({ account, amount, dies }, conte
     } finally {
         client.release();
     }
+});
+
+/** Recorded with its effect: rolled back once, then done, then known; and known to the next attempt. */
+export const books = handle(define('books'), async (_, context) => {
+    const client = await connect();
+    const book = async () => {
+        await client.query('INSERT INTO node_booking VALUES ($1)', [context.id]);
+        return { attempt: context.attempt };
+    };
+    try {
+        for (const end of ['ROLLBACK', 'COMMIT', 'COMMIT']) {
+            await client.query('BEGIN');
+            const { attempt } = await context.step('book', book, client);
+            if (attempt !== 1) throw new Dead(`the step is of attempt ${attempt}`);
+            await client.query(end);
+        }
+    } finally {
+        client.release();
+    }
+    if (context.attempt === 1) throw new Retry('once more', { after: 1 });
 });

@@ -111,6 +111,28 @@ test('what the README says is so', async (t) => {
         assert.equal(await single(client, 'SELECT balance FROM account WHERE id = 7'), 4);
     });
 
+    await t.test('steps', async () => {
+        await client.query('CREATE TABLE IF NOT EXISTS shelf AS SELECT 9 AS items');
+        const task = await enqueue(client, defineTask('order'), { order: 17 });
+        await worked(dir, ['order.js']);
+        const steps = async () =>
+            single(client, 'SELECT steps FROM tenon.tasks WHERE id = $1', task);
+        const { reserve, charge, ...rest } = await steps();
+        assert.deepEqual([reserve, charge], [1, { key: `charge-${task}` }]);
+        const slept = { ...rest, 'cooling-off': 0 };
+        const wake = 'UPDATE tenon.task SET run_at = now(), steps = steps || $2 WHERE id = $1';
+        await client.query(wake, [task, JSON.stringify(slept)]);
+        await worked(dir, ['order.js']);
+        const state = 'SELECT state FROM tenon.tasks WHERE id = $1';
+        assert.equal(await single(client, state, task), 'blocked');
+        await client.query(`SELECT tenon.signal('payment:17', '{"amount": 30}')`);
+        await ran(process.env.TENON, ['cleaner', '--once'], { env: { ...env, AMQP_URL: 'none' } });
+        await worked(dir, ['order.js']);
+        const result = 'SELECT result FROM tenon.finished WHERE id = $1';
+        assert.equal(await single(client, result, task), 'ship');
+        assert.equal(await single(client, 'SELECT items FROM shelf'), 8);
+    });
+
     await t.test('test', async () => {
         const { out } = await node('--test', 'handlers.test.js');
         assert.match(out, /pass 2/);

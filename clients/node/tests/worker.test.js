@@ -118,6 +118,18 @@ test('exactly once, though the process is killed before or after the commit', as
     }
 });
 
+test('a step on a connection is there once, with its effect', async (t) => {
+    const client = await connected(t);
+    await client.query('CREATE TABLE IF NOT EXISTS node_booking (task bigint)');
+    await client.query('TRUNCATE node_booking');
+    const id = await enqueue(client, defineTask('books'));
+    for (let turn = 0; turn < 20 && (await single(client, STATE, id)) !== 'done'; turn++) {
+        await drained(t); // what is tried again is not ready at once
+    }
+    assert.equal(await single(client, 'SELECT count(*)::integer FROM node_booking'), 1);
+    assert.equal(await single(client, 'SELECT failures FROM tenon.finished WHERE id = $1', id), 1);
+});
+
 test('a worker with RabbitMQ: cancel, drain, and the checkpoint of the next attempt', async (t) => {
     const client = await connected(t);
     const args = ['worker', '--slots', '1', '--handlers', await handlersFile(t)];

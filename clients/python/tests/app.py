@@ -167,6 +167,97 @@ async def sleeps(payload: dict) -> None:
     await asyncio.sleep(60)
 
 
+@tenon.task
+def buys(payload: dict, context: tenon.Context) -> object:
+    price = context.step("price", lambda: {"at": dt.date(2026, 1, 2)})
+    paid = context.step("pay", lambda: price["at"])
+    return {"steps": dict(context.steps), "paid": paid}
+
+
+@tenon.task
+async def abuys(payload: dict, context: tenon.Context) -> object:
+    async def price() -> object:
+        return {"at": dt.date(2026, 1, 2)}
+
+    first, second = await asyncio.gather(context.astep("price", price), context.astep("other", lambda: 7))
+    return [first, second]
+
+
+@tenon.task
+def goes_on_later(payload: dict, context: tenon.Context) -> object:
+    context.sleep("nap", payload.get("nap", 3600))
+    try:
+        return context.wait_signal("paid", 5)
+    except Exception:
+        return "caught"
+
+
+@tenon.task
+def catches_everything(payload: dict, context: tenon.Context) -> object:
+    try:
+        context.wait_signal("paid")
+    except BaseException:
+        context.step("refund", lambda: 1)  # must not be done
+    return "caught"
+
+
+@tenon.task
+def misuses(payload: dict, context: tenon.Context) -> list[str]:
+    said = []
+    for name in ("", "x" * 101, "a\0b"):
+        try:
+            context.step(name, lambda: 1)
+        except ValueError as error:
+            said.append(str(error))
+    try:
+        context.step("outer", lambda: context.step("outer", lambda: 1))
+    except ValueError as error:
+        said.append(str(error))
+    try:
+        context.step("long", lambda: "x" * 1_048_577)
+    except ValueError as error:
+        said.append(str(error))
+    return said
+
+
+@tenon.task
+async def blocks(payload: dict, context: tenon.Context) -> None:
+    context.step("a", lambda: 1)
+
+
+@tenon.task
+def books(payload: dict, context: tenon.Context) -> None:
+    def book() -> int:
+        conn.execute("INSERT INTO public.booking VALUES (%s)", (context.id,))
+        return context.attempt
+
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as conn:
+        with conn.transaction(force_rollback=True):
+            context.step("book", book, conn)
+        for _ in range(2):
+            with conn.transaction():
+                assert context.step("book", book, conn) == 1
+    if context.attempt == 1:
+        raise tenon.Retry(after=0.001)
+
+
+@tenon.task
+async def abooks(payload: dict, context: tenon.Context) -> None:
+    async def book() -> int:
+        await conn.execute("INSERT INTO public.booking VALUES (%s)", (context.id,))
+        return context.attempt
+
+    async with await psycopg.AsyncConnection.connect(os.environ["DATABASE_URL"], autocommit=True) as conn:
+        async with conn.transaction(force_rollback=True):
+            await context.astep("book", book, conn)
+        for _ in range(2):
+            async with conn.transaction():
+                assert await context.astep("book", book, conn) == 1
+    await context.asleep("nap", 0.001)
+    if context.attempt == 1:
+        raise tenon.Retry(after=0.001)
+
+
 small = tenon.App()
 
 

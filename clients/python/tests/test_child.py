@@ -32,12 +32,12 @@ class Pipes:
         assert self.process.stdin
         self.process.stdin.write(line + b"\n")
 
-    def send(self, kind: str, payload: str = "{}", progress: str = "null") -> int:
+    def send(self, kind: str, payload: str = "{}", progress: str = "null", steps: str = "{}") -> int:
         self.ids += 1
         self.write(
             f'{{"id":{self.ids},"kind":"{kind}","queue":"default","attempt":1,"failures":0,"max_attempts":25,'
             f'"timeout_ms":3600000,"claim":"{self.ids}/1/1/x","trace":null,"progress":{progress},'
-            f'"payload":{payload}}}'.encode()
+            f'"steps":{steps},"payload":{payload}}}'.encode()
         )
         return self.ids
 

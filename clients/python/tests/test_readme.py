@@ -106,6 +106,25 @@ def test_exactly_once(reader: Reader, conn: psycopg.Connection) -> None:
     assert conn.execute("SELECT balance FROM public.account").fetchone() == (5,)
 
 
+def test_steps(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(reader.folder))
+    conn.execute("DROP TABLE IF EXISTS public.shelf")
+    conn.execute("CREATE TABLE public.shelf AS SELECT 9 AS items")
+    conn.commit()
+    import orders
+
+    from tenon.testing import run
+
+    first = run(orders.order, {"order": 17})
+    assert (first.outcome, first.steps["charge"]) == ("later", {"key": "charge-1"})
+    steps = {"reserve": 1, "charge": {"key": "k"}, "cooling-off": 0}
+    second = run(orders.order, {"order": 17}, steps=steps)
+    assert (second.outcome, second.signal) == ("wait", "payment:17")
+    assert run(orders.order, {"order": 17}, steps={**steps, "payment:17": None}).result == "refund k"
+    assert run(orders.order, {"order": 17}, steps={**steps, "payment:17": True}).result == "ship"
+    assert conn.execute("SELECT items FROM public.shelf").fetchone() == (8,)
+
+
 def test_django(tmp_path: Path, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = Reader(tmp_path)
     url = urlsplit(URL)

@@ -19,6 +19,7 @@ from tenon._outcomes import (
     Later,
     Outcome,
     Retry,
+    Suspended,
     TimedOut,
 )
 from tenon._publisher import Publisher, set_publisher
@@ -35,6 +36,7 @@ __all__ = [
     "Outcome",
     "Publisher",
     "Retry",
+    "Suspended",
     "Task",
     "TimedOut",
     "current",

@@ -115,6 +115,13 @@ class Threads:
             self._runs = None if leads else self._runs
         return leads
 
+    def let_read(self, context: Context) -> None:
+        """The thread of this task is going to wait for a line: if it leads, another must."""
+        with self._lock:
+            if self._runs is context:
+                self._runs = None
+                self._pass_on()
+
     def _pass_on(self) -> None:
         if self._idle > 0:
             self._idle -= 1
@@ -225,6 +232,8 @@ class Child:
             item = self._line(line)
             if item is not None:
                 return item
+        for context in list(self._running.values()):
+            context.end_of_lines()
         return None
 
     def _line(self, line: bytes) -> tuple[Runnable, Context] | None:
@@ -236,12 +245,15 @@ class Child:
         if "stop" in message:
             self._stop(message["stop"], message["why"])
             return None
+        if "step" in message:
+            self._told(message)
+            return None
         task = self._tasks.get(message["kind"])
         if task is None:
             why = f"the app has no task {message['kind']!r}"
             self._refuse(message["id"], "failed", why)
             return None
-        context = self._running[message["id"]] = Context(message, self._wire.say)
+        context = self._running[message["id"]] = Context(message, self._wire.say, self._threads.let_read)
         if not task.is_async:
             return task, context
         self._loop.start(self, task, context)
@@ -253,6 +265,11 @@ class Child:
                 context.stop(why)
                 if which is not None and self._tasks[context.kind].is_async:
                     self._loop.cancel(number)
+
+    def _told(self, message: Mapping[str, Any]) -> None:
+        context = self._running.get(message["step"])
+        if context is not None:
+            context.told(message["name"], message["recorded"])
 
     def _refuse(self, number: int, outcome: str, why: str) -> None:
         self._wire.say({"id": number, "outcome": outcome, "error": why})

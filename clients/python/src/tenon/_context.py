@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tenon import _steps
 from tenon._connections import Connection, need_async, need_sync
 from tenon._outcomes import Interrupted, Span, microseconds
-from tenon._payload import encode
+from tenon._payload import encode, printed_bytes
 
 PROGRESS_BYTES_MAX = 65_536
 EXTEND_MS_MAX = 2_592_000_000
@@ -24,13 +26,15 @@ _current: contextvars.ContextVar[Context] = contextvars.ContextVar("tenon.curren
 
 
 class Context:
-    """The task that runs: its number, attempt, deadline; its progress; whether it is to stop."""
+    """The task that runs: its number, attempt, deadline; its progress and steps; whether it is to stop."""
 
-    __slots__ = ("_deadline", "_event", "_says", "_task", "_wakers", "progress", "stopped_why")
+    __slots__ = ("_deadline", "_event", "_let_read", "_says", "_steps", "_task", "_wakers", "progress", "stopped_why")
 
-    def __init__(self, task: Mapping[str, Any], says: Say) -> None:
+    def __init__(self, task: Mapping[str, Any], says: Say, let_read: Callable[[Context], object] | None = None) -> None:
         self._task = task
         self._says = says
+        self._let_read = let_read  # called before this thread waits for a line of the worker
+        self._steps: _steps.Steps | None = None  # made when somebody asks: most never do
         self._deadline = time.monotonic() + task["timeout_ms"] / 1000
         self._event: threading.Event | None = None  # made when somebody waits: most never do
         self._wakers: list[Callable[[], object]] = []
@@ -120,6 +124,8 @@ class Context:
         self.stopped_why = why
         for wake in self._wakers:
             wake()
+        if why != "drain" and self._steps is not None:
+            self._steps.end(why)
 
     def set_progress(self, value: Any) -> None:
         """Say how far it is, as often as you like: the worker writes it down about once a second.
@@ -127,8 +133,7 @@ class Context:
         The next attempt gets what was said last. ValueError if it is longer than 64 KiB.
         """
         text = encode(value)
-        # PostgreSQL writes 1e300 with 301 digits
-        if len(text.encode()) + 320 * (text.count("e+") + text.count("e-")) > PROGRESS_BYTES_MAX:
+        if printed_bytes(text) > PROGRESS_BYTES_MAX:
             raise ValueError(f"progress is longer than {PROGRESS_BYTES_MAX} bytes")
         self.progress = json.loads(text)
         self._says({"id": self.id, "progress": self.progress})
@@ -141,6 +146,105 @@ class Context:
         self._deadline = max(self._deadline, time.monotonic() + ms / 1000)
         self._says({"id": self.id, "extend_ms": ms})
 
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """What is known to be recorded: the steps of earlier attempts and the signals that came, then those of this."""
+        return self._own_steps().kept
+
+    def step(self, name: str, work: Callable[[], Any], conn: Any = None) -> Any:
+        """Do `work` once, whatever dies: returns what it returned, now or in an earlier attempt, as plain JSON.
+
+        Without `conn` the worker records it after it was done, and it is done once more if that is lost: give the other
+        side a key. With `conn` the record is a part of your transaction, and both are there, exactly once, or neither.
+        """
+        _steps.blocking()
+        steps = self._own_steps()
+        with steps.doing(name):
+            if name in steps.kept:
+                return steps.kept[name]
+            if conn is not None:
+                return self._step_on(need_sync(conn), steps, name, work)
+            value = work()
+            asked = steps.ask(name, value)
+            if self._let_read is not None:
+                self._let_read(self)
+            return steps.keep(name, value, asked.result())
+
+    async def astep(self, name: str, work: Callable[[], Awaitable[Any] | Any], conn: Any = None) -> Any:
+        """The same for coroutines; `work` may be a coroutine function, and `conn` is an asynchronous connection."""
+        steps = self._own_steps()
+        with steps.doing(name):
+            if name in steps.kept:
+                return steps.kept[name]
+            if conn is not None:
+                return await self._astep_on(need_async(conn), steps, name, work)
+            value = await _awaited(work())
+            asked = steps.ask(name, value)
+            return steps.keep(name, value, await asyncio.wrap_future(asked))
+
+    def sleep(self, name: str, span: Span) -> None:
+        """Go on so long after this was reached first, without a worker meanwhile: the attempt is over, uncharged.
+
+        Its end is a step of that name, by this machine's clock.
+        """
+        at = self.step(name, lambda: _steps.now_ms() + _steps.milliseconds(span))
+        self._own_steps().sleep_until(at)
+
+    async def asleep(self, name: str, span: Span) -> None:
+        """The same for coroutines."""
+        at = await self.astep(name, lambda: _steps.now_ms() + _steps.milliseconds(span))
+        self._own_steps().sleep_until(at)
+
+    def wait_signal(self, name: str, timeout: Span | None = None) -> Any:
+        """What the signal carried; None if it did not come in time, 365 days at most and by default.
+
+        If it has not come, this attempt is over, uncharged, and the next one starts when it comes, or not in time.
+        """
+        return self._own_steps().signal(name, timeout)
+
+    def told(self, name: str, recorded: bool) -> None:
+        """The worker's word on a step."""
+        self._own_steps().told(name, recorded)
+
+    def end_of_lines(self) -> None:
+        """The worker says nothing more."""
+        if self._steps is not None:
+            self._steps.end("the worker says nothing more")
+
+    @property
+    def suspended(self) -> Mapping[str, Any] | None:
+        """The reply of an attempt that sleep() or wait_signal() has ended."""
+        if self._steps is None or self._steps.suspended is None:
+            return None
+        return self._steps.suspended.reply
+
+    def _own_steps(self) -> _steps.Steps:
+        if self._steps is None:
+            self._steps = _steps.Steps(self.id, self._task.get("steps") or {}, self._says)
+            if self.stopped_why not in (None, "drain"):
+                self._steps.end(str(self.stopped_why))
+        return self._steps
+
+    def _step_on(self, where: Connection, steps: _steps.Steps, name: str, work: Callable[[], Any]) -> Any:
+        if steps.uncertain(name):
+            kept = json.loads(where.rows(_steps.KEPT, [self.claim])[0][0])
+            if name in kept:
+                return kept[name]
+        values = [self.claim, name, encode(work())]
+        recorded = where.rows(_steps.RECORD, values)[0][0]
+        steps.recorded_there(name)
+        return json.loads(recorded)
+
+    async def _astep_on(self, where: Connection, steps: _steps.Steps, name: str, work: Callable[[], Any]) -> Any:
+        if steps.uncertain(name):
+            kept = json.loads((await where.arows(_steps.KEPT, [self.claim]))[0][0])
+            if name in kept:
+                return kept[name]
+        values = [self.claim, name, encode(await _awaited(work()))]
+        recorded = (await where.arows(_steps.RECORD, values))[0][0]
+        steps.recorded_there(name)
+        return json.loads(recorded)
+
     def finish(self, conn: Any, result: Any = None) -> None:
         """Finish the task in your own transaction: its effects and its end commit together, exactly once.
 
@@ -152,6 +256,10 @@ class Context:
     async def afinish(self, conn: Any, result: Any = None) -> None:
         """The same, on an asynchronous connection."""
         await need_async(conn).arows(_FINISH, [self.claim, encode(result)])
+
+
+async def _awaited(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
 
 
 def current() -> Context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 Span = timedelta | float
 """A length of time: a timedelta, or seconds."""
@@ -45,6 +46,17 @@ class Interrupted(Outcome):
     """It stopped before its end: ready again at once, without a charge, with the progress it has said."""
 
 
+class Suspended(BaseException):
+    """This attempt is over, and the task goes on later: what `Context.sleep` and `Context.wait_signal` raise.
+
+    It is no Exception, so that `except Exception` lets it pass.
+    """
+
+    def __init__(self, reply: dict[str, Any]) -> None:
+        super().__init__("the task goes on later: let this pass")
+        self.reply = reply
+
+
 class InvalidPayload(Dead, ValueError):
     """The payload is not what the task's function takes."""
 
@@ -57,5 +69,5 @@ class Crashed(Exception):
     """What Django is shown for an attempt whose process or worker died."""
 
 
-for _public in (Outcome, Retry, Later, Dead, Interrupted, InvalidPayload, TimedOut, Crashed):
+for _public in (Outcome, Retry, Later, Dead, Interrupted, Suspended, InvalidPayload, TimedOut, Crashed):
     _public.__module__ = "tenon"  # where it is imported from, and what error_class says

@@ -31,6 +31,11 @@ def encode(value: Any) -> str:
     return json.dumps(value, default=_plain, allow_nan=False, ensure_ascii=False)
 
 
+def printed_bytes(text: str) -> int:
+    """How long PostgreSQL prints it, at most: it puts spaces behind commas and colons, and writes out exponents."""
+    return len(text.encode("utf-8", "replace")) + 320 * (text.count("e+") + text.count("e-"))
+
+
 def _plain(value: Any) -> Any:
     """What json does not know."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -23,18 +23,25 @@ def run(task: Runnable, context: Context) -> Reply:
     """For functions that block."""
     set_current(context)
     try:
-        return done(task.call(context))
+        reply = done(task.call(context))
     except BaseException as error:
-        return failed(error)
+        reply = failed(error)
+    return _ended(context, reply)
 
 
 async def arun(task: Runnable, context: Context) -> Reply:
     """For coroutine functions."""
     set_current(context)
     try:
-        return done(await task.call(context))
+        reply = done(await task.call(context))
     except BaseException as error:
-        return failed(error)
+        reply = failed(error)
+    return _ended(context, reply)
+
+
+def _ended(context: Context, reply: Reply) -> Reply:
+    """A task that sleeps or waits does so, also where its function has caught that."""
+    return dict(context.suspended) if context.suspended is not None else reply
 
 
 def done(result: Any) -> Reply:

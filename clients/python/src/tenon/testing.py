@@ -25,7 +25,7 @@ class Run:
     """What came of a run, as the worker would be told."""
 
     outcome: str
-    """`done`, `failed`, `later`, `dead` or `interrupted`."""
+    """`done`, `failed`, `later`, `wait`, `dead` or `interrupted`."""
     result: Any = None
     error: str | None = None
     error_class: str | None = None
@@ -33,6 +33,10 @@ class Run:
     progress: list[Any] = field(default_factory=list)
     """What was said, in order."""
     extended: list[timedelta] = field(default_factory=list)
+    steps: dict[str, Any] = field(default_factory=dict)
+    """Those that the worker was told to record, not those on a connection."""
+    signal: str | None = None
+    """What it waits for; `delay` is for how long."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Enqueued:
 def run(task: Task[Any, Any], payload: Any = None, **line: Any) -> Run:
     """Run a task on a payload, which goes through JSON as it would on its way to a worker.
 
-    `line` has what its function is to see in its context: attempt=3, progress=..., timeout_ms=....
+    `line` has what its function is to see in its context: attempt=3, progress=..., steps={...}, timeout_ms=....
     """
     if task.is_async:
         return asyncio.run(arun_task(task, payload, **line))
@@ -109,11 +113,18 @@ def _context(task: Runnable, payload: Any, said: list[dict[str, Any]], line: Map
         "progress": None,
         "payload": {} if payload is None else payload,
     }
-    return Context(json.loads(encode({**whole, **line})), said.append)
+
+    def says(message: dict[str, Any]) -> None:
+        said.append(message)
+        if "step" in message:
+            context.told(message["step"]["name"], True)
+
+    context = Context(json.loads(encode({**whole, **line})), says)
+    return context
 
 
 def _outcome(reply: Reply, said: list[dict[str, Any]]) -> Run:
-    delay = reply.get("delay_ms")
+    delay = reply.get("delay_ms", reply.get("timeout_ms"))
     return Run(
         outcome=reply["outcome"],
         result=json.loads(encode(reply.get("result"))),
@@ -122,4 +133,6 @@ def _outcome(reply: Reply, said: list[dict[str, Any]]) -> Run:
         delay=None if delay is None else timedelta(milliseconds=delay),
         progress=[m["progress"] for m in said if "progress" in m],
         extended=[timedelta(milliseconds=m["extend_ms"]) for m in said if "extend_ms" in m],
+        steps={m["step"]["name"]: m["step"]["value"] for m in said if "step" in m},
+        signal=reply.get("signal"),
     )

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules, import_string
 
 from tenon._context import Context
-from tenon._outcomes import Dead, Interrupted, Later, Retry
+from tenon._outcomes import Dead, Interrupted, Later, Retry, Suspended
 from tenon._run import class_of, describe
 from tenon._task import App
 from tenon.django._framework import (
@@ -99,7 +99,7 @@ class Runner:
 
     def _failed(self, context: Context, result: TaskResult[Any], error: BaseException) -> None:
         """Its last attempt is its end; of those before that, the log speaks."""
-        if isinstance(error, Later | Interrupted):
+        if isinstance(error, Later | Interrupted | Suspended):
             return
         logger.warning("task %s (%s) failed: %s", context.id, self.kind, class_of(error))
         if not isinstance(error, Dead) and context.failures + 1 < context.max_attempts:

@@ -1,0 +1,198 @@
+// Durable steps (docs/steps.md): what an attempt has done and recorded, no later one does again.
+import { rowsOf } from './databases.js';
+import { inspect, milliseconds } from './duration.js';
+import { printedBytes, storable } from './json.js';
+import { Suspended } from './outcomes.js';
+
+const NAME_BYTES_MAX = 100;
+const STEP_BYTES_MAX = 1_048_576;
+const LATER_MS_MAX = 30 * 86_400_000;
+const WAIT_MS_MAX = 365 * 86_400_000;
+const RECORD = 'SELECT tenon.step($1::text, $2::text, $3::text::jsonb)::text AS value';
+const KEPT = 'SELECT tenon.steps($1::text)::text AS steps';
+
+/** @typedef {{ resolve: (recorded: boolean) => void, reject: (error: Error) => void }} Asked */
+
+export class Steps {
+    #id;
+    #claim;
+    #say;
+    /** @type {Map<string, any>} what is known to be recorded */
+    #kept;
+    /** those that are being done */
+    #now = new Set();
+    /** @type {Map<string, Asked>} those that the worker has not answered */
+    #asked = new Map();
+    /** recorded on a connection, which may have rolled back */
+    #uncertain = new Set();
+    /** @type {Error | undefined} why no answer will come */
+    #over;
+    /** @type {Suspended | undefined} */
+    suspended;
+
+    /**
+     * @param {{ id: string, claim: string, steps?: Record<string, unknown> }} line
+     * @param {(line: string) => void} say
+     */
+    constructor({ id, claim, steps = {} }, say) {
+        this.#id = id;
+        this.#claim = claim;
+        this.#say = say;
+        this.#kept = new Map(Object.entries(steps));
+    }
+
+    /** A copy, so that nobody changes what is kept. */
+    get kept() {
+        return Object.fromEntries(this.#kept);
+    }
+
+    /**
+     * @param {string} name
+     * @param {() => any} work
+     * @param {import('../index.d.ts').Database} [db]
+     */
+    async step(name, work, db) {
+        this.#mustGoOn();
+        checkName(name);
+        if (this.#now.has(name)) {
+            throw new Error(`the step ${name} is being done: give the other another name`);
+        }
+        this.#now.add(name);
+        try {
+            return this.#kept.has(name)
+                ? this.#kept.get(name)
+                : await (db ? this.#stepOn(db, name, work) : this.#stepElsewhere(name, work));
+        } finally {
+            this.#now.delete(name);
+        }
+    }
+
+    /**
+     * @param {string} name
+     * @param {import('../index.d.ts').Duration} duration
+     */
+    async sleep(name, duration) {
+        const ms = milliseconds(duration, 'the duration of sleep');
+        const until = await this.step(name, () => Date.now() + ms);
+        const left = until - Date.now();
+        if (left > 0) {
+            this.#suspend({ outcome: 'later', delay_ms: Math.min(left, LATER_MS_MAX) });
+        }
+    }
+
+    /**
+     * @param {string} name
+     * @param {import('../index.d.ts').Duration} [timeout]
+     */
+    async waitSignal(name, timeout = WAIT_MS_MAX) {
+        this.#mustGoOn();
+        checkName(name);
+        if (this.#kept.has(name)) {
+            return this.#kept.get(name);
+        }
+        const ms = milliseconds(timeout, 'the timeout of waitSignal');
+        if (ms < 1 || ms > WAIT_MS_MAX) {
+            throw new RangeError(`wait for a signal for 1 ms to 365 days, not ${ms} ms`);
+        }
+        this.#suspend({ outcome: 'wait', signal: name, timeout_ms: ms });
+    }
+
+    /**
+     * The worker's answer.
+     *
+     * @param {string} name
+     * @param {boolean} recorded
+     */
+    told(name, recorded) {
+        this.#asked.get(name)?.resolve(recorded);
+        this.#asked.delete(name);
+    }
+
+    /**
+     * No answer will come.
+     *
+     * @param {Error} why
+     */
+    end(why) {
+        this.#over = why;
+        for (const { reject } of this.#asked.values()) {
+            reject(why);
+        }
+        this.#asked.clear();
+    }
+
+    /**
+     * @param {string} name
+     * @param {() => any} work
+     */
+    async #stepElsewhere(name, work) {
+        const text = stepText(name, await work());
+        if (printedBytes(text) > STEP_BYTES_MAX) {
+            throw new RangeError(`the step ${name} is longer than 1 MiB`);
+        }
+        const recorded = await new Promise((resolve, reject) => {
+            this.#asked.set(name, { resolve, reject });
+            if (this.#over) {
+                this.end(this.#over);
+            }
+            const step = `{"name":${JSON.stringify(name)},"value":${text}}`;
+            this.#say(`{"id":${this.#id},"step":${step}}`);
+        });
+        if (!recorded) {
+            throw new Error(
+                `the step ${name} was not recorded: a task has 1,000 steps of 1 MiB in all`,
+            );
+        }
+        this.#kept.set(name, JSON.parse(text));
+        return this.#kept.get(name);
+    }
+
+    /**
+     * @param {import('../index.d.ts').Database} db
+     * @param {string} name
+     * @param {() => any} work
+     */
+    async #stepOn(db, name, work) {
+        if (this.#uncertain.has(name)) {
+            const kept = JSON.parse((await rowsOf(db, KEPT, [this.#claim]))[0][0]);
+            if (Object.hasOwn(kept, name)) {
+                return kept[name];
+            }
+        }
+        const params = [this.#claim, name, stepText(name, await work())];
+        const [[recorded]] = await rowsOf(db, RECORD, params);
+        this.#uncertain.add(name);
+        return JSON.parse(recorded);
+    }
+
+    /** sleep() and waitSignal() are the end of an attempt, also where somebody caught what they threw. */
+    #mustGoOn() {
+        if (this.suspended) {
+            throw this.suspended;
+        }
+    }
+
+    /** @param {import('./outcomes.js').SuspendedReply} reply */
+    #suspend(reply) {
+        this.suspended = new Suspended(reply);
+        throw this.suspended;
+    }
+}
+
+/**
+ * @param {string} name
+ * @param {unknown} value
+ */
+function stepText(name, value) {
+    return storable(value === undefined ? null : value, `the step ${name}`);
+}
+
+/** @param {unknown} name */
+function checkName(name) {
+    const bytes = typeof name === 'string' ? Buffer.byteLength(name) : 0;
+    if (bytes < 1 || bytes > NAME_BYTES_MAX || /** @type {string} */ (name).includes('\0')) {
+        throw new TypeError(
+            `the name of a step or signal is ${inspect(name)}; it should be a text of 1 to 100 bytes`,
+        );
+    }
+}
