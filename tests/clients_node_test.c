@@ -60,6 +60,11 @@ static void test_worker(void **state)
     node_test(*state, "", "worker");
 }
 
+static void test_secrets(void **state)
+{
+    node_test(*state, "", "secrets");
+}
+
 static void test_testing(void **state)
 {
     node_test(*state, "", "testing");
@@ -80,8 +85,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_enqueue), WITH_DATABASE(test_databases), WITH_DATABASE(test_prisma),
-        WITH_DATABASE(test_child),   WITH_SERVERS(test_worker),     WITH_DATABASE(test_testing),
-        WITH_SERVERS(test_readme),   WITH_DATABASE(test_example),
+        WITH_DATABASE(test_child),   WITH_DATABASE(test_secrets),   WITH_SERVERS(test_worker),
+        WITH_DATABASE(test_testing), WITH_SERVERS(test_readme),     WITH_DATABASE(test_example),
     };
     return RUN_GROUP(tests);
 }

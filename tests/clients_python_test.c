@@ -41,10 +41,9 @@ static bool pytest(struct fixture *fx, const char *which, const char *tests)
 
 static void test_client(void **state)
 {
-    assert_true(
-        pytest(*state, "",
-               "test_child.py test_enqueue.py test_payload.py test_publisher.py test_steps.py"
-               " test_worker.py"));
+    assert_true(pytest(*state, "",
+                       "test_child.py test_enqueue.py test_payload.py test_publisher.py"
+                       " test_secrets.py test_steps.py test_worker.py"));
 }
 
 static void test_readme(void **state)

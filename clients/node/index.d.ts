@@ -33,7 +33,11 @@ export interface Task<Input = unknown, Output = Input> {
     readonly kind: string;
     readonly schema: StandardSchema<Input, Output> | undefined;
     readonly defaults: EnqueueOptions;
+    readonly secret: Secret | undefined;
 }
+
+/** What of a task is encrypted, with the keys of setKeys: its payload; or also results, progress and steps. */
+export type Secret = 'payload' | 'all';
 
 /**
  * Defines a task. Producers and handlers share it.
@@ -43,17 +47,17 @@ export interface Task<Input = unknown, Output = Input> {
  * `defineTask<{ to: string }>('welcome_mail')`.
  *
  * @param kind 1 to 100 of `A-Z a-z 0-9 _ . : -`
- * @param defaults options of all its tasks, which `enqueue` may overrule
+ * @param defaults options of all its tasks, which `enqueue` may overrule; and `secret`
  */
 export function defineTask<S extends AnySchema>(
     kind: string,
     schema: S,
-    defaults?: EnqueueOptions,
+    defaults?: TaskOptions,
 ): Task<InputOf<S>, OutputOf<S>>;
 export function defineTask<Payload = Json>(
     kind: string,
     schema?: undefined | null,
-    defaults?: EnqueueOptions,
+    defaults?: TaskOptions,
 ): Task<Payload, Payload>;
 
 /** What runs the tasks of a kind; `tenon-node` looks for them among the exports of a module. */
@@ -131,6 +135,11 @@ export interface EnqueueOptions {
     wakeUps?: WakeUps | undefined;
 }
 
+/** Those of a task: what all are enqueued with, which `enqueue` may overrule, and what of them is secret. */
+export interface TaskOptions extends EnqueueOptions {
+    secret?: Secret | undefined;
+}
+
 /** Those of many tasks. */
 export interface EnqueueManyOptions extends Omit<EnqueueOptions, 'uniqueKey'> {
     /** One for each payload, null for none. */
@@ -202,6 +211,22 @@ export class WakeUps {
      */
     publish(channel: Channel): boolean;
 }
+
+// --- secrets ---------------------------------------------------------------------------------
+
+/** Keys of 32 bytes by their ids, 1 to 100 of `A-Z a-z 0-9 _ . -`. The first one encrypts, each decrypts. */
+export class Keys {
+    constructor(keys: Record<string, Uint8Array> | Iterable<readonly [string, Uint8Array]>);
+    /** `ID:BASE64`, more of them with spaces between, such as a variable of the environment has them. */
+    static parse(text: string): Keys;
+    readonly ids: string[];
+    /** The envelope of a value of JSON. It opens for this kind only, and only as `what` it is, `payload` by default. */
+    encrypt(value: unknown, of: { kind: string; what?: string }): { 'tenon:secret': object };
+    /** The value in an envelope; what is none is returned as it is. SecretError says why not. */
+    decrypt(value: any, of: { kind: string; what?: string }): any;
+}
+/** The keys of this process: of producers, to encrypt; of handlers, to decrypt. */
+export function setKeys(keys: Keys | null): void;
 
 // --- handlers ------------------------------------------------------------------------------------
 
@@ -302,6 +327,8 @@ export class InvalidPayload extends Error {
     constructor(kind: string, issues: readonly SchemaIssue[]);
     readonly issues: readonly SchemaIssue[];
 }
+/** What is encrypted cannot be decrypted here. The task fails, and is tried again: mostly a key is missing. */
+export class SecretError extends Error {}
 /** Why `signal` of a context was aborted. */
 export class Stopped extends Error {
     constructor(why: Stopped['why']);

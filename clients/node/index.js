@@ -6,8 +6,10 @@ export {
     InvalidPayload,
     Later,
     Retry,
+    SecretError,
     Stopped,
     Suspended,
 } from './src/outcomes.js';
+export { Keys, setKeys } from './src/secrets.js';
 export { defineTask, handle } from './src/task.js';
 export { WakeUps } from './src/wakeups.js';

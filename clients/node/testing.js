@@ -2,6 +2,7 @@
 import { TaskContext } from './src/context.js';
 import { rowsOf } from './src/databases.js';
 import { run as runOnce } from './src/run.js';
+import { opened } from './src/secrets.js';
 import { isHandler, payloadText } from './src/task.js';
 
 /**
@@ -34,17 +35,25 @@ export async function run(handler, payload, { stopped, ...options } = {}) {
     }
     const reply = await runOnce(handler, JSON.parse(text), context);
     context.end();
+    const { kind } = handler.task;
     return {
         outcome: /** @type {Run['outcome']} */ (reply.outcome),
-        result: reply.result === undefined ? undefined : JSON.parse(reply.result),
+        result:
+            reply.result === undefined
+                ? undefined
+                : opened(JSON.parse(reply.result), kind, 'result'),
         error: reply.error,
         errorClass: reply.error_class,
         delayMs: reply.delay_ms ?? reply.timeout_ms,
         signal: reply.signal,
         steps: Object.fromEntries(
-            said.filter((line) => 'step' in line).map(({ step }) => [step.name, step.value]),
+            said
+                .filter((line) => 'step' in line)
+                .map(({ step }) => [step.name, opened(step.value, kind, `step:${step.name}`)]),
         ),
-        progress: said.filter((line) => 'progress' in line).map((line) => line.progress),
+        progress: said
+            .filter((line) => 'progress' in line)
+            .map((line) => opened(line.progress, kind, 'progress')),
         extendedMs: said.filter((line) => 'extend_ms' in line).map((line) => line.extend_ms),
     };
 }
@@ -83,7 +92,7 @@ export async function mine(db) {
         priority: Number(priority),
         runAt: new Date(Number(seconds) * 1000),
         uniqueKey,
-        payload: JSON.parse(payload),
+        payload: opened(JSON.parse(payload), kind, 'payload'),
     }));
 }
 

@@ -32,6 +32,11 @@ export class Child {
         this.#exit = exit;
     }
 
+    /** Whether a task that runs is secret, and with it whatever is thrown. */
+    get hides() {
+        return [...this.#running.values()].some((context) => context.hides);
+    }
+
     /** @param {number} concurrency */
     hello(concurrency) {
         this.#say(JSON.stringify({ hello: 'tenon', in_flight: concurrency, stop: true }));
@@ -84,7 +89,7 @@ export class Child {
         }
         this.#ending = true;
         if (context) {
-            this.#answer(context, failed(error));
+            this.#answer(context, failed(error, { hides: context.hides }));
         }
         this.#exitWhenIdle();
     }

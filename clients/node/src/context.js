@@ -3,6 +3,7 @@ import { rowsOf } from './databases.js';
 import { milliseconds } from './duration.js';
 import { depth, encoded, printedBytes, storable, wellFormed } from './json.js';
 import { Interrupted, Stopped } from './outcomes.js';
+import { isEnvelope, opened, sealed } from './secrets.js';
 import { Steps } from './steps.js';
 
 const PROGRESS_BYTES_MAX = 65_536;
@@ -32,6 +33,9 @@ export class TaskContext {
     /** @type {NodeJS.Timeout | undefined} */
     #timer;
     #ended = false;
+    /** @type {import('../index.d.ts').Secret | undefined} */
+    #secret;
+    #hides = false;
 
     /**
      * @param {Line} line
@@ -49,9 +53,42 @@ export class TaskContext {
         /** @type {any} */
         this.checkpoint = line.progress;
         this.#say = say;
-        this.#steps = new Steps(line, (text) => this.#tell(text));
+        const seal = (/** @type {string} */ text, /** @type {string} */ what) =>
+            this.sealed(text, what);
+        this.#steps = new Steps(line, (text) => this.#tell(text), seal);
         this.#deadline = Date.now() + line.timeout_ms;
         this.#watch();
+    }
+
+    /**
+     * Decrypts what came encrypted; if all of the task is secret, what it says is encrypted from here on.
+     *
+     * @param {unknown} payload
+     * @param {import('../index.d.ts').Secret | undefined} secret
+     * @returns {unknown} the payload
+     */
+    open(payload, secret) {
+        this.#secret = secret;
+        const came = [payload, this.checkpoint, ...Object.values(this.steps)];
+        this.#hides = secret !== undefined || came.some(isEnvelope);
+        this.checkpoint = opened(this.checkpoint, this.kind, 'progress');
+        this.#steps.open(this.kind);
+        return opened(payload, this.kind, 'payload');
+    }
+
+    /** Whether something of it is secret, and so are the messages of its errors. */
+    get hides() {
+        return this.#hides;
+    }
+
+    /**
+     * JSON text as it leaves this process.
+     *
+     * @param {string} text
+     * @param {string} what
+     */
+    sealed(text, what) {
+        return this.#secret === 'all' ? sealed(text, this.kind, what) : text;
     }
 
     get deadline() {
@@ -73,11 +110,12 @@ export class TaskContext {
     /** @param {unknown} value */
     progress(value) {
         const text = wellFormed(encoded(value, 'the progress'));
-        if (printedBytes(text) > PROGRESS_BYTES_MAX || depth(text) > DEPTH_MAX) {
+        const said = this.sealed(text, 'progress');
+        if (printedBytes(said) > PROGRESS_BYTES_MAX || depth(text) > DEPTH_MAX) {
             throw new RangeError(`the progress of ${this.kind} is longer than 64 KiB, or too deep`);
         }
         this.checkpoint = JSON.parse(text);
-        this.#tell(`{"id":${this.id},"progress":${text}}`);
+        this.#tell(`{"id":${this.id},"progress":${said}}`);
     }
 
     /** @param {import('../index.d.ts').Duration} duration */
@@ -96,7 +134,8 @@ export class TaskContext {
      * @param {unknown} [result]
      */
     async finish(db, result = null) {
-        const params = [this.claim, storable(result, 'the result')];
+        const text = storable(result, 'the result');
+        const params = [this.claim, result === null ? text : this.sealed(text, 'result')];
         await rowsOf(db, 'SELECT tenon.finish($1::text, $2::text::jsonb)', params);
     }
 

@@ -3,6 +3,7 @@ import { rowsOf } from './databases.js';
 import { inspect } from './duration.js';
 import { storable } from './json.js';
 import { argumentsOf, checkedOptions } from './options.js';
+import { sealed } from './secrets.js';
 import { isTask, payloadText } from './task.js';
 
 /**
@@ -22,7 +23,7 @@ import { isTask, payloadText } from './task.js';
 export async function enqueue(db, task, payload, options = {}) {
     const given = merged(task, options, 'uniqueKeys');
     const { params, param } = numbered();
-    const text = await payloadText(task, payload, storable);
+    const text = await givenText(task, payload);
     const call = `(${param(task.kind)}::text, ${param(text)}::text${argumentsOf(given, param)})`;
     const statement = given.wakeUps
         ? `SELECT id::text, exchange, routing_key FROM tenon.enqueue_routed${call}`
@@ -45,7 +46,7 @@ export async function enqueueMany(db, task, payloads, options = {}) {
     if (payloads.length === 0) {
         return [];
     }
-    const texts = await Promise.all(payloads.map((one) => payloadText(task, one, storable)));
+    const texts = await Promise.all(payloads.map((one) => givenText(task, one)));
     const { params, param } = numbered();
     const statement = manyStatement(param, task.kind, texts, given);
     return kept(await rowsOf(db, statement, params), given.wakeUps);
@@ -72,6 +73,15 @@ function manyStatement(param, kind, texts, given) {
     return `SELECT t.id::text, r.exchange, r.routing_key FROM ${ids}, ${route} ORDER BY t.n`;
 }
 
+/**
+ * @param {Task} task
+ * @param {unknown} payload
+ */
+async function givenText(task, payload) {
+    const text = await payloadText(task, payload, storable);
+    return task.secret ? sealed(text, task.kind, 'payload') : text;
+}
+
 /** The parameters of a statement; param() keeps one, and returns its $n. */
 function numbered() {
     /** @type {(string | null)[]} */
@@ -94,6 +104,11 @@ function merged(task, options, without) {
     const given = /** @type {any} */ ({ ...task.defaults, ...checkedOptions(options, without) });
     if (without in given) {
         throw new TypeError(`${task.kind} has the default ${without}, which is not for many tasks`);
+    }
+    if (task.secret && given.onConflict === 'merge') {
+        throw new TypeError(
+            `${task.kind}: the database cannot merge payloads that are encrypted; use 'replace'`,
+        );
     }
     if (given.wakeUps !== undefined && typeof given.wakeUps?.add !== 'function') {
         throw new TypeError(`wakeUps is ${inspect(given.wakeUps)}; it should be a new WakeUps()`);

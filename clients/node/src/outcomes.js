@@ -47,6 +47,14 @@ export class Interrupted extends Error {
     }
 }
 
+export class SecretError extends Error {
+    /** @param {string} [message] */
+    constructor(message) {
+        super(message);
+        this.name = 'SecretError';
+    }
+}
+
 /** @typedef {{ outcome: 'later' | 'wait', delay_ms?: number, signal?: string, timeout_ms?: number }} SuspendedReply */
 
 export class Suspended extends Error {

@@ -1,7 +1,7 @@
 // One run of one task: calls the function, and makes of what comes of it the reply that the worker is given.
 import { DEPTH_MAX } from './context.js';
 import { depth, encoded, wellFormed } from './json.js';
-import { outcomeOf, Stopped } from './outcomes.js';
+import { InvalidPayload, outcomeOf, SecretError, Stopped } from './outcomes.js';
 import { fitted } from './task.js';
 
 const RESULT_BYTES_MAX = 2_000_000;
@@ -27,9 +27,11 @@ export async function run(handler, payload, context) {
     /** @type {Reply} */
     let reply;
     try {
-        reply = done(await handler.run(await fitted(handler.task, payload), context));
+        const plain = context.open(payload, handler.task.secret);
+        const result = await handler.run(await fitted(handler.task, plain), context);
+        reply = done(result, context);
     } catch (error) {
-        reply = failed(error, context.signal);
+        reply = failed(error, context);
     }
     return context.suspended ?? reply; // also where its function has caught that
 }
@@ -47,38 +49,41 @@ export function replyLine(id, { result, ...rest }) {
  * A result that is no JSON does not undo the work: a text stands in its place, as for the worker's own limits.
  *
  * @param {unknown} result
+ * @param {import('./context.js').TaskContext} context
  * @returns {Reply}
  */
-function done(result) {
+function done(result, context) {
     if (result === undefined) {
         return { outcome: 'done' };
     }
     try {
-        const text = wellFormed(encoded(result, 'it'));
-        if (Buffer.byteLength(text) > RESULT_BYTES_MAX || depth(text) > DEPTH_MAX) {
+        const plain = wellFormed(encoded(result, 'it'));
+        const text = context.sealed(plain, 'result');
+        if (Buffer.byteLength(text) > RESULT_BYTES_MAX || depth(plain) > DEPTH_MAX) {
             throw new RangeError('it is longer than 2 MB, or too deep');
         }
         return { outcome: 'done', result: text };
     } catch (error) {
-        const note = `tenon: the result was not kept: ${messageOf(error)}`;
+        const why = context.hides ? classOf(error) : messageOf(error);
+        const note = `tenon: the result was not kept: ${why}`;
         return { outcome: 'done', result: wellFormed(JSON.stringify(note)) };
     }
 }
 
 /**
- * The outcome that an error stands for.
+ * The outcome that an error stands for; if its task is secret, without what the error says.
  *
  * @param {any} error
- * @param {AbortSignal} [signal]
+ * @param {{ signal?: AbortSignal, hides: boolean }} of
  * @returns {Reply}
  */
-export function failed(error, signal) {
+export function failed(error, { signal, hides }) {
     const outcome = outcomeOf(error) ?? (signal && stopped(error, signal)) ?? 'failed';
     if (outcome === 'interrupted') {
         return { outcome };
     }
     /** @type {Reply} */
-    const reply = { outcome, error: shortened(described(error)) };
+    const reply = { outcome, error: shortened(described(error, hides)) };
     if (outcome !== 'later') {
         reply.error_class = classOf(causeOf(error));
     }
@@ -139,17 +144,33 @@ function messageOf(error) {
 }
 
 /**
- * What went wrong, on its first line; then where, without our own frames.
+ * What went wrong, on its first line; then where, without our own frames. `hides`: without messages, which may be of
+ * what is secret, but for those that were said on purpose.
  *
  * @param {any} error
+ * @param {boolean} hides
  */
-function described(error) {
+function described(error, hides) {
     const cause = causeOf(error);
-    if (cause === error && outcomeOf(error)) {
+    const said = outcomeOf(error) && !(hides && error instanceof InvalidPayload);
+    if (cause === error && said) {
         return messageOf(error) || error.name; // it was said on purpose: where does not matter
     }
     const head = cause === error ? '' : messageOf(error);
-    return (head && `${head}\n`) + stackOf(cause);
+    const rest = hides && !(cause instanceof SecretError) ? framesOf(cause) : stackOf(cause);
+    return (head && `${head}\n`) + rest;
+}
+
+/**
+ * A stack without the message.
+ *
+ * @param {any} error
+ */
+function framesOf(error) {
+    const lines = stackOf(error).split('\n');
+    const from = lines.reduce((at, line, i) => (line.startsWith('    at ') ? at : i + 1), 0);
+    const name = `${classOf(error)} (its message is not kept, as the task is secret)`;
+    return [name, ...lines.slice(from)].join('\n');
 }
 
 /**

@@ -3,6 +3,7 @@ import { rowsOf } from './databases.js';
 import { inspect, milliseconds } from './duration.js';
 import { printedBytes, storable } from './json.js';
 import { Suspended } from './outcomes.js';
+import { opened } from './secrets.js';
 
 const NAME_BYTES_MAX = 100;
 const STEP_BYTES_MAX = 1_048_576;
@@ -17,6 +18,8 @@ export class Steps {
     #id;
     #claim;
     #say;
+    #seal;
+    #kind = '';
     /** @type {Map<string, any>} what is known to be recorded */
     #kept;
     /** those that are being done */
@@ -33,12 +36,26 @@ export class Steps {
     /**
      * @param {{ id: string, claim: string, steps?: Record<string, unknown> }} line
      * @param {(line: string) => void} say
+     * @param {(text: string, what: string) => string} seal a value as it leaves this process
      */
-    constructor({ id, claim, steps = {} }, say) {
+    constructor({ id, claim, steps = {} }, say, seal) {
         this.#id = id;
         this.#claim = claim;
         this.#say = say;
+        this.#seal = seal;
         this.#kept = new Map(Object.entries(steps));
+    }
+
+    /**
+     * Decrypts what came encrypted.
+     *
+     * @param {string} kind
+     */
+    open(kind) {
+        this.#kind = kind;
+        for (const [name, value] of this.#kept) {
+            this.#kept.set(name, opened(value, kind, `step:${name}`));
+        }
     }
 
     /** A copy, so that nobody changes what is kept. */
@@ -127,7 +144,8 @@ export class Steps {
      */
     async #stepElsewhere(name, work) {
         const text = stepText(name, await work());
-        if (printedBytes(text) > STEP_BYTES_MAX) {
+        const said = this.#seal(text, `step:${name}`);
+        if (printedBytes(said) > STEP_BYTES_MAX) {
             throw new RangeError(`the step ${name} is longer than 1 MiB`);
         }
         const recorded = await new Promise((resolve, reject) => {
@@ -135,7 +153,7 @@ export class Steps {
             if (this.#over) {
                 this.end(this.#over);
             }
-            const step = `{"name":${JSON.stringify(name)},"value":${text}}`;
+            const step = `{"name":${JSON.stringify(name)},"value":${said}}`;
             this.#say(`{"id":${this.#id},"step":${step}}`);
         });
         if (!recorded) {
@@ -156,13 +174,14 @@ export class Steps {
         if (this.#uncertain.has(name)) {
             const kept = JSON.parse((await rowsOf(db, KEPT, [this.#claim]))[0][0]);
             if (Object.hasOwn(kept, name)) {
-                return kept[name];
+                return opened(kept[name], this.#kind, `step:${name}`);
             }
         }
-        const params = [this.#claim, name, stepText(name, await work())];
+        const text = this.#seal(stepText(name, await work()), `step:${name}`);
+        const params = [this.#claim, name, text];
         const [[recorded]] = await rowsOf(db, RECORD, params);
         this.#uncertain.add(name);
-        return JSON.parse(recorded);
+        return opened(JSON.parse(recorded), this.#kind, `step:${name}`);
     }
 
     /** sleep() and waitSignal() are the end of an attempt, also where somebody caught what they threw. */

@@ -18,10 +18,10 @@ const HANDLER = Symbol.for('tenon.handler');
 /**
  * @param {string} kind
  * @param {Schema | null} [schema]
- * @param {import('../index.d.ts').EnqueueOptions} [defaults]
+ * @param {import('../index.d.ts').TaskOptions} [defaults]
  * @returns {Task}
  */
-export function defineTask(kind, schema, defaults = {}) {
+export function defineTask(kind, schema, { secret, ...defaults } = {}) {
     if (typeof kind !== 'string' || !/^[\w.:-]{1,100}$/.test(kind)) {
         throw new TypeError(
             `kind is ${inspect(kind)}; it should be 1 to 100 of A-Z a-z 0-9 _ . : -`,
@@ -32,10 +32,14 @@ export function defineTask(kind, schema, defaults = {}) {
             `the schema of ${kind} is no Standard Schema (zod, valibot, arktype ...); without one, give undefined`,
         );
     }
+    if (secret !== undefined && secret !== 'payload' && secret !== 'all') {
+        throw new TypeError(`secret is ${inspect(secret)}; it should be 'payload' or 'all'`);
+    }
     const task = {
         kind,
         schema: schema ?? undefined,
         defaults: checkedOptions(defaults, 'uniqueKeys'),
+        secret,
     };
     return Object.freeze(Object.defineProperty(task, TASK, { value: true }));
 }

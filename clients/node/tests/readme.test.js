@@ -1,15 +1,17 @@
 // The snippets of README.md, in a new project, with the package as npm installs it.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { defineTask, enqueue } from 'tenon';
+import { defineTask, enqueue, Keys, setKeys } from 'tenon';
 import { connected, DATABASE_URL, directory, HERE, ran, single } from './support.js';
 
 const PACKAGE = await realpath(join(HERE, '../node_modules/tenon'));
-const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL };
+const APP_KEYS = `2026-11:${randomBytes(32).toString('base64')}`;
+const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL, APP_KEYS };
 delete env.NODE_TEST_CONTEXT; // a test within a test
 
 /** A project with a file for each snippet, which begins with its name. */
@@ -131,6 +133,19 @@ test('what the README says is so', async (t) => {
         const result = 'SELECT result FROM tenon.finished WHERE id = $1';
         assert.equal(await single(client, result, task), 'ship');
         assert.equal(await single(client, 'SELECT items FROM shelf'), 8);
+    });
+
+    await t.test('secrets', async () => {
+        const keys = Keys.parse(APP_KEYS);
+        setKeys(keys);
+        const task = defineTask('charge_card', undefined, { secret: 'payload' });
+        const id = await enqueue(client, task, { card: '4111' });
+        await worked(dir, ['cards.js']);
+        const row = 'SELECT json_build_array(payload, result) FROM tenon.finished WHERE id = $1';
+        const [payload, result] = await single(client, row, id);
+        assert.doesNotMatch(JSON.stringify([payload, result]), /4111/);
+        const of = { kind: 'charge_card', what: 'result' };
+        assert.deepEqual(keys.decrypt(result, of), { charged: '4111' });
     });
 
     await t.test('test', async () => {

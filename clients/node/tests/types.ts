@@ -17,7 +17,9 @@ import {
     fromKnex,
     fromKysely,
     handle,
+    Keys,
     Retry,
+    setKeys,
     WakeUps,
 } from 'tenon';
 import type * as declaredTesting from 'tenon/testing';
@@ -26,6 +28,7 @@ import * as v from 'valibot';
 import { z } from 'zod';
 import type * as built from '../../../clients/node/src/enqueue.js';
 import type * as builtDatabases from '../../../clients/node/src/databases.js';
+import type * as builtSecrets from '../../../clients/node/src/secrets.js';
 import type * as builtOutcomes from '../../../clients/node/src/outcomes.js';
 
 type Equal<A, B> =
@@ -85,7 +88,16 @@ const handler = handle(zod, async ({ at, n }, { id, signal, progress, finish }) 
     await finish(client, { at });
     throw new Retry('later', { after: '30 s', cause: ids });
 });
-await run(handler, { at: new Date() }, { attempt: 2, stopped: 'drain' });
+await run(handler, { at: new Date() }, { attempt: 2, steps: { a: 1 }, stopped: 'drain' });
+handle(plain, async (_, context) => {
+    const [one, two] = [await context.step('a', async () => 1), await context.step('b', () => 'x')];
+    is<Equal<[typeof one, typeof two], [number, string]>>(true);
+    await context.step('c', () => client.query(''), client);
+    await context.sleep('night', '8 h');
+    return await context.waitSignal('paid', '1 d');
+});
+setKeys(new Keys({ a: Buffer.alloc(32) }));
+defineTask('g', z.object({ card: z.string() }), { secret: 'all', queue: 'mail' });
 
 // --- what is refused ---
 // @ts-expect-error: no such key
@@ -102,6 +114,8 @@ await enqueue(client, plain, { to: 'x' }, { delay: '5 weeks' });
 await enqueueMany(client, plain, [{ to: 'x' }], { uniqueKey: 'k' });
 // @ts-expect-error: no connection
 await enqueue('postgresql://', plain, { to: 'x' });
+// @ts-expect-error: neither payload nor all
+defineTask('h', undefined, { secret: 'some' });
 // @ts-expect-error: no such reason
 await run(handler, { at: new Date() }, { stopped: 'tired' });
 
@@ -109,12 +123,14 @@ await run(handler, { at: new Date() }, { stopped: 'tired' });
 declare const databases: typeof builtDatabases;
 declare const outcomes: typeof builtOutcomes;
 declare const enqueues: typeof built;
+declare const keys: builtSecrets.Keys;
 const one: Pick<typeof declared, 'fromDrizzle' | 'fromKnex' | 'fromKysely' | 'fromPrisma'> =
     databases;
 const two: Pick<
     typeof declared,
-    'Dead' | 'Interrupted' | 'InvalidPayload' | 'Later' | 'Retry' | 'Stopped'
+    'Dead' | 'Interrupted' | 'InvalidPayload' | 'Later' | 'Retry' | 'SecretError' | 'Stopped'
 > = outcomes;
 const three: Pick<typeof declared, 'enqueueMany'> = enqueues;
+const four: declared.Keys = keys;
 export type { declaredTesting };
-export { one, three, two };
+export { four, one, three, two };

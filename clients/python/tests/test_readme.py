@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import sys
@@ -12,6 +13,8 @@ import django
 import psycopg
 import pytest
 from conftest import HERE, URL, program, run_program
+
+import tenon
 
 README = HERE.parent / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
@@ -123,6 +126,21 @@ def test_steps(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.Mon
     assert run(orders.order, {"order": 17}, steps={**steps, "payment:17": None}).result == "refund k"
     assert run(orders.order, {"order": 17}, steps={**steps, "payment:17": True}).result == "ship"
     assert conn.execute("SELECT items FROM public.shelf").fetchone() == (8,)
+
+
+def test_secrets(reader: Reader, conn: psycopg.Connection) -> None:
+    keys = f"2026-11:{base64.b64encode(os.urandom(32)).decode()}"
+    enqueue = (
+        "import os, psycopg; from cards import charge_card;"
+        "charge_card.enqueue(psycopg.connect(os.environ['DATABASE_URL'], autocommit=True), {'card': '4111'})"
+    )
+    reader.run(f'python -c "{enqueue}"', APP_KEYS=keys)
+    reader.run("python -m tenon cards --print-handlers > cards.conf", APP_KEYS=keys)
+    reader.run("tenon worker --handlers cards.conf --until-empty", APP_KEYS=keys)
+    row = conn.execute("SELECT payload, result FROM tenon.finished").fetchone()
+    assert row
+    assert "4111" not in str(row)
+    assert tenon.Keys.parse(keys).decrypt(row[1], kind="charge_card", what="result") == {"charged": "4111"}
 
 
 def test_django(tmp_path: Path, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:

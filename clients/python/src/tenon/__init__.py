@@ -19,10 +19,12 @@ from tenon._outcomes import (
     Later,
     Outcome,
     Retry,
+    SecretError,
     Suspended,
     TimedOut,
 )
 from tenon._publisher import Publisher, set_publisher
+from tenon._secrets import Keys, set_keys
 from tenon._task import App, Task, task
 
 __all__ = [
@@ -32,14 +34,17 @@ __all__ = [
     "Dead",
     "Interrupted",
     "InvalidPayload",
+    "Keys",
     "Later",
     "Outcome",
     "Publisher",
     "Retry",
+    "SecretError",
     "Suspended",
     "Task",
     "TimedOut",
     "current",
+    "set_keys",
     "set_publisher",
     "task",
 ]

@@ -16,6 +16,7 @@ from tenon import _steps
 from tenon._connections import Connection, need_async, need_sync
 from tenon._outcomes import Interrupted, Span, microseconds
 from tenon._payload import encode, printed_bytes
+from tenon._secrets import Secret, is_envelope, opened, sealed
 
 PROGRESS_BYTES_MAX = 65_536
 EXTEND_MS_MAX = 2_592_000_000
@@ -28,7 +29,20 @@ _current: contextvars.ContextVar[Context] = contextvars.ContextVar("tenon.curren
 class Context:
     """The task that runs: its number, attempt, deadline; its progress and steps; whether it is to stop."""
 
-    __slots__ = ("_deadline", "_event", "_let_read", "_says", "_steps", "_task", "_wakers", "progress", "stopped_why")
+    __slots__ = (
+        "_deadline",
+        "_event",
+        "_let_read",
+        "_says",
+        "_secret",
+        "_steps",
+        "_task",
+        "_wakers",
+        "hides",
+        "payload",
+        "progress",
+        "stopped_why",
+    )
 
     def __init__(self, task: Mapping[str, Any], says: Say, let_read: Callable[[Context], object] | None = None) -> None:
         self._task = task
@@ -38,6 +52,11 @@ class Context:
         self._deadline = time.monotonic() + task["timeout_ms"] / 1000
         self._event: threading.Event | None = None  # made when somebody waits: most never do
         self._wakers: list[Callable[[], object]] = []
+        self._secret: Secret | None = None
+        self.hides = False
+        """Whether something of it is secret, and so are the messages of its errors."""
+        self.payload: Any = task["payload"]
+        """The payload as plain JSON."""
         self.progress: Any = task["progress"]
         """What was said last, also by an earlier attempt: the checkpoint to go on from."""
         self.stopped_why: str | None = None
@@ -79,10 +98,17 @@ class Context:
         trace = self._task["trace"]
         return None if trace is None else str(trace)
 
-    @property
-    def payload(self) -> Any:
-        """The payload as plain JSON."""
-        return self._task["payload"]
+    def open(self, secret: Secret | None) -> None:
+        """Decrypt what came encrypted; if all of the task is secret, what it says is encrypted from here on."""
+        self._secret = secret
+        came = (self.payload, self.progress, *(self._task.get("steps") or {}).values())
+        self.hides = secret is not None or any(map(is_envelope, came))
+        self.payload = opened(self.payload, self.kind, "payload")
+        self.progress = opened(self.progress, self.kind, "progress")
+
+    def sealed(self, value: Any, what: str) -> Any:
+        """A value as it leaves this process."""
+        return sealed(value, self.kind, what) if self._secret == "all" else value
 
     @property
     def remaining(self) -> timedelta:
@@ -133,10 +159,11 @@ class Context:
         The next attempt gets what was said last. ValueError if it is longer than 64 KiB.
         """
         text = encode(value)
-        if printed_bytes(text) > PROGRESS_BYTES_MAX:
+        said = self.sealed(json.loads(text), "progress")
+        if printed_bytes(encode(said)) > PROGRESS_BYTES_MAX:
             raise ValueError(f"progress is longer than {PROGRESS_BYTES_MAX} bytes")
         self.progress = json.loads(text)
-        self._says({"id": self.id, "progress": self.progress})
+        self._says({"id": self.id, "progress": said})
 
     def extend(self, span: Span) -> None:
         """It may run for so long from now on, if that is later than its deadline; at most 30 days."""
@@ -165,7 +192,7 @@ class Context:
             if conn is not None:
                 return self._step_on(need_sync(conn), steps, name, work)
             value = work()
-            asked = steps.ask(name, value)
+            asked = steps.ask(name, self.sealed(value, f"step:{name}"))
             if self._let_read is not None:
                 self._let_read(self)
             return steps.keep(name, value, asked.result())
@@ -179,7 +206,7 @@ class Context:
             if conn is not None:
                 return await self._astep_on(need_async(conn), steps, name, work)
             value = await _awaited(work())
-            asked = steps.ask(name, value)
+            asked = steps.ask(name, self.sealed(value, f"step:{name}"))
             return steps.keep(name, value, await asyncio.wrap_future(asked))
 
     def sleep(self, name: str, span: Span) -> None:
@@ -220,7 +247,9 @@ class Context:
 
     def _own_steps(self) -> _steps.Steps:
         if self._steps is None:
-            self._steps = _steps.Steps(self.id, self._task.get("steps") or {}, self._says)
+            raw = self._task.get("steps") or {}
+            kept = {name: opened(value, self.kind, f"step:{name}") for name, value in raw.items()}
+            self._steps = _steps.Steps(self.id, kept, self._says)
             if self.stopped_why not in (None, "drain"):
                 self._steps.end(str(self.stopped_why))
         return self._steps
@@ -229,21 +258,21 @@ class Context:
         if steps.uncertain(name):
             kept = json.loads(where.rows(_steps.KEPT, [self.claim])[0][0])
             if name in kept:
-                return kept[name]
-        values = [self.claim, name, encode(work())]
+                return opened(kept[name], self.kind, f"step:{name}")
+        values = [self.claim, name, encode(self.sealed(work(), f"step:{name}"))]
         recorded = where.rows(_steps.RECORD, values)[0][0]
         steps.recorded_there(name)
-        return json.loads(recorded)
+        return opened(json.loads(recorded), self.kind, f"step:{name}")
 
     async def _astep_on(self, where: Connection, steps: _steps.Steps, name: str, work: Callable[[], Any]) -> Any:
         if steps.uncertain(name):
             kept = json.loads((await where.arows(_steps.KEPT, [self.claim]))[0][0])
             if name in kept:
-                return kept[name]
-        values = [self.claim, name, encode(await _awaited(work()))]
+                return opened(kept[name], self.kind, f"step:{name}")
+        values = [self.claim, name, encode(self.sealed(await _awaited(work()), f"step:{name}"))]
         recorded = (await where.arows(_steps.RECORD, values))[0][0]
         steps.recorded_there(name)
-        return json.loads(recorded)
+        return opened(json.loads(recorded), self.kind, f"step:{name}")
 
     def finish(self, conn: Any, result: Any = None) -> None:
         """Finish the task in your own transaction: its effects and its end commit together, exactly once.
@@ -251,11 +280,14 @@ class Context:
         The driver's error for SQLSTATE 55000 says that the claim is not valid any more: let it roll back.
         """
         where: Connection = need_sync(conn)
-        where.rows(_FINISH, [self.claim, encode(result)])
+        where.rows(_FINISH, [self.claim, encode(self._result(result))])
 
     async def afinish(self, conn: Any, result: Any = None) -> None:
         """The same, on an asynchronous connection."""
-        await need_async(conn).arows(_FINISH, [self.claim, encode(result)])
+        await need_async(conn).arows(_FINISH, [self.claim, encode(self._result(result))])
+
+    def _result(self, result: Any) -> Any:
+        return None if result is None else self.sealed(result, "result")
 
 
 async def _awaited(value: Any) -> Any:

@@ -61,6 +61,10 @@ class InvalidPayload(Dead, ValueError):
     """The payload is not what the task's function takes."""
 
 
+class SecretError(ValueError):
+    """What is encrypted cannot be decrypted here. The task fails, and is tried again: mostly a key is missing."""
+
+
 class TimedOut(Exception):
     """What Django is shown for an attempt that was stopped at its time limit."""
 
@@ -69,5 +73,5 @@ class Crashed(Exception):
     """What Django is shown for an attempt whose process or worker died."""
 
 
-for _public in (Outcome, Retry, Later, Dead, Interrupted, Suspended, InvalidPayload, TimedOut, Crashed):
+for _public in (Outcome, Retry, Later, Dead, Interrupted, Suspended, InvalidPayload, SecretError, TimedOut, Crashed):
     _public.__module__ = "tenon"  # where it is imported from, and what error_class says

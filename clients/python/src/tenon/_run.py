@@ -7,7 +7,7 @@ import traceback
 from typing import Any
 
 from tenon._context import Context, set_current
-from tenon._outcomes import Dead, Interrupted, InvalidPayload, Later, Retry, Span, microseconds
+from tenon._outcomes import Dead, Interrupted, InvalidPayload, Later, Retry, SecretError, Span, microseconds
 from tenon._payload import encode
 from tenon._task import Runnable
 
@@ -23,9 +23,10 @@ def run(task: Runnable, context: Context) -> Reply:
     """For functions that block."""
     set_current(context)
     try:
-        reply = done(task.call(context))
+        context.open(getattr(task, "secret", None))
+        reply = done(task.call(context), context)
     except BaseException as error:
-        reply = failed(error)
+        reply = failed(error, context.hides)
     return _ended(context, reply)
 
 
@@ -33,9 +34,10 @@ async def arun(task: Runnable, context: Context) -> Reply:
     """For coroutine functions."""
     set_current(context)
     try:
-        reply = done(await task.call(context))
+        context.open(getattr(task, "secret", None))
+        reply = done(await task.call(context), context)
     except BaseException as error:
-        reply = failed(error)
+        reply = failed(error, context.hides)
     return _ended(context, reply)
 
 
@@ -44,21 +46,23 @@ def _ended(context: Context, reply: Reply) -> Reply:
     return dict(context.suspended) if context.suspended is not None else reply
 
 
-def done(result: Any) -> Reply:
+def done(result: Any, context: Context) -> Reply:
     """A result that is no JSON does not undo the work: a text stands in its place, as for the worker's own limits."""
     if result is None:
         return {"outcome": "done"}
     try:
+        result = context.sealed(result, "result")
         text = encode(result)
         if len(text.encode()) > RESULT_BYTES_MAX:
             raise ValueError(f"it is longer than {RESULT_BYTES_MAX} bytes")
     except (TypeError, ValueError, RecursionError) as error:
-        return {"outcome": "done", "result": f"tenon: the result was not kept: {error}"}
+        why = type(error).__name__ if context.hides else error
+        return {"outcome": "done", "result": f"tenon: the result was not kept: {why}"}
     return {"outcome": "done", "result": result}
 
 
-def failed(error: BaseException) -> Reply:
-    """The outcome that an exception stands for."""
+def failed(error: BaseException, hides: bool = False) -> Reply:
+    """The outcome that an exception stands for; if the task is secret, without what the exception says."""
     if isinstance(error, Interrupted | asyncio.CancelledError):
         return {"outcome": "interrupted"}
     if isinstance(error, Later):
@@ -66,7 +70,7 @@ def failed(error: BaseException) -> Reply:
     outcome = "dead" if isinstance(error, Dead) else "failed"
     reply = {
         "outcome": outcome,
-        "error": _cut(describe(error)),
+        "error": _cut(describe(error, hides)),
         "error_class": class_of(_cause(error)),
     }
     return {**reply, **_delay(error.after)} if isinstance(error, Retry) else reply
@@ -101,17 +105,28 @@ def _message(error: BaseException) -> str:
         return f"its message cannot be had: {problem!r}"
 
 
-def describe(error: BaseException) -> str:
-    """What went wrong, on one line; then the traceback, without our own frames."""
+def describe(error: BaseException, hides: bool = False) -> str:
+    """What went wrong, on one line; then the traceback, without our own frames. `hides`: without messages, which may
+    be of what is secret, but for those that were said on purpose.
+    """
     cause = _cause(error)
-    head = _message(error) if isinstance(error, Retry | Dead) else ""
-    head = head or "".join(traceback.format_exception_only(cause)).strip()
-    if isinstance(error, Retry | Dead) and cause is error:
+    said = isinstance(error, Retry | Dead) and not (hides and isinstance(error, InvalidPayload))
+    head = _message(error) if said else ""
+    head = head or _headline(cause, hides)
+    if said and cause is error:
         return head  # it was said on purpose: where does not matter
     trace = cause.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__package__", "").startswith("tenon"):
         trace = trace.tb_next
+    if hides:
+        return f"{head}\n\n" + "".join(traceback.format_tb(trace)).rstrip()
     return f"{head}\n\n" + "".join(traceback.format_exception(type(cause), cause, trace)).rstrip()
+
+
+def _headline(error: BaseException, hides: bool) -> str:
+    if hides and not isinstance(error, SecretError):
+        return f"{class_of(error)} (its message is not kept, as the task is secret)"
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 def _cut(text: str) -> str:

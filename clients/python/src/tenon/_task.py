@@ -12,6 +12,7 @@ from tenon import _enqueue
 from tenon._context import Context
 from tenon._options import ManyOptions, OneOptions, Options, checked
 from tenon._payload import decode
+from tenon._secrets import Secret, sealed
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -31,8 +32,13 @@ class Runnable(Protocol):
 class Task(Generic[P, R]):
     """A kind of task: enqueue() makes one, a worker runs the function with its payload. It can be called, too."""
 
-    def __init__(self, function: Callable[..., R], kind: str | None, options: Options) -> None:
+    def __init__(
+        self, function: Callable[..., R], kind: str | None, options: Options, secret: Secret | None = None
+    ) -> None:
+        if secret not in (None, "payload", "all"):
+            raise ValueError(f"secret={secret!r}: 'payload' or 'all'")
         self.function = function
+        self.secret = secret
         self.kind = kind or function.__name__
         self.options = checked(options)
         self.is_async = inspect.iscoroutinefunction(function)
@@ -56,19 +62,19 @@ class Task(Generic[P, R]):
 
     def enqueue(self, conn: Any, payload: P | None = None, **options: Unpack[OneOptions]) -> int:
         """Enqueue in the transaction of `conn`; returns the task's id. It runs if that commits, never if not."""
-        return _enqueue.enqueue(conn, self.kind, _or_empty(payload), self._with(options))
+        return _enqueue.enqueue(conn, self.kind, self._given(payload), self._with(options))
 
     async def aenqueue(self, conn: Any, payload: P | None = None, **options: Unpack[OneOptions]) -> int:
         """The same, on an asynchronous connection."""
-        return await _enqueue.aenqueue(conn, self.kind, _or_empty(payload), self._with(options))
+        return await _enqueue.aenqueue(conn, self.kind, self._given(payload), self._with(options))
 
     def enqueue_many(self, conn: Any, payloads: Iterable[P], **options: Unpack[ManyOptions]) -> list[int]:
         """Enqueue one for each payload, at most 100,000, in one statement; returns their ids."""
-        return _enqueue.enqueue_many(conn, self.kind, list(payloads), self._with(options))
+        return _enqueue.enqueue_many(conn, self.kind, self._all_given(payloads), self._with(options))
 
     async def aenqueue_many(self, conn: Any, payloads: Iterable[P], **options: Unpack[ManyOptions]) -> list[int]:
         """The same, on an asynchronous connection."""
-        return await _enqueue.aenqueue_many(conn, self.kind, list(payloads), self._with(options))
+        return await _enqueue.aenqueue_many(conn, self.kind, self._all_given(payloads), self._with(options))
 
     def call(self, context: Context) -> Any:
         """Run the function on the payload of a task line. For pool children and tests."""
@@ -82,11 +88,17 @@ class Task(Generic[P, R]):
         return self.function(payload, context) if len(self._parameters) == 2 else self.function(payload)
 
     def _with(self, options: Any) -> dict[str, Any]:
-        return {**self.options, **options}
+        given = {**self.options, **options}
+        if self.secret and given.get("on_conflict") == "merge":
+            raise ValueError(f"{self.kind}: the database cannot merge payloads that are encrypted; use 'replace'")
+        return given
 
+    def _given(self, payload: Any) -> Any:
+        plain = {} if payload is None else payload
+        return sealed(plain, self.kind, "payload") if self.secret else plain
 
-def _or_empty(payload: Any) -> Any:
-    return {} if payload is None else payload
+    def _all_given(self, payloads: Iterable[Any]) -> list[Any]:
+        return [sealed(one, self.kind, "payload") for one in payloads] if self.secret else list(payloads)
 
 
 def _payload_type(function: Callable[..., Any], name: str) -> Any:
@@ -107,15 +119,26 @@ class App:
     @overload
     def task(self, function: Callable[[P, Context], R], /) -> Task[P, R]: ...
     @overload
-    def task(self, /, *, kind: str | None = None, **options: Unpack[Options]) -> Decorator: ...
+    def task(
+        self, /, *, kind: str | None = None, secret: Secret | None = None, **options: Unpack[Options]
+    ) -> Decorator: ...
 
-    def task(self, function: Any = None, /, *, kind: str | None = None, **options: Unpack[Options]) -> Any:
-        """Make a function a task. `kind` is its name in the database, by default the function's; the options are
-        those of enqueue(), for each task of the kind that does not say otherwise.
+    def task(
+        self,
+        function: Any = None,
+        /,
+        *,
+        kind: str | None = None,
+        secret: Secret | None = None,
+        **options: Unpack[Options],
+    ) -> Any:
+        """Make a function a task. `kind` is its name in the database, by default the function's; `secret` says what of
+        it is encrypted, with the keys of set_keys(): its `payload`, or `all` (also results, progress and steps). The
+        other options are those of enqueue(), for each task of the kind that does not say otherwise.
         """
 
         def wrap(function: Callable[..., Any]) -> Task[Any, Any]:
-            made: Task[Any, Any] = Task(function, kind, options)
+            made: Task[Any, Any] = Task(function, kind, options, secret)
             self.add(made)
             return made
 

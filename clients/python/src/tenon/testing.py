@@ -14,6 +14,7 @@ from tenon._context import Context
 from tenon._payload import encode
 from tenon._run import Reply, arun
 from tenon._run import run as run_blocking
+from tenon._secrets import opened
 from tenon._task import Runnable, Task, default_app
 
 _MINE = """SELECT id, kind, queue, state, priority, run_at, unique_key, CAST(payload AS text)
@@ -61,13 +62,13 @@ def run(task: Task[Any, Any], payload: Any = None, **line: Any) -> Run:
     if task.is_async:
         return asyncio.run(arun_task(task, payload, **line))
     said: list[dict[str, Any]] = []
-    return _outcome(run_blocking(task, _context(task, payload, said, line)), said)
+    return _outcome(task.kind, run_blocking(task, _context(task, payload, said, line)), said)
 
 
 async def arun_task(task: Task[Any, Any], payload: Any = None, **line: Any) -> Run:
     """The same in an event loop, for coroutine functions."""
     said: list[dict[str, Any]] = []
-    return _outcome(await arun(task, _context(task, payload, said, line)), said)
+    return _outcome(task.kind, await arun(task, _context(task, payload, said, line)), said)
 
 
 def mine(conn: Any) -> list[Enqueued]:
@@ -96,7 +97,7 @@ def run_mine(conn: Any, tasks: Mapping[str, Runnable] | None = None) -> list[Run
 
 
 def _enqueued(row: Row) -> Enqueued:
-    return Enqueued(*(*row[:-1], json.loads(row[-1])))
+    return Enqueued(*(*row[:-1], opened(json.loads(row[-1]), str(row[1]), "payload")))
 
 
 def _context(task: Runnable, payload: Any, said: list[dict[str, Any]], line: Mapping[str, Any]) -> Context:
@@ -123,16 +124,17 @@ def _context(task: Runnable, payload: Any, said: list[dict[str, Any]], line: Map
     return context
 
 
-def _outcome(reply: Reply, said: list[dict[str, Any]]) -> Run:
+def _outcome(kind: str, reply: Reply, said: list[dict[str, Any]]) -> Run:
     delay = reply.get("delay_ms", reply.get("timeout_ms"))
+    steps = [m["step"] for m in said if "step" in m]
     return Run(
         outcome=reply["outcome"],
-        result=json.loads(encode(reply.get("result"))),
+        result=opened(json.loads(encode(reply.get("result"))), kind, "result"),
         error=reply.get("error"),
         error_class=reply.get("error_class"),
         delay=None if delay is None else timedelta(milliseconds=delay),
-        progress=[m["progress"] for m in said if "progress" in m],
+        progress=[opened(m["progress"], kind, "progress") for m in said if "progress" in m],
         extended=[timedelta(milliseconds=m["extend_ms"]) for m in said if "extend_ms" in m],
-        steps={m["step"]["name"]: m["step"]["value"] for m in said if "step" in m},
+        steps={s["name"]: opened(s["value"], kind, f"step:{s['name']}") for s in steps},
         signal=reply.get("signal"),
     )
