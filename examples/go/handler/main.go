@@ -1,0 +1,85 @@
+// A pool handler: reads a task per line, runs up to 20 at once, and answers each in a line. It needs the standard library
+// only; docs/handlers.md says what the lines mean.
+//
+//	go build -o mailer ./handler && tenon worker --handler 'welcome_mail=pool:exec ./mailer'
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"sync"
+)
+
+const inFlight = 20
+
+type task struct {
+	ID      int64           `json:"id"`
+	Kind    string          `json:"kind"`
+	Attempt int             `json:"attempt"`
+	Payload json.RawMessage `json:"payload"`
+}
+
+type reply struct {
+	ID      int64  `json:"id"`
+	Outcome string `json:"outcome"`
+	Result  any    `json:"result,omitempty"`
+	Error   string `json:"error,omitempty"`
+}
+
+// errDead is for what can never work, however often it is tried.
+var errDead = errors.New("dead")
+
+func welcomeMail(payload json.RawMessage) (any, error) {
+	var mail struct {
+		To string `json:"to"`
+	}
+	if err := json.Unmarshal(payload, &mail); err != nil || mail.To == "" {
+		return nil, fmt.Errorf("%w: the payload has no \"to\"", errDead)
+	}
+	log.Print("mail to ", mail.To) // send it here; stdout is for answers
+	return map[string]string{"sent": mail.To}, nil
+}
+
+func run(t task) (answer reply) {
+	defer func() {
+		if why := recover(); why != nil {
+			answer = reply{ID: t.ID, Outcome: "failed", Error: fmt.Sprint(why)}
+		}
+	}()
+	result, err := welcomeMail(t.Payload)
+	switch {
+	case errors.Is(err, errDead):
+		return reply{ID: t.ID, Outcome: "dead", Error: err.Error()}
+	case err != nil: // it is tried again, later and later, 25 times
+		return reply{ID: t.ID, Outcome: "failed", Error: err.Error()}
+	}
+	return reply{ID: t.ID, Outcome: "done", Result: result}
+}
+
+func main() {
+	var running sync.WaitGroup
+	var writing sync.Mutex
+	lines := json.NewEncoder(os.Stdout)
+	lines.Encode(map[string]any{"hello": "tenon", "in_flight": inFlight})
+	for tasks := json.NewDecoder(os.Stdin); ; {
+		var t task
+		if err := tasks.Decode(&t); err == io.EOF {
+			break // no more tasks come: answer those that run
+		} else if err != nil {
+			log.Fatal(err)
+		}
+		running.Add(1)
+		go func() {
+			defer running.Done()
+			answer := run(t)
+			writing.Lock()
+			defer writing.Unlock()
+			lines.Encode(answer)
+		}()
+	}
+	running.Wait()
+}

@@ -1,0 +1,72 @@
+import com.google.gson.Gson;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+/**
+ * A pool handler: reads a task per line, runs up to 8 at once in threads, and answers each in a line; docs/handlers.md
+ * says what the lines mean.
+ *
+ * <pre>
+ * javac -cp gson.jar -d classes examples/java/Handler.java
+ * tenon worker --handler 'welcome_mail=pool:exec java -cp classes:gson.jar Handler'
+ * </pre>
+ */
+public final class Handler {
+    private static final int IN_FLIGHT = 8;
+    private static final Gson GSON = new Gson();
+
+    /** It can never work, however often it is tried. */
+    private static final class Dead extends RuntimeException {
+        Dead(String why) {
+            super(why);
+        }
+    }
+
+    static Object welcomeMail(JsonObject payload) {
+        if (!payload.has("to")) {
+            throw new Dead("the payload has no \"to\"");
+        }
+        String to = payload.get("to").getAsString();
+        System.err.println("mail to " + to); // send it here; stdout is for answers
+        return Map.of("sent", to);
+    }
+
+    private static Map<String, Object> answer(JsonObject task) {
+        Map<String, Object> reply = new LinkedHashMap<>();
+        reply.put("id", task.get("id").getAsLong());
+        try {
+            reply.put("result", welcomeMail(task.getAsJsonObject("payload")));
+            reply.put("outcome", "done");
+        } catch (Dead error) {
+            reply.put("outcome", "dead");
+            reply.put("error", error.getMessage());
+        } catch (Exception error) { // it is tried again, later and later, 25 times
+            reply.put("outcome", "failed");
+            reply.put("error", error.toString());
+            reply.put("error_class", error.getClass().getName());
+        }
+        return reply;
+    }
+
+    public static void main(String[] args) throws IOException {
+        var replies = new PrintStream(System.out, true, StandardCharsets.UTF_8); // println is one line in one piece
+        System.setOut(System.err); // what is printed elsewhere must not get into the answers
+        var tasks = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        ExecutorService threads = Executors.newFixedThreadPool(IN_FLIGHT);
+        replies.println(GSON.toJson(Map.of("hello", "tenon", "in_flight", IN_FLIGHT)));
+        for (String line; (line = tasks.readLine()) != null; ) {
+            JsonObject task = JsonParser.parseString(line).getAsJsonObject();
+            threads.execute(() -> replies.println(GSON.toJson(answer(task))));
+        }
+        threads.shutdown(); // no more tasks come: what runs is answered
+    }
+}

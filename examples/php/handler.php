@@ -1,0 +1,39 @@
+<?php
+// A pool handler: reads a task per line, and answers each in a line; docs/handlers.md says what the lines mean.
+//
+//     tenon worker --handler 'welcome_mail=pool:exec php examples/php/handler.php'
+declare(strict_types=1);
+ini_set('display_errors', 'stderr'); // what PHP says must not get into the answers
+
+class Dead extends RuntimeException // it can never work, however often it is tried
+{
+}
+
+function welcomeMail(object $payload): array
+{
+    $to = $payload->to ?? throw new Dead('the payload has no "to"');
+    fwrite(STDERR, "mail to $to\n"); // send it here; stdout is for answers
+    return ['sent' => $to];
+}
+
+function answer(object $task): array
+{
+    try {
+        return ['outcome' => 'done', 'result' => welcomeMail($task->payload)];
+    } catch (Dead $error) {
+        return ['outcome' => 'dead', 'error' => $error->getMessage()];
+    } catch (Throwable $error) { // it is tried again, later and later, 25 times
+        return ['outcome' => 'failed', 'error' => (string) $error, 'error_class' => $error::class];
+    }
+}
+
+function say(array $line): void
+{
+    fwrite(STDOUT, json_encode($line, JSON_INVALID_UTF8_SUBSTITUTE | JSON_THROW_ON_ERROR) . "\n");
+}
+
+say(['hello' => 'tenon']);
+while (($line = fgets(STDIN)) !== false) {
+    $task = json_decode($line, false, 2048, JSON_BIGINT_AS_STRING | JSON_THROW_ON_ERROR);
+    say(['id' => $task->id, ...answer($task)]);
+}

@@ -1,0 +1,31 @@
+# A pool handler: reads a task per line, and answers each in a line; docs/handlers.md says what the lines mean.
+#
+#     tenon worker --handler 'welcome_mail=pool:exec ruby examples/ruby/handler.rb'
+require "json"
+
+class Dead < StandardError # it can never work, however often it is tried
+end
+
+def welcome_mail(payload)
+  to = payload["to"] or raise Dead, 'the payload has no "to"'
+  warn "mail to #{to}" # send it here; stdout is for answers
+  { sent: to }
+end
+
+def answer(task)
+  { outcome: "done", result: welcome_mail(task.fetch("payload")) }
+rescue Dead => e
+  { outcome: "dead", error: e.message }
+rescue StandardError => e # it is tried again, later and later, 25 times
+  { outcome: "failed", error: "#{e.message}\n#{e.backtrace.join("\n")}", error_class: e.class.name }
+end
+
+replies = $stdout.dup
+replies.sync = true
+$stdout.reopen($stderr) # what is printed elsewhere must not get into the answers
+$stdin.set_encoding("UTF-8")
+replies.puts JSON.generate(hello: "tenon")
+$stdin.each_line do |line|
+  task = JSON.parse(line, max_nesting: false)
+  replies.puts JSON.generate({ id: task.fetch("id"), **answer(task) })
+end

@@ -1,0 +1,160 @@
+/* label: e2e */
+/* timeout: 300 */
+/* examples/go, ruby, php, java: enqueue in the user's transaction, and handle. A language that is
+ * not there is skipped; the test says how to install it. */
+#include "tests/support/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BUILD_MS 240000 /* Go builds its own library the first time */
+
+/* What a shell runs, with $EXAMPLES, and $OUT for what is built. */
+struct language {
+    const char *name;
+    const char *is_there;
+    const char *build;
+    const char *producer, *handler;
+};
+
+#define JARS "/usr/share/java/postgresql.jar:/usr/share/java/gson.jar"
+
+/* Debian has the driver for Go in a folder of its own, and not as a module. */
+static const struct language GO = {
+    "go",
+    "command -v go && cd $EXAMPLES/go &&"
+    " { test -d /usr/share/gocode/src/github.com/lib/pq || go mod download; }",
+    "if test -d /usr/share/gocode/src/github.com/lib/pq;"
+    " then export GO111MODULE=off GOPATH=/usr/share/gocode; fi;"
+    " cd $EXAMPLES/go && go build -o $OUT/producer ./producer &&"
+    " go build -o $OUT/handler ./handler",
+    "PGSSLMODE=disable $OUT/producer",
+    "$OUT/handler",
+};
+static const struct language RUBY = {
+    "ruby",
+    "ruby -rpg -rjson -e ''",
+    ":",
+    "ruby $EXAMPLES/ruby/producer.rb",
+    "ruby $EXAMPLES/ruby/handler.rb",
+};
+static const struct language PHP = {
+    "php",
+    "command -v php && php -r 'exit((int)!extension_loaded(\"pdo_pgsql\"));'",
+    ":",
+    "php $EXAMPLES/php/producer.php",
+    "php $EXAMPLES/php/handler.php",
+};
+static const struct language JAVA = {
+    "java",
+    "command -v javac && test -f /usr/share/java/postgresql.jar -a -f /usr/share/java/gson.jar",
+    "javac -Xlint:all,-serial -Werror -encoding UTF-8 -cp " JARS " -d $OUT $EXAMPLES/java/*.java",
+    "java -Dfile.encoding=UTF-8 -cp " JARS ":$OUT Producer",
+    "java -cp " JARS ":$OUT Handler",
+};
+
+/* The exit status of a shell's words. */
+static int shell(struct fixture *fx, const char *script)
+{
+    char examples[400], out[400];
+    (void)snprintf(examples, sizeof examples, "EXAMPLES=%s/examples", repository);
+    (void)snprintf(out, sizeof out, "OUT=%s", fx->dir);
+    const char *const argv[] = {"sh", "-c", script, NULL};
+    const char *const env[] = {examples, out, "LC_ALL=C.UTF-8", NULL};
+    struct process *p = process_spawn(fx, argv, env);
+    int status = process_wait(p, BUILD_MS);
+    if (status != 0) {
+        char *log = file_text(p->log);
+        print_message("%s: exit status %d: %s\n", script, status, log);
+        free(log);
+    }
+    return status;
+}
+
+static void skip_unless_there(struct fixture *fx, const struct language *l)
+{
+    if (shell(fx, l->is_there) != 0) {
+        print_message("skipped: %s with its libraries is not there:"
+                      " script/bootstrap --with-languages=%s\n",
+                      l->name, l->name);
+        skip();
+    }
+}
+
+static int sign_up(struct fixture *fx, const struct language *l, const char *mail)
+{
+    char script[500];
+    (void)snprintf(script, sizeof script, "%s '%s'", l->producer, mail);
+    return shell(fx, script);
+}
+
+/* In the transaction of its user: a mail that is there already makes no second task. */
+static void assert_enqueues(struct fixture *fx, const struct language *l)
+{
+    assert_int_equal(sign_up(fx, l, "zoë@example.org"), 0);
+    assert_int_not_equal(sign_up(fx, l, "zoë@example.org"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.users"), 1);
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM tenon.task WHERE kind = 'welcome_mail' AND"
+                                  " payload->>'to' = 'zoë@example.org'"),
+                     1);
+}
+
+/* Many at once, long lines, other letters than English ones; what can never work is dead. */
+static void assert_handles(struct fixture *fx, const struct language *l)
+{
+    char script[700];
+    test_sql(fx,
+             "SELECT tenon.enqueue('welcome_mail', '{}');"
+             "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', repeat('x', 100000)))"
+             " FROM generate_series(1, 20)");
+    (void)snprintf(script, sizeof script,
+                   "AMQP_URL=none %s worker --until-empty --slots 1"
+                   " --handler \"welcome_mail=pool:exec %s\"",
+                   tenon_program, l->handler);
+    assert_int_equal(shell(fx, script), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"
+                                      " WHERE result = jsonb_build_object('sent', payload->'to')"),
+                     21);
+    assert_true(test_sql_bool(fx, "SELECT last_error LIKE '%%no \"to\"' FROM tenon.dead"));
+}
+
+static void enqueues_and_handles(struct fixture *fx, const struct language *l)
+{
+    skip_unless_there(fx, l);
+    test_sql(fx, "CREATE TABLE public.users (mail text PRIMARY KEY)");
+    assert_int_equal(shell(fx, l->build), 0);
+    assert_enqueues(fx, l);
+    assert_handles(fx, l);
+}
+
+static void test_go(void **state)
+{
+    enqueues_and_handles(*state, &GO);
+}
+
+static void test_ruby(void **state)
+{
+    enqueues_and_handles(*state, &RUBY);
+}
+
+static void test_php(void **state)
+{
+    enqueues_and_handles(*state, &PHP);
+}
+
+static void test_java(void **state)
+{
+    enqueues_and_handles(*state, &JAVA);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_go),
+        WITH_DATABASE(test_ruby),
+        WITH_DATABASE(test_php),
+        WITH_DATABASE(test_java),
+    };
+    return RUN_GROUP(tests);
+}
