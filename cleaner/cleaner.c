@@ -130,7 +130,8 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
     const char *http = option_text(o, OPTION_HTTP);
     return signals_open(f) && url_check(c->amqp_url, f) &&
-           (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f));
+           (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f)) &&
+           otlp_open(option_text(o, OPTION_OTLP_URL), &c->otlp, f);
 }
 
 static void once_end(struct cleaner *c)
@@ -150,6 +151,7 @@ static void cleaner_close(struct cleaner *c)
     db_close(c->hot);
     session_plain_close(c);
     publisher_close(c->publisher, CLEANER_STOP_LIMIT_MS / 2);
+    (void)otlp_close(c->otlp, stop_wanted ? CLEANER_SPANS_LIMIT_MS : OTLP_FLUSH_LIMIT_MS);
     free(c);
 }
 

@@ -2,8 +2,10 @@
 -- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 interval  grace    $2 integer  how many
+--   ret  a row for each task that was requeued; from trace on, for its span
 WITH late AS MATERIALIZED (
-    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind, 'timed_out' AS reason,
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind, t.trace,
+           1 + t.failures + t.crashes AS attempt, 'timed_out' AS reason,
            format('ran past its timeout of %s ms, and worker %s did not end it', t.timeout_ms, t.worker_id) AS error
     FROM tenon.task t
     WHERE t.start_time + make_interval(secs => t.timeout_ms / 1000.0) < statement_timestamp() - $1::interval
@@ -16,7 +18,8 @@ WITH late AS MATERIALIZED (
     FROM late
     GROUP BY worker_id
 )
-SELECT p.id, l.queue, l.kind, p.state
+SELECT p.id, l.queue, l.kind, p.state,
+       l.trace, l.claims, (extract(epoch FROM l.start_time) * 1000000)::bigint AS start_us, l.attempt, l.reason, l.error
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
 JOIN late l ON l.id = p.id;

@@ -2,8 +2,10 @@
 -- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 integer  how many
+--   ret  a row for each task that was requeued; from trace on, for its span
 WITH lost AS MATERIALIZED (
-    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind
+    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind, t.trace,
+           1 + t.failures + t.crashes AS attempt
     FROM tenon.task t
     WHERE t.start_time IS NOT NULL
       AND NOT EXISTS (SELECT FROM tenon.worker w WHERE w.id = t.worker_id AND w.ended_at IS NULL)
@@ -15,7 +17,9 @@ WITH lost AS MATERIALIZED (
     FROM lost
     GROUP BY worker_id
 )
-SELECT p.id, l.queue, l.kind, p.state
+SELECT p.id, l.queue, l.kind, p.state,
+       l.trace, l.claims, (extract(epoch FROM l.start_time) * 1000000)::bigint AS start_us, l.attempt, 'crashed' AS reason,
+       format('worker %s is gone', g.worker_id) AS error
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(format('worker %s is gone', g.worker_id), ARRAY[g.n]), NULL) p

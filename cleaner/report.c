@@ -42,19 +42,25 @@ static void report_counts(struct cleaner *c)
 {
     static const struct counts nothing;
     struct counts *n = &c->counts;
+    struct otlp_stats spans;
+    otlp_stats(c->otlp, &spans);
     n->published = c->broker.published - c->reported.published;
     n->held_back = c->broker.held_back - c->reported.held_back;
     n->dropped = c->broker.dropped - c->reported.dropped;
+    n->spans_sent = spans.sent - c->spans.sent;
+    n->spans_dropped = spans.dropped - c->spans.dropped;
     if (memcmp(n, &nothing, sizeof nothing) != 0) {
         log_event(LOG_INFO, LOG_EVENT("cleaner_stats"), LOG_NUM("fresh", n->fresh),
                   LOG_NUM("due", n->due), LOG_NUM("ready", n->ready), LOG_NUM("ticks", n->ticks),
                   LOG_NUM("notices", n->notices), LOG_NUM("recovered", n->recovered),
                   LOG_NUM("dead", n->dead), LOG_NUM("workers_dead", n->workers),
                   LOG_NUM("published", n->published), LOG_NUM("held_back", n->held_back),
-                  LOG_NUM("dropped", n->dropped));
+                  LOG_NUM("dropped", n->dropped), LOG_NUM("spans_sent", n->spans_sent),
+                  LOG_NUM("spans_dropped", n->spans_dropped));
     }
     c->reported = c->broker;
     add_totals(&c->totals, n);
+    c->spans = spans;
     *n = (struct counts){0};
 }
 

@@ -7,6 +7,7 @@
 #include "cleaner/decide/watermark.h"
 #include "core/amqp_publisher.h"
 #include "core/db.h"
+#include "core/otlp.h"
 
 #define CLEANER_BATCH_ROWS "500"  /* that one statement locks */
 #define CLEANER_WAKE_ROWS "10000" /* TOPOLOGY_WINDOW_IDS: workers that are busy find the others */
@@ -18,6 +19,7 @@ enum {
     CLEANER_LEADERLESS_MS = 10000, /* without a leader for so long is an error */
     CLEANER_REPORT_MS = 60000,     /* between two statistics lines */
     CLEANER_STOP_LIMIT_MS = 900,   /* from SIGTERM to the end, whatever hangs */
+    CLEANER_SPANS_LIMIT_MS = 200,  /* for spans after SIGTERM; the publisher takes half a second */
     CLEANER_FLUSH_LIMIT_MS = 5000  /* --once waits so long for confirms */
 };
 
@@ -30,6 +32,7 @@ struct counts {
     int64_t dead;                          /* tasks that ended dead in a recovery */
     int64_t workers;                       /* workers declared dead */
     int64_t published, held_back, dropped; /* by the publisher */
+    int64_t spans_sent, spans_dropped;
 };
 
 /* What the next NOTIFY says, see wake.h. */
@@ -67,6 +70,7 @@ struct cleaner {
 
     char exchange[TOPOLOGY_EXCHANGE_BYTES]; /* as the first session read it */
     struct publisher *publisher;            /* NULL: works without a broker */
+    struct otlp *otlp;                      /* NULL: no spans */
     struct notice notice;
     struct db *hot;       /* NULL: not connected */
     struct db *plain;     /* opened when a chore wants it, for one round */
@@ -92,6 +96,7 @@ struct cleaner {
     struct counts totals;            /* but for `counts` */
     struct publisher_stats broker;   /* as last seen */
     struct publisher_stats reported; /* at the last statistics line */
+    struct otlp_stats spans;         /* the same */
     int64_t report_ms;
     struct cleaner_metrics *metrics; /* NULL = nobody is shown any */
     int exit_code;

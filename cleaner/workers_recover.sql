@@ -2,8 +2,9 @@
 -- What somebody else has locked is left for later, and does not count.
 -- scans
 --   $1 uuid  worker    $2 integer  how many
+--   ret  a row for each task that was requeued; from trace on, for its span
 WITH mine AS MATERIALIZED (
-    SELECT id, claims, start_time, queue, kind
+    SELECT id, claims, start_time, queue, kind, trace, 1 + failures + crashes AS attempt
     FROM tenon.task
     WHERE worker_id = $1::uuid
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
@@ -16,7 +17,8 @@ WITH mine AS MATERIALIZED (
             FROM tenon.worker WHERE id = $1::uuid) AS error
     FROM mine
 )
-SELECT p.id, m.queue, m.kind, p.state
+SELECT p.id, m.queue, m.kind, p.state,
+       m.trace, m.claims, (extract(epoch FROM m.start_time) * 1000000)::bigint AS start_us, m.attempt, 'crashed' AS reason, g.error
 FROM given g
 CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(g.error, ARRAY[g.n]), NULL) p

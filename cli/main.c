@@ -5,6 +5,7 @@
 #include "core/db.h"
 #include "core/http.h"
 #include "core/log.h"
+#include "core/otlp.h"
 #include "core/schema.h"
 #include "enqueue/enqueue.h"
 #include "ui/ui.h"
@@ -99,10 +100,10 @@ static void print_version(void)
 {
     int pq = db_library_version();
     (void)printf("tenon %s (schema %d)\nlibpq %d.%d\nrabbitmq-c %s\njansson %s\nlibconfuse %s\n"
-                 "libmicrohttpd %s\n",
+                 "libmicrohttpd %s\nlibcurl %s\n",
                  TENON_VERSION, schema_migrations[schema_migrations_n - 1].version, pq / 10000,
                  pq % 10000, amqp_library_version(), jansson_version_str(), confuse_version,
-                 http_library_version());
+                 http_library_version(), otlp_library_version());
 }
 
 static void print_help(const struct command_row *row)

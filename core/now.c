@@ -16,6 +16,13 @@ int64_t now_ms(void)
     return now_us() / 1000;
 }
 
+int64_t now_unix_ns(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 void now_text(char text[NOW_TEXT_BYTES])
 {
     struct timespec ts;

@@ -11,6 +11,9 @@ int64_t now_ms(void);
 /* The same clock in microseconds. */
 int64_t now_us(void);
 
+/* Nanoseconds since 1970 by the wall clock, which may jump. For spans only. */
+int64_t now_unix_ns(void);
+
 /* "2026-01-31T12:34:56.789Z", into a buffer of NOW_TEXT_BYTES. For log lines only. */
 enum { NOW_TEXT_BYTES = 32 };
 void now_text(char text[NOW_TEXT_BYTES]);

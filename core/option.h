@@ -127,6 +127,7 @@ enum option_id {
     OPTION_HOSTS,
     OPTION_READ_ONLY,
     OPTION_HTTP,
+    OPTION_OTLP_URL,
     OPTION_COUNT
 };
 

@@ -291,4 +291,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "Serve `/metrics` for Prometheus, `/live` and `/ready` here, as plain HTTP; port 0 takes a "
         "free one, which the log says. Without it there is no port (docs/metrics.md).",
         .fits = fits_address, .allowed = ADDRESS_ALLOWED),
+    OPTION(OTLP_URL, "otlp-url", COMMAND_WORKER | COMMAND_CLEANER, "URL",
+           "The collector of traces, such as `http://localhost:4318`, to which `/v1/traces` is "
+           "added; without it no spans are made (docs/traces.md).",
+           .env = "OTEL_EXPORTER_OTLP_ENDPOINT", .fits = fits_http_url,
+           .allowed = "an http:// or https:// URL"),
 };

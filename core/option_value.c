@@ -226,6 +226,11 @@ bool fits_amqp_url(const char *text)
            strncmp(text, "amqps://", 8) == 0;
 }
 
+bool fits_http_url(const char *text)
+{
+    return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+}
+
 /* https://www.w3.org/TR/trace-context/#traceparent-header: 2, 32, 16 and 2 hexadecimal digits */
 bool fits_trace(const char *text)
 {

@@ -24,10 +24,11 @@ bool fits_kind(const char *text);
 
 #define VARIABLE_ALLOWED "the name of a variable"
 
-/* The name of a variable, KIND=COMMAND, "amqp://..." or "none", a W3C traceparent. */
+/* The name of a variable, KIND=COMMAND, "amqp://..." or "none", "http://...", a W3C traceparent. */
 bool fits_variable(const char *text);
 bool fits_handler(const char *text);
 bool fits_amqp_url(const char *text);
+bool fits_http_url(const char *text);
 bool fits_trace(const char *text);
 bool fits_rate(const char *text); /* "100/s" */
 bool fits_id(const char *text);   /* of a task */

@@ -26,10 +26,17 @@ struct turn {
     bool exit;
 };
 
+/* The decider gets an event; who watches it, before. */
+static void hear(struct loop *l, const struct event *event)
+{
+    int64_t now = now_ms();
+    spans_event(l->spans, l->decider, event);
+    decider_event(l->decider, event, now);
+}
+
 void loop_child_event(void *owner, const struct event *event)
 {
-    struct loop *l = owner;
-    decider_event(l->decider, event, now_ms());
+    hear(owner, event);
 }
 
 bool loop_child_has(void *owner, int slot, int64_t id)
@@ -68,6 +75,7 @@ void loop_consumer_event(void *owner, const struct consumer_event *e)
 
 static void act(struct loop *l, struct turn *t, const struct action *a)
 {
+    struct spans_claim copy;
     switch (a->type) {
     case ACTION_ROUND:
         round_thread_run(l->round_thread, &l->decider->round, l->worker_id);
@@ -87,11 +95,13 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         if (a->claim) {
             POINT(task_claimed);
         }
-        children_spawn(l->children, a->slot, a->handler, a->claim, l->worker_id);
+        children_spawn(l->children, a->slot, a->handler,
+                       spans_begin(l->spans, a->claim, a->slot, &copy), l->worker_id);
         break;
     case ACTION_GIVE:
         POINT(task_claimed);
-        children_give(l->children, a->slot, a->claim, a->n, l->worker_id);
+        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->slot, &copy), a->n,
+                      l->worker_id);
         break;
     case ACTION_CLOSE:
         children_close(l->children, a->slot);
@@ -162,7 +172,7 @@ static void take_mail(struct loop *l)
         } else if (mail->event.type == EVENT_BROKER) {
             l->connected = mail->event.up;
         }
-        decider_event(l->decider, &mail->event, now_ms());
+        hear(l, &mail->event);
         free(mail);
         mail = next;
     }
@@ -172,12 +182,16 @@ static void take_mail(struct loop *l)
     }
 }
 
-static void log_statistics(const struct decider *d)
+static void log_statistics(const struct loop *l)
 {
+    const struct decider *d = l->decider;
+    struct otlp_stats spans;
+    otlp_stats(l->otlp, &spans);
     log_event(LOG_INFO, LOG_EVENT("statistics"), LOG_NUM("done", d->count_done),
               LOG_NUM("failed", d->count_failed), LOG_NUM("dead", d->count_dead),
               LOG_NUM("released", d->count_released), LOG_NUM("lost", d->count_lost),
               LOG_NUM("held", d->n_held), LOG_NUM("running", d->n_given),
+              LOG_NUM("spans_sent", spans.sent), LOG_NUM("spans_dropped", spans.dropped),
               LOG_NUM("heap_bytes", heap_bytes()));
 }
 
@@ -187,12 +201,12 @@ static void take_signals(struct loop *l)
     struct signalfd_siginfo info;
     while (read(l->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGUSR1) {
-            log_statistics(l->decider);
+            log_statistics(l);
             continue;
         }
         log_event(LOG_INFO, LOG_EVENT("signal"),
                   LOG_TEXT("signal", strsignal((int)info.ssi_signo)));
-        decider_event(l->decider, &(struct event){.type = EVENT_STOP}, now_ms());
+        hear(l, &(struct event){.type = EVENT_STOP});
     }
 }
 
@@ -217,7 +231,7 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
     if (now >= t->statistics_ms) {
         int64_t ended = d->count_done + d->count_failed + d->count_released + d->count_dead;
         if (ended != t->done_before) {
-            log_statistics(d);
+            log_statistics(l);
         }
         t->done_before = ended;
         t->statistics_ms = now + STATISTICS_EVERY_MS;

@@ -9,6 +9,7 @@
 #include "worker/metrics.h"
 #include "worker/presence.h"
 #include "worker/round_thread.h"
+#include "worker/spans.h"
 
 struct loop {
     struct decider *decider;
@@ -18,6 +19,8 @@ struct loop {
     struct presence *presence;
     struct consumer *consumer;      /* NULL = no broker */
     struct worker_metrics *metrics; /* NULL = nobody is shown any */
+    struct otlp *otlp;              /* NULL = no collector */
+    struct spans *spans;            /* the same */
     bool connected, ready;          /* to RabbitMQ; and present, for the first time */
     void (*on_ready)(void *owner);
     void *owner;

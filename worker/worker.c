@@ -208,6 +208,10 @@ static bool open_all(struct worker *w, struct fault *f)
     w->loop.children = &w->children;
     w->loop.on_ready = log_ready;
     w->loop.owner = w;
+    if (!otlp_open(option_text(w->options, OPTION_OTLP_URL), &w->loop.otlp, f)) {
+        return false;
+    }
+    w->loop.spans = spans_new(w->loop.otlp);
     return show_metrics(w, f) && become_present(w, f) &&
            round_thread_open(database_url(w->options), &w->served, &w->mailbox,
                              &w->loop.round_thread, f) &&
@@ -221,6 +225,8 @@ static bool close_all(struct worker *w)
     bool ended = round_thread_close(w->loop.round_thread);
     children_clear(&w->children); /* before the presence: then others may start what they ran */
     ended = presence_close(w->loop.presence) && ended;
+    spans_free(w->loop.spans);
+    ended = otlp_close(w->loop.otlp, OTLP_FLUSH_LIMIT_MS) && ended;
     guard_stop();
     if (!ended) {
         return false;

@@ -3,6 +3,7 @@
  *   {}                   done                     {"do": "sleep", "ms": 100}   done after a while
  *   {"do": "first", "ms": 100}                    sleep at the first claim only
  *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"
+ *   {"do": "trace"}      done, result = the traceparent that it got
  *   {"do": "later", "delay_ms": 10}               {"do": "dead"}
  *   {"do": "once later", "delay_ms": 10}   later at the first claim, else done
  *   {"do": "crash"}      abort before an answer   {"do": "exit"}   exit 0 before an answer
@@ -146,6 +147,12 @@ static void run(const json_t *task)
         (void)snprintf(rest, sizeof rest, "\"outcome\":\"done\",\"result\":%s", text);
         answer(task, rest);
         free(text);
+    } else if (strcmp(what, "trace") == 0) {
+        const char *trace = json_string_value(json_object_get(task, "trace"));
+        char rest[160];
+        (void)snprintf(rest, sizeof rest, "\"outcome\":\"done\",\"result\":\"%s\"",
+                       trace ? trace : "none");
+        answer(task, rest);
     } else if (strcmp(what, "silent") != 0) {
         answer(task, "\"outcome\":\"done\"");
         if (strcmp(what, "twice") == 0) {
