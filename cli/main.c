@@ -9,6 +9,7 @@
 #include "core/schema.h"
 #include "enqueue/enqueue.h"
 #include "ui/ui.h"
+#include "worker/replay.h"
 #include "worker/worker.h"
 
 #include <confuse.h>
@@ -75,6 +76,8 @@ const struct command_row command_rows[] = {
      "Set and show limits: how many tasks of a key run at once, start in a time, in which order."},
     {COMMAND_UI, ui_main, NULL, 0, 0, "",
      "Serve tenon in the browser: what there is, and what the commands do."},
+    {COMMAND_REPLAY, NULL, replay_run, 1, 1, "FILE",
+     "Go through what a worker recorded with --record, step by step; needs no server."},
     {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
 enum { COMMANDS = sizeof command_rows / sizeof *command_rows };

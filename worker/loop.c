@@ -31,6 +31,7 @@ static void hear(struct loop *l, const struct event *event)
 {
     int64_t now = now_ms();
     spans_event(l->spans, l->decider, event);
+    record_event(l->record, l->decider, event, now);
     decider_event(l->decider, event, now);
 }
 
@@ -135,11 +136,15 @@ static int64_t decide_and_act(struct loop *l, struct turn *t)
     struct decider *d = l->decider;
     int64_t due;
     do {
-        due = decider_decide(d, now_ms());
+        int64_t now = now_ms();
+        record_ask(l->record, d, now);
+        due = decider_decide(d, now);
+        record_answer(l->record, d, due);
         for (size_t i = 0; i < d->actions.n; i++) {
             struct action a = d->actions.items[i];
             act(l, t, &a);
         }
+        record_acted(l->record, d);
         bool any = d->actions.n > 0;
         d->actions.n = 0;
         if (!any) {
@@ -270,7 +275,9 @@ bool loop_run(struct loop *l)
         int64_t due = decide_and_act(l, &t);
         ok = !l->decider->actions.no_memory && !l->mailbox->lost;
         if (ok && !t.exit) {
-            keep_up(l, &t, now_ms());
+            int64_t now_again = now_ms();
+            record_write(l->record, now_again);
+            keep_up(l, &t, now_again);
             wait_for_events(l, &t, due);
         }
     }

@@ -8,6 +8,7 @@
 #include "worker/children.h"
 #include "worker/metrics.h"
 #include "worker/presence.h"
+#include "worker/record.h"
 #include "worker/round_thread.h"
 #include "worker/spans.h"
 
@@ -21,6 +22,7 @@ struct loop {
     struct worker_metrics *metrics; /* NULL = nobody is shown any */
     struct otlp *otlp;              /* NULL = no collector */
     struct spans *spans;            /* the same */
+    struct record *record;          /* NULL = nothing is recorded */
     bool connected, ready;          /* to RabbitMQ; and present, for the first time */
     void (*on_ready)(void *owner);
     void *owner;

@@ -400,12 +400,11 @@ void child_spawn(struct sim *s, struct node *n, int slot, int handler, const str
     check_that(s, c->id == 0, "worker %d spawns into slot %d, which has a child", n->index, slot);
     if (random_chance(&s->random, s->plan.rate_no_start) && !s->healed) {
         node_child_faulted(s, n);
-        decider_event(n->decider,
-                      &(struct event){.type = EVENT_CHILD_GONE,
-                                      .slot = slot,
-                                      .failed_start = true,
-                                      .text = "no such file"},
-                      node_ms(s, n));
+        node_hear(s, n,
+                  &(struct event){.type = EVENT_CHILD_GONE,
+                                  .slot = slot,
+                                  .failed_start = true,
+                                  .text = "no such file"});
         return;
     }
     *c = (struct child){.id = ++s->last_child,

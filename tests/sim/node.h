@@ -6,6 +6,7 @@
 #include "tests/sim/consumer.h"
 #include "tests/sim/presence.h"
 #include "tests/sim/round.h"
+#include "worker/record.h"
 
 enum { INBOX_MAX = 4096, HANDLERS = 2 };
 
@@ -29,7 +30,8 @@ struct node {
     int64_t clock_ms; /* what its clock is ahead */
     int64_t cut_until_us;
     struct decider *decider;
-    int worker; /* as the loop knows it */
+    struct record *record; /* NULL = nothing is recorded */
+    int worker;            /* as the loop knows it */
     int n_slots, n_handlers;
     unsigned handler_kinds[HANDLERS];
     bool pool[HANDLERS];
@@ -65,6 +67,8 @@ void node_freeze(struct sim *s, struct node *n, int64_t us);
 void node_stop(struct sim *s, struct node *n); /* SIGTERM */
 
 int64_t node_ms(const struct sim *s, const struct node *n);
+void node_hear(struct sim *s, struct node *n,
+               const struct event *e); /* the decider does, at once */
 void node_mail(struct sim *s, struct node *n, const struct event *e);
 void node_mail_presence(struct sim *s, struct node *n, bool up, bool renewed);
 void node_round_done(struct sim *s, struct node *n, const struct request *r);
