@@ -76,7 +76,6 @@ void loop_consumer_event(void *owner, const struct consumer_event *e)
 
 static void act(struct loop *l, struct turn *t, const struct action *a)
 {
-    struct spans_claim copy;
     switch (a->type) {
     case ACTION_ROUND:
         round_thread_run(l->round_thread, &l->decider->round, l->worker_id);
@@ -97,11 +96,11 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
             POINT(task_claimed);
         }
         children_spawn(l->children, a->slot, a->handler,
-                       spans_begin(l->spans, a->claim, a->slot, &copy), l->worker_id);
+                       spans_begin(l->spans, a->claim, 1, a->slot), l->worker_id);
         break;
     case ACTION_GIVE:
         POINT(task_claimed);
-        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->slot, &copy), a->n,
+        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->n, a->slot), a->n,
                       l->worker_id);
         break;
     case ACTION_CLOSE:

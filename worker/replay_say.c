@@ -215,6 +215,9 @@ static void say_act(FILE *out, const struct decider *d, const struct action *a)
         break;
     case ACTION_GIVE:
         say_task(out, "give", a);
+        if (a->n > 1) {
+            (void)fprintf(out, " and %d more", a->n - 1);
+        }
         break;
     case ACTION_CLOSE:
         (void)fprintf(out, "slot %d: close its input", a->slot);

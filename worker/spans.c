@@ -12,8 +12,16 @@ struct open_span {
     UT_hash_handle hh;
 };
 
+/* A claim as its handler gets it. */
+struct spans_claim {
+    struct claim claim;
+    char trace[TRACEPARENT_BYTES];
+};
+
 struct spans {
     struct otlp *otlp;
+    struct spans_claim *copies; /* of what a child is given */
+    int n_copies;
     struct open_span *open; /* hash by the task's id */
 };
 
@@ -55,6 +63,7 @@ void spans_free(struct spans *s)
 {
     if (s) {
         forget_all(s);
+        free(s->copies);
         free(s);
     }
 }
@@ -80,23 +89,45 @@ static bool add(struct spans *s, int slot, struct span *span)
     return true;
 }
 
-const struct claim *spans_begin(struct spans *s, const struct claim *c, int slot,
-                                struct spans_claim *copy)
+/* The claim itself where it has no span. */
+static void copy_claim(struct spans *s, struct spans_claim *copy, const struct claim *c, int slot)
 {
-    struct span *span = s && c ? span_new(c->trace, c->id, c->claims, c->queue, c->kind) : NULL;
+    copy->claim = *c;
+    struct span *span = span_new(c->trace, c->id, c->claims, c->queue, c->kind);
     if (!span) {
-        return c;
+        return;
     }
     span->attempt = c->attempt;
     span->begin_ns = now_unix_ns();
     span_traceparent(span, copy->trace);
-    if (!add(s, slot, span)) {
+    if (add(s, slot, span)) {
+        copy->claim.trace = copy->trace;
+    } else {
         free(span);
+    }
+}
+
+static bool make_room(struct spans *s, int n)
+{
+    if (n <= s->n_copies) {
+        return true;
+    }
+    struct spans_claim *copies = realloc(s->copies, (size_t)n * sizeof *copies);
+    s->copies = copies ? copies : s->copies;
+    s->n_copies = copies ? n : s->n_copies;
+    return copies != NULL;
+}
+
+const struct claim *spans_begin(struct spans *s, const struct claim *c, int n, int slot)
+{
+    if (!s || !c || !make_room(s, n)) {
         return c;
     }
-    copy->claim = *c;
-    copy->claim.trace = copy->trace;
-    return &copy->claim;
+    for (int i = 0; i < n; i++, c = c->next) {
+        copy_claim(s, &s->copies[i], c, slot);
+        s->copies[i].claim.next = i + 1 < n ? &s->copies[i + 1].claim : NULL;
+    }
+    return &s->copies[0].claim;
 }
 
 /* --- its end --- */

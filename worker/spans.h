@@ -13,19 +13,13 @@ enum { SPANS_OPEN_MAX = 16384 }; /* a task beyond it has none */
 
 struct spans;
 
-/* A claim as its handler gets it: under a span, the trace names that. */
-struct spans_claim {
-    struct claim claim;
-    char trace[TRACEPARENT_BYTES];
-};
-
 /* NULL, which all others take, when `otlp` is NULL or there is no memory. */
 struct spans *spans_new(struct otlp *otlp);
 void spans_free(struct spans *s);
 
-/* A child is given this claim. ret: what to give it; `c`, or a copy in `*copy` */
-const struct claim *spans_begin(struct spans *s, const struct claim *c, int slot,
-                                struct spans_claim *copy);
+/* A child is given `n` claims, from `c` on. ret: what to give it, as many: `c`, or copies whose trace
+ * names their spans, borrowed until the next call */
+const struct claim *spans_begin(struct spans *s, const struct claim *c, int n, int slot);
 
 /* Before the decider gets it. */
 void spans_event(struct spans *s, const struct decider *d, const struct event *e);
