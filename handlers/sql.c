@@ -1,19 +1,30 @@
 /* tenon-sql: a pool handler that calls a PostgreSQL function for each task, in the transaction that
  * finishes it. */
+#include "core/now.h"
 #include "handlers/sql_session.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <utlist.h>
+
+enum {
+    BATCH_MS = 50,      /* a batch is made so large that it takes no longer */
+    BATCH_MS_MAX = 200, /* one that does is rolled back, and its tasks run one by one */
+};
 
 struct sql {
     struct sql_settings settings;
     struct pool pool;
     struct sql_session sessions[CONNECTIONS_MAX];
     int open;
+    struct sql_work *waiting; /* in the order in which they are to run */
+    int n_waiting;
+    int batch;    /* so many tasks commit together: 1 after a failure, then more and more */
     bool retires; /* a connection is lost: another child makes new ones */
 };
 
@@ -27,53 +38,199 @@ static bool open_all(struct sql *q, struct fault *f)
     return true;
 }
 
-static bool is_busy(const struct sql *q)
+static int idle_sessions(const struct sql *q)
 {
+    int n = 0;
     for (int i = 0; i < q->open; i++) {
-        if (q->sessions[i].busy) {
-            return true;
-        }
+        n += !q->sessions[i].batch;
     }
-    return false;
+    return n;
 }
 
-static void lose(struct sql *q, int i)
+static void refuse(struct sql *q, struct sql_work *w, const char *outcome, const char *error)
 {
+    pool_answer(&q->pool, w->task.id, &(struct pool_answer){.outcome = outcome, .error = error});
+    sql_work_free(w);
+}
+
+static void refuse_waiting(struct sql *q)
+{
+    struct sql_work *w, *next;
+    DL_FOREACH_SAFE(q->waiting, w, next)
+    {
+        refuse(q, w, "interrupted", NULL);
+    }
+    q->waiting = NULL;
+    q->n_waiting = 0;
+}
+
+/* --- the end of a batch --- */
+
+/* One that took too long makes the next ones smaller. */
+static void learn(struct sql *q, const struct sql_session *s, bool several)
+{
+    int64_t took_ms = now_ms() - s->begun_ms;
+    if (s->failed) {
+        q->batch = several ? 1 : q->batch;
+    } else if (took_ms > BATCH_MS) {
+        q->batch = q->batch > 1 ? q->batch / 2 : 1;
+    } else if (!s->batch->alone) {
+        q->batch = q->batch * 2 < q->settings.batch ? q->batch * 2 : q->settings.batch;
+    }
+}
+
+/* Nothing of it counts, and who is to blame is not known for sure: its tasks run again, each by
+ * itself. If the connection is lost, in another child. */
+static void again(struct sql *q, const struct sql_session *s, struct sql_work *batch)
+{
+    struct sql_work *w, *next;
+    DL_FOREACH_SAFE(batch, w, next)
+    {
+        if (s->lost || w->stopped) {
+            DL_DELETE(batch, w);
+            refuse(q, w, "interrupted", NULL);
+        } else {
+            w->alone = true;
+            q->n_waiting++;
+        }
+    }
+    DL_CONCAT(batch, q->waiting);
+    q->waiting = batch;
+}
+
+static void end_batch(struct sql *q, struct sql_session *s)
+{
+    struct sql_work *w, *next;
+    bool several = s->batch->next != NULL;
+    learn(q, s, several);
+    struct sql_work *batch = sql_session_take(s);
+    if (s->failed && several) {
+        again(q, s, batch);
+        return;
+    }
+    DL_FOREACH_SAFE(batch, w, next)
+    {
+        if (s->failed) {
+            pool_answer(&q->pool, w->task.id, &s->verdict.answer);
+        } else {
+            pool_done(&q->pool, w->task.id, NULL, 0, NULL); /* the result is in the row already */
+        }
+        sql_work_free(w);
+    }
+}
+
+/* False: the connection is gone, and its place taken by the last one. */
+static bool look_after(struct sql *q, int i)
+{
+    struct sql_session *s = &q->sessions[i];
+    if (s->over && s->batch) {
+        end_batch(q, s);
+    }
+    if (!s->lost) {
+        return true;
+    }
     if (!q->retires) {
         pool_bye(&q->pool);
     }
     q->retires = true;
-    sql_session_close(&q->sessions[i]);
-    q->sessions[i] = q->sessions[--q->open];
+    sql_session_close(s);
+    *s = q->sessions[--q->open];
+    return false;
 }
 
-static void refuse(struct sql *q, struct pool_task *task, const char *outcome, const char *error)
+/* --- the begin of a batch --- */
+
+/* At most `n` of those that wait; one that is to run alone is by itself. */
+static struct sql_work *take_batch(struct sql *q, int n)
 {
-    pool_answer(&q->pool, task->id, &(struct pool_answer){.outcome = outcome, .error = error});
-    pool_task_clear(task);
+    struct sql_work *batch = NULL, *w = q->waiting;
+    bool alone = w->alone;
+    for (int i = 0; w && i < (alone ? 1 : n) && w->alone == alone; i++) {
+        DL_DELETE(q->waiting, w);
+        DL_APPEND(batch, w);
+        q->n_waiting--;
+        w = q->waiting;
+    }
+    return batch;
 }
 
-static void take_task(struct sql *q, struct pool_task *task)
+/* To all connections that are idle, evenly: nothing waits for a batch to fill. */
+static void begin_batches(struct sql *q)
 {
-    int function = sql_settings_function(&q->settings, task->kind), i = 0;
-    while (i < q->open && q->sessions[i].busy) {
-        i++;
+    for (int i = 0; i < q->open && q->waiting; i++) {
+        int idle = idle_sessions(q);
+        int share = idle > 0 ? (q->n_waiting + idle - 1) / idle : 0;
+        if (!q->sessions[i].batch) {
+            sql_session_begin(&q->sessions[i], take_batch(q, share < q->batch ? share : q->batch),
+                              now_ms());
+            i -= !look_after(q, i);
+        }
     }
-    if (function < 0) {
-        refuse(q, task, "failed", "tenon-sql has no --function for this kind");
-    } else if (i == q->open) { /* it came after a connection was lost */
-        refuse(q, task, "interrupted", NULL);
-    } else if (!sql_session_begin(&q->sessions[i], task, function, &q->pool)) {
-        lose(q, i);
+    if (q->open == 0) {
+        refuse_waiting(q);
     }
+}
+
+/* The tasks that wait behind a slow one are not to wait for long. */
+static int64_t check_batches(struct sql *q)
+{
+    int64_t due_ms = INT64_MAX, now = now_ms();
+    for (int i = 0; i < q->open; i++) {
+        struct sql_session *s = &q->sessions[i];
+        int64_t limit_ms = s->begun_ms + BATCH_MS_MAX;
+        if (!s->batch || !s->batch->next || s->cancelled) {
+            continue;
+        }
+        if (now >= limit_ms) {
+            sql_session_cancel(s);
+        } else {
+            due_ms = limit_ms < due_ms ? limit_ms : due_ms;
+        }
+    }
+    return due_ms == INT64_MAX ? -1 : due_ms - now;
+}
+
+/* --- lines --- */
+
+static bool take_task(struct sql *q, struct pool_task *task, struct fault *f)
+{
+    struct sql_work *w = malloc(sizeof *w);
+    if (!w) {
+        pool_task_clear(task);
+        return fault_memory(f);
+    }
+    *w = (struct sql_work){.task = *task,
+                           .function = sql_settings_function(&q->settings, task->kind),
+                           .came_ms = now_ms()};
+    if (w->function < 0) {
+        refuse(q, w, "failed", "tenon-sql has no --function for this kind");
+    } else {
+        DL_APPEND(q->waiting, w);
+        q->n_waiting++;
+    }
+    return true;
 }
 
 /* Its claim is not valid any more, so it cannot commit; the server need not go on with it. */
 static void stop_task(struct sql *q, int64_t id)
 {
+    struct sql_work *w;
     for (int i = 0; i < q->open; i++) {
-        if (q->sessions[i].busy && q->sessions[i].task.id == id) {
-            sql_session_cancel(&q->sessions[i]);
+        DL_FOREACH(q->sessions[i].batch, w)
+        {
+            if (w->task.id == id) {
+                w->stopped = true;
+                sql_session_cancel(&q->sessions[i]);
+            }
+        }
+    }
+    DL_FOREACH(q->waiting, w)
+    {
+        if (w->task.id == id) {
+            DL_DELETE(q->waiting, w);
+            q->n_waiting--;
+            refuse(q, w, "interrupted", NULL);
+            return;
         }
     }
 }
@@ -81,54 +238,64 @@ static void stop_task(struct sql *q, int64_t id)
 static bool take_lines(struct sql *q, struct fault *f)
 {
     struct pool_message m;
-    if (!pool_read(&q->pool, f)) {
-        return false;
-    }
+    bool ok = pool_read(&q->pool, f);
     do {
-        if (!pool_take(&q->pool, &m, f)) {
-            return false;
-        }
-        if (m.type == POOL_TASK) {
-            take_task(q, &m.task);
-        } else if (m.type == POOL_STOP) {
+        ok = ok && pool_take(&q->pool, &m, f);
+        if (ok && m.type == POOL_TASK) {
+            ok = take_task(q, &m.task, f);
+        } else if (ok && m.type == POOL_STOP) {
             stop_task(q, m.stop);
+        } else if (ok && m.type == POOL_DRAIN) {
+            refuse_waiting(q);
         }
-    } while (m.type != POOL_NOTHING);
-    return true;
+    } while (ok && m.type != POOL_NOTHING);
+    return ok;
 }
+
+/* --- the loop --- */
 
 static bool go_on(struct sql *q, const struct pollfd *ready, struct fault *f)
 {
     for (int i = q->open - 1; i >= 0; i--) { /* from the end: a lost one is taken out */
-        if (ready[i].revents && !sql_session_go_on(&q->sessions[i], &q->pool)) {
-            lose(q, i);
+        if (ready[i].revents) {
+            sql_session_go_on(&q->sessions[i]);
+            (void)look_after(q, i);
         }
     }
     return !ready[CONNECTIONS_MAX].revents || take_lines(q, f);
 }
 
+/* What is begun is read by the next turn. */
+static bool turn(struct sql *q, struct fault *f)
+{
+    struct pollfd ready[CONNECTIONS_MAX + 1];
+    int64_t pause_ms = check_batches(q);
+    for (int i = 0; i < CONNECTIONS_MAX; i++) {
+        bool is_open = i < q->open;
+        ready[i].fd = is_open ? sql_session_fd(&q->sessions[i]) : -1;
+        ready[i].events = (short)(POLLIN | (is_open && q->sessions[i].sending ? POLLOUT : 0));
+    }
+    ready[CONNECTIONS_MAX].fd = q->pool.ended || q->retires ? -1 : STDIN_FILENO;
+    ready[CONNECTIONS_MAX].events = POLLIN;
+    int n = poll(ready, CONNECTIONS_MAX + 1, (int)pause_ms);
+    if (n < 0 && errno != EINTR) {
+        return fault_set(f, FAULT_BUG, "could not poll: %s", strerror(errno));
+    }
+    return n <= 0 || go_on(q, ready, f);
+}
+
 static bool run(struct sql *q, struct fault *f)
 {
-    while (is_busy(q) || !(q->pool.ended || q->retires)) {
-        struct pollfd ready[CONNECTIONS_MAX + 1] = {{.fd = -1}};
-        for (int i = 0; i <= CONNECTIONS_MAX; i++) {
-            bool is_open = i < q->open;
-            ready[i].fd = is_open ? sql_session_fd(&q->sessions[i]) : -1;
-            ready[i].events = (short)(POLLIN | (is_open && q->sessions[i].sending ? POLLOUT : 0));
+    bool ok = true;
+    while (ok) {
+        begin_batches(q);
+        ok = pool_flush(&q->pool, f);
+        if (idle_sessions(q) == q->open && (q->pool.ended || q->retires)) {
+            break;
         }
-        ready[CONNECTIONS_MAX].fd = q->pool.ended || q->retires ? -1 : STDIN_FILENO;
-        ready[CONNECTIONS_MAX].events = POLLIN;
-        if (!pool_flush(&q->pool, f)) {
-            return false;
-        }
-        if (poll(ready, CONNECTIONS_MAX + 1, -1) < 0 && errno != EINTR) {
-            return fault_set(f, FAULT_BUG, "could not poll: %s", strerror(errno));
-        }
-        if (!go_on(q, ready, f)) {
-            return false;
-        }
+        ok = ok && turn(q, f);
     }
-    return pool_flush(&q->pool, f);
+    return ok;
 }
 
 static void close_all(struct sql *q)
@@ -136,6 +303,7 @@ static void close_all(struct sql *q)
     for (int i = 0; i < q->open; i++) {
         sql_session_close(&q->sessions[i]);
     }
+    refuse_waiting(q); /* nobody reads it: only after a fault there are any */
     pool_close(&q->pool);
 }
 
@@ -148,7 +316,8 @@ int main(int argc, char **argv)
     if (ok && q.settings.help) {
         sql_settings_help();
     } else if (ok && open_all(&q, &f)) {
-        pool_open(&q.pool, q.settings.connections);
+        q.batch = 1;
+        pool_open(&q.pool, q.settings.connections * q.settings.batch);
         ok = run(&q, &f);
     }
     close_all(&q);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 enum { STATEMENT_BYTES_MAX = 1024, NAME_BYTES = 16 };
 
@@ -29,7 +30,7 @@ static PGconn *connect_to(const char *url)
     return PQconnectdbParams(names, values, 1);
 }
 
-/* One statement is one transaction: the function's effects and the task's end commit together.
+/* The function's effects and the task's end are one statement: they commit together.
  * The name comes from the server, quoted. Why it is spliced: a name can be no parameter. */
 static void put_statement(struct buf *b, const char *name, bool is_void)
 {
@@ -81,7 +82,7 @@ static bool prepare_function(PGconn *conn, const char *function, int number, str
 bool sql_session_open(struct sql_session *s, const struct sql_settings *settings, struct fault *f)
 {
     const char *url = getenv("DATABASE_URL");
-    *s = (struct sql_session){.conn = connect_to(url ? url : "")};
+    *s = (struct sql_session){.conn = connect_to(url ? url : ""), .limit_ms = -1};
     if (PQstatus(s->conn) != CONNECTION_OK) {
         (void)fault_of(s->conn, NULL, f);
         return fault_add(f, "could not connect to PostgreSQL");
@@ -97,9 +98,20 @@ bool sql_session_open(struct sql_session *s, const struct sql_settings *settings
 
 void sql_session_close(struct sql_session *s)
 {
+    struct sql_work *w, *next;
     PQfinish(s->conn);
-    pool_task_clear(&s->task);
     s->conn = NULL;
+    DL_FOREACH_SAFE(s->batch, w, next)
+    {
+        sql_work_free(w);
+    }
+    s->batch = NULL;
+}
+
+void sql_work_free(struct sql_work *w)
+{
+    pool_task_clear(&w->task);
+    free(w);
 }
 
 int sql_session_fd(const struct sql_session *s)
@@ -107,7 +119,7 @@ int sql_session_fd(const struct sql_session *s)
     return PQsocket(s->conn);
 }
 
-/* --- a task --- */
+/* --- a batch --- */
 
 static void keep_error(struct sql_session *s, const PGresult *result)
 {
@@ -126,20 +138,9 @@ static void keep_error(struct sql_session *s, const PGresult *result)
 }
 
 /* The commit is the answer to the sync: what comes before may still fail with it. */
-static void answer(struct sql_session *s, struct pool *p)
+static void take_results(struct sql_session *s)
 {
-    if (s->failed) {
-        pool_answer(p, s->task.id, &s->verdict.answer);
-    } else {
-        pool_done(p, s->task.id, NULL, 0, NULL); /* the result is in the row already */
-    }
-    pool_task_clear(&s->task);
-    s->busy = false;
-}
-
-static void take_results(struct sql_session *s, struct pool *p)
-{
-    while (s->busy && PQstatus(s->conn) == CONNECTION_OK && !PQisBusy(s->conn)) {
+    while (s->batch && !s->over && PQstatus(s->conn) == CONNECTION_OK && !PQisBusy(s->conn)) {
         PGresult *result = PQgetResult(s->conn);
         ExecStatusType status = PQresultStatus(result);
         if (result && status != PGRES_PIPELINE_SYNC && status != PGRES_PIPELINE_ABORTED &&
@@ -147,60 +148,93 @@ static void take_results(struct sql_session *s, struct pool *p)
             keep_error(s, result);
         }
         PQclear(result);
-        if (result && status == PGRES_PIPELINE_SYNC) {
-            answer(s, p);
-        }
+        s->over = result && status == PGRES_PIPELINE_SYNC;
     }
 }
 
-/* Whether it has committed is unknown, and need not be known: if it has, the task has ended, and
- * this answer, whose claim is not valid any more, changes nothing. */
-static void answer_lost(struct sql_session *s, struct pool *p)
+/* Whether it has committed is unknown, and need not be known: if it has, its tasks have ended, and
+ * their answers, whose claims are not valid any more, change nothing. */
+static void lose(struct sql_session *s)
 {
     struct sql_error lost = {.sqlstate = SQLSTATE_LOST, .message = PQerrorMessage(s->conn)};
     if (!s->failed) {
         sql_verdict_of(&lost, &s->verdict);
     }
-    s->failed = true;
-    answer(s, p);
+    s->failed = s->lost = s->over = true;
 }
 
-/* Both in one pipeline: the limit is in force when the function's statement begins. */
-bool sql_session_begin(struct sql_session *s, struct pool_task *task, int function, struct pool *p)
+/* What is left of a task's time, less a margin in which it can be answered. How long it has waited
+ * is taken in steps, so that tasks of one timeout need not set it one by one. */
+static int64_t limit_of(const struct sql_work *w, int64_t now_ms)
 {
-    int64_t margin_ms = task->timeout_ms / 10;
-    char limit_ms[24], name[NAME_BYTES];
-    s->task = *task;
-    *task = (struct pool_task){.line = NULL};
+    int64_t margin_ms = w->task.timeout_ms / 10;
     margin_ms = margin_ms < SQL_MARGIN_MS ? margin_ms : SQL_MARGIN_MS;
-    (void)snprintf(limit_ms, sizeof limit_ms, "%lld", (long long)(s->task.timeout_ms - margin_ms));
-    (void)snprintf(name, sizeof name, "f%d", function);
-    const char *const limit[] = {limit_ms};
-    const char *const run[] = {s->task.claim, s->task.payload};
-    s->busy = true;
-    s->failed = false;
-    bool ok = PQsendQueryPrepared(s->conn, "limit", 1, limit, NULL, NULL, 0) &&
-              PQsendQueryPrepared(s->conn, name, 2, run, NULL, NULL, 0) && PQpipelineSync(s->conn);
-    if (ok) {
-        s->sending = PQflush(s->conn) == 1;
-    } else {
-        answer_lost(s, p);
-    }
-    return ok;
+    int64_t step_ms = margin_ms / 2 > 1 ? margin_ms / 2 : 1;
+    int64_t waited_ms = (now_ms - w->came_ms) / step_ms * step_ms;
+    int64_t limit_ms = w->task.timeout_ms - margin_ms - waited_ms;
+    return limit_ms > 1 ? limit_ms : 1;
 }
 
-bool sql_session_go_on(struct sql_session *s, struct pool *p)
+/* A limit is in force when the next statement begins. */
+static bool send_limit(struct sql_session *s, int64_t limit_ms)
+{
+    char text[24];
+    const char *const params[] = {text};
+    if (limit_ms == s->limit_ms) {
+        return true;
+    }
+    s->limit_ms = limit_ms;
+    (void)snprintf(text, sizeof text, "%lld", (long long)limit_ms);
+    return PQsendQueryPrepared(s->conn, "limit", 1, params, NULL, NULL, 0) == 1;
+}
+
+static bool send_work(struct sql_session *s, const struct sql_work *w)
+{
+    char name[NAME_BYTES];
+    const char *const params[] = {w->task.claim, w->task.payload};
+    (void)snprintf(name, sizeof name, "f%d", w->function);
+    return send_limit(s, limit_of(w, s->begun_ms)) &&
+           PQsendQueryPrepared(s->conn, name, 2, params, NULL, NULL, 0) == 1;
+}
+
+/* All statements up to a sync are one transaction, and none runs after one that failed. */
+void sql_session_begin(struct sql_session *s, struct sql_work *batch, int64_t now_ms)
+{
+    const struct sql_work *w;
+    bool ok = true;
+    s->batch = batch;
+    s->begun_ms = now_ms;
+    s->failed = s->over = s->cancelled = false;
+    DL_FOREACH(batch, w)
+    {
+        ok = ok && send_work(s, w);
+    }
+    ok = ok && PQpipelineSync(s->conn) == 1;
+    s->sending = ok && PQflush(s->conn) == 1;
+    if (!ok) {
+        lose(s);
+    }
+}
+
+void sql_session_go_on(struct sql_session *s)
 {
     if (s->sending) {
         s->sending = PQflush(s->conn) == 1;
     }
     bool ok = PQconsumeInput(s->conn) == 1;
-    take_results(s, p);
-    ok = ok && PQstatus(s->conn) == CONNECTION_OK;
-    if (!ok && s->busy) {
-        answer_lost(s, p);
+    take_results(s);
+    if (!ok || PQstatus(s->conn) != CONNECTION_OK) {
+        lose(s);
     }
-    return ok;
+}
+
+struct sql_work *sql_session_take(struct sql_session *s)
+{
+    struct sql_work *batch = s->batch;
+    s->batch = NULL;
+    s->over = false;
+    s->limit_ms = s->failed ? -1 : s->limit_ms; /* the limit was rolled back, too */
+    return batch;
 }
 
 void sql_session_cancel(struct sql_session *s)
@@ -209,4 +243,5 @@ void sql_session_cancel(struct sql_session *s)
     PGcancel *cancel = PQgetCancel(s->conn);
     (void)(cancel && PQcancel(cancel, error, sizeof error));
     PQfreeCancel(cancel);
+    s->cancelled = true;
 }

@@ -1,4 +1,4 @@
-/* A connection of tenon-sql, which runs one task at a time. */
+/* A connection of tenon-sql, which runs one batch at a time: tasks that commit together. */
 #ifndef TENON_HANDLERS_SQL_SESSION_H
 #define TENON_HANDLERS_SQL_SESSION_H
 
@@ -12,12 +12,25 @@ enum {
     SQL_MARGIN_MS = 1000, /* a statement ends so much before its task's deadline, at most */
 };
 
+struct sql_work {
+    struct pool_task task;
+    int function;
+    int64_t came_ms;
+    bool alone;   /* its batch failed: it gets a transaction of its own */
+    bool stopped; /* its claim is lost */
+    struct sql_work *prev, *next;
+};
+
 struct sql_session {
     struct pg_conn *conn;
-    struct pool_task task;
-    bool busy;    /* with `task` */
-    bool sending; /* not all of it is sent */
-    bool failed;  /* what it said is in `verdict` */
+    struct sql_work *batch; /* NULL: it is idle */
+    int64_t begun_ms;
+    int64_t limit_ms; /* the statement_timeout that it has; -1 = not known */
+    bool sending;     /* not all of it is sent */
+    bool cancelled;   /* the server was asked to end it */
+    bool over;        /* the batch has committed, or failed: the caller takes it out */
+    bool failed;      /* what was said first is in `verdict` */
+    bool lost;        /* the connection is, and with it what became of the batch */
     struct sql_verdict verdict;
 };
 
@@ -29,16 +42,20 @@ void sql_session_close(struct sql_session *s);
 
 int sql_session_fd(const struct sql_session *s);
 
-/* Begin `task`, which it takes over, with the function of that number.
- *   false   the connection is lost; the task is answered all the same */
-MUST_CHECK bool sql_session_begin(struct sql_session *s, struct pool_task *task, int function,
-                                  struct pool *p);
+/* Begin a list of tasks, which it takes over, in the order of the list, as one transaction: one
+ * that fails fails all. Afterwards `over` may be set. */
+void sql_session_begin(struct sql_session *s, struct sql_work *batch, int64_t now_ms);
 
-/* Go on with what can be sent and read; answers the task when it has ended.
- *   false   the connection is lost; its task is answered all the same */
-MUST_CHECK bool sql_session_go_on(struct sql_session *s, struct pool *p);
+/* Go on with what can be sent and read. Afterwards `over` may be set, `lost` without a batch, too.
+ */
+void sql_session_go_on(struct sql_session *s);
 
-/* Ask the server to end the statement. */
+/* Take the batch out when it is over. */
+struct sql_work *sql_session_take(struct sql_session *s);
+
+/* Ask the server to end the batch: it fails. */
 void sql_session_cancel(struct sql_session *s);
+
+void sql_work_free(struct sql_work *w);
 
 #endif

@@ -1,5 +1,7 @@
 #include "handlers/sql_settings.h"
 
+#include "handlers/pool.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,7 @@
 void sql_settings_help(void)
 {
     (void)printf(
-        "usage: tenon-sql --function [KIND=]NAME... [--connections N]\n\n"
+        "usage: tenon-sql --function [KIND=]NAME... [--connections N] [--batch N]\n\n"
         "A pool handler: calls a PostgreSQL function with the payload of each task, in the\n"
         "transaction that finishes the task. Start it from a worker:\n"
         "  tenon worker --pass-env DATABASE_URL --handler 'KIND=pool:exec tenon-sql --function "
@@ -17,9 +19,11 @@ void sql_settings_help(void)
         "  --function KIND=NAME  for this one; may be given %d times\n"
         "  --connections N       so many tasks at once, each on a connection, 1 to %d (default "
         "%d)\n"
+        "  --batch N             tasks that wait commit together, so many of them, 1 to %d; for\n"
+        "                        functions of a few milliseconds (default 1: each by itself)\n"
         "The database is that of DATABASE_URL, or of libpq's variables PGHOST, PGDATABASE ...\n"
         "docs/handlers.md, \"SQL\", says what errors mean.\n",
-        FUNCTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS);
+        FUNCTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS, BATCH_MAX);
 }
 
 static bool add_function(struct sql_settings *s, const char *text, struct fault *f)
@@ -40,16 +44,26 @@ static bool add_function(struct sql_settings *s, const char *text, struct fault 
     return true;
 }
 
-static bool read_connections(struct sql_settings *s, const char *text, struct fault *f)
+static bool read_number(const char *option, const char *text, int max, int *ret, struct fault *f)
 {
     char *end;
     long n = strtol(text, &end, 10);
-    if (*end || n < 1 || n > CONNECTIONS_MAX) {
-        return fault_set(f, FAULT_CONFIG, "--connections is not a number from 1 to %d: %.60s",
-                         CONNECTIONS_MAX, text);
+    if (*end || n < 1 || n > max) {
+        return fault_set(f, FAULT_CONFIG, "%s is not a number from 1 to %d: %.60s", option, max,
+                         text);
     }
-    s->connections = (int)n;
+    *ret = (int)n;
     return true;
+}
+
+static bool check(const struct sql_settings *s, struct fault *f)
+{
+    if (s->n_functions == 0) {
+        return fault_set(f, FAULT_CONFIG, "--function is missing; see --help");
+    }
+    return s->connections * s->batch <= POOL_IN_FLIGHT_MAX ||
+           fault_set(f, FAULT_CONFIG, "--connections times --batch is more than %d",
+                     POOL_IN_FLIGHT_MAX);
 }
 
 bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fault *f)
@@ -57,18 +71,21 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
     static const struct option flags[] = {
         {"function", required_argument, NULL, 'f'},
         {"connections", required_argument, NULL, 'c'},
+        {"batch", required_argument, NULL, 'b'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
     int flag;
     bool ok = true;
-    *s = (struct sql_settings){.connections = CONNECTIONS};
+    *s = (struct sql_settings){.connections = CONNECTIONS, .batch = 1};
     opterr = 0;
     while (ok && (flag = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
         if (flag == 'f') {
             ok = add_function(s, optarg, f);
         } else if (flag == 'c') {
-            ok = read_connections(s, optarg, f);
+            ok = read_number("--connections", optarg, CONNECTIONS_MAX, &s->connections, f);
+        } else if (flag == 'b') {
+            ok = read_number("--batch", optarg, BATCH_MAX, &s->batch, f);
         } else if (flag == 'h') {
             return s->help = true;
         } else {
@@ -79,8 +96,7 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
     if (ok && optind < argc) {
         ok = fault_set(f, FAULT_CONFIG, "%.60s is no option; see --help", argv[optind]);
     }
-    return ok &&
-           (s->n_functions > 0 || fault_set(f, FAULT_CONFIG, "--function is missing; see --help"));
+    return ok && check(s, f);
 }
 
 int sql_settings_function(const struct sql_settings *s, const char *kind)

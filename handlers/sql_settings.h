@@ -4,7 +4,13 @@
 
 #include "core/fault.h"
 
-enum { FUNCTIONS_MAX = 100, CONNECTIONS = 4, CONNECTIONS_MAX = 64, FUNCTION_KIND_BYTES = 128 };
+enum {
+    FUNCTIONS_MAX = 100,
+    CONNECTIONS = 4,
+    CONNECTIONS_MAX = 64,
+    FUNCTION_KIND_BYTES = 128,
+    BATCH_MAX = 64
+};
 
 struct sql_function {
     char kind[FUNCTION_KIND_BYTES]; /* "" = all that have no function of their own */
@@ -14,6 +20,7 @@ struct sql_function {
 struct sql_settings {
     struct sql_function functions[FUNCTIONS_MAX];
     int n_functions, connections;
+    int batch; /* so many tasks may commit together */
     bool help;
 };
 

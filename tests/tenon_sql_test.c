@@ -89,7 +89,7 @@ static void test_results(void **state)
 }
 
 /* Each rolls back what it did. */
-static void test_what_each_error_means(void **state)
+static void check_errors(struct fixture *fx, const char *options)
 {
     static const struct {
         const char *payload, *what;
@@ -106,10 +106,9 @@ static void test_what_each_error_means(void **state)
         {"{\"n\": \"x\"}", "state = 'retrying' AND error_class = '22P02'"},
     };
     enum { N = sizeof cases / sizeof *cases };
-    struct fixture *fx = *state;
     int64_t ids[N];
     make_functions(fx);
-    struct process *p = start_one(fx, "--function app.pay");
+    struct process *p = start_one(fx, options);
     (void)TENON(fx, "cleaner"); /* wakes the worker for what is due again */
     for (size_t i = 0; i < N; i++) {
         ids[i] = enqueue(fx, "pay", cases[i].payload, "4 s");
@@ -118,6 +117,58 @@ static void test_what_each_error_means(void **state)
         await(fx, ids[i], cases[i].what);
     }
     assert_int_equal(paid(fx), 0);
+    end_well(p);
+}
+
+static void test_what_each_error_means(void **state)
+{
+    check_errors(*state, "--function app.pay");
+}
+
+static void test_what_each_error_means_in_batches(void **state)
+{
+    check_errors(*state, "--function app.pay --batch 8");
+}
+
+/* Many commit together; of those that fail, one at the commit itself, nobody else is charged. */
+static void test_batches(void **state)
+{
+    enum { TASKS = 120 };
+    struct fixture *fx = *state;
+    make_functions(fx);
+    test_sql(fx,
+             "ALTER TABLE app.paid ADD UNIQUE (n) DEFERRABLE INITIALLY DEFERRED;"
+             "SELECT tenon.enqueue_many('pay', array_agg(CASE n WHEN 60 THEN '{\"n\": 59}'"
+             " WHEN 90 THEN '{\"n\": 90, \"code\": \"22012\"}'"
+             " ELSE jsonb_build_object('n', n) END ORDER BY n)) FROM generate_series(1, %d) n",
+             TASKS);
+    struct process *p = start_one(fx, "--function app.pay --connections 1 --batch 16");
+    await_done(fx, TASKS - 2);
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 2 FROM tenon.task WHERE failures = 1"
+               " AND error_class IN ('23505', '22012')");
+    assert_int_equal(paid(fx), TASKS - 2);
+    assert_int_equal(test_sql_int(fx, "SELECT sum(failures) + sum(claims) FROM tenon.finished"),
+                     TASKS - 2);
+    assert_true(test_sql_int(fx, "SELECT count(DISTINCT xmin::text) FROM app.paid") < TASKS - 20);
+    end_well(p);
+}
+
+/* They do not wait for the slow one, in whose batch they may have been. */
+static void test_a_slow_one_in_a_batch(void **state)
+{
+    enum { TASKS = 60 };
+    struct fixture *fx = *state;
+    make_functions(fx);
+    test_sql(fx,
+             "SELECT tenon.enqueue_many('pay', array_agg(jsonb_build_object('n', n, 'sleep',"
+             " CASE n WHEN 30 THEN 600 ELSE 0 END) ORDER BY n)) FROM generate_series(1, %d) n",
+             TASKS);
+    struct process *p = start_one(fx, "--function app.pay --connections 2 --batch 32");
+    await_done(fx, TASKS - 1);
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(id) FROM tenon.task"));
+    await(fx, enqueue(fx, "pay", "{\"n\": 100}", "20 s"), "state = 'done'");
+    assert_int_equal(paid(fx), TASKS);
     end_well(p);
 }
 
@@ -152,6 +203,24 @@ static void test_a_cancelled_task(void **state)
     test_await(fx, LIMIT_MS, sleeping, 0);
     await(fx, enqueue(fx, "pay", "{\"n\": 2}", "20 s"), "state = 'done'");
     assert_int_equal(test_sql_int(fx, "SELECT n FROM app.paid"), 2);
+    end_well(p);
+}
+
+/* One that waits in the child behind another is not begun, and what comes after it is. */
+static void test_a_cancelled_task_that_waits(void **state)
+{
+    struct fixture *fx = *state;
+    int64_t ids[3];
+    make_functions(fx);
+    struct process *p = start_one(fx, "--function app.pay --connections 1 --batch 8");
+    for (int i = 0; i < 3; i++) {
+        ids[i] = enqueue(fx, "pay", i == 0 ? "{\"n\": 0, \"sleep\": 600}" : "{\"n\": 1}", "1 h");
+        await(fx, ids[i], "state = 'running'");
+    }
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)ids[1]));
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)ids[0]));
+    await(fx, ids[2], "state = 'done' AND failures = 0");
+    assert_int_equal(paid(fx), 1);
     end_well(p);
 }
 
@@ -202,7 +271,8 @@ static pid_t child_of(const struct process *worker)
 }
 
 /* By turns: kill -9 of the child, kill -9 of the whole worker, the end of a backend. */
-static struct process *strike(struct fixture *fx, struct process *worker, int turn)
+static struct process *strike(struct fixture *fx, struct process *worker, int turn,
+                              const char *options)
 {
     pid_t child = child_of(worker);
     if (turn % 5 == 4) {
@@ -210,7 +280,7 @@ static struct process *strike(struct fixture *fx, struct process *worker, int tu
         test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()"
                      " WHERE ended_at IS NULL");
         free(TENON_RUN(fx, 0, "cleaner", "--once")); /* without the 15 s that it waits first */
-        return start_one(fx, "--function app.pay");
+        return start_one(fx, options);
     }
     if (turn % 5 == 2) {
         test_sql(fx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
@@ -221,28 +291,39 @@ static struct process *strike(struct fixture *fx, struct process *worker, int tu
     return worker;
 }
 
-static void test_exactly_once(void **state)
+static void check_exactly_once(struct fixture *fx, const char *sleep, const char *options)
 {
     enum { TASKS = 300, EACH = 15 };
-    struct fixture *fx = *state;
     make_functions(fx);
     test_sql(fx,
              "SELECT tenon.set_kind('pay', '{\"retry\": \"constant(1 ms)\","
              " \"max_attempts\": 1000}');"
              "SELECT tenon.enqueue_many('pay', array_agg(jsonb_build_object('n', n,"
-             " 'sleep', 0.01))) FROM generate_series(1, %d) n",
-             TASKS);
-    struct process *p = start_one(fx, "--function app.pay");
+             " 'sleep', %s))) FROM generate_series(1, %d) n",
+             sleep, TASKS);
+    struct process *p = start_one(fx, options);
     (void)TENON(fx, "cleaner"); /* wakes the worker for what is due again */
     for (int turn = 1; turn < TASKS / EACH; turn++) {
         test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM app.paid", turn * EACH);
-        p = strike(fx, p, turn);
+        p = strike(fx, p, turn, options);
     }
     test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", TASKS);
     assert_int_equal(paid(fx), TASKS);
     assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT n) FROM app.paid"), TASKS);
     assert_true(test_sql_bool(fx, "SELECT bool_and(outcome = 'done') FROM tenon.finished"));
     end_well(p);
+}
+
+static void test_exactly_once(void **state)
+{
+    check_exactly_once(*state, "0.01", "--function app.pay");
+}
+
+static void test_exactly_once_in_batches(void **state)
+{
+    struct fixture *fx = *state;
+    check_exactly_once(fx, "0.002", "--function app.pay --connections 2 --batch 16");
+    assert_true(test_sql_int(fx, "SELECT count(DISTINCT xmin::text) FROM app.paid") < 270);
 }
 
 /* What is wrong stands in the log; no task is charged. */
@@ -256,6 +337,8 @@ static void test_it_does_not_start(void **state)
         {"--function x=", "--function is not NAME or KIND=NAME: x="},
         {"--connections 3", "--function is missing"},
         {"--function app.pay --connections 65", "--connections is not a number from 1 to 64"},
+        {"--function app.pay --connections 64 --batch 32",
+         "--connections times --batch is more than 1024"},
     };
     struct fixture *fx = *state;
     make_functions(fx);
@@ -274,10 +357,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_results),
         WITH_SERVERS(test_what_each_error_means),
+        WITH_SERVERS(test_what_each_error_means_in_batches),
+        WITH_SERVERS(test_batches),
+        WITH_DATABASE(test_a_slow_one_in_a_batch),
         WITH_DATABASE(test_several_at_once),
         WITH_DATABASE(test_a_cancelled_task),
+        WITH_DATABASE(test_a_cancelled_task_that_waits),
         WITH_DATABASE(test_a_commit_without_an_answer),
         WITH_SERVERS(test_exactly_once),
+        WITH_SERVERS(test_exactly_once_in_batches),
         WITH_DATABASE(test_it_does_not_start),
     };
     return RUN_GROUP(tests);
