@@ -20,6 +20,7 @@ extern const struct command_row command_rows[];
 extern const size_t command_rows_n;
 
 int scaler_main(const struct options *o);
+int dev_main(const struct options *o);
 bool setup_run(const struct options *o, struct fault *f);
 bool status_run(const struct options *o, struct fault *f);
 bool show_run(const struct options *o, struct fault *f);

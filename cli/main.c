@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
-enum { IDS_MAX = 100000, WAIT_IDS_MAX = 10000 }; /* on a command line */
+enum { IDS_MAX = 100000, WAIT_IDS_MAX = 10000, PATHS_MAX = 1000 }; /* on a command line */
 
 const struct command_row command_rows[] = {
     {COMMAND_SETUP, NULL, setup_run, 0, 0, "",
@@ -78,6 +78,9 @@ const struct command_row command_rows[] = {
      "Serve tenon in the browser: what there is, and what the commands do."},
     {COMMAND_REPLAY, NULL, replay_run, 1, 1, "FILE",
      "Go through what a worker recorded with --record, step by step; needs no server."},
+    {COMMAND_DEV, dev_main, NULL, 0, PATHS_MAX, "[PATH ...]",
+     "For development: servers, setup, a cleaner, and a worker that starts anew when a file of its "
+     "handlers changes, or one of these paths."},
     {COMMAND_AUDIT, NULL, audit_run, 0, 0, "", "Show who did what to many tasks, and when."},
 };
 enum { COMMANDS = sizeof command_rows / sizeof *command_rows };

@@ -41,8 +41,9 @@ enum command {
     COMMAND_CANARY = 1 << 26,
     COMMAND_UI = 1 << 27,
     COMMAND_REPLAY = 1 << 28,
+    COMMAND_DEV = 1 << 29,
 };
-enum { COMMANDS_ALL = (1 << 29) - 1 };
+enum { COMMANDS_ALL = (1 << 30) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -85,6 +86,7 @@ enum option_id {
     OPTION_PASS_ENV,
     OPTION_DRAIN_LIMIT,
     OPTION_UNTIL_EMPTY,
+    OPTION_STDERR,
     OPTION_RUN_ONE,
     OPTION_ONCE,
     OPTION_CRON,

@@ -23,10 +23,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
         DATABASE_URL, "database-url", COMMANDS_ALL, "URL",
         "The PostgreSQL database; what the URL leaves out, libpq's variables (PGHOST, PGDATABASE "
         "...) say. On the command line a password can be seen in `ps`.",
-        .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~COMMAND_REPLAY,
+        .env = "DATABASE_URL", .secret = true,
+        .required = COMMANDS_ALL & ~(COMMAND_REPLAY | COMMAND_DEV),
         .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
                    "sslmode=verify-full"),
-    OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP | COMMAND_DOCTOR, "URL",
+    OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP | COMMAND_DOCTOR | COMMAND_DEV, "URL",
            "The RabbitMQ broker. `none` works without one: the cleaner then wakes workers by "
            "NOTIFY, a task starts within milliseconds, and a backlog is drained as fast or "
            "faster; it is for few producers and workers. Hosts of a cluster stand beside each "
@@ -124,20 +125,21 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "1 to 4 keys, such as `tenant:42`, whose limits hold for it.", .type = OPTION_TYPE_LIST,
            .typed = true),
     OPTION(
-        QUEUES, "queues", COMMAND_WORKER | COMMAND_SETUP | COMMAND_SCALER, "QUEUE,...",
+        QUEUES, "queues", COMMAND_WORKER | COMMAND_DEV | COMMAND_SETUP | COMMAND_SCALER,
+        "QUEUE,...",
         "The queues that a worker serves, or that a scaler asks for. For `setup`, where only the "
         "command line counts: those that the role of `--grant-producer` may enqueue to; without it "
         "all.",
         .letter = 'Q', .type = OPTION_TYPE_LIST, .def = "default", .fits = fits_queue,
         .allowed = QUEUE_ALLOWED),
-    OPTION(HANDLERS, "handlers", COMMAND_WORKER, "FILE",
+    OPTION(HANDLERS, "handlers", COMMAND_WORKER | COMMAND_DEV, "FILE",
            "The file that says which program handles which kind (docs/handlers.md)."),
-    OPTION(HANDLER, "handler", COMMAND_WORKER, "KIND=COMMAND",
+    OPTION(HANDLER, "handler", COMMAND_WORKER | COMMAND_DEV, "KIND=COMMAND",
            "A program that handles one kind: started anew for each task, or after pool: one that "
            "stays and reads tasks; may be given many times, in the variable one per line.",
            .type = OPTION_TYPE_EACH, .fits = fits_handler,
            .allowed = "KIND=COMMAND, where KIND is " KIND_ALLOWED),
-    OPTION(SLOTS, "slots", COMMAND_WORKER | COMMAND_SCALER, "N",
+    OPTION(SLOTS, "slots", COMMAND_WORKER | COMMAND_DEV | COMMAND_SCALER, "N",
            "How many children run at once, of all handlers together. For `scaler`: of each worker "
            "that its command starts.",
            .type = OPTION_TYPE_INT, .def = "auto", .min = 1, .max = 1000),
@@ -145,15 +147,20 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "A direct way to the same database, when the database URL leads through a transaction "
            "pooler; by default the database URL.",
            .secret = true),
-    OPTION(PASS_ENV, "pass-env", COMMAND_WORKER, "NAME,...",
+    OPTION(PASS_ENV, "pass-env", COMMAND_WORKER | COMMAND_DEV, "NAME,...",
            "Variables that handlers get though the worker connects with them: `DATABASE_URL` or "
            "`AMQP_URL` where it took its own from there, and those that begin with `PG`.",
            .type = OPTION_TYPE_LIST, .fits = fits_variable, .allowed = VARIABLE_ALLOWED),
-    OPTION(DRAIN_LIMIT, "drain-limit", COMMAND_WORKER, "TIME",
-           "After SIGTERM, tasks that run longer than this are given back, uncharged.",
+    OPTION(DRAIN_LIMIT, "drain-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
+           "After SIGTERM, tasks that run longer than this are given back, uncharged. "
+           "`dev` gives its worker 5s, unless it is told otherwise.",
            .type = OPTION_TYPE_DURATION, .def = "25s", .max = DAY_MS),
     OPTION(UNTIL_EMPTY, "until-empty", COMMAND_WORKER, NULL,
            "Exit when no task of these queues and kinds is ready or running.",
+           .type = OPTION_TYPE_FLAG),
+    OPTION(STDERR, "stderr", COMMAND_WORKER, NULL,
+           "Handlers write to the worker's stderr; what they wrote last is then not kept with a "
+           "failure.",
            .type = OPTION_TYPE_FLAG),
     OPTION(RUN_ONE, "run-one", COMMAND_WORKER, "KIND",
            "Run this kind's handler once, by hand, on the payload in the file that is given as "

@@ -429,6 +429,7 @@ bool handlers_load(const struct options *o, struct handlers *ret, struct fault *
                        "no handler is given: use --handler KIND=COMMAND or --handlers FILE");
     }
     for (int i = 0; ok && i < all.n; i++) {
+        all.items[i].own_stderr = option_flag(o, OPTION_STDERR);
         all.items[i].environment = environment_of(o, all.items[i].pass_env, all.items[i].only_env);
         ok = all.items[i].environment || fault_memory(f);
     }

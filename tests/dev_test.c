@@ -1,0 +1,198 @@
+/* label: e2e */
+/* timeout: 180 */
+/* `tenon dev`: one command that runs all of it, and again what has changed. */
+#include "tests/support/working.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A file in the directory of the test. */
+static const char *path_of(struct fixture *fx, const char *name, char ret[400])
+{
+    (void)snprintf(ret, 400, "%s/%s", fx->dir, name);
+    return ret;
+}
+
+static void write_script(struct fixture *fx, const char *name, const char *format, const char *word)
+{
+    char text[800], path[400];
+    (void)snprintf(text, sizeof text, format, word);
+    file_write(path_of(fx, name, path), text);
+    assert_int_equal(chmod(path, 0755), 0);
+}
+
+static void write_handlers(struct fixture *fx, const char *mode)
+{
+    char text[600], path[400];
+    (void)snprintf(text, sizeof text,
+                   "handler \"a\" {\n command = {\"./work.sh\"}\n directory = \"%s\"\n"
+                   " mode = \"%s\"\n}\n",
+                   fx->dir, mode);
+    file_write(path_of(fx, "handlers.conf", path), text);
+}
+
+static const char says_word[] = "#!/bin/sh\necho \"this is %1$s\" >&2\necho '\"%1$s\"'\n";
+
+/* Wait until it has printed this; it is told by its end, too. */
+static void await_out(struct fixture *fx, struct process *p, const char *text)
+{
+    bool is = false;
+    for (int64_t i = 0; !is; i++) {
+        bool gone = process_is_gone(p);
+        char *out = file_text(p->out);
+        is = strstr(out, text) != NULL;
+        if (!is && (gone || i > LIMIT_MS / 10)) {
+            fail_msg("\"%s\" is not in: %s", text, out);
+        }
+        free(out);
+        test_sql(fx, "SELECT pg_sleep(0.01)");
+    }
+}
+
+static void await_worker(struct fixture *fx, int n)
+{
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = %d AND count(*) FILTER (WHERE state = 'alive') = 1, count(*)"
+               " FROM tenon.worker",
+               n);
+}
+
+static void run_task(struct fixture *fx, const char *result)
+{
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    test_await(fx, LIMIT_MS,
+               "SELECT result = '\"%s\"', * FROM tenon.tasks WHERE id = %lld AND state = 'done'",
+               result, (long long)id);
+}
+
+/* Neither a process nor a session of it is there. */
+static void assert_nothing_is_left(struct fixture *fx)
+{
+    char pids[200],
+        *text = test_sql_text(fx, "SELECT string_agg(pid::text, ' ') FROM tenon.worker");
+    (void)snprintf(pids, sizeof pids, "%s", text);
+    free(text);
+    for (char *at = pids, *word = strsep(&at, " "); word; word = strsep(&at, " ")) {
+        assert_true(kill((pid_t)strtol(word, NULL, 10), 0) != 0 && errno == ESRCH);
+    }
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = 0 FROM pg_stat_activity WHERE datname ="
+               " current_database() AND pid <> pg_backend_pid()");
+}
+
+static void test_new_code_runs_the_next_task(void **state)
+{
+    struct fixture *fx = *state;
+    char path[400];
+    write_script(fx, "work.sh", says_word, "one");
+    write_handlers(fx, "exec");
+    struct process *p = TENON(fx, "dev", "--handlers", path_of(fx, "handlers.conf", path));
+    await_worker(fx, 1);
+    run_task(fx, "one");
+    await_out(fx, p, "handler  | this is one\n");
+    write_script(fx, "work.sh", says_word, "second");
+    await_worker(fx, 2);
+    run_task(fx, "second");
+    write_handlers(fx, "nonsense");
+    await_out(fx, p, "mode \"nonsense\"");
+    await_out(fx, p, "dev      | the worker ended with exit code 2: it starts when a file changes");
+    write_handlers(fx, "exec");
+    await_worker(fx, 3);
+    run_task(fx, "second");
+    write_script(fx, "work.sh", "#!/bin/sh\necho 'no %s' >&2\nexit 3\n", "luck");
+    await_worker(fx, 4);
+    (void)test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    await_out(fx, p, "handler  | no luck\n");
+    await_out(fx, p, "worker   | event=task_failed");
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    assert_nothing_is_left(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.worker WHERE state = 'left'"), 4);
+    char *out = file_text(p->out);
+    assert_null(strchr(out, '\033'));
+    free(out);
+}
+
+/* A folder that is named, and a handler that stays: what is in flight ends before the new one. */
+static void test_a_folder_is_watched(void **state)
+{
+    struct fixture *fx = *state;
+    char folder[400], file[400], handler[700], pool[256];
+    handler_path("pool", pool, sizeof pool);
+    assert_int_equal(mkdir(path_of(fx, "app", folder), 0755), 0);
+    (void)snprintf(handler, sizeof handler, "a=pool:exec %s", pool);
+    struct process *p = TENON(fx, "dev", "--handler", handler, folder);
+    await_worker(fx, 1);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"ms\": 1500}')");
+    test_await(fx, LIMIT_MS, "SELECT state = 'running' FROM tenon.tasks WHERE id = %lld",
+               (long long)id);
+    file_write(path_of(fx, "app/new.py", file), "print(1)\n");
+    await_out(fx, p, "app/new.py: the worker finishes what runs, and starts anew");
+    await_worker(fx, 2);
+    assert_true(test_sql_bool(fx,
+                              "SELECT state = 'done' AND claims = 1 FROM tenon.tasks"
+                              " WHERE id = %lld",
+                              (long long)id));
+    process_signal(p, SIGTERM);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    assert_nothing_is_left(fx);
+}
+
+/* In a clone, and without a database, its servers are started; those that ran go on. */
+static void test_servers_of_the_clone(void **state)
+{
+    struct fixture *fx = *state;
+    char command[1200], path[400];
+    (void)snprintf(
+        command, sizeof command,
+        "cd %s && mkdir -p script sql/migrations && touch sql/migrations/0001_tables.sql", fx->dir);
+    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    (void)snprintf(command, sizeof command,
+                   "#!/bin/sh\necho \"$@\" >>%s/said\ncase $1 in\n"
+                   "start) echo 'postgres is already running'; echo 'rabbitmq runs on 1.2.3.4';;\n"
+                   "env) echo 'export DATABASE_URL=%s'; echo 'export AMQP_URL=none';;\nesac\n",
+                   fx->dir, fx->database_url);
+    write_script(fx, "script/services", "%s", command);
+    (void)snprintf(command, sizeof command, "cd %s && exec %s dev --handler 'a=echo $DATABASE_URL'",
+                   fx->dir, tenon_program);
+    p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
+                      (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
+    await_worker(fx, 1);
+    run_task(fx, fx->database_url);
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    char *said = file_text(path_of(fx, "said", path));
+    assert_string_equal(said, "start\nenv\nstop rabbitmq\n");
+    free(said);
+    assert_nothing_is_left(fx);
+}
+
+static void test_what_is_missing_is_said(void **state)
+{
+    struct fixture *fx = *state;
+    char command[600];
+    (void)snprintf(command, sizeof command, "cd %s && exec %s dev --handler a=true", fx->dir,
+                   tenon_program);
+    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
+                                      (const char *const[]){"DATABASE_URL", NULL});
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    char *out = file_text(p->out);
+    assert_contains(out, "dev      | set DATABASE_URL");
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_SERVERS(test_new_code_runs_the_next_task),
+        WITH_DATABASE(test_a_folder_is_watched),
+        WITH_DATABASE(test_servers_of_the_clone),
+        WITH_DATABASE(test_what_is_missing_is_said),
+    };
+    return RUN_GROUP(tests);
+}
