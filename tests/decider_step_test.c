@@ -1,6 +1,6 @@
 /* label: unit */
 /* Steps that running tasks record: written at once and in order, told to the child when they are
- * committed and not before, never after the outcome of their task. */
+ * committed and not before, always before the outcome of their task. */
 #include "tests/support/deciding.h"
 
 #include <stdio.h>
@@ -97,12 +97,78 @@ static void test_a_step_goes_before_the_outcome(void **state)
     reply(d, 3, 2, OUTCOME_DONE);
     (void)decide(d, 3);
     assert_string_equal(writes(d), "a");
-    assert_int_equal(d->round.n_requeue, 1); /* the same transaction, behind it */
+    assert_int_equal(d->round.n_requeue, 0); /* when it is known to be written */
     assert_int_equal(d->round.n_finish, 1);
     answer(d, 4, STEP_RECORDED);
     (void)decide(d, 4);
     assert_null(action_find(d, ACTION_TELL_STEP)); /* nobody listens any more */
+    assert_int_equal(d->round.n_requeue, 1);
     assert_int_equal(d->handlers[0].said_bytes, 0);
+    decider_free(d);
+}
+
+/* Somebody locks its row for a moment: nothing else may happen to it before the step is there, even
+ * if the lock is gone when the outcome comes. Others do not wait. */
+static void test_the_outcome_waits_for_a_step_that_was_missed(void **state)
+{
+    (void)state;
+    struct decider *d = child_with(2);
+    step(d, 3, 1, "a");
+    reply(d, 3, 1, OUTCOME_LATER);
+    int64_t now = 3, last = -1000, missed = 0;
+    for (; missed < 5; now++) {
+        (void)decide(d, now);
+        assert_true(!d->rounds.in_flight || d->round.n_requeue == 0);
+        if (*writes(d)) {
+            assert_true(now >= last + RETRY_MIN_MS); /* not as fast as the database can */
+            last = now;
+            missed++;
+        }
+        if (d->rounds.in_flight) {
+            answer(d, now, STEP_MISSED);
+        }
+    }
+    reply(d, now, 2, OUTCOME_FAILED);
+    (void)decide(d, now);
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->id, 2);
+    settle(d, now); /* with whatever it has of the first: it is recorded now */
+    for (; d->n_held > 0 && now < 10000; now++) {
+        (void)decide(d, now);
+        settle(d, now);
+    }
+    assert_int_equal(d->n_held, 0);
+    assert_int_equal(d->count_lost, 0);
+    decider_free(d);
+}
+
+/* Its claim is another's by now: neither the step nor the outcome counts any more. */
+static void test_a_missed_step_of_a_lost_task(void **state)
+{
+    (void)state;
+    struct decider *d = child_with(1);
+    step(d, 3, 1, "a");
+    reply(d, 3, 1, OUTCOME_LATER);
+    (void)decide(d, 3);
+    answer(d, 4, STEP_MISSED);
+    verdict = VERDICT_LOST;
+    int64_t now = 4;
+    for (; d->n_held > 0 && now < 10000; now++) {
+        (void)decide(d, now);
+        assert_true(!d->rounds.in_flight || d->round.n_requeue == 0);
+        for (size_t i = 0; d->rounds.in_flight && i < d->round.n_verify; i++) {
+            d->round.verdicts[i] = VERDICT_LOST;
+        }
+        for (size_t i = 0; d->rounds.in_flight && i < d->round.n_steps; i++) {
+            d->round.steps[i]->state = STEP_MISSED;
+        }
+        if (d->rounds.in_flight) {
+            feed(d, now, (struct event){.type = EVENT_ROUND_DONE});
+        }
+    }
+    assert_int_equal(d->n_held, 0);
+    assert_int_equal(d->count_lost, 1);
+    assert_null(d->steps);
     decider_free(d);
 }
 
@@ -204,6 +270,10 @@ static void test_many_do_not_fit(void **state)
     answer(d, 4, STEP_RECORDED);
     (void)decide(d, 4);
     assert_int_equal(d->round.n_steps, 1);
+    assert_int_equal(d->round.n_requeue, 0);
+    answer(d, 5, STEP_RECORDED);
+    (void)decide(d, 5);
+    assert_int_equal(d->round.n_steps, 0);
     assert_int_equal(d->round.n_requeue, 1);
     decider_free(d);
 }
@@ -213,6 +283,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_step_is_told_when_it_is_committed),
         cmocka_unit_test(test_a_step_goes_before_the_outcome),
+        cmocka_unit_test(test_the_outcome_waits_for_a_step_that_was_missed),
+        cmocka_unit_test(test_a_missed_step_of_a_lost_task),
         cmocka_unit_test(test_what_was_not_written_comes_again),
         cmocka_unit_test(test_failing_outcomes),
         cmocka_unit_test(test_a_lost_task_records_nothing),

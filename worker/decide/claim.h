@@ -75,6 +75,7 @@ struct claim {
     int64_t write_ms;   /* not before then is the next one written */
     bool extended;      /* the row's timeout_ms is to grow to ours */
     bool missed;        /* what it said was not written: its row was locked */
+    bool recording;     /* the round in flight has a step of it: its outcome waits for the answer */
     bool refused;       /* the database took its outcome for bad; the texts are our own now */
     char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */
     size_t reply_bytes; /* as they were counted, whatever became of the reply */

@@ -197,6 +197,18 @@ void decider_drop_claim(struct decider *d, struct claim *c)
     claim_free(c);
 }
 
+void decider_doubt(struct decider *d, struct claim *c)
+{
+    if (!c->hashed) { /* verdicts find claims by the hash; asking for all of ours finds it */
+        d->rounds.need_own = true;
+        decider_drop_claim(d, c);
+        return;
+    }
+    unlist(d, c);
+    c->state = CLAIM_DOUBTFUL;
+    DL_APPEND(d->doubtful, c);
+}
+
 struct claim *decider_find(const struct decider *d, int64_t id)
 {
     struct claim *c;

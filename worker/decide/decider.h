@@ -127,6 +127,7 @@ int64_t decider_jitter(struct decider *d, int64_t n); /* 0..n-1 */
  * round. */
 void decider_end_claim(struct decider *d, struct claim *c, enum claim_outcome outcome, char *error);
 void decider_list_ended(struct decider *d, struct claim *c, bool first); /* by its outcome */
+void decider_doubt(struct decider *d, struct claim *c); /* ask whether it is ours still */
 void decider_drop_claim(struct decider *d, struct claim *c);
 void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms);
 struct claim *decider_find(const struct decider *d, int64_t id); /* NULL = it is not held */

@@ -11,17 +11,6 @@
 
 /* --- the answer --- */
 
-static void doubt(struct decider *d, struct claim *c)
-{
-    if (!c->hashed) { /* verdicts find claims by the hash; asking for all of ours finds it */
-        d->rounds.need_own = true;
-        decider_drop_claim(d, c);
-        return;
-    }
-    c->state = CLAIM_DOUBTFUL;
-    DL_APPEND(d->doubtful, c);
-}
-
 static enum tally tally_of(enum claim_outcome outcome, enum requeue_state state)
 {
     return state == REQUEUE_DEAD          ? TALLY_DEAD
@@ -62,14 +51,14 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
             tally_ended(d, c, TALLY_DONE);
             decider_drop_claim(d, c);
         } else {
-            doubt(d, c);
+            decider_doubt(d, c);
             n_missed++;
         }
     }
     for (size_t i = 0; i < x->n_requeue; i++) {
         struct claim *c = x->requeue[i];
         if (x->requeue_state[i] == REQUEUE_MISSED) {
-            doubt(d, c);
+            decider_doubt(d, c);
             n_missed++;
             continue;
         }
@@ -340,7 +329,7 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
     for (size_t i = n; i-- > 0;) {
         struct claim *c = claims[i];
         if (unknown) {
-            doubt(d, c);
+            decider_doubt(d, c);
         } else { /* not before all others, if it is refused for ever */
             decider_list_ended(d, c, !c->refused);
         }
@@ -449,7 +438,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     for (size_t i = 0; i < x->n_verify; i++) {
         struct claim *c = find_verified(d, x, i);
         if (c && c->state == CLAIM_IN_ROUND) {
-            doubt(d, c);
+            decider_doubt(d, c);
         }
     }
     /* what it asked for, and what it claimed and was rolled back, a sweep finds */

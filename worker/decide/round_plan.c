@@ -23,12 +23,16 @@ int round_capacity(const struct decider *d)
 
 /* --- asking --- */
 
-static struct claim *send_first(struct claim **list)
+static struct claim *send_one(struct claim **list, struct claim *c)
 {
-    struct claim *c = *list;
     DL_DELETE(*list, c);
     c->state = CLAIM_IN_ROUND;
     return c;
+}
+
+static struct claim *send_first(struct claim **list)
+{
+    return send_one(list, *list);
 }
 
 static void add_verify(struct round *x, const struct claim *c)
@@ -56,11 +60,16 @@ static bool has_requeues(const struct decider *d)
 static void plan_requeue(struct decider *d, struct round *x)
 {
     progress_plan(d, x);
-    while (d->to_requeue && x->n_finish + x->n_requeue < d->rounds.outcomes_max) {
-        if (d->to_requeue->said && !progress_add(d, x, d->to_requeue)) {
+    struct claim *c, *next;
+    DL_FOREACH_SAFE(d->to_requeue, c, next)
+    {
+        bool full = x->n_finish + x->n_requeue >= d->rounds.outcomes_max;
+        if (full || (!c->recording && c->said && !progress_add(d, x, c))) {
             break;
         }
-        x->requeue[x->n_requeue++] = send_first(&d->to_requeue);
+        if (!c->recording) {
+            x->requeue[x->n_requeue++] = send_one(&d->to_requeue, c);
+        }
     }
     x->n_last = x->n_progress;
 }
@@ -303,8 +312,8 @@ static bool steps_wait(const struct decider *d)
     return d->steps && (d->rounds.need_own || (d->rounds.tell.failing && d->to_finish));
 }
 
-/* Steps go along with whatever goes, before the outcomes of their tasks. A side that fails has a
- * round of its own; requeueing, as it is seldom, comes first then. */
+/* Steps go along with whatever goes, in a round before that of their tasks' outcomes. A side that
+ * fails has a round of its own; requeueing, as it is seldom, comes first then. */
 static void plan_sides(struct decider *d, struct round *x, int64_t now_ms)
 {
     struct rounds *r = &d->rounds;

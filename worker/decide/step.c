@@ -51,7 +51,21 @@ void step_forget(struct decider *d, const struct claim *c)
     }
 }
 
+static struct claim *find_claim(const struct decider *d, const struct step *s)
+{
+    struct claim *c = decider_find(d, s->id);
+    return c && is_of(s, c) && !c->lost && c->outcome != OUTCOME_DONE ? c : NULL;
+}
+
 /* --- into a round --- */
+
+static void set_recording(const struct decider *d, const struct step *s, bool recording)
+{
+    struct claim *c = find_claim(d, s);
+    if (c) {
+        c->recording = recording;
+    }
+}
 
 bool step_plan(struct decider *d, struct round *x)
 {
@@ -61,6 +75,7 @@ bool step_plan(struct decider *d, struct round *x)
         DL_DELETE(d->steps, s);
         bytes += s->bytes;
         x->steps[x->n_steps++] = s;
+        set_recording(d, s, true);
     }
     return !d->steps;
 }
@@ -71,12 +86,6 @@ int64_t step_due(const struct decider *d)
 }
 
 /* --- the answer --- */
-
-static struct claim *find_claim(const struct decider *d, const struct step *s)
-{
-    struct claim *c = decider_find(d, s->id);
-    return c && is_of(s, c) && !c->lost && c->outcome != OUTCOME_DONE ? c : NULL;
-}
 
 static void tell(struct decider *d, const struct step *s, const struct claim *c)
 {
@@ -106,15 +115,27 @@ static void take_back(struct decider *d, struct step *s)
     }
 }
 
+/* Is it ours still? What has an outcome by now keeps it until that is known. */
+static void ask_whose(struct decider *d, struct claim *c, int64_t now_ms)
+{
+    if (c->state == CLAIM_GIVEN) {
+        slots_verify_soon(d, c, now_ms + RETRY_MIN_MS);
+    } else if (c->state == CLAIM_ENDED) {
+        d->rounds.doubtful_ms = d->doubtful ? d->rounds.doubtful_ms : now_ms + RETRY_MIN_MS;
+        decider_doubt(d, c);
+    }
+}
+
 /* Where a row was locked, or is another's by now, the next try is a moment later. */
 void step_done(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_steps; i++) {
         struct claim *c = find_claim(d, x->steps[i]);
+        set_recording(d, x->steps[i], false);
         if (c && x->steps[i]->state != STEP_MISSED) {
             tell(d, x->steps[i], c);
-        } else if (c && c->state == CLAIM_GIVEN) {
-            slots_verify_soon(d, c, now_ms + RETRY_MIN_MS);
+        } else if (c) {
+            ask_whose(d, c, now_ms);
         }
     }
     for (size_t i = x->n_steps; i-- > 0;) {
@@ -131,6 +152,7 @@ void step_done(struct decider *d, struct round *x, int64_t now_ms)
 void step_failed(struct decider *d, struct round *x)
 {
     for (size_t i = x->n_steps; i-- > 0;) {
+        set_recording(d, x->steps[i], false);
         take_back(d, x->steps[i]);
     }
     x->n_steps = 0;

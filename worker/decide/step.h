@@ -34,7 +34,9 @@ void step_take(struct decider *d, const struct event *event);
 /* The claim ended well, or is not ours any more. */
 void step_forget(struct decider *d, const struct claim *c);
 
-/* Into the next round: before the outcomes of the tasks that said them. False: not all fit. */
+/* Into the next round. The outcomes of the tasks that said them go in one after it, when they are
+ * written: else a lock on the row, which both statements pass over, might be gone in between.
+ * False: not all fit. */
 bool step_plan(struct decider *d, struct round *x);
 int64_t step_due(const struct decider *d);
 
