@@ -371,6 +371,23 @@ def flows(b):
     flows_chain(b)
 
 
+def limited(b):
+    """Tasks of many keys, of each of which two run at once, beside as many plain tasks, with a cleaner in both."""
+    n, keys = b.sizes.limited, b.sizes.limit_keys
+    b.tenon.prepare(n)
+    plain = drain_with_cleaner(b, n)
+    report(b, "limited", "plain", plain)
+    b.servers.empty_tenon()
+    b.servers.sql("TRUNCATE tenon.limit_task, tenon.limit_event, tenon.limit_due, tenon.limit_start, tenon.limit_turn")
+    b.servers.sql("SELECT tenon.set_limit('bench', running => 2)")
+    b.servers.sql("""SELECT count(tenon.enqueue_many('noop', (SELECT array_agg(jsonb_build_object('i', i))
+        FROM generate_series(1, %s) i), limit_keys => ARRAY['bench:' || k])) FROM generate_series(1, %s) k""", n // keys, keys)
+    b.servers.sql("VACUUM ANALYZE tenon.limit_task")
+    b.tenon.rest()
+    report(b, "limited", f"{keys}-keys", figures := drain_with_cleaner(b, n))
+    b.add("limited", f"{keys}-keys", "to_plain", figures["tasks_per_s"] / plain["tasks_per_s"], "")
+
+
 def drain_with_cleaner(b, n):
     postgres_s = b.server_cpu_s()
     with b.tenon.cleaner(), b.tenon.worker() as worker:
@@ -394,4 +411,5 @@ def flows_chain(b):
 
 ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
        "bulk-enqueue": bulk_enqueue, "scheduled": scheduled, "retry-storm": retry_storm, "handlers": handlers,
-       "scale": scale, "fleet": fleet, "flows": flows, "footprint": footprint}
+       "scale": scale, "fleet": fleet, "flows": flows, "limited": limited,
+       "footprint": footprint}
