@@ -61,7 +61,8 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
     (void)ppoll(fds, 2, &wait, NULL);
 }
 
-/* Notifications come by themselves, or with the answer to a statement. ret: chores are due */
+/* Notifications come by themselves, or with the answer to a statement: there is something to
+ * settle, or there are fresh rows. ret: chores are due */
 static bool take_notified(struct cleaner *c, int64_t at_ms)
 {
     struct fault f = {.code = FAULT_NONE};
@@ -69,13 +70,12 @@ static bool take_notified(struct cleaner *c, int64_t at_ms)
     bool any = false;
     while (db_next_notified(c->hot, text)) {
         any = true;
-        if (strcmp(text, "settle") == 0) { /* from tenon.enqueue_again and tenon.task_ended */
+        if (strcmp(text, "settle") == 0) {
             chores_hurry(c, CHORE_SETTLE, at_ms);
+        } else {
+            c->notified = true;
+            chores_hurry(c, CHORE_FRESH, at_ms);
         }
-    }
-    if (any) {
-        c->notified = true;
-        chores_hurry(c, CHORE_FRESH, at_ms);
     }
     if (!db_is_open(c->hot)) {
         (void)fault_set(&f, FAULT_RETRY, "the server closed the session");

@@ -37,11 +37,16 @@ static void notice_add(struct notice *n, const char *key)
     }
 }
 
+bool wake_notifies(const struct cleaner *c)
+{
+    return !c->publisher || publisher_is_away(c->publisher);
+}
+
 bool wake_row(struct cleaner *c, const struct rows *rows, size_t i)
 {
     char key[TOPOLOGY_KEY_BYTES];
     (void)snprintf(key, sizeof key, "%s/%s", rows_text(rows, i, 1), rows_text(rows, i, 2));
-    if (c->publisher && !publisher_is_away(c->publisher)) {
+    if (!wake_notifies(c)) {
         return publisher_offer(c->publisher, wakeup_new(c->exchange, key, rows_int(rows, i, 0)));
     }
     notice_add(&c->notice, key);

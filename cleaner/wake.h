@@ -9,6 +9,9 @@
  * is logged at once and decides the exit code; the other chores are done all the same. */
 MUST_CHECK bool wake_open(struct cleaner *c, struct fault *f);
 
+/* Does it go by NOTIFY at the moment? */
+bool wake_notifies(const struct cleaner *c);
+
 /* The task in row `i` is ready; the row begins with id, queue and kind. Never waits; false: not
  * now, the workers' own polls find it. */
 bool wake_row(struct cleaner *c, const struct rows *rows, size_t i);

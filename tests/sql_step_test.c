@@ -241,7 +241,7 @@ static void test_each_that_waits_gets_it(void **state)
     steps_are(fx, c[2].id, "{\"s\": {\"paid\": 1}}");
     /* uncharged */
     assert_true(test_sql_bool(fx, "SELECT bool_and(failures + crashes = 0 AND wanted_at IS NULL"
-                                  " AND delayed AND run_at <= now()) FROM tenon.task"));
+                                  " AND NOT delayed AND run_at <= now()) FROM tenon.task"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.waiting"), 0);
 }
 

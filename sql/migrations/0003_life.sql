@@ -282,9 +282,9 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
--- Makes blocked tasks unblocked, but for those that somebody has locked; returns which. The leader wakes workers for
--- them (cleaner/due.sql): they have become due. The rows are not locked first, if nobody has locked one: that would leave
--- a mark in the new version of a row, and polls pass over what is marked (worker/poll.sql) until their next sweep.
+-- Makes blocked tasks unblocked, but for those that somebody has locked; returns which: whoever settles wakes workers for
+-- them. The rows are not locked first, if nobody has locked one: that would leave a mark in the new version of a row, and
+-- polls pass over what is marked (worker/poll.sql) until their next sweep.
 CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
 DECLARE
@@ -293,7 +293,8 @@ BEGIN
     FOR i IN 1..2 LOOP
         BEGIN
             WITH new AS (
-                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL,
+                                        delayed = t.wanted_at > clock_timestamp()
                  WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
                 RETURNING t.id)
             SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
@@ -306,16 +307,11 @@ BEGIN
     RETURN '{}';
 END $$;
 
--- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
--- enqueued under taken keys finds its place, and what waited for flows, limits and signals goes on. Up to so many of
--- each, and for a second; returns how many. By whom and how often does not matter: it derives everything from the rows,
--- and leaves what is locked for later.
-CREATE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- Expires tasks that have missed start_before; returns how many.
+CREATE FUNCTION tenon.expire(moment timestamptz, most integer) RETURNS integer
+LANGUAGE plpgsql AS $$
 DECLARE
-    moment timestamptz := clock_timestamp();
-    n      integer;
-    a      tenon.again;
+    n integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
@@ -329,11 +325,46 @@ BEGIN
            'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n;
+END $$;
+
+-- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
+-- enqueued under taken keys finds its place, and what waited for flows, limits and signals goes on. Up to so many of
+-- each, and for a second. By whom and how often does not matter: it derives everything from the rows, and leaves what is
+-- locked for later. Returns how many; which it let go; and in how many milliseconds there may be more to do (NULL: when
+-- something happens). If it let go more than `few`, workers are told to poll; else the caller wakes them.
+CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    part   record;
+    a      tenon.again;
+BEGIN
+    n := CASE WHEN EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL) THEN tenon.expire(moment, most) ELSE 0 END;
     FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
         EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
     END LOOP;
-    RETURN n + tenon.settle_flows(most) + tenon.settle_signals(most) + tenon.settle_limits(most);
+    part := tenon.settle_flows(most);
+    n := n + part.n;
+    freed := part.freed;
+    part := tenon.settle_signals(most);
+    n := n + part.n;
+    freed := freed || part.freed;
+    part := tenon.settle_limits(most);
+    n := n + part.n;
+    freed := freed || part.freed;
+    due_ms := CASE WHEN n >= most THEN 0 ELSE tenon.limits_due_ms(false) END;
+    IF cardinality(freed) > few THEN
+        PERFORM tenon.wake(freed);
+    END IF;
+END $$;
+
+-- The same for whoever is no cleaner.
+CREATE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RETURN (tenon.settle_all(most, 0)).n;
 END $$;
 
 CREATE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
@@ -414,7 +445,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
 $$;
 
-COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires what has missed `start_before`, finds a place for what was enqueued under taken keys, and lets go on what waited for flows, limits and signals. Up to `most` of each; returns how many. Cleaners call it; whoever else does no harm.$$;
+COMMENT ON FUNCTION tenon.settle IS $$Does what follows from commits and from the ends of tasks: expires what has missed `start_before`, finds a place for what was enqueued under taken keys, and lets go on what waited for flows, limits and signals. Up to `most` of each; returns how many. Cleaners do it all the time; whoever else calls it does no harm.$$;
 
 -- It may see the schema's version, so that its programs can tell whether they fit.
 CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL, kinds text[] DEFAULT NULL) RETURNS void
@@ -493,7 +524,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
     EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
@@ -502,7 +533,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (key, state) ON tenon.limit_task TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.settle, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

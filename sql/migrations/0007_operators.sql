@@ -331,7 +331,7 @@ BEGIN
 END $$;
 
 -- Ended tasks are unfinished again, ready, under their ids, with all attempts before them; claims never go down. One
--- whose unique key another task has taken meanwhile stays as it is. `delayed`: if nobody hears the NOTIFY, the cleaner
+-- whose unique key another task has taken meanwhile, or whose flow was cancelled, stays as it is. `delayed`: if nobody hears the NOTIFY, the cleaner
 -- finds them by run_at.
 CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -339,6 +339,7 @@ DECLARE
     again   bigint[];
     limited bigint[];
 BEGIN
+    ids := tenon.may_retry(ids);
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
                d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps
@@ -375,11 +376,17 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tenon.delete_ids(ids bigint[]) RETURNS bigint[]
-LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    deleted bigint[];
+BEGIN
+    PERFORM tenon.note_gone(array_agg(e.id), e.outcome) FROM tenon.finished e
+      WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired') GROUP BY e.outcome;  -- of dead ones a trigger does it
     WITH dead AS (DELETE FROM tenon.dead d WHERE d.id = ANY (ids) RETURNING d.id),
          ended AS (DELETE FROM tenon.finished e WHERE e.id = ANY (ids) RETURNING e.id)
-    SELECT array_agg(id) FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) gone
-$$;
+    SELECT array_agg(gone.id) INTO deleted FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) gone;
+    RETURN deleted;
+END $$;
 
 CREATE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -498,6 +505,9 @@ BEGIN
     SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, after, most, limit_ms) s;
     f.ids := tenon.lock_found(act, wanted);
     SELECT s.ids INTO f.ids FROM tenon.search(f, false, NULL, most, NULL) s;  -- as they are now that they are locked
+    IF act = 'retry' AND filter ? 'ids' THEN
+        PERFORM tenon.check_retry(f.ids);
+    END IF;
     done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids)
                      WHEN 'cancel' THEN tenon.cancel_ids(f.ids)
                      WHEN 'delete' THEN tenon.delete_ids(f.ids)

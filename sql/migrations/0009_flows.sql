@@ -60,12 +60,13 @@ CREATE TABLE tenon.flow_note (
     task bigint,
     act  text
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX flow_note_gone ON tenon.flow_note (task) WHERE act IN ('dead', 'cancelled', 'expired');
 COMMENT ON TABLE tenon.flow_note IS 'The tasks and flows that `tenon.settle` has to look at.';
 COMMENT ON COLUMN tenon.flow_note.id IS 'Notes are looked at in this order.';
 COMMENT ON COLUMN tenon.flow_note.at IS 'When its transaction began.';
 COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
 COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
-COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
+COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it. `dead`, `cancelled`, `expired`: so it had ended, and was deleted.';
 
 -- One row, which whoever settles flows locks: two at once would each see the other's half of what a task waits for.
 CREATE TABLE tenon.flow_turn (one boolean PRIMARY KEY DEFAULT true CHECK (one));
@@ -238,7 +239,8 @@ END $$;
 -- --- settling: what follows from ends, after their commits ---
 
 -- How the tasks stand, as their own rows say: ended, or unfinished again because somebody retried them. One of which
--- nothing is left ended well while no history was kept. Results are kept for those who wait.
+-- nothing is left ended well while no history was kept, unless who deleted it said something else. Results are kept for
+-- those who wait.
 CREATE FUNCTION tenon.note_ends(tasks bigint[], since timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -256,9 +258,51 @@ BEGIN
                      WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
                      ORDER BY f.finished_at DESC LIMIT 1)
                    UNION ALL
-                   SELECT 4, 'done', NULL) e
+                   SELECT 4, coalesce((SELECT g.act FROM tenon.flow_note g WHERE g.task = i AND g.act IN ('dead', 'cancelled', 'expired') LIMIT 1), 'done'), NULL) e
             ORDER BY e.place LIMIT 1) s
      WHERE m.id = i AND m.state IS DISTINCT FROM s.state AND (s.place < 4 OR m.state IS NULL);
+END $$;
+
+-- How tasks had ended that are deleted now, perhaps before anybody has seen it: after the commit nothing else says it.
+-- One that is unfinished again was not deleted, but retried.
+CREATE FUNCTION tenon.note_gone(gone bigint[], state text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    INSERT INTO tenon.flow_note (flow, task, act)
+    SELECT m.flow, i, $2
+      FROM unnest($1) i
+     CROSS JOIN LATERAL (SELECT f.flow FROM tenon.flow_task f WHERE f.id = i AND f.state IS NULL LIMIT 1) m
+     WHERE (SELECT t.id FROM tenon.task t WHERE t.id = i LIMIT 1) IS NULL
+$$;
+
+CREATE FUNCTION tenon.dead_deleted() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM tenon.note_gone(ARRAY(SELECT g.id FROM gone g), 'dead');
+    RETURN NULL;
+END $$;
+CREATE TRIGGER dead_deleted AFTER DELETE ON tenon.dead REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
+    EXECUTE FUNCTION tenon.dead_deleted();
+
+-- Those that a retry may make unfinished again: what belongs to a cancelled flow would be cancelled with it once more.
+CREATE FUNCTION tenon.may_retry(ids bigint[]) RETURNS bigint[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT ARRAY(SELECT i FROM unnest($1) i
+                  WHERE (SELECT f.id FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow
+                          WHERE m.id = i AND f.cancelled_at IS NOT NULL LIMIT 1) IS NULL)
+$$;
+
+-- Whoever names tasks is told why one of them cannot be retried.
+CREATE FUNCTION tenon.check_retry(ids bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    task bigint := (SELECT min(i) FROM unnest(ids) i WHERE i <> ALL (tenon.may_retry(ids)));
+    f    tenon.flow;
+BEGIN
+    IF task IS NOT NULL THEN
+        SELECT w.* INTO f FROM tenon.flow_task m JOIN tenon.flow w ON w.id = m.flow WHERE m.id = task;
+        RAISE EXCEPTION 'tenon: task % cannot be retried: its flow % was cancelled by %', task, f.id, f.cancelled_by
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Enqueue it anew, in another flow or without one.';
+    END IF;
 END $$;
 
 -- Ends tasks as cancelled; the caller has locked them.
@@ -282,9 +326,9 @@ END $$;
 -- What waits for these tasks, or is one of them and waits for others that have ended: up to `most` of what they wait for
 -- is over. Tasks that wait for nothing more are unblocked, or begin to wait for their limits; those that want to be are
 -- cancelled; as are those that are known to be due for it, but were locked by somebody. Returns how many waits are gone;
--- whether there are more; and those that are locked now.
-CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer,
-    OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[])
+-- whether there are more; which tasks are unblocked; and those that are locked now.
+CREATE FUNCTION tenon.end_waits(tasks bigint[], anew bigint[], to_cancel bigint[], most integer,
+    OUT n integer, OUT more boolean, OUT freed bigint[], OUT free bigint[], OUT doomed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
@@ -318,7 +362,7 @@ BEGIN
            coalesce(array_agg(t.id) FILTER (WHERE t.payload -> 'parents' = 'null'), '{}')
       INTO free, limited, asking
       FROM tenon.task t
-     WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
+     WHERE t.id = ANY (anew || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
        -- the last parent first, which mostly ends last: so that it is found at once
        AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
     IF limited <> '{}' THEN
@@ -330,12 +374,13 @@ BEGIN
         END IF;
         PERFORM tenon.queue_limits(limited);
     END IF;
+    freed := '{}';
     IF free <> '{}' THEN
-        ours := tenon.unblock(free);
-        IF asking && ours THEN
-            PERFORM tenon.fill_parents(ours);
+        freed := tenon.unblock(free);
+        IF asking && freed THEN
+            PERFORM tenon.fill_parents(freed);
         END IF;
-        free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
+        free := CASE WHEN cardinality(freed) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(freed)) ELSE '{}' END;
     END IF;
     free := free || stuck;
     IF doomed <> '{}' THEN
@@ -432,8 +477,9 @@ BEGIN
     RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
 END $$;
 
--- Looks at up to `most` notes. One at a time, and each statement must see what was committed before it began.
-CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
+-- Looks at up to `most` notes; returns how much was done, and which tasks are unblocked. One at a time, and each statement
+-- must see what was committed before it began.
+CREATE FUNCTION tenon.settle_flows(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -441,34 +487,37 @@ DECLARE
     waits record;
     again bigint[];
 BEGIN
-    IF NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
-        RETURN 0;
+    n := 0;
+    freed := '{}';
+    IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN;
     END IF;
     PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN;
     END IF;
-    SELECT array_agg(n.id) AS ids, min(n.at) AS since, array_agg(DISTINCT n.flow) AS flows,
-           coalesce(array_agg(DISTINCT n.task) FILTER (WHERE n.task IS NOT NULL), '{}') AS tasks,
-           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'unblock'), '{}') AS freed,
-           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'cancel'), '{}') AS doomed INTO notes
-      FROM (SELECT * FROM tenon.flow_note o WHERE o.id > 0 ORDER BY o.id LIMIT most) n;
+    SELECT array_agg(o.id) AS ids, min(o.at) AS since, array_agg(DISTINCT o.flow) AS flows,
+           coalesce(array_agg(DISTINCT o.task) FILTER (WHERE o.task IS NOT NULL), '{}') AS tasks,
+           coalesce(array_agg(o.task) FILTER (WHERE o.act = 'unblock'), '{}') AS again,
+           coalesce(array_agg(o.task) FILTER (WHERE o.act = 'cancel'), '{}') AS doomed INTO notes
+      FROM (SELECT * FROM tenon.flow_note p WHERE p.id > 0 ORDER BY p.id LIMIT most) o;
     IF notes.ids IS NULL THEN
-        RETURN 0;
+        RETURN;
     END IF;
     PERFORM tenon.note_ends(notes.tasks, notes.since);
-    waits := tenon.end_waits(notes.tasks, notes.freed, notes.doomed, most);
+    waits := tenon.end_waits(notes.tasks, notes.again, notes.doomed, most);
+    freed := waits.freed;
     DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
      WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
     again := tenon.look_at_flows(notes.flows, most);
-    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids) AND (NOT waits.more OR n.act IS NOT NULL);
+    DELETE FROM tenon.flow_note o WHERE o.id = ANY (notes.ids) AND (NOT waits.more OR o.act IS NOT NULL);
     INSERT INTO tenon.flow_note (flow, task, act)
     SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
       FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
     UNION ALL
     SELECT a, NULL, NULL FROM unnest(again) a WHERE NOT waits.more;
-    RETURN CASE WHEN waits.more THEN waits.n
-                ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
+    n := CASE WHEN waits.more THEN waits.n
+              ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
 END $$;
 
 -- --- making, closing, cancelling ---
@@ -791,7 +840,8 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends, tenon.end_cancelled,
+REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends, tenon.note_gone,
+    tenon.dead_deleted, tenon.may_retry, tenon.check_retry, tenon.end_cancelled,
     tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
     tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb), tenon.flow(text),
@@ -819,7 +869,7 @@ Each is enqueued once at most, whatever fails, and is no task of the flow itself
 
 COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, but for those that they add themselves. Returns whether it was open. A batch without tasks ends at once, and all its tasks are done.$$;
 
-COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. What somebody has locked, is added by a transaction under way, or is beyond 10,000, a cleaner cancels after the commit. It takes no more tasks. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
+COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. They cannot be retried. What somebody has locked, is added by a transaction under way, or is beyond 10,000, a cleaner cancels after the commit. It takes no more tasks. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
 
 COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; one that is not valid any more raises SQLSTATE 55000. `name` is that in the description of the flow, `state` how the parent ended, `result` what it returned, if it is done and a history is kept.$$;
 

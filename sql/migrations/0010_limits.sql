@@ -143,7 +143,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off 
 BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
-          FROM tenon.task t CROSS JOIN LATERAL (SELECT tenon.limit_first(t.limit_keys) AS first OFFSET 0) f CROSS JOIN unnest(t.limit_keys) k (key)
+          FROM tenon.task t
+         CROSS JOIN LATERAL (SELECT CASE WHEN cardinality(t.limit_keys) = 1 THEN t.limit_keys[1] ELSE tenon.limit_first(t.limit_keys) END AS first OFFSET 0) f
+         CROSS JOIN unnest(t.limit_keys) k (key)
          WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
     ), entered AS (
         INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
@@ -270,16 +272,17 @@ LANGUAGE sql STABLE AS $$
              WHERE h.state = 'waits')) c
 $$;
 
--- Look at these keys again, then or before.
+-- Look at these keys again, then or before. (Not in SQL, which would be planned anew with each call.)
 CREATE FUNCTION tenon.limit_again(keys text[], at timestamptz, why text) RETURNS void
-LANGUAGE sql AS $$
-    INSERT INTO tenon.limit_due AS d (key, due_at, why) SELECT DISTINCT k, $2, $3 FROM unnest($1) k
-    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
-$$;
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO tenon.limit_due AS d (key, due_at, why) SELECT DISTINCT k, limit_again.at, limit_again.why FROM unnest(keys) k
+    ON CONFLICT ON CONSTRAINT limit_due_pkey DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
+END $$;
 
 -- Lets a task with several keys go, if all of them have room; else it waits in the line of one that has none. It holds
--- nothing while it waits, so that no two can wait for each other.
-CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS integer
+-- nothing while it waits, so that no two can wait for each other. Returns it if it goes.
+CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     keys    text[] := (SELECT t.limit_keys FROM tenon.task t WHERE t.id = head.task_id);
@@ -294,7 +297,7 @@ BEGIN
     IF stopped.key IS NULL THEN
         IF tenon.unblock(ARRAY[head.task_id]) <> '{}' THEN
             UPDATE tenon.limit_task l SET state = 'held' WHERE l.key = ANY (keys) AND l.task_id = head.task_id;
-            RETURN 1;
+            RETURN ARRAY[head.task_id];
         END IF;
         PERFORM tenon.limit_again(ARRAY[head.key], clock_timestamp() + interval '50 ms', format('another transaction has locked task %s', head.task_id));
     ELSIF stopped.key <> head.key THEN
@@ -303,17 +306,16 @@ BEGIN
          WHERE l.key IN (stopped.key, head.key) AND l.task_id = head.task_id;
         INSERT INTO tenon.limit_event (keys) VALUES (ARRAY[stopped.key]), (ARRAY[head.key]);
     END IF;
-    RETURN 0;
+    RETURN '{}';
 END $$;
 
--- Lets these go, but for those that somebody has locked; returns how many. Rows are found by their key and task one by
+-- Lets these go, but for those that somebody has locked; returns which. Rows are found by their key and task one by
 -- one, and changed by where they lie, whatever the table held when the plan was made.
-CREATE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS integer
+CREATE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     free   bigint[] := tenon.unblock(ARRAY(SELECT h.task_id FROM unnest(heads) h WHERE h.alone));
     locked text[] := ARRAY(SELECT h.key FROM unnest(heads) h WHERE h.alone AND h.task_id <> ALL (free));
-    n      integer := cardinality(free);
     h      tenon.limit_head;
 BEGIN
     UPDATE tenon.limit_task SET state = 'held' WHERE ctid = ANY (ARRAY(
@@ -324,9 +326,9 @@ BEGIN
         PERFORM tenon.limit_again(locked, clock_timestamp() + interval '50 ms', 'another transaction has locked its first task');
     END IF;
     FOR h IN SELECT * FROM unnest(heads) d WHERE NOT d.alone LOOP
-        n := n + tenon.limit_admit_several(h);
+        free := free || tenon.limit_admit_several(h);
     END LOOP;
-    RETURN n;
+    RETURN free;
 END $$;
 
 -- How many more tasks of keys that share may be let go: as many as keep all slots busy while the next are let go, and
@@ -356,12 +358,13 @@ END $$;
 
 -- When keys that still have a line are to be seen to again.
 CREATE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO tenon.limit_due AS d (key, due_at, why)
-    SELECT r.key, r.due_at, r.why FROM unnest($1) r
+    SELECT r.key, r.due_at, r.why FROM unnest(rooms) r
      WHERE r.due_at IS NOT NULL AND (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NOT NULL
-    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
-$$;
+    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
+END $$;
 
 -- Keys whose line is empty now, or whose own limits let them have no more, wait for no turn; returns how many these are.
 CREATE FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) RETURNS integer
@@ -380,7 +383,7 @@ END $$;
 
 -- Lets tasks of keys that share go, round robin: `weight` of each key at its turn. Only the keys whose turn it is are
 -- read, however many wait.
-CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS integer
+CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -388,7 +391,7 @@ DECLARE
     next  text[];
     mine  text[];
     heads tenon.limit_head[];
-    n     integer;
+    freed bigint[];
     left_ integer;
 BEGIN
     PERFORM tenon.limit_take_part(limit_admit_share.share, rooms);
@@ -402,7 +405,7 @@ BEGIN
                      JOIN unnest(rooms) r ON r.key = h.key
                     CROSS JOIN LATERAL (SELECT u.pass FROM tenon.limit_turn u WHERE u.key = h.key OFFSET 0) t
                     ORDER BY t.pass + h.nth::double precision / r.weight, h.key LIMIT free);
-    n := tenon.limit_admit_heads(heads);
+    freed := tenon.limit_admit_heads(heads);
     UPDATE tenon.limit_turn t
        SET pass = t.pass + (SELECT count(*)::double precision / min(r.weight) FROM unnest(heads) d JOIN unnest(rooms) r ON r.key = d.key WHERE d.key = t.key)
      WHERE t.key = ANY (ARRAY(SELECT d.key FROM unnest(heads) d));
@@ -411,29 +414,30 @@ BEGIN
     -- others' turn, if these did not take all; and again in a second, should no end tell
     INSERT INTO tenon.limit_event (keys)
     SELECT ARRAY[t.key] FROM tenon.limit_turn t
-     WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND n < free ORDER BY t.pass LIMIT 1;
+     WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND cardinality(freed) < free ORDER BY t.pass LIMIT 1;
     PERFORM tenon.limit_again(ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active LIMIT 1),
                               clock_timestamp() + interval '1 second', NULL);
-    RETURN n;
+    RETURN freed;
 END $$;
 
--- Lets go what these keys allow, about `most` tasks and what fair keys take; returns how many.
-CREATE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS integer
+-- Lets go what these keys allow, about `most` tasks and what fair keys take; returns which.
+CREATE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     mine  text[] := tenon.lock_rates(keys);
     rooms tenon.limit_room[];
+    free  tenon.limit_room[];
     heads tenon.limit_head[];
     each  integer := greatest(1, most / greatest(1, cardinality(keys)));
     s     text;
-    n     integer;
+    freed bigint[];
 BEGIN
     rooms := ARRAY(SELECT r FROM tenon.limit_rooms(keys, mine) r);
-    heads := ARRAY(SELECT h FROM tenon.limit_heads(ARRAY(
-        SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
-          FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0)) h);
-    n := tenon.limit_admit_heads(heads);
-    IF n > 0 AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
+    free := ARRAY(SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
+                    FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0);
+    heads := ARRAY(SELECT h FROM tenon.limit_heads(free) h);  -- with a variable it becomes a part of the statement
+    freed := tenon.limit_admit_heads(heads);
+    IF freed <> '{}' AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
         INSERT INTO tenon.limit_event (keys)
         SELECT array_agg(d.key) FROM (SELECT h.key FROM unnest(heads) h JOIN unnest(rooms) r ON r.key = h.key AND r.room > each
                                        GROUP BY h.key HAVING count(*) = each) d HAVING count(*) > 0;
@@ -442,10 +446,10 @@ BEGIN
     IF EXISTS (SELECT FROM tenon.limit_turn) OR EXISTS (SELECT FROM unnest(rooms) r WHERE r.share IS NOT NULL) THEN
         DELETE FROM tenon.limit_turn t WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share IS NULL));
         FOR s IN SELECT DISTINCT r.share FROM unnest(rooms) r WHERE r.share IS NOT NULL ORDER BY 1 LOOP
-            n := n + tenon.limit_admit_share(s, rooms);
+            freed := freed || tenon.limit_admit_share(s, rooms);
         END LOOP;
     END IF;
-    RETURN n;
+    RETURN freed;
 END $$;
 
 -- --- what has happened ---
@@ -541,17 +545,43 @@ BEGIN
     RETURN ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
 END $$;
 
+-- Locks the row of the kind or queue that a limit is of. False: somebody else has locked it.
+CREATE FUNCTION tenon.lock_limited(name text) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    target text := substr(name, strpos(name, '/') + 1);
+BEGIN
+    IF name LIKE 'kind/%' AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = target) THEN
+        PERFORM FROM tenon.kind k WHERE k.name = target FOR NO KEY UPDATE SKIP LOCKED;
+        RETURN FOUND;
+    ELSIF name LIKE 'queue/%' AND EXISTS (SELECT FROM tenon.queue q WHERE q.name = target) THEN
+        PERFORM FROM tenon.queue q WHERE q.name = target FOR NO KEY UPDATE SKIP LOCKED;
+        RETURN FOUND;
+    END IF;
+    RETURN true;
+END $$;
+
+-- Limits whose end has come go, but for those that somebody has locked, who may take his time: they hold no more anyway.
+CREATE FUNCTION tenon.limit_end() RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    ended text;
+BEGIN
+    FOR ended IN SELECT l.name FROM tenon.limit l WHERE l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED LOOP
+        IF tenon.lock_limited(ended) THEN
+            DELETE FROM tenon.limit l WHERE l.name = ended;
+            PERFORM tenon.limit_changed(ended, false);
+        END IF;
+    END LOOP;
+END $$;
+
 -- The keys for which the time has come, up to `most` of each sort.
 CREATE FUNCTION tenon.limit_came_due(most integer) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
     keys   text[];
-    name   text;
 BEGIN
-    FOR name IN DELETE FROM tenon.limit l WHERE l.until <= moment RETURNING l.name LOOP
-        PERFORM tenon.limit_changed(name, false);
-    END LOOP;
     WITH due AS (
         SELECT l.ctid AS at, l.state FROM tenon.limit_task l
          WHERE l.state IN ('later', 'ending') AND l.wanted_at <= moment ORDER BY l.wanted_at LIMIT most
@@ -568,32 +598,43 @@ BEGIN
 END $$;
 
 -- In how many milliseconds tenon.settle() is to see to limits again, 0 = now; NULL: when something ends or is enqueued.
-CREATE FUNCTION tenon.limits_due_ms() RETURNS bigint
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN EXISTS (SELECT FROM tenon.limit_event) THEN 0
-                ELSE (SELECT CASE WHEN min(d.at) IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM min(d.at) - clock_timestamp()) * 1000))::bigint END
-                        FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1) AS at
-                              UNION ALL SELECT (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1)
-                              UNION ALL SELECT min(l.until) FROM tenon.limit l WHERE l.until IS NOT NULL) d) END
-$$;
+-- `ended` = false: as if limits whose end has come were gone: it may be that somebody has locked them.
+CREATE FUNCTION tenon.limits_due_ms(ended boolean DEFAULT true) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    due timestamptz;
+BEGIN
+    IF EXISTS (SELECT FROM tenon.limit_event) THEN
+        RETURN 0;
+    END IF;
+    due := least((SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1),
+                 (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1),
+                 (SELECT min(l.until) FROM tenon.limit l WHERE l.until > CASE WHEN ended THEN '-infinity' ELSE clock_timestamp() END));
+    RETURN CASE WHEN due IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM due - clock_timestamp()) * 1000)) END;
+END $$;
 
--- Lets tasks go that their limits allow. One at a time; what he counts needs a snapshot that is newer than his lock.
-CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
+-- Lets tasks go that their limits allow; returns how much was done, and which tasks go. One at a time; what he counts needs
+-- a snapshot that is newer than his lock.
+CREATE FUNCTION tenon.settle_limits(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off
-    SET enable_mergejoin = off SET jit = off AS $$
+    SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     keys text[];
 BEGIN
+    n := 0;
+    freed := '{}';
     IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
-        RETURN 0;
+        RETURN;
     END IF;
     PERFORM FROM tenon.limit_settler FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN;
     END IF;
+    PERFORM tenon.limit_end();
     keys := tenon.limit_ended(most) || tenon.limit_came_due(most);
     keys := ARRAY(SELECT DISTINCT k FROM unnest(keys) k ORDER BY k);
-    RETURN tenon.limit_admit(keys, most) + cardinality(keys);
+    freed := tenon.limit_admit(keys, most);
+    n := cardinality(freed) + cardinality(keys);
 END $$;
 
 -- --- for handlers ---
@@ -637,6 +678,21 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- --- for operators ---
+
+-- The row of a kind or queue says that it has a limit: without it the limit would hold nothing back any more.
+CREATE FUNCTION tenon.limited_stays() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'tenon: % has a limit, and so its row in % stays', quote_literal(OLD.name), TG_RELID::regclass
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = format('Set its other columns to NULL, or first SELECT tenon.drop_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
+END $$;
+CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.kind FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
+CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.kind FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
+    EXECUTE FUNCTION tenon.limited_stays();
+CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
+CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.queue FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
+    EXECUTE FUNCTION tenon.limited_stays();
 
 -- The waiting keys under the name of a limit, by skipping from one to the next.
 CREATE FUNCTION tenon.limit_keys_of(name text) RETURNS SETOF text
@@ -848,7 +904,8 @@ END $$;
 REVOKE ALL ON FUNCTION tenon.check_limit_keys, tenon.limit_first, tenon.queue_limits, tenon.limited_changed, tenon.limited_deleted,
     tenon.limit_rule, tenon.limit_used, tenon.limit_rooms, tenon.lock_rates, tenon.limit_heads, tenon.limit_again, tenon.limit_admit_several,
     tenon.limit_admit_heads, tenon.limit_free, tenon.limit_take_part, tenon.limit_admit_share, tenon.limit_note_due, tenon.limit_leave,
-    tenon.limit_admit, tenon.limit_rows, tenon.limit_count_starts, tenon.limit_back, tenon.limit_settle_ends, tenon.limit_ended, tenon.limit_came_due,
+    tenon.limit_admit, tenon.limit_rows, tenon.limit_count_starts, tenon.limit_back, tenon.limit_settle_ends, tenon.limit_ended, tenon.lock_limited, tenon.limit_end,
+    tenon.limit_came_due, tenon.limited_stays,
     tenon.limits_due_ms, tenon.settle_limits, tenon.limit_wait_ms, tenon.limit_take, tenon.limit_keys_of, tenon.limit_changed,
     tenon.check_limit_name, tenon.check_limit, tenon.set_limit, tenon.drop_limit, tenon.pause_limit, tenon.resume_limit,
     tenon.limit_in_way, tenon.why_limited, tenon.grant_limits FROM PUBLIC;

@@ -222,7 +222,7 @@ BEGIN
     UPDATE tenon.task x
        SET steps = steps, payload_bytes = x.payload_bytes + octet_length(steps::text) - coalesce(octet_length(t.steps::text), 0),
            run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
-           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = x.limit_keys IS NULL
+           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = false
      WHERE x.id = task_id AND x.wanted_at = t.wanted_at;
     IF FOUND THEN
         DELETE FROM tenon.waiting x WHERE x.task_id = task_id;
@@ -237,33 +237,40 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- Each of the two, a signal and a task that waits for it, is looked at after its commit, and then whatever was committed
--- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more.
-CREATE FUNCTION tenon.settle_signals(most integer) RETURNS integer
+-- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. Returns
+-- how many waits are over, and of which tasks.
+CREATE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    n      integer := 0;
     sent   text;
     task   bigint;
 BEGIN
+    freed := '{}';
     FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE NOT w.settled ORDER BY w.task_id LIMIT most LOOP
-        n := n + tenon.end_wait(task, moment)::integer;
+        IF tenon.end_wait(task, moment) THEN
+            freed := freed || task;
+        END IF;
     END LOOP;
     FOR sent IN SELECT s.name FROM tenon.signal s WHERE NOT s.settled ORDER BY s.sent_at LIMIT most FOR UPDATE SKIP LOCKED LOOP
-        EXIT WHEN n >= most;
-        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - n LOOP
-            n := n + tenon.end_wait(task, moment)::integer;
+        EXIT WHEN cardinality(freed) >= most;
+        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - cardinality(freed) LOOP
+            IF tenon.end_wait(task, moment) THEN
+                freed := freed || task;
+            END IF;
         END LOOP;
         UPDATE tenon.signal s SET settled = true
          WHERE s.name = sent AND NOT EXISTS (SELECT FROM tenon.waiting w WHERE w.signal = sent);
     END LOOP;
     FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.until <= moment ORDER BY w.until LIMIT most LOOP
-        n := n + tenon.end_wait(task, moment)::integer;
+        IF tenon.end_wait(task, moment) THEN
+            freed := freed || task;
+        END IF;
     END LOOP;
     DELETE FROM tenon.signal s WHERE s.name = ANY (ARRAY(
         SELECT o.name FROM tenon.signal o WHERE o.settled AND o.sent_at < moment - (SELECT signal_keep FROM tenon.setting)
          ORDER BY o.sent_at LIMIT most FOR UPDATE SKIP LOCKED));
-    RETURN n;
+    n := cardinality(freed);
 END $$;
 
 -- --- results ---
