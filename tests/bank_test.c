@@ -359,6 +359,7 @@ static void test_transfers(void **state)
                   (long long)n, b.strikes[STRIKE_CHILD], b.strikes[STRIKE_BACKEND],
                   b.strikes[STRIKE_CLEANER], b.strikes[STRIKE_WORKER], b.strikes[STRIKE_FREEZE]);
     for (int i = 0; i < WORKERS; i++) {
+        process_await_line(b.workers[i], "event=worker_ready", LIMIT_MS);
         end_well(b.workers[i]);
     }
 }
