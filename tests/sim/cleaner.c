@@ -11,7 +11,7 @@ enum {
     IDLE_LIMIT_US = 30000000,
 };
 
-static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000};
+static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000, 60000};
 
 static void cleaner_turn(struct sim *s, int cleaner, int64_t turn);
 
@@ -27,7 +27,7 @@ static int64_t cleaner_ms(const struct sim *s, const struct cleaner *c)
     return s->now_us / 1000 + c->clock_ms;
 }
 
-static void hurry_in(struct sim *s, struct cleaner *c, enum chore chore, int64_t wait_ms)
+void cleaner_hurry(struct sim *s, struct cleaner *c, enum chore chore, int64_t wait_ms)
 {
     int64_t at_ms = cleaner_ms(s, c) + wait_ms;
     c->next_ms[chore] = c->next_ms[chore] < at_ms ? c->next_ms[chore] : at_ms;
@@ -35,7 +35,7 @@ static void hurry_in(struct sim *s, struct cleaner *c, enum chore chore, int64_t
 
 static void hurry(struct sim *s, struct cleaner *c, enum chore chore)
 {
-    hurry_in(s, c, chore, 0);
+    cleaner_hurry(s, c, chore, 0);
 }
 
 static void publish(struct sim *s, const struct row *r)
@@ -308,8 +308,9 @@ static void watch(struct sim *s, struct cleaner *c)
         hurry(s, c, CHORE_FRESH);
     }
     if (c->leader) {
-        hurry_in(s, c, CHORE_DUE, due_in_ms(s, c->due_us));
+        cleaner_hurry(s, c, CHORE_DUE, due_in_ms(s, c->due_us));
     }
+    settler_hurry(s, c, 0);
 }
 
 /* --- turns --- */
@@ -323,6 +324,9 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
     case CHORE_WATCH:
         watch(s, c);
         try_to_lead(s, c);
+        break;
+    case CHORE_SETTLE:
+        settler_begin(s, c);
         break;
     case CHORE_FRESH:
         read_fresh(s, c);
@@ -350,6 +354,9 @@ static void end_chore(struct sim *s, struct cleaner *c)
 {
     c->next_ms[c->chore] = cleaner_ms(s, c) + period_ms[c->chore];
     switch (c->chore) {
+    case CHORE_SETTLE:
+        settler_tell(s, c);
+        break;
     case CHORE_FRESH:
         take_fresh(s, c);
         break;
@@ -386,7 +393,7 @@ static void connect_again(struct sim *s, struct cleaner *c, int64_t after_us)
     c->life++;
     c->leader = false;
     c->n_dead = 0;
-    c->session = 0;
+    c->session = c->settle_session = 0;
     c->busy = false;
     plan_turn(s, c, s->now_us + after_us);
 }
@@ -406,6 +413,10 @@ static void chore_answered(struct sim *s, int cleaner, int64_t life)
     if (c->notified) { /* it came meanwhile */
         hurry(s, c, CHORE_FRESH);
     }
+    if (c->to_settle) {
+        c->to_settle = false;
+        hurry(s, c, CHORE_SETTLE);
+    }
     plan_turn(s, c, s->now_us);
 }
 
@@ -416,6 +427,16 @@ static void chore_commits(struct sim *s, int cleaner, int64_t life)
         session_commit(s, c->session);
         sim_after(s, sim_hop(s), chore_answered, cleaner, life);
     } else if (!is_void(s, cleaner, life)) {
+        connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
+    }
+}
+
+void cleaner_settled(struct sim *s, struct cleaner *c, bool ok, int n)
+{
+    c->n_settled = n;
+    if (ok && session_is_open(s, c->session)) {
+        sim_after(s, sim_hop(s), chore_answered, c->index, c->life);
+    } else {
         connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
     }
 }
@@ -438,7 +459,7 @@ static int due_chore(const struct sim *s, const struct cleaner *c, int64_t *ret_
     *ret_next_ms = INT64_MAX;
     for (int i = 0; i < CHORES; i++) {
         bool leads = i == CHORE_FRESH || i == CHORE_DUE;
-        if (leads && !c->leader) {
+        if ((leads && !c->leader) || (i == CHORE_SETTLE && !s->server.settling.used)) {
             continue;
         }
         if (c->next_ms[i] <= cleaner_ms(s, c)) {
@@ -484,17 +505,21 @@ static void cleaner_turn(struct sim *s, int cleaner, int64_t turn)
     int64_t stall_us = s->server.stalled_until_us - s->now_us;
     c->busy = true;
     begin_chore(s, c, (enum chore)chore);
+    if (chore == CHORE_SETTLE) {
+        return; /* cleaner_settled() */
+    }
     sim_after(s, random_below(&s->random, 500) + (stall_us > 0 ? stall_us : 0), chore_commits,
               cleaner, c->life);
 }
 
-void cleaner_notify(struct sim *s)
+void cleaner_notify(struct sim *s, enum chore chore)
 {
     for (int i = 0; i < s->plan.n_cleaners; i++) {
         struct cleaner *c = &s->cleaners[i];
         if (c->up && c->leader) {
-            c->notified = true;
-            hurry(s, c, CHORE_FRESH);
+            c->notified = c->notified || chore == CHORE_FRESH;
+            c->to_settle = c->to_settle || chore == CHORE_SETTLE;
+            hurry(s, c, chore);
             if (!c->busy) {
                 plan_turn(s, c, s->now_us + sim_hop(s));
             }
@@ -531,6 +556,7 @@ void cleaner_kill(struct sim *s, struct cleaner *c, int64_t down_us)
     if (c->up) {
         TRACE(s, "cleaner %d: killed", c->index);
         c->up = false;
+        settler_struck(s, c);
         session_end(s, c->session);
         sim_after(s, down_us, start_again, c->index, 0);
     }
@@ -539,6 +565,7 @@ void cleaner_kill(struct sim *s, struct cleaner *c, int64_t down_us)
 void cleaner_cut(struct sim *s, struct cleaner *c)
 {
     TRACE(s, "cleaner %d: its session breaks", c->index);
+    settler_struck(s, c);
     session_end(s, c->session);
     if (c->up && !c->busy) {
         plan_turn(s, c, s->now_us + sim_hop(s));

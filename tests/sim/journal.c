@@ -27,7 +27,11 @@ int journal_start(struct sim *s, const struct node *n, int worker, struct fence 
     if (r) {
         r->last_run = j->n;
     }
-    return j->n++;
+    j->n++;
+    if (r && r->keys) {
+        check_run_limits(s, r);
+    }
+    return j->n - 1;
 }
 
 void journal_end(struct sim *s, int entry, enum run_end end, bool bad)

@@ -20,7 +20,7 @@ static const char usage[] =
     "  --runs N         so many schedules (default: 1)\n"
     "  --seconds N      schedules for so long instead\n"
     "  --faults WHICH   none, all, or both in turn (default: all)\n"
-    "  --mutant NAME    break a rule of the models: no_fence\n"
+    "  --mutant NAME    break a rule of the models, such as no_fence (sim.h)\n"
     "  --expect-broken  succeed if, and only if, an invariant is broken\n"
     "  --twice          each schedule twice: it must be the same\n"
     "  --record DIR     record all workers there, and replay what was recorded\n"
@@ -50,8 +50,13 @@ static bool parse_faults(const char *text, int *ret)
 
 static bool parse_mutant(const char *text, enum mutant *ret)
 {
-    *ret = MUTANT_NO_FENCE;
-    return strcmp(text, "no_fence") == 0;
+    for (int i = 1; i < MUTANTS; i++) {
+        if (strcmp(text, mutant_words[i]) == 0) {
+            *ret = (enum mutant)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool parse_option(int option, const char *value, struct run_options *o)
@@ -131,9 +136,9 @@ static void tell_broken(struct sim *s, const struct run_options *o, uint64_t see
         }
     }
     (void)printf("\nsim: broken: %s\nsim: tenon %s; replay: sim --seed %" PRIu64
-                 " --faults %s --trace%s\n",
-                 why, SIM_BUILD, seed, faults ? "all" : "none",
-                 o->mutant ? " --mutant no_fence" : "");
+                 " --faults %s --trace%s%s\n",
+                 why, SIM_BUILD, seed, faults ? "all" : "none", o->mutant ? " --mutant " : "",
+                 o->mutant ? mutant_words[o->mutant] : "");
 }
 
 /* The same schedule once more, now with its last steps kept: does the seed say all? */

@@ -6,6 +6,7 @@
 #ifndef TENON_TESTS_SIM_SERVER_H
 #define TENON_TESTS_SIM_SERVER_H
 
+#include "tests/sim/settling.h"
 #include "tests/sim/timeline.h"
 
 #include <stdbool.h>
@@ -13,18 +14,39 @@
 
 enum { ROWS_MAX = 200, WORKERS_MAX = 512, SESSIONS_MAX = 512, WAITERS_MAX = 512 };
 
-enum row_state { ROW_NONE, ROW_TASK, ROW_DONE, ROW_CANCELLED, ROW_DEAD };
+enum row_state {
+    ROW_NONE,
+    ROW_TASK,
+    ROW_DONE,
+    ROW_CANCELLED,
+    ROW_DEAD,
+    ROW_EXPIRED,
+    ROW_DELETED,
+};
 
 struct version {
     enum row_state state;
     int64_t run_at, start_us, timeout_ms;
+    int64_t wanted_at;    /* 0 = it is not blocked */
+    int64_t start_before; /* 0 = no such moment */
     int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
     int said;  /* its progress: a number that goes up */
     int steps; /* that it has recorded: 1 to this one */
     bool delayed, announced;
 };
 
-enum change { CHANGE_INSERT, CHANGE_CLAIM, CHANGE_SAY, CHANGE_FINISH, CHANGE_BACK, CHANGE_CANCEL };
+enum change {
+    CHANGE_INSERT,
+    CHANGE_CLAIM,
+    CHANGE_SAY,
+    CHANGE_FINISH,
+    CHANGE_BACK,
+    CHANGE_CANCEL,
+    CHANGE_UNBLOCK,
+    CHANGE_EXPIRE,
+    CHANGE_RETRY,
+    CHANGE_DELETE,
+};
 
 enum { CLAIMS_KEPT = 16 };
 
@@ -37,12 +59,21 @@ struct row {
     bool by_cleaner; /* who requeued it */
     bool late;       /* a statement of a broken session has overwritten newer progress */
 
+    /* since it was enqueued */
+    unsigned keys;
+    int n_parents;
+    int64_t parents[PARENTS_MAX];
+    enum on_dead on_dead;
+
     /* what the checks remember */
     int64_t inserted_us, committed_us, changed_us;
     int64_t claimed_us[CLAIMS_KEPT]; /* by number, of the newest claims */
     int last_run;                    /* newest entry of the journal, -1 = it never ran */
-    int taken;       /* how often a claim was taken away by the cleaner, or the task by a cancel */
-    int64_t idle_us; /* since when it waits although a healthy worker is free; 0 = it does not */
+    int taken;        /* how often a claim was taken away by the cleaner, or the task by a cancel */
+    int64_t idle_us;  /* since when it waits although a healthy worker is free; 0 = it does not */
+    int64_t clear_us; /* since when it is blocked and nothing is in its way; 0 = it is not */
+    int64_t unblocked_us;
+    bool ended_badly; /* once: dead, cancelled or expired */
 };
 
 enum worker_state { WORKER_NONE, WORKER_ALIVE, WORKER_DRAINING, WORKER_LEFT, WORKER_DEAD };
@@ -58,6 +89,9 @@ struct worker_row {
 struct session {
     int64_t id;          /* 0 = free */
     bool shared, notify; /* of its transaction: holds the sleeper's lock shared; has a NOTIFY */
+    bool settles;        /* and one that there is something to settle */
+    unsigned keys;       /* of tenon.settle(): those to be looked at, and how much was settled */
+    int settled;
 };
 
 struct waiter {
@@ -65,6 +99,8 @@ struct waiter {
     int64_t arg;
     int who;
 };
+
+_Static_assert((int)ROWS_MAX == (int)SETTLING_ROWS_MAX, "endings are by row");
 
 struct server {
     bool up;
@@ -79,6 +115,7 @@ struct server {
     int n_waiters;
     struct waiter waiters[WAITERS_MAX];
     bool paused[2]; /* queues */
+    struct settling settling;
 };
 
 void server_start(struct sim *s);

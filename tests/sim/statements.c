@@ -45,12 +45,15 @@ static bool may_claim(const struct sim *s, const struct row *r, int64_t session,
 {
     const struct version *v = row_see(r, session);
     return v->state == ROW_TASK && v->start_us == 0 && v->run_at <= server_now(s) &&
-           !s->server.paused[v->queue] && (kinds >> v->kind & 1) && row_is_free(r, session);
+           (!v->start_before || v->start_before > server_now(s)) && !s->server.paused[v->queue] &&
+           (kinds >> v->kind & 1) && row_is_free(r, session);
 }
 
 static struct row *claim(struct sim *s, struct row *r, int64_t session, int worker)
 {
     check_that(s, row_see(r, session)->start_us == 0, "task %lld is claimed twice",
+               (long long)r->id);
+    check_that(s, row_see(r, session)->wanted_at == 0, "task %lld is claimed, and is blocked",
                (long long)r->id);
     struct version *v = row_change(s, r, session, CHANGE_CLAIM);
     v->start_us = server_now(s);
@@ -84,7 +87,8 @@ struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority
         const struct version *v = row_see(r, session);
         struct poll_place here = {v->run_at, r->id};
         if (v->state == ROW_TASK && (size_t)v->queue == queue && v->priority == priority &&
-            v->run_at <= server_now(s) && is_before(*place, here) && is_before(here, at)) {
+            v->run_at <= server_now(s) && (!v->start_before || v->start_before > server_now(s)) &&
+            is_before(*place, here) && is_before(here, at)) {
             best = r;
             at = here;
         }
@@ -147,6 +151,7 @@ enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence
     }
     check_fence(s, r, session, worker, f);
     row_change(s, r, session, CHANGE_FINISH)->state = ROW_DONE;
+    settling_ended(s, r, session);
     return ANSWER_YES;
 }
 
@@ -178,18 +183,26 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
     struct version *v = row_change(s, r, session, CHANGE_BACK);
     if (requeue_dead(v, reason)) {
         v->state = ROW_DEAD;
+        settling_ended(s, r, session);
         return REQUEUE_DEAD;
     }
     bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "timed_out") == 0;
     v->start_us = 0;
     v->worker = 0;
-    if (strcmp(reason, "released") == 0 && delay_ms < 0) {
+    settling_requeued(s, r, session);
+    if (strcmp(reason, "released") == 0 && delay_ms < 0 && !r->keys) {
         return REQUEUE_READY; /* it keeps its place */
     }
     v->delayed = true;
     v->run_at = server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
                                  : failed      ? retry_delay_us(s, v->failures)
                                                : 0);
+    if (r->keys) { /* its next start must be let go again */
+        v->wanted_at = v->run_at;
+        v->run_at = NEVER_US;
+        v->delayed = false;
+        return REQUEUE_BLOCKED;
+    }
     return strcmp(reason, "wait") == 0  ? REQUEUE_BLOCKED
            : v->run_at <= server_now(s) ? REQUEUE_READY
                                         : REQUEUE_WAITS;
@@ -234,6 +247,7 @@ struct row *task_enqueue(struct sim *s, int64_t session)
         v->run_at += random_log(x, 1, 5000) * 1000;
     }
     v->announced = !v->delayed && random_chance(x, p->rate_announced);
+    settling_join(s, r, session);
     return r;
 }
 
@@ -255,7 +269,33 @@ enum answer task_cancel(struct sim *s, int64_t session, int64_t id)
 {
     enum answer answer = task_lock(s, session, id);
     if (answer == ANSWER_YES) {
-        row_change(s, row_find(s, id), session, CHANGE_CANCEL)->state = ROW_CANCELLED;
+        struct row *r = row_find(s, id);
+        row_change(s, r, session, CHANGE_CANCEL)->state = ROW_CANCELLED;
+        settling_cancelled(s, r, session);
     }
     return answer;
+}
+
+/* --- operators --- */
+
+/* tenon.retry() */
+void task_retry(struct sim *s, int64_t session, struct row *r)
+{
+    struct version *v = row_change(s, r, session, CHANGE_RETRY);
+    v->state = ROW_TASK;
+    v->run_at = server_now(s);
+    v->start_us = v->start_before = 0;
+    v->worker = v->failures = v->crashes = 0;
+    v->delayed = true;
+    v->announced = false;
+    settling_retried(s, r, session);
+}
+
+/* tenon.delete(), which leaves out what nobody has seen end yet */
+void task_delete(struct sim *s, int64_t session, struct row *r)
+{
+    if (ending_see(s, 0, r->id) == ROW_DEAD || s->mutant == MUTANT_DELETES_UNSEEN) {
+        row_change(s, r, session, CHANGE_DELETE)->state = ROW_DELETED;
+        settling_deleted(s, r, session);
+    }
 }

@@ -36,6 +36,8 @@ enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id,
 /* applications */
 struct row *task_enqueue(struct sim *s, int64_t session);
 enum answer task_cancel(struct sim *s, int64_t session, int64_t id);
+void task_retry(struct sim *s, int64_t session, struct row *r); /* a dead one */
+void task_delete(struct sim *s, int64_t session, struct row *r);
 enum answer task_lock(struct sim *s, int64_t session, int64_t id);
 
 /* cleaner/ */
