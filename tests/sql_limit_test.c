@@ -136,6 +136,25 @@ static void test_cancelled_while_it_runs(void **state)
     assert_free(fx, "2");
 }
 
+/* Its worker cannot see it before the commit, however late that is. */
+static void test_cancelled_in_a_long_transaction(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    struct held c;
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1)");
+    enqueue(fx, "{t}", 2);
+    assert_free(fx, "1");
+    take(fx, worker, 1, &c);
+    test_sql(fx,
+             "SELECT tenon.cancel(1); UPDATE tenon.limit_event SET hold_until = now() - interval"
+             " '1 min' WHERE hold_until IS NOT NULL"); /* a minute and 45 s ago */
+    assert_free(fx, "");
+    assert_true(test_sql_bool(fx, "SELECT wanted_at > now() + interval '40 s' FROM tenon.limit_task"
+                                  " WHERE state = 'ending'"));
+}
+
 /* What was let go and has not started may start at any moment: it counts until it has. */
 static void test_so_many_starts(void **state)
 {
@@ -555,6 +574,7 @@ int main(void)
         WITH_DATABASE(test_so_many_at_once),
         WITH_DATABASE(test_retried),
         WITH_DATABASE(test_cancelled_while_it_runs),
+        WITH_DATABASE(test_cancelled_in_a_long_transaction),
         WITH_DATABASE(test_so_many_starts),
         WITH_DATABASE(test_strict),
         WITH_DATABASE(test_strict_and_late_commits),

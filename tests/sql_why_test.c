@@ -13,6 +13,14 @@ struct situation {
     const char *code, *says; /* parts, separated by '|' */
 };
 
+/* The task wants to start at `at`; one task holds the limit, and one is before it. */
+#define LIMITED(at, also)                                                                          \
+    "SELECT tenon.set_limit('t', running => 1);"                                                   \
+    "SELECT tenon.enqueue('a', limit_keys => '{t:1}', priority => 9) FROM generate_series(1, 2);"  \
+    "UPDATE tenon.task SET run_at = 'infinity', wanted_at = " at ", limit_keys = '{t:1}'"          \
+    " WHERE id = %1$lld; SELECT tenon.queue_limits('{%1$lld}'); SELECT tenon.settle();"            \
+    "SELECT " also
+
 static const struct situation situations[] = {
     {"scheduled", "UPDATE tenon.task SET run_at = now() + interval '1 h' WHERE id = %1$lld", NULL,
      "not_due", "It is due at |(in |tenon run-now %1$lld"},
@@ -26,6 +34,13 @@ static const struct situation situations[] = {
      "UPDATE tenon.task SET run_at = 'infinity', wanted_at = now(), delayed = false;"
      "DELETE FROM tenon.flow_wait",
      NULL, "blocked", "nothing is known|is one running?"},
+    {"waits for a limit", LIMITED("now()", "1 = 1"), NULL, "limit",
+     "It waits for the limit t:1 (1 at once), behind 1 tasks.|tenon limit show t:1"},
+    {"waits for a limit that is paused",
+     LIMITED("now()", "tenon.pause_limit('t', 'they asked') IS NULL"), NULL, "limit_paused",
+     "the limit t:1 (it is paused by |: they asked)|tenon limit resume t."},
+    {"waits for its time, then for a limit", LIMITED("now() + interval '1 h'", "1 = 1"), NULL,
+     "not_due", "It is due at |and waits for the limit t:1 then|tenon set %1$lld --run-at now"},
     {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
     {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
      "The queue default is paused by |since |: mail is down|tenon resume default"},
@@ -80,7 +95,7 @@ static void make(struct fixture *fx, const struct situation *s, struct held *c)
         assert_true(held_take(fx, worker, c->id, c));
     }
     if (s->sql) {
-        char sql[400];
+        char sql[600];
         (void)snprintf(sql, sizeof sql, s->sql, (long long)c->id);
         test_sql(fx, "%s", sql);
     }
@@ -107,8 +122,10 @@ static void check(struct fixture *fx, const struct situation *s)
     }
     free(code);
     free(why);
-    test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
-                 " tenon.queue; UPDATE tenon.setting SET paused = false");
+    test_sql(
+        fx,
+        "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
+        " tenon.queue, tenon.limit, tenon.limit_task, tenon.limit_event; UPDATE tenon.setting SET paused = false");
 }
 
 static void test_each_state_has_its_sentence(void **state)

@@ -135,6 +135,35 @@ static void test_one_task(void **state)
     web_close(&w);
 }
 
+/* What waits for a parent and what waits for a limit: counted, listed, and each says why. */
+static void test_blocked_tasks(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const says[] = {"It waits for the limit t:1 (1 at once), behind 0 tasks.",
+                                       "It waits for a parent: 1 (a, ready)."};
+    struct web w;
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1), tenon.flow('f');"
+                 "SELECT tenon.enqueue('a', flow => 1, limit_keys => '{t:1}');"
+                 "SELECT tenon.enqueue('a', limit_keys => '{t:1}');"
+                 "SELECT tenon.enqueue('a', flow => 1, after => '{1}'); SELECT tenon.settle()");
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/overview");
+    assert_int_equal(number(json_array_get(list(o, "queues", 1), 0), "blocked"), 2);
+    json_decref(o);
+    o = web_get(&w, 200, "/api/tasks?filter=%7B%22state%22%3A%22blocked%22%7D");
+    assert_string_equal(text(json_array_get(list(o, "tasks", 2), 0), "state"), "blocked");
+    json_decref(o);
+    for (int i = 0; i < 2; i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/api/tasks/%d", 2 + i);
+        o = web_get(&w, 200, path);
+        assert_string_equal(text(json_object_get(o, "task"), "state"), "blocked");
+        assert_string_equal(text(json_object_get(o, "why"), "sentence"), says[i]);
+        json_decref(o);
+    }
+    web_close(&w);
+}
+
 static void test_workers_and_what_they_run(void **state)
 {
     struct fixture *fx = *state;
@@ -335,6 +364,7 @@ int main(void)
         WITH_DATABASE(test_overview),
         WITH_DATABASE(test_tasks_are_found),
         WITH_DATABASE(test_one_task),
+        WITH_DATABASE(test_blocked_tasks),
         WITH_DATABASE(test_workers_and_what_they_run),
         WITH_DATABASE(test_rates),
         WITH_DATABASE(test_acts),

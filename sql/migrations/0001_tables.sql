@@ -332,7 +332,7 @@ COMMENT ON COLUMN tenon.limit_event.id IS 'In the order in which they came.';
 COMMENT ON COLUMN tenon.limit_event.keys IS 'The keys.';
 COMMENT ON COLUMN tenon.limit_event.task_id IS 'A task of theirs that has ended, or changed; NULL = only the keys.';
 COMMENT ON COLUMN tenon.limit_event.start_time IS 'When its run that has ended had started.';
-COMMENT ON COLUMN tenon.limit_event.hold_until IS 'Its handler may run until then.';
+COMMENT ON COLUMN tenon.limit_event.hold_until IS 'Its handler may run until then, and for as long after a commit that comes late.';
 COMMENT ON COLUMN tenon.limit_event.enters IS 'It was retried while a key had a row of it still.';
 
 -- Keys that are kept for a time though their task may have ended.

@@ -375,17 +375,19 @@ BEGIN
     RETURN again;
 END $$;
 
+-- A task of a flow stays until tenon.settle() has seen how it ended: what waits for it would take it for done.
 CREATE FUNCTION tenon.delete_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    deleted bigint[];
+    seen bigint[] := ARRAY(SELECT i FROM unnest(ids) i
+                            WHERE NOT EXISTS (SELECT FROM tenon.flow_task m WHERE m.id = i AND m.state IS NULL)
+                              AND NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.task = i));
+    gone bigint[];
 BEGIN
-    PERFORM tenon.note_gone(array_agg(e.id), e.outcome) FROM tenon.finished e
-      WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired') GROUP BY e.outcome;  -- of dead ones a trigger does it
-    WITH dead AS (DELETE FROM tenon.dead d WHERE d.id = ANY (ids) RETURNING d.id),
-         ended AS (DELETE FROM tenon.finished e WHERE e.id = ANY (ids) RETURNING e.id)
-    SELECT array_agg(gone.id) INTO deleted FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) gone;
-    RETURN deleted;
+    WITH dead AS (DELETE FROM tenon.dead d WHERE d.id = ANY (seen) RETURNING d.id),
+         ended AS (DELETE FROM tenon.finished e WHERE e.id = ANY (seen) RETURNING e.id)
+    SELECT array_agg(g.id) INTO gone FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) g;
+    RETURN gone;
 END $$;
 
 CREATE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
@@ -759,7 +761,7 @@ At most `most` in one transaction, the oldest first: call it again until it retu
 
 COMMENT ON FUNCTION tenon.cancel_all IS $$Cancels tasks that fit a filter (`tenon.list`, at least one key) and have not ended, as `tenon.cancel` does; returns how many. At most `most`, as for `tenon.retry`.$$;
 
-COMMENT ON FUNCTION tenon.delete IS $$Deletes tasks that have ended and fit a filter (`tenon.list`, at least one key), without a trace but in `tenon.audit`: dead ones or, if `state` says so or they are given by their ids, done, cancelled and expired ones. Returns how many. At most `most`, as for `tenon.retry`. What has not ended is cancelled first.$$;
+COMMENT ON FUNCTION tenon.delete IS $$Deletes tasks that have ended and fit a filter (`tenon.list`, at least one key), without a trace but in `tenon.audit`: dead ones or, if `state` says so or they are given by their ids, done, cancelled and expired ones. Returns how many. At most `most`, as for `tenon.retry`. What has not ended is cancelled first; a task of a flow stays until a cleaner has seen its end.$$;
 
 COMMENT ON FUNCTION tenon.run_now IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry`.$$;
 

@@ -60,13 +60,12 @@ CREATE TABLE tenon.flow_note (
     task bigint,
     act  text
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
-CREATE INDEX flow_note_gone ON tenon.flow_note (task) WHERE act IN ('dead', 'cancelled', 'expired');
 COMMENT ON TABLE tenon.flow_note IS 'The tasks and flows that `tenon.settle` has to look at.';
 COMMENT ON COLUMN tenon.flow_note.id IS 'Notes are looked at in this order.';
 COMMENT ON COLUMN tenon.flow_note.at IS 'When its transaction began.';
 COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
 COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
-COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it. `dead`, `cancelled`, `expired`: so it had ended, and was deleted.';
+COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
 
 -- One row, which whoever settles flows locks: two at once would each see the other's half of what a task waits for.
 CREATE TABLE tenon.flow_turn (one boolean PRIMARY KEY DEFAULT true CHECK (one));
@@ -239,7 +238,7 @@ END $$;
 -- --- settling: what follows from ends, after their commits ---
 
 -- How the tasks stand, as their own rows say: ended, or unfinished again because somebody retried them. One of which
--- nothing is left ended well while no history was kept, unless who deleted it said something else. Results are kept for
+-- nothing is left ended well while no history was kept: tenon.delete() leaves those with a note. Results are kept for
 -- those who wait.
 CREATE FUNCTION tenon.note_ends(tasks bigint[], since timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -258,30 +257,10 @@ BEGIN
                      WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
                      ORDER BY f.finished_at DESC LIMIT 1)
                    UNION ALL
-                   SELECT 4, coalesce((SELECT g.act FROM tenon.flow_note g WHERE g.task = i AND g.act IN ('dead', 'cancelled', 'expired') LIMIT 1), 'done'), NULL) e
+                   SELECT 4, 'done', NULL) e
             ORDER BY e.place LIMIT 1) s
-     WHERE m.id = i AND m.state IS DISTINCT FROM s.state AND (s.place < 4 OR m.state IS NULL);
+     WHERE m.id = i AND m.state IS DISTINCT FROM s.state;
 END $$;
-
--- How tasks had ended that are deleted now, perhaps before anybody has seen it: after the commit nothing else says it.
--- One that is unfinished again was not deleted, but retried.
-CREATE FUNCTION tenon.note_gone(gone bigint[], state text) RETURNS void
-LANGUAGE sql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    INSERT INTO tenon.flow_note (flow, task, act)
-    SELECT m.flow, i, $2
-      FROM unnest($1) i
-     CROSS JOIN LATERAL (SELECT f.flow FROM tenon.flow_task f WHERE f.id = i AND f.state IS NULL LIMIT 1) m
-     WHERE (SELECT t.id FROM tenon.task t WHERE t.id = i LIMIT 1) IS NULL
-$$;
-
-CREATE FUNCTION tenon.dead_deleted() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    PERFORM tenon.note_gone(ARRAY(SELECT g.id FROM gone g), 'dead');
-    RETURN NULL;
-END $$;
-CREATE TRIGGER dead_deleted AFTER DELETE ON tenon.dead REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
-    EXECUTE FUNCTION tenon.dead_deleted();
 
 -- Those that a retry may make unfinished again: what belongs to a cancelled flow would be cancelled with it once more.
 CREATE FUNCTION tenon.may_retry(ids bigint[]) RETURNS bigint[]
@@ -840,8 +819,8 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends, tenon.note_gone,
-    tenon.dead_deleted, tenon.may_retry, tenon.check_retry, tenon.end_cancelled,
+REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends,
+    tenon.may_retry, tenon.check_retry, tenon.end_cancelled,
     tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
     tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb), tenon.flow(text),

@@ -513,7 +513,8 @@ BEGIN
     END IF;
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.hold_until IS NOT NULL) THEN
         WITH old AS MATERIALIZED (SELECT * FROM tenon.limit_rows(events) o WHERE o.state = 'held' AND o.hold_until IS NOT NULL)
-        UPDATE tenon.limit_task l SET state = 'ending', wanted_at = o.hold_until FROM old o WHERE l.ctid = o.at;
+        UPDATE tenon.limit_task l SET state = 'ending', wanted_at = greatest(o.hold_until, clock_timestamp() + interval '45 s')  -- its commit may be late
+          FROM old o WHERE l.ctid = o.at;
     END IF;
     IF EXISTS (SELECT FROM tenon.limit r WHERE r.strict) THEN
         WITH old AS MATERIALIZED (
@@ -856,9 +857,9 @@ BEGIN
 END $$;
 
 -- What of a key's limit is in the way.
-CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text)
+CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT paused_name text, OUT sentence text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT r.paused, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
+    SELECT r.paused, p.name, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
                 WHEN d.why IS NOT NULL THEN d.why
                 WHEN r.strict THEN 'its tasks run one after the other' || coalesce(', and the dead task ' || (
                      SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) || ' blocks them', '')
@@ -889,7 +890,7 @@ BEGIN
                AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
         sentence := format('It waits for the limit %s (%s), behind %s%s tasks.', w.key, r.sentence, CASE WHEN n = 10000 THEN 'at least ' ELSE '' END, n);
-        advice := CASE WHEN r.paused THEN format('tenon limit resume %s', w.key) ELSE format('tenon limit show %s; tenon limit set %s', w.key, w.key) END;
+        advice := CASE WHEN r.paused THEN format('tenon limit resume %s', r.paused_name) ELSE format('tenon limit show %s; tenon limit set %s', w.key, w.key) END;
     END IF;
 END $$;
 

@@ -1,0 +1,189 @@
+/* label: sql */
+/* What settling must withstand: rows that somebody deleted or locked, members of cancelled flows;
+ * and whom it wakes. */
+#include "tests/support/held.h"
+
+#include "cleaner/statements.h"
+#include "worker/statements.h"
+
+#include <stdio.h>
+
+static void settle(struct fixture *fx)
+{
+    while (test_sql_int(fx, "SELECT tenon.settle()") > 0) {
+    }
+}
+
+static void die(struct fixture *fx, const char *worker, int64_t id)
+{
+    struct held c;
+    assert_true(held_take(fx, worker, id, &c));
+    free(held_requeue(fx, &c, "dead", "oops", NULL));
+}
+
+static void assert_refused(struct fixture *fx, const char *sql, const char *sqlstate,
+                           const char *text)
+{
+    PGconn *conn = sql_connect(fx->database_url);
+    PGresult *r = PQexec(conn, sql);
+    assert_int_equal(PQresultStatus(r), PGRES_FATAL_ERROR);
+    assert_string_equal(PQresultErrorField(r, PG_DIAG_SQLSTATE), sqlstate);
+    assert_contains(PQresultErrorMessage(r), text);
+    PQclear(r);
+    PQfinish(conn);
+}
+
+/* Without its row a kind's or a queue's limit would hold nothing back, and nobody would be told. */
+static void test_a_kind_that_has_a_limit_stays(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('kind/a', running => 1),"
+                 " tenon.set_limit('queue/q', running => 1)");
+    assert_refused(fx, "DELETE FROM tenon.kind", "55000", "'a' has a limit");
+    assert_refused(fx, "DELETE FROM tenon.kind", "55000", "tenon.drop_limit('kind/a')");
+    assert_refused(fx, "UPDATE tenon.kind SET name = 'b'", "55000", "tenon.drop_limit('kind/a')");
+    assert_refused(fx, "DELETE FROM tenon.queue", "55000", "tenon.drop_limit('queue/q')");
+    assert_refused(fx, "UPDATE tenon.queue SET name = 'b'", "55000", "drop_limit('queue/q')");
+    test_sql(fx, "UPDATE tenon.kind SET priority = NULL");
+    test_sql(fx, "SELECT tenon.enqueue('a', queue => 'q') FROM generate_series(1, 2)");
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
+    test_sql(fx, "SELECT tenon.drop_limit('kind/a'), tenon.drop_limit('queue/q')");
+    test_sql(fx, "UPDATE tenon.kind SET name = 'b'; DELETE FROM tenon.kind;"
+                 " DELETE FROM tenon.queue");
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 2);
+}
+
+/* --- what was cancelled ----------------------------------------------------------------------- */
+
+static void test_a_task_of_a_cancelled_flow(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES], text[128];
+    worker_make(fx, worker);
+    int64_t f = test_sql_int(fx, "SELECT tenon.flow('f')");
+    test_sql(fx, "SELECT tenon.enqueue('a', flow => %lld) FROM generate_series(1, 2)",
+             (long long)f); /* 1, 2 */
+    die(fx, worker, 1);
+    test_sql(fx, "SELECT tenon.cancel_flow(%lld)", (long long)f);
+    settle(fx);
+    test_sql(fx, "SELECT tenon.cancel(tenon.enqueue('b'))"); /* 3 */
+    (void)snprintf(text, sizeof text, "task 1 cannot be retried: its flow %lld was cancelled by",
+                   (long long)f);
+    assert_refused(fx, "SELECT tenon.retry('{\"ids\": [1, 3]}')", "55000", text);
+    assert_refused(fx, "SELECT tenon.retry('{\"ids\": 2}')", "55000", "task 2 cannot be retried");
+    /* who did not name them gets the others */
+    assert_true(test_sql_bool(
+        fx, "SELECT n = 1 AND skipped = 2 FROM tenon.change('retry', '{\"state\": [\"dead\","
+            " \"cancelled\"]}')"));
+    settle(fx);
+    assert_state(fx, 1, "dead");
+    assert_state(fx, 2, "cancelled");
+    assert_state(fx, 3, "ready");
+}
+
+/* --- what somebody has locked ----------------------------------------------------------------- */
+
+/* An operator thinks about a limit that ends meanwhile, or about its kind: others go on. */
+static void test_a_limit_that_ends_while_it_is_locked(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const locks[] = {
+        "SELECT tenon.set_limit('kind/a', running => 2, until => now() + interval '1 h')",
+        "SELECT tenon.pause(kind => 'a')"};
+    for (size_t i = 0; i < 2; i++) {
+        PGconn *other = sql_connect(fx->database_url);
+        test_sql(fx, "TRUNCATE tenon.task, tenon.limit_task, tenon.limit_event;"
+                     " SELECT tenon.set_limit('kind/a', running => 1, until => now() + interval"
+                     " '1 h'), tenon.set_limit('t', running => 1)");
+        test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 2)");
+        settle(fx);
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
+        test_sql(fx, "UPDATE tenon.limit SET until = now() WHERE name = 'kind/a'");
+        sql_run(other, "BEGIN; %s", locks[i]);
+        test_sql(fx, "SELECT tenon.enqueue('b', limit_keys => '{t}')");
+        test_sql(fx, "SET statement_timeout = '20 s'");
+        settle(fx);
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready WHERE kind = 'b'"), 1);
+        /* nor does it turn in circles until then */
+        assert_true(test_sql_bool(fx, "SELECT due_ms IS NULL FROM tenon.settle_all(500, 0)"));
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.limits_due_ms()"), 0);
+        sql_run(other, "ROLLBACK");
+        settle(fx);
+        assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready WHERE kind = 'a'"), 2);
+        assert_false(test_sql_bool(fx, "SELECT limited FROM tenon.kind WHERE name = 'a'"));
+        PQfinish(other);
+    }
+}
+
+/* --- whom it wakes ---------------------------------------------------------------------------- */
+
+static PGresult *cleaner_settles(PGconn *conn, const char *few)
+{
+    const char *const params[] = {"500", few};
+    return statement_run(conn, &sql_settle, params, 2);
+}
+
+static bool notified(PGconn *conn)
+{
+    (void)PQconsumeInput(conn);
+    PGnotify *n = PQnotifies(conn);
+    bool any = n && strcmp(n->relname, "tenon_wakeup") == 0;
+    if (any) {
+        assert_string_equal(n->extra, "default/a");
+    }
+    PQfreemem(n);
+    return any;
+}
+
+/* Few it names; of many the workers are told in its own commit. What is due later is neither. */
+static void test_whom_it_wakes(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "LISTEN tenon_wakeup");
+    test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{t}') FROM generate_series(1, 3)");
+    PGresult *r = cleaner_settles(conn, "3");
+    assert_int_equal(PQntuples(r), 4);
+    assert_string_equal(PQgetvalue(r, 0, 5), "3");
+    for (int i = 1; i <= 3; i++) {
+        assert_string_equal(PQgetvalue(r, i, 1), "default");
+        assert_string_equal(PQgetvalue(r, i, 2), "a");
+        assert_string_equal(PQgetvalue(r, i, 3), "t");
+    }
+    PQclear(r);
+    assert_false(notified(conn));
+    test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{t}') FROM generate_series(1, 4)");
+    r = cleaner_settles(conn, "3");
+    assert_int_equal(PQntuples(r), 1);
+    assert_string_equal(PQgetvalue(r, 0, 5), "4");
+    PQclear(r);
+    assert_true(notified(conn));
+    /* a child that is due in an hour: the due chore sees to it */
+    int64_t f = test_sql_int(fx, "SELECT tenon.flow('f')");
+    int64_t parent = test_sql_int(fx, "SELECT tenon.enqueue('a', flow => %lld)", (long long)f);
+    int64_t child = test_sql_int(fx,
+                                 "SELECT tenon.enqueue('a', flow => %lld, after => '{%lld}',"
+                                 " delay => '1 h', on_parent_dead => 'run')",
+                                 (long long)f, (long long)parent);
+    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)parent);
+    r = cleaner_settles(conn, "0");
+    assert_int_equal(PQntuples(r), 2);
+    assert_string_equal(PQgetvalue(r, 1, 3), "f");
+    PQclear(r);
+    assert_true(
+        test_sql_bool(fx, "SELECT delayed FROM tenon.task WHERE id = %lld", (long long)child));
+    PQfinish(conn);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_a_kind_that_has_a_limit_stays),
+        WITH_DATABASE(test_a_task_of_a_cancelled_flow),
+        WITH_DATABASE(test_a_limit_that_ends_while_it_is_locked),
+        WITH_DATABASE(test_whom_it_wakes),
+    };
+    return RUN_GROUP(tests);
+}
