@@ -199,45 +199,6 @@ static void test_a_dead_parent_is_retried(void **state)
     assert_states(fx, "a done, b ready, c scheduled, d blocked");
 }
 
-/* Nobody has seen yet how the parent ended. It cannot be deleted until then: its child would take it
- * for done. */
-static void test_an_end_that_nobody_has_seen(void **state)
-{
-    struct fixture *fx = *state;
-    struct held c;
-    char worker[UUID_BYTES];
-    int64_t f = test_sql_int(fx, "SELECT tenon.flow('one')");
-    int64_t a = add(fx, f, "a", "NULL", ""), b = add(fx, f, "b", "NULL", "");
-    (void)add(fx, f, "c", "'a', 'b'", "");
-    worker_make(fx, worker);
-    assert_true(held_take(fx, worker, a, &c));
-    free(held_requeue(fx, &c, "dead", "oops", NULL));
-    test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)b);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete('{\"ids\": [%lld, %lld]}')",
-                                  (long long)a, (long long)b),
-                     0);
-    settle(fx);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete('{\"ids\": [%lld, %lld]}')",
-                                  (long long)a, (long long)b),
-                     2);
-    settle(fx);
-    assert_states(fx, "c blocked");
-}
-
-/* Retried and done before anybody looks, and without a history: its child goes on. */
-static void test_retried_and_done_without_a_history(void **state)
-{
-    struct fixture *fx = *state;
-    int64_t f = test_sql_int(fx, "SELECT tenon.flow('one')");
-    int64_t a = add(fx, f, "a", "NULL", "");
-    (void)add(fx, f, "b", "'a'", "");
-    end(fx, a, "dead");
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": %lld}')", (long long)a);
-    test_sql(fx, "DELETE FROM tenon.task WHERE id = %lld", (long long)a);
-    settle(fx);
-    assert_states(fx, "b ready");
-}
-
 static void test_results_of_parents(void **state)
 {
     struct fixture *fx = *state;
@@ -617,8 +578,6 @@ int main(void)
         WITH_DATABASE(test_a_parent_that_ends_meanwhile),
         WITH_DATABASE(test_parents_that_do_not_end_well),
         WITH_DATABASE(test_a_dead_parent_is_retried),
-        WITH_DATABASE(test_an_end_that_nobody_has_seen),
-        WITH_DATABASE(test_retried_and_done_without_a_history),
         WITH_DATABASE(test_results_of_parents),
         WITH_DATABASE(test_results_in_the_payload),
         WITH_DATABASE(test_a_child_that_is_locked),

@@ -122,10 +122,9 @@ static void check(struct fixture *fx, const struct situation *s)
     }
     free(code);
     free(why);
-    test_sql(
-        fx,
-        "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
-        " tenon.queue, tenon.limit, tenon.limit_task, tenon.limit_event; UPDATE tenon.setting SET paused = false");
+    test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
+                 " tenon.queue, tenon.limit, tenon.limit_task, tenon.limit_event;"
+                 "UPDATE tenon.setting SET paused = false");
 }
 
 static void test_each_state_has_its_sentence(void **state)

@@ -88,12 +88,12 @@ static void comes_by(struct sim *s, int who, int64_t arg)
             see_to(s, r);
         }
     }
-    sim_after(s, random_log(&s->random, 10, 10000) * 1000, comes_by, 0, 0);
+    sim_after(s, random_log(&s->random, 1, 10000) * 1000, comes_by, 0, 0);
 }
 
 void operator_start(struct sim *s)
 {
     if (s->server.settling.used) {
-        sim_after(s, random_log(&s->random, 10, 10000) * 1000, comes_by, 0, 0);
+        sim_after(s, random_log(&s->random, 1, 10000) * 1000, comes_by, 0, 0);
     }
 }
