@@ -308,6 +308,9 @@ BEGIN
     SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, after, most, limit_ms) s;
     f.ids := tenon.lock_found(act, wanted);
     SELECT s.ids INTO f.ids FROM tenon.search(f, false, NULL, most, NULL) s;  -- as they are now that they are locked
+    IF act = 'retry' AND filter ? 'ids' THEN
+        PERFORM tenon.check_retry(f.ids);
+    END IF;
     done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids)
                      WHEN 'cancel' THEN tenon.cancel_ids(f.ids)
                      WHEN 'delete' THEN tenon.delete_ids(f.ids)
@@ -600,6 +603,21 @@ BEGIN
     ELSIF bytes > bytes_max THEN
         PERFORM tenon.refuse('payload', format('of %s bytes', bytes),
                              format('at most %s bytes as text (payload_bytes_max in tenon.setting)', bytes_max));
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.check_retry(ids bigint[]) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    task bigint := (SELECT min(i) FROM unnest(ids) i WHERE i <> ALL (tenon.may_retry(ids)));
+    f    tenon.flow;
+BEGIN
+    IF task IS NOT NULL THEN
+        SELECT w.* INTO f FROM tenon.flow_task m JOIN tenon.flow w ON w.id = m.flow WHERE m.id = task;
+        RAISE EXCEPTION 'tenon: task % cannot be retried: its flow % was cancelled by %', task, f.id, f.cancelled_by
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Enqueue it anew, in another flow or without one.';
     END IF;
 END $$;
 
@@ -1038,7 +1056,7 @@ BEGIN
     UPDATE tenon.task x
        SET steps = steps, payload_bytes = x.payload_bytes + octet_length(steps::text) - coalesce(octet_length(t.steps::text), 0),
            run_at = CASE WHEN x.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END,
-           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = x.limit_keys IS NULL
+           wanted_at = CASE WHEN x.limit_keys IS NOT NULL THEN clock_timestamp() END, delayed = false
      WHERE x.id = task_id AND x.wanted_at = t.wanted_at;
     IF FOUND THEN
         DELETE FROM tenon.waiting x WHERE x.task_id = task_id;
@@ -1052,7 +1070,7 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
-CREATE FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) RETURNS record
+CREATE FUNCTION tenon.end_waits(tasks bigint[], anew bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT freed bigint[], OUT free bigint[], OUT doomed bigint[]) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -1088,7 +1106,7 @@ BEGIN
            coalesce(array_agg(t.id) FILTER (WHERE t.payload -> 'parents' = 'null'), '{}')
       INTO free, limited, asking
       FROM tenon.task t
-     WHERE t.id = ANY (freed || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
+     WHERE t.id = ANY (anew || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
        -- the last parent first, which mostly ends last: so that it is found at once
        AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
     IF limited <> '{}' THEN
@@ -1100,12 +1118,13 @@ BEGIN
         END IF;
         PERFORM tenon.queue_limits(limited);
     END IF;
+    freed := '{}';
     IF free <> '{}' THEN
-        ours := tenon.unblock(free);
-        IF asking && ours THEN
-            PERFORM tenon.fill_parents(ours);
+        freed := tenon.unblock(free);
+        IF asking && freed THEN
+            PERFORM tenon.fill_parents(freed);
         END IF;
-        free := CASE WHEN cardinality(ours) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(ours)) ELSE '{}' END;
+        free := CASE WHEN cardinality(freed) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(freed)) ELSE '{}' END;
     END IF;
     free := free || stuck;
     IF doomed <> '{}' THEN
@@ -1452,6 +1471,27 @@ CREATE FUNCTION tenon.error_line(error text) RETURNS text
                     substring(error from '[^\s][^\n]*'))
 $_$;
 
+CREATE FUNCTION tenon.expire(moment timestamp with time zone, most integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    n integer;
+BEGIN
+    PERFORM tenon.need_partition(moment);
+    WITH gone AS (
+        DELETE FROM tenon.task WHERE id = ANY (ARRAY(
+            SELECT t.id FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL
+             ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
+        RETURNING *)
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
+      FROM gone g;
+    GET DIAGNOSTICS n = ROW_COUNT;
+    RETURN n;
+END $$;
+
 CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamp with time zone
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -1742,7 +1782,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
     EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
@@ -2127,23 +2167,24 @@ BEGIN
     RETURN low;
 END $$;
 
-CREATE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS integer
+CREATE FUNCTION tenon.limit_admit(keys text[], most integer) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
     mine  text[] := tenon.lock_rates(keys);
     rooms tenon.limit_room[];
+    free  tenon.limit_room[];
     heads tenon.limit_head[];
     each  integer := greatest(1, most / greatest(1, cardinality(keys)));
     s     text;
-    n     integer;
+    freed bigint[];
 BEGIN
     rooms := ARRAY(SELECT r FROM tenon.limit_rooms(keys, mine) r);
-    heads := ARRAY(SELECT h FROM tenon.limit_heads(ARRAY(
-        SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
-          FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0)) h);
-    n := tenon.limit_admit_heads(heads);
-    IF n > 0 AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
+    free := ARRAY(SELECT ROW(r.key, least(r.room, each), r.strict, r.share, r.weight, r.due_at, r.why)::tenon.limit_room
+                    FROM unnest(rooms) r WHERE r.share IS NULL AND r.room > 0);
+    heads := ARRAY(SELECT h FROM tenon.limit_heads(free) h);  -- with a variable it becomes a part of the statement
+    freed := tenon.limit_admit_heads(heads);
+    IF freed <> '{}' AND EXISTS (SELECT FROM unnest(rooms) r WHERE r.room > each AND r.share IS NULL) THEN
         INSERT INTO tenon.limit_event (keys)
         SELECT array_agg(d.key) FROM (SELECT h.key FROM unnest(heads) h JOIN unnest(rooms) r ON r.key = h.key AND r.room > each
                                        GROUP BY h.key HAVING count(*) = each) d HAVING count(*) > 0;
@@ -2152,19 +2193,18 @@ BEGIN
     IF EXISTS (SELECT FROM tenon.limit_turn) OR EXISTS (SELECT FROM unnest(rooms) r WHERE r.share IS NOT NULL) THEN
         DELETE FROM tenon.limit_turn t WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share IS NULL));
         FOR s IN SELECT DISTINCT r.share FROM unnest(rooms) r WHERE r.share IS NOT NULL ORDER BY 1 LOOP
-            n := n + tenon.limit_admit_share(s, rooms);
+            freed := freed || tenon.limit_admit_share(s, rooms);
         END LOOP;
     END IF;
-    RETURN n;
+    RETURN freed;
 END $$;
 
-CREATE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS integer
+CREATE FUNCTION tenon.limit_admit_heads(heads tenon.limit_head[]) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
     free   bigint[] := tenon.unblock(ARRAY(SELECT h.task_id FROM unnest(heads) h WHERE h.alone));
     locked text[] := ARRAY(SELECT h.key FROM unnest(heads) h WHERE h.alone AND h.task_id <> ALL (free));
-    n      integer := cardinality(free);
     h      tenon.limit_head;
 BEGIN
     UPDATE tenon.limit_task SET state = 'held' WHERE ctid = ANY (ARRAY(
@@ -2175,12 +2215,12 @@ BEGIN
         PERFORM tenon.limit_again(locked, clock_timestamp() + interval '50 ms', 'another transaction has locked its first task');
     END IF;
     FOR h IN SELECT * FROM unnest(heads) d WHERE NOT d.alone LOOP
-        n := n + tenon.limit_admit_several(h);
+        free := free || tenon.limit_admit_several(h);
     END LOOP;
-    RETURN n;
+    RETURN free;
 END $$;
 
-CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS integer
+CREATE FUNCTION tenon.limit_admit_several(head tenon.limit_head) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -2196,7 +2236,7 @@ BEGIN
     IF stopped.key IS NULL THEN
         IF tenon.unblock(ARRAY[head.task_id]) <> '{}' THEN
             UPDATE tenon.limit_task l SET state = 'held' WHERE l.key = ANY (keys) AND l.task_id = head.task_id;
-            RETURN 1;
+            RETURN ARRAY[head.task_id];
         END IF;
         PERFORM tenon.limit_again(ARRAY[head.key], clock_timestamp() + interval '50 ms', format('another transaction has locked task %s', head.task_id));
     ELSIF stopped.key <> head.key THEN
@@ -2205,10 +2245,10 @@ BEGIN
          WHERE l.key IN (stopped.key, head.key) AND l.task_id = head.task_id;
         INSERT INTO tenon.limit_event (keys) VALUES (ARRAY[stopped.key]), (ARRAY[head.key]);
     END IF;
-    RETURN 0;
+    RETURN '{}';
 END $$;
 
-CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS integer
+CREATE FUNCTION tenon.limit_admit_share(share text, rooms tenon.limit_room[]) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -2217,7 +2257,7 @@ DECLARE
     next  text[];
     mine  text[];
     heads tenon.limit_head[];
-    n     integer;
+    freed bigint[];
     left_ integer;
 BEGIN
     PERFORM tenon.limit_take_part(limit_admit_share.share, rooms);
@@ -2231,7 +2271,7 @@ BEGIN
                      JOIN unnest(rooms) r ON r.key = h.key
                     CROSS JOIN LATERAL (SELECT u.pass FROM tenon.limit_turn u WHERE u.key = h.key OFFSET 0) t
                     ORDER BY t.pass + h.nth::double precision / r.weight, h.key LIMIT free);
-    n := tenon.limit_admit_heads(heads);
+    freed := tenon.limit_admit_heads(heads);
     UPDATE tenon.limit_turn t
        SET pass = t.pass + (SELECT count(*)::double precision / min(r.weight) FROM unnest(heads) d JOIN unnest(rooms) r ON r.key = d.key WHERE d.key = t.key)
      WHERE t.key = ANY (ARRAY(SELECT d.key FROM unnest(heads) d));
@@ -2240,18 +2280,19 @@ BEGIN
     -- others' turn, if these did not take all; and again in a second, should no end tell
     INSERT INTO tenon.limit_event (keys)
     SELECT ARRAY[t.key] FROM tenon.limit_turn t
-     WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND n < free ORDER BY t.pass LIMIT 1;
+     WHERE t.share = limit_admit_share.share AND t.active AND left_ > 0 AND cardinality(freed) < free ORDER BY t.pass LIMIT 1;
     PERFORM tenon.limit_again(ARRAY(SELECT t.key FROM tenon.limit_turn t WHERE t.share = limit_admit_share.share AND t.active LIMIT 1),
                               clock_timestamp() + interval '1 second', NULL);
-    RETURN n;
+    RETURN freed;
 END $$;
 
 CREATE FUNCTION tenon.limit_again(keys text[], at timestamp with time zone, why text) RETURNS void
-    LANGUAGE sql
-    AS $_$
-    INSERT INTO tenon.limit_due AS d (key, due_at, why) SELECT DISTINCT k, $2, $3 FROM unnest($1) k
-    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
-$_$;
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO tenon.limit_due AS d (key, due_at, why) SELECT DISTINCT k, limit_again.at, limit_again.why FROM unnest(keys) k
+    ON CONFLICT ON CONSTRAINT limit_due_pkey DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
+END $$;
 
 CREATE TABLE tenon.limit_event (
     id bigint NOT NULL,
@@ -2290,11 +2331,7 @@ CREATE FUNCTION tenon.limit_came_due(most integer) RETURNS text[]
 DECLARE
     moment timestamptz := clock_timestamp();
     keys   text[];
-    name   text;
 BEGIN
-    FOR name IN DELETE FROM tenon.limit l WHERE l.until <= moment RETURNING l.name LOOP
-        PERFORM tenon.limit_changed(name, false);
-    END LOOP;
     WITH due AS (
         SELECT l.ctid AS at, l.state FROM tenon.limit_task l
          WHERE l.state IN ('later', 'ending') AND l.wanted_at <= moment ORDER BY l.wanted_at LIMIT most
@@ -2347,6 +2384,20 @@ BEGIN
          CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
                               WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000) o
          WHERE r.rate IS NOT NULL));
+END $$;
+
+CREATE FUNCTION tenon.limit_end() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    ended text;
+BEGIN
+    FOR ended IN SELECT l.name FROM tenon.limit l WHERE l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED LOOP
+        IF tenon.lock_limited(ended) THEN
+            DELETE FROM tenon.limit l WHERE l.name = ended;
+            PERFORM tenon.limit_changed(ended, false);
+        END IF;
+    END LOOP;
 END $$;
 
 CREATE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
@@ -2442,13 +2493,14 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
-    LANGUAGE sql
-    AS $_$
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
     INSERT INTO tenon.limit_due AS d (key, due_at, why)
-    SELECT r.key, r.due_at, r.why FROM unnest($1) r
+    SELECT r.key, r.due_at, r.why FROM unnest(rooms) r
      WHERE r.due_at IS NOT NULL AND (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NOT NULL
-    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why
-$_$;
+    ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
+END $$;
 
 CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
     LANGUAGE sql STABLE
@@ -2605,16 +2657,31 @@ BEGIN
     RETURN NULL;
 END $$;
 
-CREATE FUNCTION tenon.limits_due_ms() RETURNS bigint
-    LANGUAGE sql STABLE SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
+CREATE FUNCTION tenon.limited_stays() RETURNS trigger
+    LANGUAGE plpgsql
     AS $$
-    SELECT CASE WHEN EXISTS (SELECT FROM tenon.limit_event) THEN 0
-                ELSE (SELECT CASE WHEN min(d.at) IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM min(d.at) - clock_timestamp()) * 1000))::bigint END
-                        FROM (SELECT (SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1) AS at
-                              UNION ALL SELECT (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1)
-                              UNION ALL SELECT min(l.until) FROM tenon.limit l WHERE l.until IS NOT NULL) d) END
-$$;
+BEGIN
+    RAISE EXCEPTION 'tenon: % has a limit, and so its row in % stays', quote_literal(OLD.name), TG_RELID::regclass
+        USING ERRCODE = 'object_not_in_prerequisite_state',
+              HINT = format('Set its other columns to NULL, or first SELECT tenon.drop_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
+END $$;
+
+CREATE FUNCTION tenon.limits_due_ms(ended boolean DEFAULT true) RETURNS bigint
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    due timestamptz;
+BEGIN
+    IF EXISTS (SELECT FROM tenon.limit_event) THEN
+        RETURN 0;
+    END IF;
+    due := least((SELECT l.wanted_at FROM tenon.limit_task l WHERE l.state IN ('later', 'ending') AND l.wanted_at < 'infinity' ORDER BY l.wanted_at LIMIT 1),
+                 (SELECT d.due_at FROM tenon.limit_due d ORDER BY d.due_at LIMIT 1),
+                 (SELECT min(l.until) FROM tenon.limit l WHERE l.until > CASE WHEN ended THEN '-infinity' ELSE clock_timestamp() END));
+    RETURN CASE WHEN due IS NOT NULL THEN greatest(0, ceil(extract(epoch FROM due - clock_timestamp()) * 1000)) END;
+END $$;
 
 CREATE TABLE tenon.dead (
     dead_at timestamp with time zone NOT NULL,
@@ -2807,6 +2874,22 @@ BEGIN
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
 END $$;
 
+CREATE FUNCTION tenon.lock_limited(name text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    target text := substr(name, strpos(name, '/') + 1);
+BEGIN
+    IF name LIKE 'kind/%' AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = target) THEN
+        PERFORM FROM tenon.kind k WHERE k.name = target FOR NO KEY UPDATE SKIP LOCKED;
+        RETURN FOUND;
+    ELSIF name LIKE 'queue/%' AND EXISTS (SELECT FROM tenon.queue q WHERE q.name = target) THEN
+        PERFORM FROM tenon.queue q WHERE q.name = target FOR NO KEY UPDATE SKIP LOCKED;
+        RETURN FOUND;
+    END IF;
+    RETURN true;
+END $$;
+
 CREATE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
@@ -2913,6 +2996,17 @@ $_$;
 CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$ SELECT made_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE') $$;
+
+CREATE FUNCTION tenon.may_retry(ids bigint[]) RETURNS bigint[]
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT ARRAY(SELECT i FROM unnest($1) i
+                  WHERE (SELECT f.id FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow
+                          WHERE m.id = i AND f.cancelled_at IS NOT NULL LIMIT 1) IS NULL)
+$_$;
 
 CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
     LANGUAGE sql STABLE
@@ -3346,7 +3440,9 @@ CREATE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
 BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
-          FROM tenon.task t CROSS JOIN LATERAL (SELECT tenon.limit_first(t.limit_keys) AS first OFFSET 0) f CROSS JOIN unnest(t.limit_keys) k (key)
+          FROM tenon.task t
+         CROSS JOIN LATERAL (SELECT CASE WHEN cardinality(t.limit_keys) = 1 THEN t.limit_keys[1] ELSE tenon.limit_first(t.limit_keys) END AS first OFFSET 0) f
+         CROSS JOIN unnest(t.limit_keys) k (key)
          WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
     ), entered AS (
         INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
@@ -3808,6 +3904,7 @@ DECLARE
     again   bigint[];
     limited bigint[];
 BEGIN
+    ids := tenon.may_retry(ids);
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
                d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps
@@ -4157,28 +4254,8 @@ CREATE FUNCTION tenon.settle(most integer DEFAULT 500) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-DECLARE
-    moment timestamptz := clock_timestamp();
-    n      integer;
-    a      tenon.again;
 BEGIN
-    PERFORM tenon.need_partition(moment);
-    WITH gone AS (
-        DELETE FROM tenon.task WHERE id = ANY (ARRAY(
-            SELECT t.id FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL
-             ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
-        RETURNING *)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
-    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
-      FROM gone g;
-    GET DIAGNOSTICS n = ROW_COUNT;
-    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
-        n := n + tenon.settle_again(a)::integer;
-        EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
-    END LOOP;
-    RETURN n + tenon.settle_flows(most) + tenon.settle_signals(most) + tenon.settle_limits(most);
+    RETURN (tenon.settle_all(most, 0)).n;
 END $$;
 
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
@@ -4236,7 +4313,39 @@ EXCEPTION WHEN lock_not_available THEN
     RETURN false;
 END $$;
 
-CREATE FUNCTION tenon.settle_flows(most integer) RETURNS integer
+CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint) RETURNS record
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    part   record;
+    a      tenon.again;
+BEGIN
+    n := CASE WHEN EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL) THEN tenon.expire(moment, most) ELSE 0 END;
+    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
+        n := n + tenon.settle_again(a)::integer;
+        EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
+    END LOOP;
+    part := tenon.settle_flows(most);
+    n := n + part.n;
+    freed := part.freed;
+    part := tenon.settle_signals(most);
+    n := n + part.n;
+    freed := freed || part.freed;
+    part := tenon.settle_limits(most);
+    n := n + part.n;
+    freed := freed || part.freed;
+    due_ms := CASE WHEN n >= most THEN 0 ELSE tenon.limits_due_ms(false) END;
+    IF cardinality(freed) > few THEN
+        PERFORM tenon.wake(freed);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.settle_flows(most integer, OUT n integer, OUT freed bigint[]) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
@@ -4250,88 +4359,102 @@ DECLARE
     waits record;
     again bigint[];
 BEGIN
-    IF NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
-        RETURN 0;
+    n := 0;
+    freed := '{}';
+    IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
+        RETURN;
     END IF;
     PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN;
     END IF;
-    SELECT array_agg(n.id) AS ids, min(n.at) AS since, array_agg(DISTINCT n.flow) AS flows,
-           coalesce(array_agg(DISTINCT n.task) FILTER (WHERE n.task IS NOT NULL), '{}') AS tasks,
-           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'unblock'), '{}') AS freed,
-           coalesce(array_agg(n.task) FILTER (WHERE n.act = 'cancel'), '{}') AS doomed INTO notes
-      FROM (SELECT * FROM tenon.flow_note o WHERE o.id > 0 ORDER BY o.id LIMIT most) n;
+    SELECT array_agg(o.id) AS ids, min(o.at) AS since, array_agg(DISTINCT o.flow) AS flows,
+           coalesce(array_agg(DISTINCT o.task) FILTER (WHERE o.task IS NOT NULL), '{}') AS tasks,
+           coalesce(array_agg(o.task) FILTER (WHERE o.act = 'unblock'), '{}') AS again,
+           coalesce(array_agg(o.task) FILTER (WHERE o.act = 'cancel'), '{}') AS doomed INTO notes
+      FROM (SELECT * FROM tenon.flow_note p WHERE p.id > 0 ORDER BY p.id LIMIT most) o;
     IF notes.ids IS NULL THEN
-        RETURN 0;
+        RETURN;
     END IF;
     PERFORM tenon.note_ends(notes.tasks, notes.since);
-    waits := tenon.end_waits(notes.tasks, notes.freed, notes.doomed, most);
+    waits := tenon.end_waits(notes.tasks, notes.again, notes.doomed, most);
+    freed := waits.freed;
     DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
      WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
     again := tenon.look_at_flows(notes.flows, most);
-    DELETE FROM tenon.flow_note n WHERE n.id = ANY (notes.ids) AND (NOT waits.more OR n.act IS NOT NULL);
+    DELETE FROM tenon.flow_note o WHERE o.id = ANY (notes.ids) AND (NOT waits.more OR o.act IS NOT NULL);
     INSERT INTO tenon.flow_note (flow, task, act)
     SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
       FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
     UNION ALL
     SELECT a, NULL, NULL FROM unnest(again) a WHERE NOT waits.more;
-    RETURN CASE WHEN waits.more THEN waits.n
-                ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
+    n := CASE WHEN waits.more THEN waits.n
+              ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
 END $$;
 
-CREATE FUNCTION tenon.settle_limits(most integer) RETURNS integer
+CREATE FUNCTION tenon.settle_limits(most integer, OUT n integer, OUT freed bigint[]) RETURNS record
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET enable_hashjoin TO 'off'
     SET enable_mergejoin TO 'off'
     SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
 DECLARE
     keys text[];
 BEGIN
+    n := 0;
+    freed := '{}';
     IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
-        RETURN 0;
+        RETURN;
     END IF;
     PERFORM FROM tenon.limit_settler FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
-        RETURN 0;
+        RETURN;
     END IF;
+    PERFORM tenon.limit_end();
     keys := tenon.limit_ended(most) || tenon.limit_came_due(most);
     keys := ARRAY(SELECT DISTINCT k FROM unnest(keys) k ORDER BY k);
-    RETURN tenon.limit_admit(keys, most) + cardinality(keys);
+    freed := tenon.limit_admit(keys, most);
+    n := cardinality(freed) + cardinality(keys);
 END $$;
 
-CREATE FUNCTION tenon.settle_signals(most integer) RETURNS integer
+CREATE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[]) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    n      integer := 0;
     sent   text;
     task   bigint;
 BEGIN
+    freed := '{}';
     FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE NOT w.settled ORDER BY w.task_id LIMIT most LOOP
-        n := n + tenon.end_wait(task, moment)::integer;
+        IF tenon.end_wait(task, moment) THEN
+            freed := freed || task;
+        END IF;
     END LOOP;
     FOR sent IN SELECT s.name FROM tenon.signal s WHERE NOT s.settled ORDER BY s.sent_at LIMIT most FOR UPDATE SKIP LOCKED LOOP
-        EXIT WHEN n >= most;
-        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - n LOOP
-            n := n + tenon.end_wait(task, moment)::integer;
+        EXIT WHEN cardinality(freed) >= most;
+        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - cardinality(freed) LOOP
+            IF tenon.end_wait(task, moment) THEN
+                freed := freed || task;
+            END IF;
         END LOOP;
         UPDATE tenon.signal s SET settled = true
          WHERE s.name = sent AND NOT EXISTS (SELECT FROM tenon.waiting w WHERE w.signal = sent);
     END LOOP;
     FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.until <= moment ORDER BY w.until LIMIT most LOOP
-        n := n + tenon.end_wait(task, moment)::integer;
+        IF tenon.end_wait(task, moment) THEN
+            freed := freed || task;
+        END IF;
     END LOOP;
     DELETE FROM tenon.signal s WHERE s.name = ANY (ARRAY(
         SELECT o.name FROM tenon.signal o WHERE o.settled AND o.sent_at < moment - (SELECT signal_keep FROM tenon.setting)
          ORDER BY o.sent_at LIMIT most FOR UPDATE SKIP LOCKED));
-    RETURN n;
+    n := cardinality(freed);
 END $$;
 
 CREATE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true'::jsonb) RETURNS boolean
@@ -4532,7 +4655,8 @@ BEGIN
     FOR i IN 1..2 LOOP
         BEGIN
             WITH new AS (
-                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL, delayed = true
+                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL,
+                                        delayed = t.wanted_at > clock_timestamp()
                  WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
                 RETURNING t.id)
             SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
@@ -5762,6 +5886,14 @@ ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261130_id_idx;
 
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN ((old.limit_keys IS NOT NULL)) EXECUTE FUNCTION tenon.limited_deleted();
 
+CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.kind FOR EACH ROW WHEN ((old.limited AND (old.name <> new.name))) EXECUTE FUNCTION tenon.limited_stays();
+
+CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.queue FOR EACH ROW WHEN ((old.limited AND (old.name <> new.name))) EXECUTE FUNCTION tenon.limited_stays();
+
+CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.kind FOR EACH ROW WHEN (old.limited) EXECUTE FUNCTION tenon.limited_stays();
+
+CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (old.limited) EXECUTE FUNCTION tenon.limited_stays();
+
 CREATE TRIGGER note_confined AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON tenon.producer FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
 
 CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
@@ -5824,6 +5956,8 @@ REVOKE ALL ON FUNCTION tenon.check_parents(flow bigint, after bigint[], on_paren
 
 REVOKE ALL ON FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.check_retry(ids bigint[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.check_schedule(name text, cron text, every interval, kind text, document jsonb, queue text, priority integer, max_attempts integer, timeout interval, catch_up text, overlap text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.check_target(queue text, kind text, everything boolean) FROM PUBLIC;
@@ -5870,7 +6004,7 @@ REVOKE ALL ON FUNCTION tenon.end_flow(f tenon.flow) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.end_wait(task_id bigint, moment timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], freed bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], anew bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT freed bigint[], OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) FROM PUBLIC;
 
@@ -5893,6 +6027,8 @@ REVOKE ALL ON FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamp with 
 REVOKE ALL ON FUNCTION tenon.error_class(reason text, error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.error_line(error text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.expire(moment timestamp with time zone, most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.extend(claim text, by interval) FROM PUBLIC;
 
@@ -5992,6 +6128,8 @@ REVOKE ALL ON FUNCTION tenon.limit_changed(name text, there boolean) FROM PUBLIC
 
 REVOKE ALL ON FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.limit_end() FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.limit_ended(most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_first(keys text[]) FROM PUBLIC;
@@ -6028,11 +6166,15 @@ REVOKE ALL ON FUNCTION tenon.limited_changed(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limited_deleted() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.limits_due_ms() FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.limited_stays() FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limits_due_ms(ended boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.list(filter jsonb, after bigint, most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.lock_found(act text, ids bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.lock_limited(name text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.lock_rates(keys text[]) FROM PUBLIC;
 
@@ -6047,6 +6189,8 @@ REVOKE ALL ON FUNCTION tenon.may_cancel(enqueued_by text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.may_enqueue(queue text, kind text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.may_flow(made_by text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.may_retry(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.may_see(enqueued_by text) FROM PUBLIC;
 
@@ -6174,11 +6318,13 @@ REVOKE ALL ON FUNCTION tenon.settle(most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.settle_again(a tenon.again) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.settle_flows(most integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.settle_limits(most integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.settle_flows(most integer, OUT n integer, OUT freed bigint[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.settle_signals(most integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.settle_limits(most integer, OUT n integer, OUT freed bigint[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.signal(name text, payload jsonb) FROM PUBLIC;
 

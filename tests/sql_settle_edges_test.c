@@ -4,7 +4,6 @@
 #include "tests/support/held.h"
 
 #include "cleaner/statements.h"
-#include "worker/statements.h"
 
 #include <stdio.h>
 

@@ -17,8 +17,8 @@ struct spans;
 struct spans *spans_new(struct otlp *otlp);
 void spans_free(struct spans *s);
 
-/* A child is given `n` claims, from `c` on. ret: what to give it, as many: `c`, or copies whose trace
- * names their spans, borrowed until the next call */
+/* A child is given `n` claims, from `c` on. ret: what to give it, as many: `c`, or copies whose
+ * trace names their spans, borrowed until the next call */
 const struct claim *spans_begin(struct spans *s, const struct claim *c, int n, int slot);
 
 /* Before the decider gets it. */
