@@ -106,6 +106,35 @@ static void test_the_first_waits_no_longer(void **state)
     decider_free(d);
 }
 
+/* One of those that were asked about is gone: the next one is asked about too, and goes along. */
+static void test_one_that_is_gone_is_replaced(void **state)
+{
+    (void)state;
+    struct decider *d = taker(2, 5000);
+    claims(d, 1, 1, 2);
+    claim_ahead(d, 2, 3);
+    ready(d, 200);
+    assert_int_equal(d->round.n_verify, 2);
+    for (size_t i = 0; i < 2; i++) {
+        d->round.verdicts[i] = d->round.verify[i].id == 2 ? VERDICT_CANCELLED : VERDICT_MINE;
+    }
+    feed(d, 210, (struct event){.type = EVENT_ROUND_DONE});
+    int64_t due = decide(d, 210);
+    assert_int_equal(d->n_given, 0);
+    (void)decide(d, due);
+    assert_int_equal(d->round.n_verify, 2);
+    for (size_t i = 0; i < 2; i++) {
+        d->round.verdicts[i] = VERDICT_MINE;
+    }
+    feed(d, due, (struct event){.type = EVENT_ROUND_DONE});
+    (void)decide(d, due);
+    const struct action *a = action_find(d, ACTION_GIVE);
+    assert_non_null(a);
+    assert_int_equal(a->n, 2);
+    assert_int_equal(a->claim->next->id, 3);
+    decider_free(d);
+}
+
 /* A call is over when all its tasks have ended, in whatever order. */
 static void test_one_call_at_a_time(void **state)
 {
@@ -188,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_they_wait_for_each_other),
         cmocka_unit_test(test_the_first_waits_no_longer),
+        cmocka_unit_test(test_one_that_is_gone_is_replaced),
         cmocka_unit_test(test_one_call_at_a_time),
         cmocka_unit_test(test_it_waits_for_a_child),
         cmocka_unit_test(test_large_payloads),

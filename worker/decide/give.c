@@ -152,10 +152,15 @@ static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
     }
 }
 
-/* It may have been cancelled since: a round asks. */
-static bool is_stale(const struct claim *c, int64_t now_ms)
+/* Those that go next may have been cancelled since: a round asks. */
+static bool are_stale(const struct decider_handler *h, int64_t now_ms)
 {
-    return now_ms - c->checked_ms >= START_CHECKED_MS;
+    int n = h->take > 0 ? h->take : 1;
+    bool stale = false;
+    for (const struct claim *c = h->waiting; c && n > 0 && !stale; c = c->next, n--) {
+        stale = now_ms - c->checked_ms >= START_CHECKED_MS;
+    }
+    return stale;
 }
 
 /* Tasks that are given together wait for each other, unless no more can be claimed. */
@@ -176,8 +181,7 @@ static void give_next(struct decider *d, int slot, struct decider_handler *h, in
         bytes += h->waiting->payload_bytes + h->waiting->steps_bytes;
         give(d, slot, h->waiting, now_ms);
         a->n++;
-    } while (h->waiting && a->n < h->take && bytes < TAKE_BYTES_MAX &&
-             !is_stale(h->waiting, now_ms));
+    } while (h->waiting && a->n < h->take && bytes < TAKE_BYTES_MAX);
 }
 
 /* ret: it may need further children */
@@ -186,7 +190,7 @@ static bool give_pool(struct decider *d, int handler, int64_t now_ms)
     struct decider_handler *h = &d->handlers[handler];
     int slot;
     while (h->waiting && (slot = ready_slot(d, handler)) >= 0) {
-        if (now_ms < give_ripe_ms(d, h) || is_stale(h->waiting, now_ms)) {
+        if (now_ms < give_ripe_ms(d, h) || are_stale(h, now_ms)) {
             return false;
         }
         give_next(d, slot, h, now_ms);
@@ -205,7 +209,7 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
             yield_slot(d, handler, now_ms);
             break;
         }
-        if (h->pool ? kept_until(d, handler, now_ms) > 0 : is_stale(h->waiting, now_ms)) {
+        if (h->pool ? kept_until(d, handler, now_ms) > 0 : are_stale(h, now_ms)) {
             break;
         }
         spawn(d, slot, handler, now_ms);
