@@ -3,13 +3,15 @@
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
 
-/* No sooner when there was nothing: another cleaner may be at it. */
-enum { SETTLE_SOON_MS = 10 };
+#include <stdio.h>
 
-/* Of more a poll costs less than their messages. */
-#define SETTLE_FEW "16"
+enum {
+    SETTLE_SOON_MS = 10, /* no sooner when there was nothing: another cleaner may be at it */
+    SETTLE_FEW = 16,     /* of more a poll costs less than their messages */
+};
 
-enum { DUE = 3, SETTLED, FREED, NEXT_MS };
+enum { SETTLED, FREED, NEXT_MS, FREED_IDS }; /* columns of settle.sql; */
+enum { DUE = 3 };                            /* of settle_freed.sql, after id, queue and kind */
 
 /* When something was settled there may be more at once. With --once it goes on until there was
  * nothing. */
@@ -26,32 +28,47 @@ static void plan_next(const struct cleaner *c, const struct rows *rows, struct t
     }
 }
 
-/* What was let go is known here: nobody has to look for it. */
-static void wake_freed(struct cleaner *c, const struct rows *rows, int64_t now_ms)
+/* A few are known here: nobody has to look for them. Of many the workers have been told. */
+static bool wake_freed(struct cleaner *c, const struct rows *settled, int64_t now_ms,
+                       struct fault *f)
 {
-    for (size_t i = 1; i < rows_count(rows); i++) {
+    struct rows *rows = NULL;
+    const char *const params[] = {rows_text(settled, 0, FREED_IDS)};
+    if (!db_exec(c->hot, &sql_settle_freed, params, 1, &rows, f)) {
+        return false;
+    }
+    for (size_t i = 0; i < rows_count(rows); i++) {
         if (rows_bool(rows, i, DUE)) {
             (void)wake_row(c, rows, i);
         } else {
             chores_hurry(c, CHORE_DUE, now_ms);
         }
     }
-    c->counts.due += rows_int(rows, 0, FREED);
+    rows_free(rows);
+    return true;
 }
 
 /* The tasks that it makes are fresh rows. */
 bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;
-    const char *const params[] = {CLEANER_BATCH_ROWS, wake_notifies(c) ? "0" : SETTLE_FEW};
+    int64_t few = wake_notifies(c) ? 0 : SETTLE_FEW;
+    char few_text[8];
+    (void)snprintf(few_text, sizeof few_text, "%d", (int)few);
+    const char *const params[] = {CLEANER_BATCH_ROWS, few_text};
     if (!db_exec(c->hot, &sql_settle, params, 2, &rows, f)) {
         return false;
     }
+    int64_t freed = rows_int(rows, 0, FREED);
+    bool ok = freed == 0 || freed > few || wake_freed(c, rows, turn->now_ms, f);
     plan_next(c, rows, turn);
-    wake_freed(c, rows, turn->now_ms);
+    c->counts.due += freed;
+    if (freed > few) {
+        chores_hurry(c, CHORE_DUE, turn->now_ms);
+    }
     if (turn->more) {
         chores_hurry(c, CHORE_FRESH, turn->now_ms);
     }
     rows_free(rows);
-    return true;
+    return ok;
 }

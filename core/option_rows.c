@@ -302,7 +302,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "The collector of traces, such as `http://localhost:4318`, to which `/v1/traces` is "
            "added; without it no spans are made (docs/traces.md).",
            .env = "OTEL_EXPORTER_OTLP_ENDPOINT", .fits = fits_http_url,
-           .allowed = "an http:// or https:// URL"),
+           .allowed = "an http:// or https:// URL without a password (OTEL_EXPORTER_OTLP_HEADERS)"),
     OPTION(RECORD, "record", COMMAND_WORKER, "FILE",
            "Keep in this file what happens and what the worker decides, without payloads, results "
            "and errors; `tenon replay` goes through it (docs/operations.md). At 64 MiB it becomes "

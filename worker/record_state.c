@@ -164,6 +164,16 @@ static bool take_words(char *text, void *data, size_t bytes)
     return true;
 }
 
+static bool handlers_are_there(const struct decider *d)
+{
+    for (int i = 0; i < d->n_slots; i++) {
+        if (d->slots[i].handler < -1 || d->slots[i].handler >= d->n_handlers) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* What the new decider points to stays. */
 static bool take_decider(struct decider *d, char *text, struct fault *f)
 {
@@ -172,8 +182,10 @@ static bool take_decider(struct decider *d, char *text, struct fault *f)
         return fault_memory(f);
     }
     bool ok = take_words(text, copy, sizeof *copy) && copy->n_slots == d->n_slots &&
-              copy->n_handlers == d->n_handlers && copy->n_kinds == d->n_kinds;
+              copy->n_handlers == d->n_handlers && copy->n_kinds == d->n_kinds &&
+              handlers_are_there(copy);
     if (ok) {
+        forget_pointers(copy); /* whatever the file says */
         for (int i = 0; i < HANDLERS_MAX; i++) {
             copy->handlers[i].kinds = d->handlers[i].kinds;
         }
@@ -201,6 +213,9 @@ static bool take_pauses(struct decider *d, char *text, struct fault *f)
 
 static struct claim **list_of(struct decider *d, const struct claim *c)
 {
+    if (c->handler < -1 || c->handler >= d->n_handlers) {
+        return NULL;
+    }
     switch (c->state) {
     case CLAIM_WAITING:
         return c->handler >= 0 && c->handler < d->n_handlers ? &d->handlers[c->handler].waiting
@@ -219,6 +234,8 @@ static struct claim **list_of(struct decider *d, const struct claim *c)
     return NULL;
 }
 
+enum { STAND_IN_BYTES_MAX = 64 << 20 }; /* more than a line has */
+
 /* A text of so many bytes, for one that was not recorded. */
 static char *stand_in(size_t bytes)
 {
@@ -235,9 +252,10 @@ static bool fill_claim(struct claim *c, char *words, bool said)
 {
     struct claim copy;
     memset(&copy, 0, sizeof copy);
-    if (!take_words(words, &copy, sizeof copy)) {
+    if (!take_words(words, &copy, sizeof copy) || copy.said_bytes > STAND_IN_BYTES_MAX) {
         return false;
     }
+    forget_claim_pointers(&copy);
     copy.queue = c->queue;
     copy.kind = c->kind;
     copy.payload = c->payload;
@@ -272,7 +290,7 @@ static bool take_step(struct decider *d, const char *text, struct fault *f)
 {
     long long id, claims, start_us, handler, bytes;
     if (sscanf(text, "%lld %lld %lld %lld %lld", &id, &claims, &start_us, &handler, &bytes) != 5 ||
-        handler < 0 || handler >= d->n_handlers || bytes < 0) {
+        handler < 0 || handler >= d->n_handlers || bytes < 0 || bytes > STAND_IN_BYTES_MAX) {
         return refuse(f);
     }
     struct step *s = calloc(1, sizeof *s);

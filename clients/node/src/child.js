@@ -19,6 +19,7 @@ export class Child {
     #running = new Map();
     #answered = 0;
     #ending = false;
+    #secret = false; // a secret task has run here: what it left behind may throw at any time
     #code = 0;
 
     /**
@@ -34,7 +35,7 @@ export class Child {
 
     /** Whether a task that runs is secret, and with it whatever is thrown. */
     get hides() {
-        return [...this.#running.values()].some((context) => context.hides);
+        return this.#secret || [...this.#running.values()].some((context) => context.hides);
     }
 
     /** @param {number} concurrency */
@@ -89,7 +90,7 @@ export class Child {
         }
         this.#ending = true;
         if (context) {
-            this.#answer(context, failed(error, { hides: context.hides }));
+            this.#answer(context, failed(error, { hides: context.hides || this.hides }));
         }
         this.#exitWhenIdle();
     }
@@ -133,6 +134,7 @@ export class Child {
             return; // what it threw where nobody caught it was its answer
         }
         context.end();
+        this.#secret ||= context.hides;
         this.#running.delete(context.id);
         this.#answered++;
         this.#say(replyLine(context.id, reply));

@@ -23,8 +23,9 @@ export class Keys {
         const pairs = Symbol.iterator in keys ? keys : Object.entries(keys);
         for (const [id, key] of pairs) {
             if (!/^[\w.-]{1,100}$/.test(id) || this.#keys.has(id)) {
+                // without its text, which may be the key
                 throw new TypeError(
-                    `the id of a key is ${inspect(id)}; it should be 1 to 100 of A-Z a-z 0-9 _ . -, once`,
+                    'the id of a key should be 1 to 100 of A-Z a-z 0-9 _ . -, once',
                 );
             }
             if (!(key instanceof Uint8Array) || key.length !== KEY_BYTES) {
