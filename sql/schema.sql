@@ -4364,7 +4364,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
+    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -4409,7 +4409,7 @@ BEGIN
     IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    PERFORM FROM tenon.limit_settler FOR UPDATE SKIP LOCKED;
+    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;
@@ -5286,11 +5286,6 @@ ALTER TABLE tenon.flow_note ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE tenon.flow_turn (
-    one boolean DEFAULT true NOT NULL,
-    CONSTRAINT flow_turn_one_check CHECK (one)
-);
-
 CREATE TABLE tenon.flow_wait (
     task bigint NOT NULL,
     parent bigint NOT NULL,
@@ -5408,11 +5403,6 @@ ALTER TABLE tenon.limit_event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MINVALUE
     NO MAXVALUE
     CACHE 1
-);
-
-CREATE TABLE tenon.limit_settler (
-    one boolean DEFAULT true NOT NULL,
-    CONSTRAINT limit_settler_one_check CHECK (one)
 );
 
 CREATE TABLE tenon.limit_start (
@@ -5659,6 +5649,11 @@ CREATE VIEW tenon.schedules AS
     s.set_at
    FROM tenon.schedule s;
 
+CREATE TABLE tenon.settler (
+    one boolean DEFAULT true NOT NULL,
+    CONSTRAINT settler_one_check CHECK (one)
+);
+
 CREATE TABLE tenon.signal (
     name text NOT NULL,
     payload jsonb NOT NULL,
@@ -5726,9 +5721,6 @@ ALTER TABLE ONLY tenon.flow
 ALTER TABLE ONLY tenon.flow_task
     ADD CONSTRAINT flow_task_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY tenon.flow_turn
-    ADD CONSTRAINT flow_turn_pkey PRIMARY KEY (one);
-
 ALTER TABLE ONLY tenon.flow_wait
     ADD CONSTRAINT flow_wait_pkey PRIMARY KEY (task, parent);
 
@@ -5746,9 +5738,6 @@ ALTER TABLE ONLY tenon.limit_event
 
 ALTER TABLE ONLY tenon."limit"
     ADD CONSTRAINT limit_pkey PRIMARY KEY (name);
-
-ALTER TABLE ONLY tenon.limit_settler
-    ADD CONSTRAINT limit_settler_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY tenon.limit_task
     ADD CONSTRAINT limit_task_pkey PRIMARY KEY (key, task_id);
@@ -5770,6 +5759,9 @@ ALTER TABLE ONLY tenon.schedule
 
 ALTER TABLE ONLY tenon.setting
     ADD CONSTRAINT setting_pkey PRIMARY KEY (one);
+
+ALTER TABLE ONLY tenon.settler
+    ADD CONSTRAINT settler_pkey PRIMARY KEY (one);
 
 ALTER TABLE ONLY tenon.signal
     ADD CONSTRAINT signal_pkey PRIMARY KEY (name);

@@ -4,6 +4,7 @@
 #include "tests/support/held.h"
 
 #include "cleaner/statements.h"
+#include "worker/statements.h"
 
 #include <stdio.h>
 
@@ -116,6 +117,35 @@ static void test_a_limit_that_ends_while_it_is_locked(void **state)
     }
 }
 
+/* --- two at once ------------------------------------------------------------------------------ */
+
+/* One has made the child's place in its limit's line, and has not committed, when the child is
+ * cancelled: the other must not take the event of that, as it cannot see the place, which would
+ * stop all that come after. */
+static void test_two_that_settle(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.set_limit('l', running => 1)");
+    test_sql(fx, "SELECT tenon.flow('f')");
+    test_sql(fx, "SELECT tenon.enqueue('a', flow => 1),"
+                 " tenon.enqueue('b', flow => 1, after => '{1}', limit_keys => '{l}')");
+    struct held c;
+    assert_true(held_take(fx, worker, 1, &c));
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    PGconn *one = sql_connect(fx->database_url);
+    sql_run(one, "BEGIN");
+    sql_run(one, "SELECT tenon.settle_flows(500)");
+    test_sql(fx, "SELECT tenon.cancel(2)");
+    settle(fx);
+    sql_run(one, "COMMIT");
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_event"), 0);
+    PQfinish(one);
+}
+
 /* --- whom it wakes ---------------------------------------------------------------------------- */
 
 static PGresult *cleaner_settles(PGconn *conn, const char *few)
@@ -187,6 +217,7 @@ int main(void)
         WITH_DATABASE(test_a_kind_that_has_a_limit_stays),
         WITH_DATABASE(test_a_task_of_a_cancelled_flow),
         WITH_DATABASE(test_a_limit_that_ends_while_it_is_locked),
+        WITH_DATABASE(test_two_that_settle),
         WITH_DATABASE(test_whom_it_wakes),
     };
     return RUN_GROUP(tests);

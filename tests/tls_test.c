@@ -3,6 +3,7 @@
 /* TLS with an authority of our own: which certificates of PostgreSQL and RabbitMQ are accepted, and
  * what is said of those that are not. */
 #include "tests/support/broker.h"
+#include "tests/support/port.h"
 #include "tests/support/process.h"
 #include "tests/support/servers.h"
 
@@ -16,8 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { LIMIT_MS = 15000, TRY_MS = 10000, FIRST_PORT = 20000, PORTS = 20000 };
+enum { LIMIT_MS = 15000, TRY_MS = 10000 };
 
 /* NAME.pem and NAME.key in the fixture's directory, readable for the servers' users. */
 static const char certificates[] =
@@ -211,7 +213,8 @@ static void test_what_is_exposed_is_told(void **state)
 /* A listener of its own for each certificate, as none can be changed. ret: its port */
 static int listen_with(struct fixture *fx, const char *name)
 {
-    int port = FIRST_PORT + (int)(now_jitter(PORTS));
+    int fd, port = port_free(&fd);
+    (void)close(fd);
     broker_ctl("eval '{ok, _} = application:ensure_all_started(ssl), "
                "ok = rabbit_networking:start_ssl_listener({\"127.0.0.1\", %d, auto}, "
                "[{cacertfile, \"%s/ca.pem\"}, {certfile, \"%s/%s.pem\"}, {keyfile, \"%s/%s.key\"}],"

@@ -67,11 +67,13 @@ COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
 COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
 COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
 
--- One row, which whoever settles flows locks: two at once would each see the other's half of what a task waits for.
-CREATE TABLE tenon.flow_turn (one boolean PRIMARY KEY DEFAULT true CHECK (one));
-INSERT INTO tenon.flow_turn DEFAULT VALUES;
-COMMENT ON TABLE tenon.flow_turn IS 'The lock of whoever settles flows.';
-COMMENT ON COLUMN tenon.flow_turn.one IS 'Always true: there is one row.';
+-- One row, which whoever settles flows or limits locks. Two at once would each see the other's half of what a task waits for;
+-- one would take the event of a cancelled task whose place in a line the other has made, and not committed; and what is
+-- counted stays true until the commit.
+CREATE TABLE tenon.settler (one boolean PRIMARY KEY DEFAULT true CHECK (one));
+INSERT INTO tenon.settler DEFAULT VALUES;
+COMMENT ON TABLE tenon.settler IS 'The lock of whoever settles flows or limits.';
+COMMENT ON COLUMN tenon.settler.one IS 'Always true: there is one row.';
 
 -- How the flows stand.
 CREATE VIEW tenon.flows AS
@@ -471,7 +473,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    PERFORM FROM tenon.flow_turn FOR UPDATE SKIP LOCKED;
+    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;

@@ -101,12 +101,6 @@ COMMENT ON COLUMN tenon.limit_turn.share IS 'What they share: the part before th
 COMMENT ON COLUMN tenon.limit_turn.pass IS 'How much it has had; the lowest is next.';
 COMMENT ON COLUMN tenon.limit_turn.active IS 'When it was seen to last, its own limits let it have more.';
 
--- Whoever lets tasks go holds this row: one at a time, so that what he counted stays true until he commits.
-CREATE TABLE tenon.limit_settler (one boolean PRIMARY KEY DEFAULT true CHECK (one));
-INSERT INTO tenon.limit_settler DEFAULT VALUES;
-COMMENT ON TABLE tenon.limit_settler IS 'The lock of who lets tasks go: one row.';
-COMMENT ON COLUMN tenon.limit_settler.one IS 'Always true.';
-
 CREATE TYPE tenon.limit_room AS (key text, room integer, strict boolean, share text, weight integer, due_at timestamptz, why text);
 CREATE TYPE tenon.limit_head AS (key text, task_id bigint, alone boolean, priority smallint, wanted_at timestamptz);
 
@@ -627,7 +621,7 @@ BEGIN
     IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    PERFORM FROM tenon.limit_settler FOR UPDATE SKIP LOCKED;
+    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN;
     END IF;

@@ -57,7 +57,7 @@ struct row {
     bool changed;
     enum change change;
     bool by_cleaner; /* who requeued it */
-    bool late;       /* a statement of a broken session has overwritten newer progress */
+    bool late;       /* its newest progress was overwritten by a broken session, or met a lock */
 
     /* since it was enqueued */
     unsigned keys;

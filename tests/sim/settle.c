@@ -101,29 +101,17 @@ static bool still_waits(struct sim *s, int64_t session, int64_t task)
     return false;
 }
 
-/* Nothing more is waited for: it starts, or waits for its limits. */
-static void let_start(struct sim *s, int64_t session, struct row *r)
-{
-    if (r->keys) {
-        queue_limits(s, r, session);
-    } else if (!settle_unblock(s, r, session)) {
-        note_add(s, session, r->id, NOTE_UNBLOCK);
-    }
-}
-
 static void cancel(struct sim *s, int64_t session, struct row *r)
 {
-    if (row_is_free(r, session)) {
-        row_change(s, r, session, CHANGE_CANCEL)->state = ROW_CANCELLED;
-        settling_ended(s, r, session);
-    } else {
-        note_add(s, session, r->id, NOTE_CANCEL);
-    }
+    row_change(s, r, session, CHANGE_CANCEL)->state = ROW_CANCELLED;
+    settling_ended(s, r, session);
 }
 
-static void take_notes(struct sim *s, int64_t session, struct flows *f, bool *any)
+/* ret: how many */
+static int take_notes(struct sim *s, int64_t session, struct flows *f)
 {
     struct settling *t = &s->server.settling;
+    int n = 0;
     for (int i = 0; i < t->n_notes; i++) {
         struct flow_note *x = &t->notes[i];
         if (!mark_is_seen(&x->mark, session)) {
@@ -133,23 +121,33 @@ static void take_notes(struct sim *s, int64_t session, struct flows *f, bool *an
         f->touched[x->task - 1] = f->touched[x->task - 1] || x->act == NOTE_UNBLOCK;
         f->doomed[x->task - 1] = f->doomed[x->task - 1] || x->act == NOTE_CANCEL;
         mark_take(&x->mark, session);
-        *any = true;
+        n++;
     }
+    return n;
 }
 
-static void follow(struct sim *s, int64_t session, const struct flows *f)
+/* A task that is locked is noted once more. ret: how many are: that is no progress */
+static int follow(struct sim *s, int64_t session, const struct flows *f)
 {
+    int n_locked = 0;
     for (int i = 0; i < s->server.n_rows; i++) {
         struct row *r = &s->server.rows[i];
-        if (!(f->touched[i] || f->doomed[i]) || !is_blocked(s, session, r->id)) {
+        bool goes = f->touched[i] && !f->doomed[i] && !still_waits(s, session, r->id);
+        if (!(goes || f->doomed[i]) || !is_blocked(s, session, r->id)) {
             continue;
         }
-        if (f->doomed[i]) {
+        if (goes && r->keys) {
+            queue_limits(s, r, session);
+        } else if (!row_is_free(r, session)) {
+            note_add(s, session, r->id, goes ? NOTE_UNBLOCK : NOTE_CANCEL);
+            n_locked++;
+        } else if (goes) {
+            (void)settle_unblock(s, r, session);
+        } else {
             cancel(s, session, r);
-        } else if (!still_waits(s, session, r->id)) {
-            let_start(s, session, r);
         }
     }
+    return n_locked;
 }
 
 /* Those that have ended wait for nobody. */
@@ -169,19 +167,18 @@ int settle_flows(struct sim *s, int64_t session)
 {
     struct settling *t = &s->server.settling;
     struct flows f;
-    bool any = false;
-    if (t->turn && t->turn != session && s->mutant != MUTANT_TWO_SETTLE) {
+    if (t->settler && t->settler != session && s->mutant != MUTANT_TWO_SETTLE) {
         return 0; /* SKIP LOCKED */
     }
     memset(&f, 0, sizeof f);
-    take_notes(s, session, &f, &any);
-    if (!any) {
+    int n = take_notes(s, session, &f);
+    if (n == 0) {
         return 0;
     }
-    t->turn = session;
+    t->settler = session;
     note_ends(s, session, &f);
-    int n = 1 + end_waits(s, session, &f);
-    follow(s, session, &f);
+    n += end_waits(s, session, &f);
+    n -= follow(s, session, &f);
     forget_waits(s, session, &f);
     return n;
 }

@@ -122,7 +122,6 @@ void settling_end(struct sim *s, int64_t session, bool commits)
     }
     end_places(t, session, commits);
     end_endings(t, s->server.n_rows, session, commits);
-    t->turn = t->turn == session ? 0 : t->turn;
     t->settler = t->settler == session ? 0 : t->settler;
 }
 

@@ -78,7 +78,7 @@ struct rule {
 struct settling {
     bool used; /* by this schedule */
     struct rule rules[KEYS];
-    int64_t turn, settler; /* the sessions that hold these locks */
+    int64_t settler; /* the session that holds its lock */
     int n_waits, n_notes, n_events, n_places;
     struct flow_wait waits[WAITS_MAX];
     struct flow_note notes[NOTES_MAX];

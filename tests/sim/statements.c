@@ -108,12 +108,16 @@ static bool fence_holds(const struct sim *s, const struct version *v, int worker
            v->start_us == f.start_us;
 }
 
-/* progress.sql. The server may do at last what a session that broke has left behind. */
+/* progress.sql. The server may do at last what a session that broke has left behind; and a lock may
+ * go between this statement and the one that requeues the task. */
 enum progress_state task_progress(struct sim *s, const struct request *from, const struct said *p)
 {
     struct row *r = row_find(s, p->fence.id);
-    if (!r || !fence_holds(s, row_see(r, from->session), from->worker, p->fence) ||
-        !row_is_free(r, from->session)) {
+    if (!r || !fence_holds(s, row_see(r, from->session), from->worker, p->fence)) {
+        return PROGRESS_MISSED;
+    }
+    if (!row_is_free(r, from->session)) {
+        r->late = true;
         return PROGRESS_MISSED;
     }
     check_fence(s, r, from->session, from->worker, p->fence);

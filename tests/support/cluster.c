@@ -1,6 +1,7 @@
 #include "tests/support/cluster.h"
 
 #include "core/now.h"
+#include "tests/support/port.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,14 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The ports lie below those that the kernel takes for outgoing connections. */
-enum {
-    UP_LIMIT_MS = 60000,
-    POLL_MS = 20,
-    PORT_MIN = 12000,
-    PORT_MAX = 29999,
-    COMMAND_BYTES = 4096
-};
+enum { UP_LIMIT_MS = 60000, POLL_MS = 20, COMMAND_BYTES = 4096 };
 
 static struct {
     char dir[256];
@@ -48,37 +42,14 @@ static void put_file(const char *name, const char *fmt, ...)
     (void)close(fd);
 }
 
-static struct sockaddr_in address_of(int port)
-{
-    return (struct sockaddr_in){.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)port),
-                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-}
-
-/* A port that nobody has. The socket holds it until all are found. */
-static int free_port(int *ret_fd)
-{
-    int one = 1;
-    for (;;) {
-        int port = PORT_MIN + (int)now_jitter(PORT_MAX - PORT_MIN);
-        struct sockaddr_in address = address_of(port);
-        *ret_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        (void)setsockopt(*ret_fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-        if (bind(*ret_fd, (struct sockaddr *)&address, sizeof address) == 0) {
-            return port;
-        }
-        (void)close(*ret_fd);
-    }
-}
-
 static void find_ports(void)
 {
     int fds[2 * CLUSTER_NODES + 1];
     for (int i = 0; i < CLUSTER_NODES; i++) {
-        cluster.amqp_ports[i] = free_port(&fds[2 * i]);
-        cluster.dist_ports[i] = free_port(&fds[2 * i + 1]);
+        cluster.amqp_ports[i] = port_free(&fds[2 * i]);
+        cluster.dist_ports[i] = port_free(&fds[2 * i + 1]);
     }
-    cluster.epmd_port = free_port(&fds[2 * CLUSTER_NODES]);
+    cluster.epmd_port = port_free(&fds[2 * CLUSTER_NODES]);
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
         (void)close(fds[i]);
     }
@@ -86,7 +57,7 @@ static void find_ports(void)
 
 static bool listens(int port)
 {
-    struct sockaddr_in address = address_of(port);
+    struct sockaddr_in address = port_address(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool ok = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
     (void)close(fd);

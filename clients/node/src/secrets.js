@@ -1,6 +1,5 @@
 // Encrypted payloads, results, progress and steps (docs/secrets.md): AES-256-GCM in an envelope with the key's id.
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
-import { inspect } from './duration.js';
 import { encoded } from './json.js';
 import { SecretError } from './outcomes.js';
 
