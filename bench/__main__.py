@@ -28,7 +28,7 @@ class Bench:
         self.system, self.record = system, record
         self.sizes = sizes.QUICK if arguments.quick else sizes.PAIRS if arguments.against else sizes.FULL
         build = os.path.abspath(build)
-        self.servers = Servers(f"{build}/tenon", f"{DIRECTORY}/{system}")
+        self.servers = Servers(f"{build}/tenon", f"{DIRECTORY}/{system}", arguments.blocked if system == "tenon" else 0)
         self.tenon = Tenon(build, self.servers, os.path.abspath(f"{BUILD}/bench/bench_handler"))
 
     def run(self, workload):
@@ -75,6 +75,7 @@ def parse():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", required=True)
     parser.add_argument("--against", metavar="CHECKOUT")
+    parser.add_argument("--blocked", type=int, default=0)
     arguments = parser.parse_args()
     if arguments.runs < 1:
         parser.error("--runs must be 1 or more")

@@ -84,8 +84,8 @@ class Servers:
     """A PostgreSQL and a RabbitMQ for the tenon whose program this is. What runs next finds those servers in its
     environment of which `use` was called last."""
 
-    def __init__(self, tenon, directory):
-        self.tenon, self.directory = tenon, directory
+    def __init__(self, tenon, directory, blocked=0):
+        self.tenon, self.directory, self.blocked = tenon, directory, blocked
         self.redis = None
         try:
             self.start()
@@ -109,6 +109,18 @@ class Servers:
         self.postgres_pid, self.rabbitmq_pid = map(
             int, re.findall(r" runs on .*, pid (\d+)", self.services("status")))
         self.setup()
+        if self.blocked:
+            self.block(self.blocked)
+
+    def block(self, n):
+        """So many tasks that wait for a parent, which is due in a year; they stay while all else is emptied."""
+        self.sql("SELECT tenon.enqueue('noop', flow => tenon.flow('blocked'), queue => 'blocked', delay => '1 year')")
+        flow, parent = self.sql("SELECT flow, id FROM tenon.task WHERE queue = 'blocked'")[0]
+        for first in range(0, n, 10000):
+            self.sql("SELECT cardinality(tenon.enqueue_many('noop', array_fill('{}'::jsonb, ARRAY[%s]), flow => %s,"
+                     " after => ARRAY[%s], queue => 'blocked'))", min(10000, n - first), flow, parent)
+        self.sql("TRUNCATE tenon.flow_note")
+        self.sql("VACUUM ANALYZE")
 
     def setup(self):
         subprocess.run([self.tenon, "setup"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
@@ -133,7 +145,11 @@ class Servers:
 
     def empty_tenon(self, queues=("default",)):
         """No task, no history, no wake-up, and no dirty pages from the one before."""
-        self.sql("TRUNCATE tenon.task, tenon.finished, tenon.dead, tenon.worker")
+        if self.blocked:
+            self.sql("DELETE FROM tenon.task WHERE queue <> 'blocked'")
+        else:
+            self.sql("TRUNCATE tenon.task")
+        self.sql("TRUNCATE tenon.finished, tenon.dead, tenon.worker")
         for name in rabbitmq_names(queues):
             with contextlib.suppress(NotThere), channel() as c:
                 c.queue_purge(name)

@@ -107,7 +107,7 @@ class Tenon:
 
     def counts(self):
         """How many tasks are (unfinished, finished, dead)."""
-        return self.servers.sql("SELECT (SELECT count(*) FROM tenon.task), (SELECT count(*) FROM tenon.finished),"
+        return self.servers.sql("SELECT (SELECT count(*) FROM tenon.task WHERE queue <> 'blocked'), (SELECT count(*) FROM tenon.finished),"
                                 " (SELECT count(*) FROM tenon.dead)")[0]
 
     def last_finish(self):
@@ -125,7 +125,7 @@ class Tenon:
             self.servers.sql("UPDATE tenon.setting SET history_keep = DEFAULT; DROP SCHEMA bench CASCADE")
 
     def wait_until_done(self, limit_s):
-        self.wait_for("NOT EXISTS (SELECT FROM tenon.task)", limit_s)
+        self.wait_for("NOT EXISTS (SELECT FROM tenon.task WHERE queue <> 'blocked')", limit_s)
 
     def wait_for(self, condition, limit_s):
         """Until SQL says so. One connection and ten looks a second, which cost next to nothing."""

@@ -1,8 +1,9 @@
 /* label: e2e */
 /* timeout: 240 */
-/* long: 1200 */
+/* long: 3000 */
 /* Limits by the journal of the handlers, while workers and cleaners are killed: never more at once
- * than allowed, never more starts in any time than the rate, in order, and whose turn it is. */
+ * than allowed, never more starts in any time than the rate, in order, and whose turn it is. With
+ * TEST_LONG these are a million starts. */
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
@@ -20,7 +21,14 @@ enum {
     KILL_EVERY_MS = 400,
     SHARED = 3, /* `running` of the keys c:0 to c:4 */
     KEYS = 5,
+    EACH = 120, /* tasks of a key */
+    EACH_LONG = 160000,
+    ORDERED = 30, /* of one in order */
+    ORDERED_LONG = 10000,
+    TASK_MS = 60,
+    TASK_LONG_MS = 1,
     RATE = 20, /* starts within RATE_MS */
+    RATE_LONG = 1000,
     RATE_MS = 1000,
     TAKERS = 6,
     TAKES = 40,
@@ -149,7 +157,9 @@ static void work_together(struct fixture *fx, struct process *workers[WORKERS],
 static void test_never_more(void **state)
 {
     struct fixture *fx = *state;
-    int each = load_is_long() ? 4000 : 120;
+    bool is_long = load_is_long();
+    int each = is_long ? EACH_LONG : EACH, ordered = is_long ? ORDERED_LONG : ORDERED;
+    int task_ms = is_long ? TASK_LONG_MS : TASK_MS, rate = is_long ? RATE_LONG : RATE;
     char key[KEY_BYTES], keys[2 * KEY_BYTES];
     make_keyed(fx);
     test_sql(
@@ -157,16 +167,16 @@ static void test_never_more(void **state)
         "SELECT tenon.set_limit('c', running => %d); SELECT tenon.set_limit('o', strict => true);"
         "SELECT tenon.set_limit('r', rate => %d, per => '%d ms');"
         "SELECT tenon.set_limit('wide', running => 6)",
-        SHARED, RATE, RATE_MS);
+        SHARED, rate, RATE_MS);
     struct process *cleaners[2] = {TENON(fx, "cleaner"), TENON(fx, "cleaner")};
     struct process *workers[WORKERS];
     for (int i = 0; i < KEYS; i++) {
         (void)snprintf(key, sizeof key, "c:%d", i);
         (void)snprintf(keys, sizeof keys, "{%s,wide}", key);
-        give(fx, key, keys, each, 60);
+        give(fx, key, keys, each, task_ms);
         (void)snprintf(key, sizeof key, "o:%d", i);
         (void)snprintf(keys, sizeof keys, "{%s}", key);
-        give(fx, key, keys, each / 4, 100);
+        give(fx, key, keys, ordered, task_ms);
     }
     give(fx, "r", "{r}", each, 5);
     for (int i = 0; i < WORKERS; i++) {
@@ -174,7 +184,7 @@ static void test_never_more(void **state)
     }
     work_together(fx, workers, cleaners);
     test_await(
-        fx, load_is_long() ? 900000 : 120000,
+        fx, is_long ? 2400000 : 120000,
         "SELECT NOT EXISTS (SELECT FROM tenon.task), (SELECT string_agg(format('%%s %%s %%s',"
         " key, ready, waiting), ', ') FROM tenon.limits)");
     test_await(fx, LIMIT_MS,
@@ -199,7 +209,7 @@ static void test_never_more(void **state)
     if (wide > 6 || wide < 2) {
         fail_msg("%d of wide at once", wide);
     }
-    assert_rate(fx, "r", RATE, RATE_MS);
+    assert_rate(fx, "r", rate, RATE_MS);
     print_message("%zu runs of %zu tasks, %d at once of those with two keys\n", j.n, n, wide);
     journal_clear(&j);
     for (int i = 0; i < WORKERS; i++) {
