@@ -146,30 +146,31 @@ static void test_a_sweep_goes_on_when_the_backlog_is_over(void **state)
     decider_free(d);
 }
 
-/* Those from the head: until the next one, sweeps read what was due in the last minute. */
+/* Those from the head: until the next one, sweeps read what was due lately. */
 static void test_sweeps_that_take_long_are_rare(void **state)
 {
     (void)state;
     static const struct {
         int64_t took_ms;
-        bool recent; /* it is one that does not come from the head */
+        int64_t reach_ms; /* -1: it comes from the head */
         int64_t rest_ms, full_ms;
-    } sweeps[] = {{1, false, 1000, 100}, {200, false, 1000, 20000}, {1, true, 1000, 0},
-                  {100, true, 2000, 0},  {3000, true, 10000, 0},    {3000, false, 1000, 60000}};
+    } sweeps[] = {{1, -1, 1000, 300},     {100, -1, 1000, 30000}, {1, 2000, 1000, 0},
+                  {100, 4000, 2000, 0},   {3000, 2000, 10000, 0}, {3000, 8000, 10000, 0},
+                  {3000, -1, 1000, 60000}};
     struct decider *d = swept(2);
     int64_t now = 10;
     for (size_t i = 0; i < sizeof sweeps / sizeof *sweeps; i++) {
         now = next_sweep(d, now);
-        while (i == 5 && d->round.recent) {
+        while (sweeps[i].reach_ms < 0 && d->round.reach_ms > 0) {
             polled(d, now, POLL_ALL);
             now = next_sweep(d, now);
         }
-        assert_int_equal(d->round.recent, sweeps[i].recent);
+        assert_int_equal(d->round.reach_ms, sweeps[i].reach_ms);
         polled(d, now + sweeps[i].took_ms - 1, POLL_BOUNDED);
         now = next_sweep(d, now + sweeps[i].took_ms - 1);
         polled(d, now + 1, POLL_ALL);
         assert_int_equal(d->polling.next_sweep_ms, now + 1 + sweeps[i].rest_ms);
-        if (!sweeps[i].recent) {
+        if (sweeps[i].reach_ms < 0) {
             assert_int_equal(d->polling.next_full_ms, now + 1 + sweeps[i].full_ms);
         }
     }

@@ -29,7 +29,7 @@ static int teardown(void **state)
 static void begin(enum poll_way way)
 {
     now += 1000; /* nothing was found empty a moment ago */
-    poll_begin(&p, way, false, 0, now);
+    poll_begin(&p, way, -1, 0, now);
 }
 
 /* The number of the range among those of the poll in flight. */
@@ -89,13 +89,13 @@ static void test_the_highest_priority_comes_first_and_the_queues_take_turns(void
 {
     (void)state;
     for (unsigned turn = 0; turn < 4; turn++) {
-        poll_begin(&p, POLL_ON, false, turn, now);
+        poll_begin(&p, POLL_ON, -1, turn, now);
         assert_int_equal(p.ranges[0].priority, 9);
         assert_int_equal(p.ranges[0].queue, turn % 2);
         assert_int_equal(p.ranges[1].queue, (turn + 1) % 2);
         assert_int_equal(p.ranges[ALL_RANGES - 1].priority, 0);
     }
-    poll_begin(&p, POLL_LOWEST, false, 0, now);
+    poll_begin(&p, POLL_LOWEST, -1, 0, now);
     assert_int_equal(p.ranges[0].priority, 0);
     assert_int_equal(p.ranges[ALL_RANGES - 1].priority, 9);
 }
@@ -232,13 +232,13 @@ static void test_what_was_empty_is_left_out_for_a_moment(void **state)
     begin(POLL_ON);
     read_to(0, 4, 700);
     (void)end(POLL_FULL);
-    poll_begin(&p, POLL_ON, false, 0, now + QUEUES * POLL_EMPTY_MS - 1);
+    poll_begin(&p, POLL_ON, -1, 0, now + QUEUES * POLL_EMPTY_MS - 1);
     assert_false(is_asked(0, 9));
     assert_true(is_asked(0, 4));
     assert_true(is_asked(0, 3)); /* the full poll did not come to it */
-    poll_begin(&p, POLL_ON, false, 0, now + QUEUES * POLL_EMPTY_MS);
+    poll_begin(&p, POLL_ON, -1, 0, now + QUEUES * POLL_EMPTY_MS);
     assert_int_equal(p.n_ranges, ALL_RANGES);
-    poll_begin(&p, POLL_SWEEP, false, 0, now);
+    poll_begin(&p, POLL_SWEEP, -1, 0, now);
     assert_int_equal(p.n_ranges, ALL_RANGES);
 }
 
@@ -248,9 +248,9 @@ static void test_a_poll_that_left_something_out_has_not_read_all(void **state)
     begin(POLL_ON);
     read_to(0, 4, 700);
     (void)end(POLL_FULL);
-    poll_begin(&p, POLL_ON, false, 0, now);
+    poll_begin(&p, POLL_ON, -1, 0, now);
     assert_int_equal(end(POLL_ALL), POLL_FULL); /* there may be more */
-    poll_begin(&p, POLL_ON, false, 0, now);
+    poll_begin(&p, POLL_ON, -1, 0, now);
     assert_int_equal(p.n_ranges, ALL_RANGES);
     assert_int_equal(end(POLL_ALL), POLL_ALL);
 }
@@ -272,8 +272,8 @@ static void test_after_a_slow_poll_the_next_do_not_read_what_it_has(void **state
     assert_int_equal(poll_reach_ms(&p), POLL_LATE_MS + 1000 + POLL_SLOW_MS + 1);
     begin(POLL_SWEEP);
     assert_int_equal(poll_reach_ms(&p), -1);
-    poll_begin(&p, POLL_SWEEP, true, 0, now);
-    assert_int_equal(poll_reach_ms(&p), SWEEP_RECENT_MS);
+    poll_begin(&p, POLL_SWEEP, SWEEP_REACH_MS, 0, now);
+    assert_int_equal(poll_reach_ms(&p), SWEEP_REACH_MS);
 }
 
 #define WITH_CURSORS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

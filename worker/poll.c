@@ -58,10 +58,10 @@ static void add_range(struct poll *p, size_t queue, int priority, int64_t now_ms
     p->n_ranges++;
 }
 
-void poll_begin(struct poll *p, enum poll_way way, bool recent, unsigned turn, int64_t now_ms)
+void poll_begin(struct poll *p, enum poll_way way, int64_t reach_ms, unsigned turn, int64_t now_ms)
 {
     p->way = way;
-    p->recent = recent && way != POLL_LOWEST;
+    p->reach_ms = way == POLL_LOWEST ? -1 : reach_ms;
     p->begun_ms = now_ms;
     p->n_ranges = 0;
     if (way == POLL_SWEEP) {
@@ -78,7 +78,7 @@ void poll_begin(struct poll *p, enum poll_way way, bool recent, unsigned turn, i
 int64_t poll_reach_ms(const struct poll *p)
 {
     if (p->way != POLL_ON) {
-        return p->recent ? SWEEP_RECENT_MS : -1;
+        return p->reach_ms;
     }
     return p->slow_ms == INT64_MIN ? -1 : p->begun_ms - p->slow_ms + POLL_LATE_MS;
 }

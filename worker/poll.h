@@ -49,7 +49,7 @@ struct poll {
     size_t n_ranges;
     enum poll_way way;
     bool ask_all;              /* the next one leaves nothing out */
-    bool recent;               /* a sweep reads only what was due SWEEP_RECENT_MS ago */
+    int64_t reach_ms;          /* a sweep reads only what was due so long ago; -1 = all */
     int64_t begun_ms, slow_ms; /* the poll in flight, and the last slow one; INT64_MIN = none */
 };
 
@@ -58,7 +58,7 @@ void poll_clear(struct poll *p);
 
 /* Which ranges to read: by priority, the highest first, and in each from the queue number `turn`
  * on. One that fails needs no word: the cursors stay where they were. */
-void poll_begin(struct poll *p, enum poll_way way, bool recent, unsigned turn, int64_t now_ms);
+void poll_begin(struct poll *p, enum poll_way way, int64_t reach_ms, unsigned turn, int64_t now_ms);
 
 /* From how many milliseconds ago on it reads, or -1: from ever. */
 int64_t poll_reach_ms(const struct poll *p);

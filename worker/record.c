@@ -63,7 +63,8 @@ static uint64_t hash_round(uint64_t h, const struct decider *d)
     for (int i = 0; x->leaves_out && i < d->n_handlers; i++) { /* else they are of another round */
         h = hash(h, x->left_out[i]);
     }
-    h = hash(h, (uint64_t)(x->own | x->unlocked << 1 | x->chores << 2 | x->recent << 3));
+    h = hash(h, (uint64_t)(x->own | x->unlocked << 1 | x->chores << 2));
+    h = hash(h, (uint64_t)x->reach_ms);
     return hash(hash(hash(hash(h, (uint64_t)x->n_poll), (uint64_t)x->way), x->turn),
                 (uint64_t)x->limit_ms);
 }

@@ -191,7 +191,7 @@ static void add_claim(struct round_calls *r, const char *worker)
 static void add_poll(struct round_calls *r, const char *worker)
 {
     struct poll *poll = &r->context->poll;
-    poll_begin(poll, r->round->way, r->round->recent, r->round->turn, now_ms());
+    poll_begin(poll, r->round->way, r->round->reach_ms, r->round->turn, now_ms());
     struct buf *queues = new_array(r), *priorities = new_array(r);
     struct buf *from_us = new_array(r), *from_ids = new_array(r);
     for (size_t i = 0; i < poll->n_ranges; i++) {

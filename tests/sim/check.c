@@ -454,19 +454,22 @@ static void check_known(struct sim *s, const struct row *r)
 }
 
 /* After a sweep that was slow, the next may be some seconds away, or a minute, of what has been due
- * for a minute. */
+ * for some seconds. */
 static bool sweeps(struct sim *s, const struct node *n, const struct row *r)
 {
     if (!n->up) {
         return true;
     }
     const struct polling *p = &n->decider->polling;
-    bool old = r->now.run_at < s->now_us - SWEEP_RECENT_MS * 1000;
-    int64_t due_ms = old && p->next_full_ms > p->next_sweep_ms ? p->next_full_ms : p->next_sweep_ms;
+    bool old = r->now.run_at < s->now_us - (SWEEP_REACH_MS - SWEEP_EVERY_MS) * 1000;
     int64_t rest_ms = p->next_sweep_ms - node_ms(s, n);
     check_that(s, rest_ms <= SWEEP_REST_MAX_MS, "worker %d will not sweep for %lld ms", n->index,
                (long long)rest_ms);
-    return due_ms - node_ms(s, n) <= SWEEP_EVERY_MS;
+    if (old && p->reach_ms >= 0) { /* it waits for one from the head */
+        int64_t due_ms = p->next_full_ms > p->next_sweep_ms ? p->next_full_ms : p->next_sweep_ms;
+        return node_ms(s, n) > due_ms + SWEEP_REST_MAX_MS;
+    }
+    return rest_ms <= SWEEP_EVERY_MS;
 }
 
 static bool is_free_for(struct sim *s, const struct node *n, const struct row *r)

@@ -189,7 +189,7 @@ static struct request *request_new(struct sim *s, struct node *n)
     memcpy(r->ids, x->ids, x->n_ids * sizeof *x->ids);
     if (x->n_poll > 0) {
         struct poll *p = &n->round_thread.poll;
-        poll_begin(p, x->way, x->recent, x->turn, node_ms(s, n));
+        poll_begin(p, x->way, x->reach_ms, x->turn, node_ms(s, n));
         r->n_ranges = p->n_ranges;
         r->reach_ms = poll_reach_ms(p);
         memcpy(r->ranges, p->ranges, p->n_ranges * sizeof *p->ranges);

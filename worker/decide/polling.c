@@ -1,5 +1,13 @@
 #include "worker/decide/polling.h"
 
+/* 2 s, 4 s, 2 s, 8 s, 2 s, 4 s, 2 s, 16 s ...: what lies far back is rarely read again. */
+static int64_t next_reach_ms(struct polling *p)
+{
+    p->short_sweep = p->short_sweep % SWEEP_REACHES + 1;
+    unsigned lowest_bit = p->short_sweep & -p->short_sweep;
+    return (int64_t)SWEEP_REACH_MS * lowest_bit;
+}
+
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
 {
     if (p->backlog && now_ms >= p->next_lowest_ms) {
@@ -9,7 +17,7 @@ bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
         *ret = POLL_SWEEP_ON;
     } else if (now_ms >= p->next_sweep_ms) {
         *ret = POLL_SWEEP;
-        p->recent = now_ms < p->next_full_ms;
+        p->reach_ms = now_ms < p->next_full_ms ? next_reach_ms(p) : -1;
         p->sweep_found = false;
         p->sweep_took_ms = 0;
     } else if (p->at_once || now_ms >= p->next_ms) {
@@ -40,15 +48,16 @@ static int64_t between(int64_t least, int64_t n, int64_t most)
     return n < least ? least : n > most ? most : n;
 }
 
-/* It takes no more than a twentieth of the time, and from the head a hundredth, so that deleted
- * rows, which a held snapshot keeps in the index, do not take it all. */
+/* It takes no more than a twentieth of the time, and from the head a three-hundredth (but for the
+ * most that it may rest), so that deleted rows, which a held snapshot keeps in the index, do not
+ * take it all. */
 static int64_t sweep_rest_ms(struct polling *p, int64_t now_ms)
 {
-    if (!p->recent) {
+    if (p->reach_ms < 0) {
         p->next_full_ms = now_ms +
                           between(0, SWEEP_FULL_SHARE * p->sweep_took_ms, SWEEP_FULL_REST_MAX_MS);
     }
-    return between(SWEEP_EVERY_MS, p->recent ? SWEEP_SHARE * p->sweep_took_ms : 0,
+    return between(SWEEP_EVERY_MS, p->reach_ms < 0 ? 0 : SWEEP_SHARE * p->sweep_took_ms,
                    SWEEP_REST_MAX_MS);
 }
 

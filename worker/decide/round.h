@@ -49,8 +49,8 @@ struct round {
     int n_poll;       /* 0 = no poll; where there is one, there are no ids */
     int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
     enum poll_way way;
-    bool recent;   /* a sweep reads only what was due SWEEP_RECENT_MS ago */
-    unsigned turn; /* rotates the queues, so that each comes first in its turn */
+    int64_t reach_ms; /* a sweep reads only what was due so long ago; -1 = all */
+    unsigned turn;    /* rotates the queues, so that each comes first in its turn */
 
     /* how the poll ended, and how much came back */
     enum poll_end end;
