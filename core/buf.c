@@ -1,5 +1,7 @@
 #include "core/buf.h"
 
+#include "core/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,27 +123,6 @@ const char *buf_text(const struct buf *b)
     return b->data ? b->data : "";
 }
 
-/* The length of the UTF-8 sequence at `s`, or 0 when it is none (overlong forms, surrogates and
- * values above U+10FFFF are none; the table is that of the Unicode standard, 3-7). */
-static size_t utf8_sequence(const unsigned char *s, size_t len)
-{
-    unsigned char c = s[0];
-    size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
-    if (n == 0 || n > len) {
-        return 0;
-    }
-    if ((c == 0xE0 && s[1] < 0xA0) || (c == 0xED && s[1] > 0x9F) || (c == 0xF0 && s[1] < 0x90) ||
-        (c == 0xF4 && s[1] > 0x8F)) {
-        return 0;
-    }
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    return n;
-}
-
 static void put_json_ascii(struct buf *b, unsigned char c)
 {
     switch (c) {
@@ -190,7 +171,7 @@ void buf_put_json(struct buf *b, const char *text, size_t len)
         if (i == len) {
             break;
         }
-        size_t n = utf8_sequence(s + i, len - i);
+        size_t n = text_sequence(s + i, len - i);
         if (n == 1) {
             put_json_ascii(b, s[i]);
         } else if (n > 1) {

@@ -2,6 +2,7 @@
 
 #include "core/log.h"
 #include "core/now.h"
+#include "core/text.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -36,6 +37,7 @@ struct otlp {
     /* the thread's */
     struct span *batch;
     int n_batch;
+    int left_out; /* of the batch, in its last request */
     int failures; /* requests in a row */
     char error[CURL_ERROR_SIZE];
 };
@@ -159,7 +161,7 @@ static enum answer judge(struct otlp *o, CURLcode code)
 
 static enum answer send_batch(struct otlp *o)
 {
-    char *body = span_json(o->batch, o->service, o->host, getpid());
+    char *body = span_json(o->batch, o->service, o->host, getpid(), &o->left_out);
     if (!body) {
         (void)snprintf(o->error, sizeof o->error, "out of memory");
         return ANSWER_REFUSED;
@@ -207,11 +209,10 @@ static void await_batch(struct otlp *o)
 static void settle_batch(struct otlp *o, enum answer answer, bool last)
 {
     bool over = answer != ANSWER_LATER || last;
-    o->stats.sent += answer == ANSWER_TAKEN ? o->n_batch : 0;
-    if (over && answer != ANSWER_TAKEN) {
-        o->stats.dropped += o->n_batch;
-    }
     if (over) {
+        int sent = answer == ANSWER_TAKEN ? o->n_batch - o->left_out : 0;
+        o->stats.sent += sent;
+        o->stats.dropped += o->n_batch - sent;
         free_spans(&o->batch, &o->n_batch);
     }
     int64_t until_ms = now_ms() + now_pause_ms(o->failures, OTLP_PAUSE_MIN_MS, OTLP_PAUSE_MAX_MS);
@@ -361,6 +362,18 @@ static bool open_library(struct otlp *o, struct fault *f)
     return (o->easy && o->multi) || fault_memory(f);
 }
 
+/* What spans say of this process: JSON takes UTF-8 only. */
+static bool set_names(struct otlp *o, struct fault *f)
+{
+    const char *service = getenv("OTEL_SERVICE_NAME");
+    o->service = service && *service ? service : "tenon";
+    if (gethostname(o->host, sizeof o->host - 1) != 0 || !text_is_utf8(o->host)) {
+        o->host[0] = '\0';
+    }
+    return text_is_utf8(o->service) ||
+           fault_set(f, FAULT_CONFIG, "OTEL_SERVICE_NAME is not UTF-8: set it to a name that is");
+}
+
 bool otlp_open(const char *url, struct otlp **ret, struct fault *f)
 {
     *ret = NULL;
@@ -372,12 +385,9 @@ bool otlp_open(const char *url, struct otlp **ret, struct fault *f)
         free(o);
         return fault_memory(f);
     }
-    const char *service = getenv("OTEL_SERVICE_NAME");
-    o->service = service && *service ? service : "tenon";
-    (void)gethostname(o->host, sizeof o->host - 1);
     (void)pthread_mutex_init(&o->mutex, NULL);
     (void)pthread_cond_init(&o->wake, NULL);
-    if (!open_library(o, f) || !set_url(o, url, f) || !read_headers(o, f)) {
+    if (!open_library(o, f) || !set_names(o, f) || !set_url(o, url, f) || !read_headers(o, f)) {
         otlp_free(o);
         return false;
     }

@@ -30,7 +30,7 @@ struct otlp_stats {
 /* Start the thread. Reads OTEL_SERVICE_NAME and OTEL_EXPORTER_OTLP_HEADERS.
  *   url     of the collector, such as http://localhost:4318; NULL = none, and *ret is NULL, which
  *           all others take
- *   false   CONFIG: the headers cannot be read; RETRY: no thread; MEMORY */
+ *   false   CONFIG: the name is not UTF-8, the headers cannot be read; RETRY: no thread; MEMORY */
 MUST_CHECK bool otlp_open(const char *url, struct otlp **ret, struct fault *f);
 
 /* Takes a span over. Never waits for the collector. */

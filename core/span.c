@@ -172,26 +172,27 @@ static json_t *resource_json(const char *service, const char *host, int64_t pid)
 {
     json_t *a = json_array();
     if (!add_text(a, "service.name", service) || !add_text(a, "service.version", TENON_VERSION) ||
-        !add_text(a, "host.name", host) || !add_number(a, "process.pid", pid)) {
+        (*host && !add_text(a, "host.name", host)) || !add_number(a, "process.pid", pid)) {
         json_decref(a);
         return NULL;
     }
     return json_pack("{s:o}", "attributes", a);
 }
 
-char *span_json(const struct span *list, const char *service, const char *host, int64_t pid)
+char *span_json(const struct span *list, const char *service, const char *host, int64_t pid,
+                int *ret_left_out)
 {
     const struct span *s;
     json_t *spans = json_array();
-    bool ok = spans;
+    *ret_left_out = 0;
     LL_FOREACH(list, s)
     {
-        ok = ok && json_array_append_new(spans, one_json(s)) == 0;
+        *ret_left_out += json_array_append_new(spans, one_json(s)) != 0;
     }
     json_t *all = json_pack("{s:[{s:o,s:[{s:{s:s,s:s},s:o}]}]}", "resourceSpans", "resource",
                             resource_json(service, host, pid), "scopeSpans", "scope", "name",
                             "tenon", "version", TENON_VERSION, "spans", spans);
-    char *text = ok && all ? json_dumps(all, JSON_COMPACT) : NULL;
+    char *text = all ? json_dumps(all, JSON_COMPACT) : NULL;
     json_decref(all);
     return text;
 }

@@ -44,7 +44,10 @@ void span_fail(struct span *s, const char *error_type, const char *error);
 /* What the handler gets, so that its own spans are children of this one. */
 void span_traceparent(const struct span *s, char text[TRACEPARENT_BYTES]);
 
-/* A batch as the body of POST /v1/traces; free() it. NULL when there is no memory. */
-char *span_json(const struct span *list, const char *service, const char *host, int64_t pid);
+/* A batch as the body of POST /v1/traces; free() it. NULL when there is no memory.
+ *   service, host   UTF-8; host "" = not known
+ *   ret_left_out    so many spans are not in it: a text of theirs is not UTF-8 */
+char *span_json(const struct span *list, const char *service, const char *host, int64_t pid,
+                int *ret_left_out);
 
 #endif

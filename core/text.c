@@ -28,3 +28,34 @@ void text_shorten(char *to, size_t size, const char *text)
     memcpy(to + begin, ellipsis, sizeof ellipsis - 1);
     memcpy(to + begin + sizeof ellipsis - 1, end, strlen(end) + 1);
 }
+
+/* The table is that of the Unicode standard, 3-7. */
+size_t text_sequence(const unsigned char *s, size_t len)
+{
+    unsigned char c = s[0];
+    size_t n = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0;
+    if (n == 0 || n > len) {
+        return 0;
+    }
+    if ((c == 0xE0 && s[1] < 0xA0) || (c == 0xED && s[1] > 0x9F) || (c == 0xF0 && s[1] < 0x90) ||
+        (c == 0xF4 && s[1] > 0x8F)) {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    return n;
+}
+
+bool text_is_utf8(const char *text)
+{
+    size_t left = strlen(text), n = 1;
+    while (left > 0 && n > 0) {
+        n = text_sequence((const unsigned char *)text, left);
+        text += n;
+        left -= n;
+    }
+    return left == 0;
+}

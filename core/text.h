@@ -2,6 +2,7 @@
 #ifndef TENON_CORE_TEXT_H
 #define TENON_CORE_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Copy `text` into `to`, which has room for `size` bytes, at least 16. One that does not fit loses
@@ -11,5 +12,11 @@ void text_shorten(char *to, size_t size, const char *text);
 
 /* The first byte of `text` that begins a character. */
 const char *text_whole(const char *text);
+
+/* The length of the UTF-8 sequence at `s`, of which `len` bytes are there; 0 when it is none
+ * (overlong forms, surrogates and values above U+10FFFF are none). */
+size_t text_sequence(const unsigned char *s, size_t len);
+
+bool text_is_utf8(const char *text);
 
 #endif
