@@ -18,7 +18,8 @@ struct record {
     int fd; /* -1 = it has ended */
     char path[RECORD_PATH_BYTES], older[RECORD_PATH_BYTES];
     int64_t bytes_max, bytes; /* of the file; those written so far */
-    struct buf text;          /* not yet written */
+    struct buf text, sealed;  /* not yet written; with sums */
+    uint32_t sum;             /* of the lines of the file */
     int64_t at_ms;            /* of the last line */
     int64_t write_ms;
     int64_t start_us; /* of the claim before */
@@ -83,6 +84,48 @@ uint32_t record_digest(const struct decider *d, const struct action *a)
     h = hash(h, (uint64_t)a->task);
     h = a->type == ACTION_ROUND ? hash_round(h, d) : h;
     return (uint32_t)(h ^ (h >> 32));
+}
+
+/* --- sums --- */
+
+/* A space and eight digits. */
+static void put_hex(char *to, uint32_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    to[0] = ' ';
+    for (int i = 8; i > 0; i--, n >>= 4) {
+        to[i] = digits[n & 15];
+    }
+}
+
+void record_seal(uint32_t *sum, const char *line, size_t bytes, char ret[RECORD_SUM_BYTES])
+{
+    uint64_t h = hash(*sum, bytes), word = 0;
+    size_t at = 0;
+    for (; at + sizeof word <= bytes; at += sizeof word) {
+        memcpy(&word, line + at, sizeof word);
+        h = hash(h, word);
+    }
+    word = 0;
+    memcpy(&word, line + at, bytes - at);
+    h = hash(h, word);
+    *sum = (uint32_t)(h ^ (h >> 32));
+    put_hex(ret, *sum);
+}
+
+static void seal_lines(struct record *r)
+{
+    const char *line = buf_text(&r->text), *end;
+    for (; (end = strchr(line, '\n')); line = end + 1) {
+        char sum[RECORD_SUM_BYTES];
+        size_t bytes = (size_t)(end - line);
+        record_seal(&r->sum, line, bytes, sum);
+        buf_put(&r->sealed, line, bytes);
+        buf_put(&r->sealed, sum, sizeof sum);
+        buf_put_char(&r->sealed, '\n');
+    }
+    r->sealed.failed = r->sealed.failed || r->text.failed;
+    buf_empty(&r->text);
 }
 
 /* --- lines --- */
@@ -291,13 +334,9 @@ void record_event(struct record *r, const struct decider *d, const struct event 
 
 static void put_digests(struct record *r, const struct decider *d)
 {
-    static const char digits[] = "0123456789abcdef";
     for (; r->n_told < d->actions.n; r->n_told++) {
-        char text[9] = " ";
-        uint32_t digest = record_digest(d, &d->actions.items[r->n_told]);
-        for (int i = 8; i > 0; i--, digest >>= 4) {
-            text[i] = digits[digest & 15];
-        }
+        char text[RECORD_SUM_BYTES];
+        put_hex(text, record_digest(d, &d->actions.items[r->n_told]));
         buf_put(&r->text, text, sizeof text);
     }
     buf_put_char(&r->text, '\n');
@@ -333,17 +372,19 @@ static void stop(struct record *r, const char *why)
     }
     r->fd = -1;
     buf_clear(&r->text);
+    buf_clear(&r->sealed);
 }
 
 static void write_all(struct record *r)
 {
     size_t at = 0;
-    if (r->text.failed) {
+    seal_lines(r);
+    if (r->sealed.failed) {
         stop(r, "out of memory");
         return;
     }
-    while (at < r->text.len) {
-        ssize_t n = write(r->fd, r->text.data + at, r->text.len - at);
+    while (at < r->sealed.len) {
+        ssize_t n = write(r->fd, r->sealed.data + at, r->sealed.len - at);
         if (n < 0 && errno != EINTR) {
             stop(r, strerror(errno));
             return;
@@ -351,7 +392,7 @@ static void write_all(struct record *r)
         at += n > 0 ? (size_t)n : 0;
     }
     r->bytes += (int64_t)at;
-    buf_empty(&r->text);
+    buf_empty(&r->sealed);
 }
 
 void record_write(struct record *r, int64_t now_ms)
@@ -404,6 +445,7 @@ static void put_head(struct record *r, const struct decider *d, int64_t now_ms)
     }
     r->at_ms = now_ms;
     r->start_us = 0;
+    r->sum = 0;
 }
 
 /* The file is full: another one begins with what the decider knows. Not while a round is in flight,
@@ -457,6 +499,7 @@ bool record_open(const char *path, int64_t bytes_max, const struct decider *d, s
     }
     r->bytes_max = bytes_max;
     buf_init(&r->text, RECORD_TEXT_BYTES_MAX);
+    buf_init(&r->sealed, (size_t)4 * RECORD_TEXT_BYTES_MAX);
     int n = snprintf(r->older, sizeof r->older, "%s.1", path);
     (void)snprintf(r->path, sizeof r->path, "%s", path);
     bool fits = n < (int)sizeof r->older;
@@ -481,6 +524,7 @@ void record_close(struct record *r)
     }
     if (r) {
         buf_clear(&r->text);
+        buf_clear(&r->sealed);
         free(r);
     }
 }

@@ -1,7 +1,9 @@
 /* The flight recorder: what went into the decider, and a digest of each action that came out, so
  * that worker/replay.h can go through it again, step by step.
  *
- * Numbers, kinds and queues only: no payloads, results, progress, steps or texts of errors. Lines:
+ * Numbers, kinds and queues only: no payloads, results, progress, steps or texts of errors. Each
+ * line ends with a sum of itself and all before it, so that what was changed is found before it is
+ * believed: the decider's state is memory, and a wrong digit in it may be anything. Lines:
  *
  *   tenon-record FORMAT VERSION BYTES     bytes of struct decider: the same program must replay it
  *   o slots handlers drain_limit until_empty random now unix_ms
@@ -35,6 +37,7 @@ enum {
     RECORD_BUFFER_MS = 1000,          /* or what is so old */
     RECORD_TEXT_BYTES_MAX = 64 << 20, /* what may wait to be written */
     RECORD_PATH_BYTES = 4096,
+    RECORD_SUM_BYTES = 9, /* " 0123abcd", at the end of a line */
 };
 
 struct record; /* NULL, which all take but record_open(), = nothing is recorded */
@@ -61,5 +64,10 @@ void record_write(struct record *r, int64_t now_ms);
 void record_close(struct record *r);
 
 uint32_t record_digest(const struct decider *d, const struct action *a);
+
+/* The end of a line of so many bytes.
+ *   sum   of the lines before, and then with this one; 0 before the first
+ *   ret   no NUL ends it */
+void record_seal(uint32_t *sum, const char *line, size_t bytes, char ret[RECORD_SUM_BYTES]);
 
 #endif

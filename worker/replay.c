@@ -17,6 +17,7 @@ struct replaying {
     char *line;
     size_t line_room;
     int64_t line_number;
+    uint32_t seal; /* of the lines so far */
     struct decider *d;
     char *kinds[HANDLERS_MAX];
     int64_t now_ms, base_ms, unix_ms;
@@ -349,7 +350,7 @@ static bool take_decision(struct replaying *p, struct fields *x, struct fault *f
 /* --- the file --- */
 
 /* The next whole line without its newline; NULL at the end, or where the file is cut. */
-static char *next_line(struct replaying *p)
+static char *sealed_line(struct replaying *p, size_t *ret_bytes)
 {
     ssize_t n = getline(&p->line, &p->line_room, p->file);
     if (n <= 0 || p->line[n - 1] != '\n') {
@@ -357,7 +358,29 @@ static char *next_line(struct replaying *p)
     }
     p->line[n - 1] = '\0';
     p->line_number++;
+    *ret_bytes = (size_t)n - 1;
     return p->line;
+}
+
+/* Is it as it was written? Takes its sum off. */
+static bool unseal(struct replaying *p, size_t bytes, struct fault *f)
+{
+    char sum[RECORD_SUM_BYTES];
+    size_t left = bytes < sizeof sum ? 0 : bytes - sizeof sum;
+    record_seal(&p->seal, p->line, left, sum);
+    if (bytes < sizeof sum || memcmp(p->line + left, sum, sizeof sum) != 0) {
+        return fault_set(f, FAULT_REFUSED, "the line, or one before it, was changed");
+    }
+    p->line[left] = '\0';
+    return true;
+}
+
+/* false: the line was changed; NULL: there is none */
+static bool next_line(struct replaying *p, char **ret, struct fault *f)
+{
+    size_t bytes = 0;
+    *ret = sealed_line(p, &bytes);
+    return !*ret || unseal(p, bytes, f);
 }
 
 static bool cut_short(struct fault *f)
@@ -365,17 +388,25 @@ static bool cut_short(struct fault *f)
     return fault_set(f, FAULT_REFUSED, "it is cut before its first event");
 }
 
+static bool head_line(struct replaying *p, struct fields *x, const char *letter, struct fault *f)
+{
+    if (!next_line(p, &x->at, f) || (!x->at && !cut_short(f))) {
+        return false;
+    }
+    x->bad = strcmp(take_word(x), letter) != 0;
+    return true;
+}
+
 static bool take_version(struct replaying *p, struct fault *f)
 {
-    int format = 0, at = 0;
+    int format = 0;
     char version[64] = "";
-    size_t bytes = 0;
-    const char *line = next_line(p);
+    size_t bytes = 0, line_bytes;
+    const char *line = sealed_line(p, &line_bytes);
     if (!line) {
         return cut_short(f);
     }
-    if (sscanf(line, "tenon-record %d %63s %zu%n", &format, version, &bytes, &at) != 3 ||
-        line[at]) {
+    if (sscanf(line, "tenon-record %d %63s %zu", &format, version, &bytes) != 3) {
         return fault_set(f, FAULT_CONFIG, "it is no recording of tenon worker --record");
     }
     if (format != RECORD_FORMAT || bytes != sizeof(struct decider) ||
@@ -385,7 +416,7 @@ static bool take_version(struct replaying *p, struct fault *f)
                          "that recorded it",
                          version, TENON_VERSION);
     }
-    return true;
+    return unseal(p, line_bytes, f);
 }
 
 struct handler_head {
@@ -411,11 +442,10 @@ static bool make_decider(struct replaying *p, int n_slots, int n, const struct h
 static bool take_handlers(struct replaying *p, int n, struct handler_head *heads, struct fault *f)
 {
     for (int i = 0; i < n; i++) {
-        struct fields x = {.at = next_line(p)};
-        if (!x.at) {
-            return cut_short(f);
+        struct fields x = {0};
+        if (!head_line(p, &x, "h", f)) {
+            return false;
         }
-        x.bad = strcmp(take_word(&x), "h") != 0;
         heads[i].pool = take_int(&x, 0, 1);
         heads[i].take = take_int(&x, 0, TAKE_MAX);
         heads[i].wait_ms = take_int(&x, 0, TAKE_WAIT_MAX_MS);
@@ -433,12 +463,11 @@ static bool take_handlers(struct replaying *p, int n, struct handler_head *heads
 
 static bool take_options(struct replaying *p, struct fault *f)
 {
-    struct fields x = {.at = next_line(p)};
+    struct fields x = {0};
     struct handler_head heads[HANDLERS_MAX];
-    if (!x.at) {
-        return cut_short(f);
+    if (!head_line(p, &x, "o", f)) {
+        return false;
     }
-    x.bad = strcmp(take_word(&x), "o") != 0;
     int n_slots = take_int(&x, 1, SLOTS_MAX), n_handlers = take_int(&x, 1, HANDLERS_MAX);
     int64_t drain_limit_ms = take_number(&x);
     bool until_empty = take_int(&x, 0, 1);
@@ -503,11 +532,11 @@ static bool replay_lines(struct replaying *p, struct fault *f)
     if (!take_version(p, f) || !take_options(p, f)) {
         return false;
     }
-    while (p->sum->end == REPLAY_CUT && (line = next_line(p))) {
-        if (!take_line(p, line, f)) {
+    do {
+        if (!next_line(p, &line, f) || (line && !take_line(p, line, f))) {
             return false;
         }
-    }
+    } while (line && p->sum->end == REPLAY_CUT);
     return true;
 }
 

@@ -340,6 +340,28 @@ static void record_begin(struct sim *s, struct node *n)
     }
 }
 
+/* One bit is another: whatever it is, the replay says so. */
+static void replay_changed(struct sim *s, const char *path, uint64_t chance)
+{
+    struct fault f = {0};
+    struct replay sum;
+    struct random r = {.state = chance};
+    FILE *file = fopen(path, "r+");
+    if (!file || fseek(file, 0, SEEK_END) != 0) {
+        abort();
+    }
+    long at = (long)random_below(&r, ftell(file));
+    (void)fseek(file, at, SEEK_SET);
+    int byte = fgetc(file) ^ (1 << random_below(&r, 8));
+    (void)fseek(file, at, SEEK_SET);
+    if (fputc(byte, file) == EOF || fclose(file) != 0) {
+        abort();
+    }
+    bool ok = replay_file(path, NULL, &sum, &f);
+    check_that(s, !ok || sum.end == REPLAY_CUT, "%s: byte %ld is another, and nobody noticed", path,
+               at);
+}
+
 static void replay(struct sim *s, const char *path)
 {
     struct fault f = {0};
@@ -347,6 +369,7 @@ static void replay(struct sim *s, const char *path)
     if (access(path, F_OK) == 0) {
         check_that(s, replay_file(path, NULL, &sum, &f), "%s", f.text);
         check_that(s, sum.end != REPLAY_CUT, "%s is cut", path);
+        replay_changed(s, path, (uint64_t)(s->now_us + sum.lines));
     }
     if (!s->failed) { /* else it is looked at */
         (void)unlink(path);
