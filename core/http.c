@@ -261,11 +261,13 @@ static void on_log(void *owner, const char *fmt, va_list args)
 
 static struct MHD_Daemon *daemon_start(struct http *h)
 {
+    unsigned of_address = http_is_loopback(h) ? HTTP_CONNECTIONS_MAX : HTTP_ADDRESS_CONNECTIONS_MAX;
     return MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
                                 MHD_USE_POLL | MHD_USE_ITC | MHD_USE_ERROR_LOG,
                             0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
                             MHD_OPTION_LISTEN_SOCKET, h->fd, MHD_OPTION_NOTIFY_COMPLETED, on_end,
                             NULL, MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX,
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_address,
                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_LIMIT_S,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_BYTES_MAX,
                             MHD_OPTION_END);

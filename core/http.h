@@ -1,7 +1,9 @@
 /* A small HTTP/1.1 server, for the page and for metrics. The only place that knows libmicrohttpd.
  *
- * Each connection has a thread of its own; there are HTTP_CONNECTIONS_MAX of them. The handler gets
- * a whole request and fills in a whole answer; it may be called by many threads at once. */
+ * Each connection has a thread of its own; there are HTTP_CONNECTIONS_MAX of them, of which one
+ * address gets a share: whoever holds connections and says nothing does not keep others out. On
+ * loopback all are one (a proxy), or as many as they like. The handler gets a whole request and
+ * fills in a whole answer; it may be called by many threads at once. */
 #ifndef TENON_CORE_HTTP_H
 #define TENON_CORE_HTTP_H
 
@@ -11,9 +13,10 @@
 
 enum {
     HTTP_CONNECTIONS_MAX = 64,
-    HTTP_IDLE_LIMIT_S = 15,       /* of a connection that says nothing */
-    HTTP_HEAD_BYTES_MAX = 32768,  /* of a request's line and headers */
-    HTTP_BODY_BYTES_MAX = 262144, /* of a request's body; 413 beyond it */
+    HTTP_ADDRESS_CONNECTIONS_MAX = 16, /* of one address, where others than loopback's come in */
+    HTTP_IDLE_LIMIT_S = 15,            /* of a connection that says nothing */
+    HTTP_HEAD_BYTES_MAX = 32768,       /* of a request's line and headers */
+    HTTP_BODY_BYTES_MAX = 262144,      /* of a request's body; 413 beyond it */
     HTTP_ANSWER_BYTES_MAX = 16 << 20,
     HTTP_HEADERS_MAX = 16,
     HTTP_HEADER_BYTES = 256,
