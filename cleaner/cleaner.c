@@ -126,12 +126,13 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     const char *url = option_text(o, OPTION_AMQP_URL);
     c->database_url = option_text(o, OPTION_DATABASE_URL);
     c->amqp_url = url && strcmp(url, "none") != 0 ? url : NULL;
+    c->otlp_url = option_text(o, OPTION_OTLP_URL);
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
     const char *http = option_text(o, OPTION_HTTP);
     return signals_open(f) && url_check(c->amqp_url, f) &&
            (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f)) &&
-           otlp_open(option_text(o, OPTION_OTLP_URL), &c->otlp, f);
+           otlp_open(c->otlp_url, &c->otlp, f);
 }
 
 static void once_end(struct cleaner *c)

@@ -62,7 +62,8 @@ static void log_up(const struct cleaner *c)
     log_event(LOG_INFO, LOG_EVENT(c->was_up ? "database_up" : "cleaner_started"),
               LOG_TEXT("version", c->was_up ? NULL : TENON_VERSION),
               LOG_TEXT("database", db_where(c->hot)), LOG_TEXT("amqp", c->was_up ? NULL : amqp),
-              LOG_TEXT("exposed", exposed_text(db_exposed(c->hot), c->amqp_url, exposed)));
+              LOG_TEXT("exposed",
+                       exposed_text(db_exposed(c->hot), c->amqp_url, c->otlp_url, exposed)));
 }
 
 /* What trying again cannot mend: a schema that is too new always, the rest only at the start. */

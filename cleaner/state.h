@@ -66,6 +66,7 @@ struct chore_state {
 struct cleaner {
     const char *database_url; /* borrowed from the options */
     const char *amqp_url;     /* borrowed, too; NULL = none */
+    const char *otlp_url;     /* the same; NULL = no collector */
     bool once;
 
     char exchange[TOPOLOGY_EXCHANGE_BYTES]; /* as the first session read it */

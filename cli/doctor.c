@@ -97,7 +97,7 @@ static bool try_session(struct doctor *d, struct fault *f)
 static bool ask_exposed(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
 {
     char text[EXPOSED_BYTES];
-    const char *exposed = exposed_text(db_exposed(db), amqp_url, text);
+    const char *exposed = exposed_text(db_exposed(db), amqp_url, NULL, text);
     return !exposed ||
            find(d, "warning", "encryption", exposed, "sslmode=verify-full in the URL, amqps://") ||
            fault_memory(f);

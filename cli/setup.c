@@ -243,7 +243,7 @@ static bool print_text(const struct setup *s, struct fault *f)
 {
     char exposed[EXPOSED_BYTES];
     (void)printf("connected to %s\n", db_where(s->db));
-    if (exposed_text(db_exposed(s->db), s->amqp_url, exposed)) {
+    if (exposed_text(db_exposed(s->db), s->amqp_url, NULL, exposed)) {
         (void)printf("exposed on the way: %s (SECURITY.md, \"Connections\")\n", exposed);
     }
     print_schema(s);
@@ -297,8 +297,8 @@ static json_t *json_report(const struct setup *s)
     int ours = schema_migrations[schema_migrations_n - 1].version;
     bool all = !s->dry_run && s->plan.first < schema_migrations_n;
     return json_pack("{s:s, s:s?, s:b, s:i, s:o, s:o, s:o}", "database", db_where(s->db), "exposed",
-                     exposed_text(db_exposed(s->db), s->amqp_url, exposed), "dry_run", s->dry_run,
-                     "schema_version", all ? ours : s->plan.version,
+                     exposed_text(db_exposed(s->db), s->amqp_url, NULL, exposed), "dry_run",
+                     s->dry_run, "schema_version", all ? ours : s->plan.version,
                      s->dry_run ? "missing" : "applied", json_migrations(s), "granted",
                      json_grants(s), "rabbitmq", json_broker(s));
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 bool exposed_host(const char *host)
 {
@@ -26,11 +27,39 @@ static bool amqp_is_exposed(const char *url)
     return found;
 }
 
-const char *exposed_text(const char *database, const char *amqp_url, char text[EXPOSED_BYTES])
+/* "http://[::1]:4318/path"; an option's check has seen to its form. */
+static bool otlp_is_exposed(const char *url)
 {
-    bool amqp = amqp_is_exposed(amqp_url);
-    (void)snprintf(text, EXPOSED_BYTES, "%s%s%s%s", database ? "PostgreSQL " : "",
-                   database ? database : "", database && amqp ? ", " : "",
-                   amqp ? "RabbitMQ not encrypted" : "");
-    return database || amqp ? text : NULL;
+    static const char plain[] = "http://";
+    char host[256];
+    if (!url || strncasecmp(url, plain, sizeof plain - 1) != 0) {
+        return false;
+    }
+    const char *at = url + sizeof plain - 1;
+    bool bracketed = *at == '[';
+    at += bracketed;
+    (void)snprintf(host, sizeof host, "%.*s", (int)strcspn(at, bracketed ? "]" : ":/?#"), at);
+    return exposed_host(host);
+}
+
+static void add(char text[EXPOSED_BYTES], const char *what, const char *how)
+{
+    size_t at = strlen(text);
+    (void)snprintf(text + at, EXPOSED_BYTES - at, "%s%s %s", at > 0 ? ", " : "", what, how);
+}
+
+const char *exposed_text(const char *database, const char *amqp_url, const char *otlp_url,
+                         char text[EXPOSED_BYTES])
+{
+    text[0] = '\0';
+    if (database) {
+        add(text, "PostgreSQL", database);
+    }
+    if (amqp_is_exposed(amqp_url)) {
+        add(text, "RabbitMQ", "not encrypted");
+    }
+    if (otlp_is_exposed(otlp_url)) {
+        add(text, "collector", "not encrypted");
+    }
+    return *text ? text : NULL;
 }

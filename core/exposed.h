@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { EXPOSED_BYTES = 64 };
+enum { EXPOSED_BYTES = 96 };
 
 /* Is it another host: neither a socket's path, nor a loopback address, nor "localhost"? */
 bool exposed_host(const char *host);
@@ -13,7 +13,9 @@ bool exposed_host(const char *host);
 /* What the start line says, "PostgreSQL not encrypted, RabbitMQ not encrypted"; NULL = there is
  * nothing to say. TLS to RabbitMQ is always verified.
  *   database   as db_exposed() says it; NULL = it is not
- *   amqp_url   NULL or "none" = there is no RabbitMQ */
-const char *exposed_text(const char *database, const char *amqp_url, char text[EXPOSED_BYTES]);
+ *   amqp_url   NULL or "none" = there is no RabbitMQ
+ *   otlp_url   NULL = there is no collector of traces */
+const char *exposed_text(const char *database, const char *amqp_url, const char *otlp_url,
+                         char text[EXPOSED_BYTES]);
 
 #endif

@@ -29,9 +29,9 @@ struct otlp {
     /* under the mutex */
     struct span *queue;
     int n_queue;
-    int64_t due_ms; /* when the first of the queue has waited long enough */
-    bool closing;
-    int64_t end_ms; /* of the flush */
+    int64_t due_ms;              /* when the first of the queue has waited long enough */
+    bool closing, away;          /* away: the last request has failed */
+    int64_t closed_ms, limit_ms; /* when the flush began, and how long it may take */
     struct otlp_stats stats;
 
     /* the thread's */
@@ -107,13 +107,20 @@ static size_t forget(char *data, size_t one, size_t bytes, void *to)
     return one * bytes;
 }
 
+/* Of the flush. Under the mutex. */
+static int64_t end_ms(const struct otlp *o)
+{
+    bool is_short = o->away && o->limit_ms > OTLP_AWAY_LIMIT_MS;
+    return o->closed_ms + (is_short ? OTLP_AWAY_LIMIT_MS : o->limit_ms);
+}
+
 /* How long may the request go on? */
 static int64_t request_left(struct otlp *o, int64_t begun_ms)
 {
     (void)pthread_mutex_lock(&o->mutex);
     int64_t until_ms = begun_ms + OTLP_REQUEST_LIMIT_MS;
-    if (o->closing && o->end_ms < until_ms) {
-        until_ms = o->end_ms;
+    if (o->closing && end_ms(o) < until_ms) {
+        until_ms = end_ms(o);
     }
     (void)pthread_mutex_unlock(&o->mutex);
     return until_ms - now_ms();
@@ -209,6 +216,7 @@ static void await_batch(struct otlp *o)
 static void settle_batch(struct otlp *o, enum answer answer, bool last)
 {
     bool over = answer != ANSWER_LATER || last;
+    o->away = answer == ANSWER_LATER;
     if (over) {
         int sent = answer == ANSWER_TAKEN ? o->n_batch - o->left_out : 0;
         o->stats.sent += sent;
@@ -235,7 +243,7 @@ static bool turn(struct otlp *o)
         settle_batch(o, answer, last);
     }
     bool left = o->queue || o->batch;
-    return !o->closing || (left && (taken || !last) && now_ms() < o->end_ms);
+    return !o->closing || (left && (taken || !last) && now_ms() < end_ms(o));
 }
 
 static void *run(void *arg)
@@ -309,6 +317,9 @@ static void set_up(struct otlp *o)
 #endif
     (void)curl_easy_setopt(e, CURLOPT_URL, o->url);
     (void)curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+#if LIBCURL_VERSION_NUM >= 0x075700
+    (void)curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L); /* a look-up that hangs is left to itself */
+#endif
     (void)curl_easy_setopt(e, CURLOPT_POST, 1L);
     (void)curl_easy_setopt(e, CURLOPT_HTTPHEADER, o->headers);
     (void)curl_easy_setopt(e, CURLOPT_USERAGENT, "tenon/" TENON_VERSION);
@@ -407,7 +418,8 @@ bool otlp_close(struct otlp *o, int64_t limit_ms)
     }
     (void)pthread_mutex_lock(&o->mutex);
     o->closing = true;
-    o->end_ms = now_ms() + limit_ms;
+    o->closed_ms = now_ms();
+    o->limit_ms = limit_ms;
     (void)pthread_cond_signal(&o->wake);
     (void)pthread_mutex_unlock(&o->mutex);
     (void)curl_multi_wakeup(o->multi);

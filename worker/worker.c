@@ -167,6 +167,7 @@ static void log_ready(void *owner)
     const struct worker *w = owner;
     char database[512], broker[512] = "none", exposed[EXPOSED_BYTES];
     const char *amqp_url = option_text(w->options, OPTION_AMQP_URL);
+    const char *otlp_url = option_text(w->options, OPTION_OTLP_URL);
     db_url_mask(database_url(w->options), database, sizeof database);
     if (w->loop.consumer) {
         amqp_url_mask(amqp_url, broker, sizeof broker);
@@ -175,8 +176,8 @@ static void log_ready(void *owner)
               LOG_TEXT("database", database), LOG_TEXT("broker", broker),
               LOG_NUM("slots", w->n_slots), LOG_NUM("queues", w->served.n_queues),
               LOG_NUM("handlers", w->served.handlers.n),
-              LOG_TEXT("exposed",
-                       exposed_text(presence_exposed(w->loop.presence), amqp_url, exposed)));
+              LOG_TEXT("exposed", exposed_text(presence_exposed(w->loop.presence), amqp_url,
+                                               otlp_url, exposed)));
 }
 
 /* Before the servers are there: a worker that waits for them is alive. */
