@@ -20,22 +20,27 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
 $$;
 
--- The line of an error's text that tells it: of a traceback or a stack trace the exception, else the first.
+-- The line of an error's text that tells it: of a traceback or a stack trace the exception, of an exec handler's last words
+-- "Name: text" or "module.Name: text", else the first.
 CREATE FUNCTION tenon.error_line(error text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT coalesce((SELECT m[1]
                        FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
                             WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
+                    substring(error from '^[a-z :]*exit status \d+: (?:.*\n)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*[a-z]\w*: [^\n]*)$'),
                     substring(error from '[^\s][^\n]*'))
 $$;
 
--- What kind of error this is, for grouping: how the process ended, or the first word of the line that tells it.
+-- What kind of error this is, for grouping: how the process ended, or the first word of the line that tells it. (Ruby's is
+-- "file.rb:1:in 'f': text (Name)".)
 CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
                 WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'), 'exit_' || e.exit_code,
-                                   'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'),
+                                   substring(tenon.error_line(error) from CASE WHEN e.exit_code IS NOT NULL THEN '^((?:\w+\.)*[A-Z]\w*): ' END),
+                                   substring(error from '^[a-z :]*exit status \d+: [^\n]*\.rb:\d+:in [^\n]* \(([A-Z][\w:]*)\)(?:\n|$)'),
+                                   'exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
       FROM tenon.ended_by(error) e
 $$;
 
