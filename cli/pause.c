@@ -27,10 +27,30 @@ static void print_target(const struct target *t, const char *what)
     }
 }
 
+/* Whoever pauses "mial" believes that "mail" stands still. */
+static bool warn_of_unknown(struct db *db, const char *queue, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!queue) {
+        return true;
+    }
+    if (!db_exec(db, &sql_pause_known, &queue, 1, &rows, f)) {
+        return false;
+    }
+    if (!rows_bool(rows, 0, 0)) {
+        (void)fprintf(stderr,
+                      "tenon pause: no task, schedule or worker has the queue %s yet; if that is "
+                      "mistyped: tenon resume %s\n",
+                      queue, queue);
+    }
+    rows_free(rows);
+    return true;
+}
+
 static bool pause_target(struct db *db, const struct target *t, const char *why, struct fault *f)
 {
     const char *const params[] = {t->queue, t->kind, t->queue || t->kind ? "false" : "true", why};
-    if (!db_exec(db, &sql_pause, params, 4, NULL, f)) {
+    if (!warn_of_unknown(db, t->queue, f) || !db_exec(db, &sql_pause, params, 4, NULL, f)) {
         return fault_add(f, "could not pause it");
     }
     print_target(t, "is paused; what runs goes on");

@@ -276,6 +276,26 @@ static void test_everything_paused(void **state)
     end_well(p);
 }
 
+static void test_a_mistyped_queue(void **state)
+{
+    struct fixture *fx = *state;
+    (void)enqueue(fx, "a", ", queue => 'mail'");
+    FAILS(fx, 0, "no task, schedule or worker has the queue mial yet", "pause", "mial");
+    SAYS(fx, "the queue mial is paused", "status");
+    SAYS(fx, "the queue mial goes on", "resume", "mial");
+    char *out = TENON_RUN(fx, 0, "status");
+    assert_null(strstr(out, "mial"));
+    free(out);
+    /* nothing to say of one that has a task, or is set up; which stays so */
+    SAYS(fx, "the queue mail is paused", "pause", "mail");
+    SAYS(fx, "set_up", "queue", "set_up", "--priority", "7");
+    struct process *p = TENON(fx, "pause", "set_up");
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    assert_int_equal(process_lines(p, "has the queue"), 0);
+    SAYS(fx, "the queue set_up goes on", "resume", "set_up");
+    assert_int_equal(test_sql_int(fx, "SELECT priority FROM tenon.queue WHERE name = 'set_up'"), 7);
+}
+
 /* --- defaults and status -------------------------------------------------------------------- */
 
 static void test_defaults(void **state)
@@ -339,6 +359,7 @@ int main(void)
         WITH_SERVERS(test_what_is_retried_runs),
         WITH_SERVERS(test_a_paused_kind),
         WITH_DATABASE(test_everything_paused),
+        WITH_DATABASE(test_a_mistyped_queue),
         WITH_DATABASE(test_defaults),
         WITH_DATABASE(test_status_watch),
     };

@@ -604,6 +604,8 @@ BEGIN
     END IF;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n > 0 THEN
+        DELETE FROM tenon.queue q  -- which says nothing else: not set up, but paused, perhaps a name that was mistyped
+         WHERE q.name = queue AND jsonb_strip_nulls(to_jsonb(q)) = jsonb_build_object('name', queue, 'limited', false, 'paused', false);
         PERFORM tenon.tell_paused(queue, false);
         PERFORM tenon.note_audit('resume', jsonb_build_object('queue', queue, 'kind', kind, 'why', why,
                                                               'everything', NULLIF(everything, false)), 1);
@@ -774,7 +776,7 @@ COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `can
 
 COMMENT ON FUNCTION tenon.pause IS $$Pauses a queue, a kind, or with `everything => true` all of them, also those that nobody knows yet; who, when and why stand in `tenon.paused`. Workers claim none of it from then on: of a queue at once, else within a second after the commit. What runs goes on, and tasks may be enqueued.$$;
 
-COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. What was paused by another name stays so: `everything => true` resumes no queue that was paused by itself.$$;
+COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whether it was paused. What was paused by another name stays so: `everything => true` resumes no queue that was paused by itself. A row of `tenon.queue` that says nothing else goes.$$;
 
 COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts`, `timeout` (`"10 min"`) or `retry` (as for `tenon.enqueue`); a null takes the default away. They hold for what is enqueued from then on.$$;
 
