@@ -64,6 +64,17 @@ static const struct situation situations[] = {
     {"waits for a signal", NULL, "wait", "waits_for_signal",
      "It is blocked: it waits for the signal s, until |(in |tenon signal 's' sends it"},
     {"running", NULL, "", "running", "It runs on host, pid 1, claimed |has until |tenon cancel"},
+    {"running, and another run waits",
+     "UPDATE tenon.task SET unique_key = 'k' WHERE id = %1$lld;"
+     "SELECT tenon.enqueue('a', unique_key => 'k', on_conflict => 'replace')",
+     "", "running", "It runs on |Another run under its unique key k waits for its end, since |"},
+    {"running, and other runs wait, which cannot be one",
+     "UPDATE tenon.task SET unique_key = 'k' WHERE id = %1$lld;"
+     "SELECT tenon.enqueue('a', unique_key => 'k'); SELECT tenon.settle();"
+     "UPDATE tenon.again SET enqueued_by = 'other'; UPDATE tenon.setting SET cancel_own = true;"
+     "SELECT tenon.enqueue('a', unique_key => 'k'); SELECT tenon.settle();"
+     "UPDATE tenon.setting SET cancel_own = false",
+     "", "running", "2 other runs under its unique key k wait for its end, the first since |"},
     {"running on a worker that is gone", "UPDATE tenon.worker SET ended_at = now(), state = 'dead'",
      "", "running", "that worker is gone"},
     {"dead: its handler", NULL, "dead", "ended",
@@ -123,7 +134,7 @@ static void check(struct fixture *fx, const struct situation *s)
     free(code);
     free(why);
     test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
-                 " tenon.queue, tenon.limit, tenon.limit_task, tenon.limit_event;"
+                 " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event;"
                  "UPDATE tenon.setting SET paused = false");
 }
 

@@ -174,6 +174,17 @@ BEGIN
     advice := 'the transaction that enqueued it may still be open; ended tasks are kept for history_keep of tenon.setting';
 END $$;
 
+-- What was enqueued under the unique key that this task holds, and waits for its end. NULL: nothing.
+CREATE FUNCTION tenon.why_next(t tenon.task) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT format(CASE count(*) WHEN 1 THEN ' Another run under its unique key %s waits for its end, since %s.'
+                                ELSE ' %3$s other runs under its unique key %1$s wait for its end, the first since %2$s.' END,
+                  ($1).unique_key, tenon.time_text(min(g.created_at)), count(*))
+      FROM tenon.again g
+     WHERE g.unique_key = ($1).unique_key AND g.kind = ($1).kind AND (g.taken OR ($1).start_time IS NOT NULL)
+    HAVING count(*) > 0
+$$;
+
 CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -182,6 +193,7 @@ BEGIN
     SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
     IF FOUND THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
+        sentence := sentence || coalesce(tenon.why_next(t), '');
     ELSE
         SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
     END IF;
@@ -190,7 +202,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_parents, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended,
+REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_parents, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;
