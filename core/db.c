@@ -17,6 +17,7 @@ enum { DB_BATCH_MAX = 64, DB_PREPARED_MAX = 256, DB_CLOSE_LIMIT_MS = 1000, DB_AS
 
 struct db {
     PGconn *conn;
+    const char *name; /* borrowed: the program's, and which session of it */
     bool broken, hot;
     bool unnamed;        /* statements are not prepared for later, in a session that is not ours */
     bool rolls_back;     /* all of it is one transaction */
@@ -68,6 +69,29 @@ static bool fault_of_conn(struct db *db, struct fault *f)
     return fault_set(f, FAULT_RETRY, "%s", PQerrorMessage(db->conn));
 }
 
+/* By the session's name, what whoever may not is to do. */
+static void hint_of_rights(const char *name, char *hint, size_t size)
+{
+    static const char look[] = "operator ROLE, or just to look --grant-reader";
+    static const struct {
+        const char *name, *grant;
+    } rows[] = {{"tenon worker", "worker"},    {"tenon cleaner", "cleaner"},
+                {"tenon enqueue", "producer"}, {"tenon status", "reader"},
+                {"tenon show", "reader"},      {"tenon why", "reader"},
+                {"tenon list", "reader"},      {"tenon wait", "reader"},
+                {"tenon audit", "reader"},     {"tenon doctor", "reader"},
+                {"tenon scaler", "reader"},    {"tenon limit", look},
+                {"tenon defaults", look},      {"tenon flow", look},
+                {"tenon schedule", look},      {"tenon ui", look}};
+    const char *grant = "operator";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool is = strncmp(name, rows[i].name, strlen(rows[i].name)) == 0;
+        grant = is ? rows[i].grant : grant;
+    }
+    (void)snprintf(hint, size, "the owner of the schema grants it: tenon setup --grant-%s ROLE",
+                   grant);
+}
+
 static bool fault_of_result(struct db *db, const PGresult *result, struct fault *f)
 {
     const char *sqlstate = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -75,9 +99,10 @@ static bool fault_of_result(struct db *db, const PGresult *result, struct fault 
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-    if (!hint && sqlstate_is(state, "42501")) {
-        hint = "the owner of the schema grants rights by part: tenon setup --grant-reader ROLE, "
-               "--grant-operator, --grant-producer, --grant-worker or --grant-cleaner";
+    char rights[160];
+    if (!hint && sqlstate_is(state, "42501") && strcmp(db->name, "tenon setup") != 0) {
+        hint_of_rights(db->name, rights, sizeof rights);
+        hint = rights;
     }
     if (!primary || PQstatus(db->conn) != CONNECTION_OK) {
         return fault_of_conn(db, f);
@@ -522,6 +547,7 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     if (!db) {
         return fault_memory(f);
     }
+    db->name = name;
     db->hot = kind == DB_HOT || kind == DB_LEADER;
     db->conn = connect_to(url, name);
     where_text(db->conn, db->where, sizeof db->where);

@@ -48,7 +48,7 @@ struct db_call {
 /* Connect and set the session up: UTC, READ COMMITTED, time limits, keepalives, and whatever a
  * role's own settings could change the meaning of our statements with.
  *   url     a libpq URL or keyword string; NULL or "" = libpq's PG* variables
- *   name    application_name, shown in pg_stat_activity
+ *   name    application_name, shown in pg_stat_activity; a constant, such as "tenon pause"
  *   false   CONFIG: the URL cannot be parsed, login refused, no such database, a pooler where the
  *           kind needs a direct connection; RETRY: all else */
 MUST_CHECK bool db_open(const char *url, enum db_kind kind, const char *name, struct db **ret,
