@@ -370,7 +370,11 @@ CREATE TABLE tenon.finished (
     result      jsonb,
     enqueued_by text,
     limit_keys  text[],
-    steps       jsonb
+    steps       jsonb,
+    timeout_ms  bigint,
+    max_attempts integer,
+    retry       text,
+    progress    jsonb
 ) PARTITION BY RANGE (finished_at);
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
@@ -379,6 +383,10 @@ COMMENT ON COLUMN tenon.finished.last_error IS 'What went wrong the last time; o
 COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
 COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
 COMMENT ON COLUMN tenon.finished.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry` goes on behind them.';
+COMMENT ON COLUMN tenon.finished.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry`: how long one run may take.';
+COMMENT ON COLUMN tenon.finished.max_attempts IS 'The same: with so many failures it is dead.';
+COMMENT ON COLUMN tenon.finished.retry IS 'The same: how long it waits after a failure.';
+COMMENT ON COLUMN tenon.finished.progress IS 'The same: what its handler said last; the next attempt gets it.';
 CREATE INDEX finished_id ON tenon.finished (id);
 
 CREATE TABLE tenon.dead (
@@ -407,11 +415,13 @@ CREATE TABLE tenon.dead (
     enqueued_by  text,
     compensates  bigint,
     limit_keys   text[],
-    steps        jsonb
+    steps        jsonb,
+    progress     jsonb
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows; they go by themselves after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
 COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry` goes on behind them.';
+COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry` gets it.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 
@@ -523,13 +533,13 @@ CREATE VIEW tenon.tasks AS
     UNION ALL
     SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
-           payload, NULL, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
+           payload, progress, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
            (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps
     FROM tenon.finished f
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
-           payload, NULL, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
+           payload, progress, NULL, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
            (SELECT m.flow FROM tenon.flow_task m WHERE m.id = d.id), limit_keys, steps
     FROM tenon.dead d;
 

@@ -119,10 +119,10 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, progress)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps, progress
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
@@ -325,9 +325,11 @@ BEGIN
              ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING *)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                timeout_ms, max_attempts, retry, progress)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps,
+           timeout_ms, max_attempts, retry, progress
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
@@ -417,9 +419,11 @@ BEGIN
         INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
          WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                timeout_ms, max_attempts, retry, progress)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps,
+           timeout_ms, max_attempts, retry, progress
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN

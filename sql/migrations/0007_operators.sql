@@ -330,7 +330,8 @@ BEGIN
     END IF;
 END $$;
 
--- Ended tasks are unfinished again, ready, under their ids, with all attempts before them; claims never go down. One
+-- Ended tasks are unfinished again, ready, under their ids, with all that they were enqueued with and had said, and all attempts before them;
+-- claims never go down. One
 -- whose unique key another task has taken meanwhile, or whose flow was cancelled, stays as it is. `delayed`: if nobody hears the NOTIFY, the cleaner
 -- finds them by run_at.
 CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
@@ -342,12 +343,13 @@ BEGIN
     ids := tenon.may_retry(ids);
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps,
+               d.progress
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
-        SELECT e.id, e.created_at, x.timeout_ms, e.claims, x.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps
-          FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
+        SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress
+          FROM tenon.finished e
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
            AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
                             WHERE l.key = ANY (e.limit_keys) AND l.task_id = e.id
@@ -355,12 +357,12 @@ BEGIN
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, flow, limit_keys, wanted_at, steps)
+                                compensates, flow, limit_keys, wanted_at, steps, progress)
         OVERRIDING SYSTEM VALUE
         SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
                e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
-               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress
           FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys), noted AS (

@@ -298,9 +298,11 @@ BEGIN
         INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
          WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                timeout_ms, max_attempts, retry, progress)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps,
+           timeout_ms, max_attempts, retry, progress
       FROM gone g;
 END $$;
 
