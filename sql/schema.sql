@@ -228,9 +228,11 @@ BEGIN
         INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
          WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                timeout_ms, max_attempts, retry, progress)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps,
+           timeout_ms, max_attempts, retry, progress
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -979,9 +981,11 @@ BEGIN
         INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
          WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                timeout_ms, max_attempts, retry, progress)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps
+           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps,
+           timeout_ms, max_attempts, retry, progress
       FROM gone g;
 END $$;
 
@@ -1453,13 +1457,15 @@ $$;
 CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
+    AS $_$
     SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
                 WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'), 'exit_' || e.exit_code,
-                                   'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
+                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'),
+                                   substring(tenon.error_line(error) from CASE WHEN e.exit_code IS NOT NULL THEN '^((?:\w+\.)*[A-Z]\w*): ' END),
+                                   substring(error from '^[a-z :]*exit status \d+: [^\n]*\.rb:\d+:in [^\n]* \(([A-Z][\w:]*)\)(?:\n|$)'),
+                                   'exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
       FROM tenon.ended_by(error) e
-$$;
+$_$;
 
 CREATE FUNCTION tenon.error_line(error text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -1468,6 +1474,7 @@ CREATE FUNCTION tenon.error_line(error text) RETURNS text
     SELECT coalesce((SELECT m[1]
                        FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
                             WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
+                    substring(error from '^[a-z :]*exit status \d+: (?:.*\n)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*[a-z]\w*: [^\n]*)$'),
                     substring(error from '[^\s][^\n]*'))
 $_$;
 
@@ -1484,9 +1491,11 @@ BEGIN
              ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
         RETURNING *)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps)
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                timeout_ms, max_attempts, retry, progress)
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps
+           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps,
+           timeout_ms, max_attempts, retry, progress
       FROM gone g;
     GET DIAGNOSTICS n = ROW_COUNT;
     RETURN n;
@@ -2710,6 +2719,7 @@ CREATE TABLE tenon.dead (
     compensates bigint,
     limit_keys text[],
     steps jsonb,
+    progress jsonb,
     CONSTRAINT dead_reason_check CHECK ((reason = ANY (ARRAY['failures'::text, 'crashes'::text, 'handler'::text, 'timeout'::text])))
 );
 
@@ -2735,6 +2745,10 @@ CREATE TABLE tenon.finished (
     enqueued_by text,
     limit_keys text[],
     steps jsonb,
+    timeout_ms bigint,
+    max_attempts integer,
+    retry text,
+    progress jsonb,
     CONSTRAINT finished_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'cancelled'::text, 'expired'::text])))
 )
 PARTITION BY RANGE (finished_at);
@@ -2800,7 +2814,7 @@ UNION ALL
     f.failures,
     f.crashes,
     f.payload,
-    NULL::jsonb AS progress,
+    f.progress,
     f.result,
     f.unique_key,
     f.trace,
@@ -2831,7 +2845,7 @@ UNION ALL
     d.failures,
     d.crashes,
     d.payload,
-    NULL::jsonb AS progress,
+    d.progress,
     NULL::jsonb AS result,
     d.unique_key,
     d.trace,
@@ -3713,10 +3727,10 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, progress)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps, progress
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
@@ -3839,6 +3853,8 @@ BEGIN
     END IF;
     GET DIAGNOSTICS n = ROW_COUNT;
     IF n > 0 THEN
+        DELETE FROM tenon.queue q  -- which says nothing else: not set up, but paused, perhaps a name that was mistyped
+         WHERE q.name = queue AND jsonb_strip_nulls(to_jsonb(q)) = jsonb_build_object('name', queue, 'limited', false, 'paused', false);
         PERFORM tenon.tell_paused(queue, false);
         PERFORM tenon.note_audit('resume', jsonb_build_object('queue', queue, 'kind', kind, 'why', why,
                                                               'everything', NULLIF(everything, false)), 1);
@@ -3907,12 +3923,13 @@ BEGIN
     ids := tenon.may_retry(ids);
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
-               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps,
+               d.progress
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
-        SELECT e.id, e.created_at, x.timeout_ms, e.claims, x.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, NULL, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps
-          FROM tenon.finished e CROSS JOIN LATERAL tenon.defaults(e.kind, e.queue) x
+        SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress
+          FROM tenon.finished e
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
            AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
                             WHERE l.key = ANY (e.limit_keys) AND l.task_id = e.id
@@ -3920,12 +3937,12 @@ BEGIN
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, flow, limit_keys, wanted_at, steps)
+                                compensates, flow, limit_keys, wanted_at, steps, progress)
         OVERRIDING SYSTEM VALUE
         SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
                e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
-               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress
           FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys), noted AS (
@@ -4841,6 +4858,18 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.why_next(t tenon.task) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+    SELECT format(CASE count(*) WHEN 1 THEN ' Another run under its unique key %s waits for its end, since %s.'
+                                ELSE ' %3$s other runs under its unique key %1$s wait for its end, the first since %2$s.' END,
+                  ($1).unique_key, tenon.time_text(min(g.created_at)), count(*))
+      FROM tenon.again g
+     WHERE g.unique_key = ($1).unique_key AND g.kind = ($1).kind AND (g.taken OR ($1).start_time IS NOT NULL)
+    HAVING count(*) > 0
+$_$;
+
 CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
     LANGUAGE plpgsql STABLE SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4851,6 +4880,7 @@ BEGIN
     SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
     IF FOUND THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
+        sentence := sentence || coalesce(tenon.why_next(t), '');
     ELSE
         SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
     END IF;
@@ -6355,6 +6385,8 @@ REVOKE ALL ON FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT senten
 REVOKE ALL ON FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.why_next(t tenon.task) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
