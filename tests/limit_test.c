@@ -21,7 +21,8 @@ enum {
     KILL_EVERY_MS = 400,
     SHARED = 3, /* `running` of the keys c:0 to c:4 */
     KEYS = 5,
-    EACH = 120, /* tasks of a key */
+    AT_ONCE = 10000, /* tasks of one statement */
+    EACH = 120,      /* of a key */
     EACH_LONG = 160000,
     ORDERED = 30, /* of one in order */
     ORDERED_LONG = 10000,
@@ -38,10 +39,13 @@ enum {
 /* A task of ms milliseconds, and which key to look for in the journal. */
 static void give(struct fixture *fx, const char *key, const char *keys, int n, int ms)
 {
-    test_sql(fx,
-             "INSERT INTO keyed SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": %d}',"
-             " limit_keys => '%s', retry => 'constant(1 s)'), '%s' FROM generate_series(1, %d)",
-             ms, keys, key, n);
+    for (int left = n; left > 0; left -= AT_ONCE) {
+        test_sql(fx,
+                 "INSERT INTO keyed SELECT unnest(tenon.enqueue_many('a', array_fill("
+                 "'{\"do\": \"sleep\", \"ms\": %d}'::jsonb, ARRAY[%d]), limit_keys => '%s',"
+                 " retry => 'constant(1 s)')), '%s'",
+                 ms, left < AT_ONCE ? left : AT_ONCE, keys, key);
+    }
 }
 
 static void make_keyed(struct fixture *fx)
