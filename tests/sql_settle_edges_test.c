@@ -55,6 +55,28 @@ static void test_a_kind_that_has_a_limit_stays(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 2);
 }
 
+/* When a line stands still is when one wants it to go on. */
+static void test_a_line_behind_a_dead_task(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    test_sql(fx, "SELECT tenon.set_limit('l', strict => true)");
+    test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{l:1}') FROM generate_series(1, 2)");
+    settle(fx);
+    die(fx, worker, 1);
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 0);
+    char *advice = test_sql_text(fx, "SELECT tenon.why(2)");
+    assert_contains(advice, "the dead task 1 blocks them");
+    assert_contains(advice, "tenon retry 1, or tenon delete 1");
+    free(advice);
+    test_sql(fx, "SELECT tenon.set_limit('l', strict => true, on_dead => 'skip')");
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT dead FROM tenon.limits WHERE key = 'l:1'"), 0);
+}
+
 /* --- what was cancelled ----------------------------------------------------------------------- */
 
 static void test_a_task_of_a_cancelled_flow(void **state)
@@ -79,6 +101,14 @@ static void test_a_task_of_a_cancelled_flow(void **state)
             " \"cancelled\"]}')"));
     settle(fx);
     assert_state(fx, 1, "dead");
+    f = test_sql_int(fx, "SELECT tenon.flow('ended')");
+    test_sql(fx, "SELECT tenon.cancel(tenon.enqueue('a', flow => %lld))", (long long)f);
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_flow(%lld)", (long long)f), 0);
+    assert_true(test_sql_bool(fx,
+                              "SELECT cancelled_at IS NULL AND ended_at IS NOT NULL"
+                              " FROM tenon.flow WHERE id = %lld",
+                              (long long)f));
     assert_state(fx, 2, "cancelled");
     assert_state(fx, 3, "ready");
 }
@@ -215,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_a_kind_that_has_a_limit_stays),
+        WITH_DATABASE(test_a_line_behind_a_dead_task),
         WITH_DATABASE(test_a_task_of_a_cancelled_flow),
         WITH_DATABASE(test_a_limit_that_ends_while_it_is_locked),
         WITH_DATABASE(test_two_that_settle),
