@@ -43,7 +43,7 @@ const struct task_act task_acts[] = {
     {"claim", TASK_READY, TASK_RUNNING, "worker", "worker/claim.sql, worker/poll.sql",
      "a worker with a free slot serves its queue and kind"},
     {"finish", TASK_RUNNING, TASK_DONE, "worker, or the handler itself",
-     "worker/finish.sql, tenon.finish", "the handler says that it is done"},
+     "worker/finish.sql, tenon.finish, tenon.finish_many", "the handler says that it is done"},
     {"fail", TASK_RUNNING, TASK_RETRYING, "worker", "tenon.requeue, failed",
      "the handler failed, fewer than max_attempts times"},
     {"fail", TASK_RUNNING, TASK_DEAD, "worker", "tenon.requeue, failed",

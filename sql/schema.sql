@@ -1679,6 +1679,58 @@ BEGIN
     PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
 END $$;
 
+CREATE FUNCTION tenon.finish_many(claims text[], results jsonb[] DEFAULT NULL::jsonb[], skip_lost boolean DEFAULT false) RETURNS boolean[]
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    claims_max constant integer := 10000;
+    moment timestamptz := clock_timestamp();
+    done   boolean[];
+    lost   record;
+    worker uuid;
+BEGIN
+    IF claims IS NULL OR cardinality(claims) > claims_max THEN
+        PERFORM tenon.refuse('claims', 'of ' || cardinality(claims) || ' elements', format('an array of 0 to %s claims', claims_max));
+    ELSIF cardinality(results) <> cardinality(claims) THEN
+        PERFORM tenon.refuse('results', format('of %s elements', cardinality(results)),
+                             format('as long as claims, %s elements', cardinality(claims)));
+    END IF;
+    IF results IS NOT NULL THEN
+        results := tenon.results_kept(results);
+    END IF;
+    PERFORM tenon.need_partition(moment);
+    WITH given AS MATERIALIZED (
+        SELECT f.*, c.result, c.n
+          FROM unnest(claims, results) WITH ORDINALITY AS c (claim, result, n) CROSS JOIN LATERAL tenon.read_claim(c.claim) f
+         ORDER BY f.id, c.n
+    ), gone AS (
+        DELETE FROM tenon.task t USING given g
+         WHERE t.id = ANY (ARRAY[g.id]) AND t.claims = g.claims AND t.worker_id = g.worker_id AND t.start_time = g.start_time
+        RETURNING t.*, g.result, g.n
+    ), kept AS (
+        INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                    crashes, priority, outcome, queue, kind, payload, unique_key, trace,
+                                    last_error, result, enqueued_by)
+        SELECT moment, g.id, g.run_at, g.start_time, g.created_at, g.worker_id, g.claims, g.failures, g.crashes,
+               g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by
+          FROM gone g
+    )
+    SELECT coalesce(array_agg(g.n IN (SELECT x.n FROM gone x) ORDER BY g.n), '{}') INTO done FROM given g;
+    IF true = ALL (done) THEN
+        RETURN done;
+    END IF;
+    FOR lost IN SELECT c.claim, c.n FROM unnest(claims, done) WITH ORDINALITY AS c (claim, is_done, n) WHERE NOT c.is_done LOOP
+        worker := (tenon.read_claim(lost.claim)).worker_id;
+        done[lost.n] := worker = '00000000-0000-0000-0000-000000000000';  -- tried by hand
+        PERFORM tenon.claim_must_hold(lost.claim, false, worker) WHERE done[lost.n] OR skip_lost IS NOT TRUE;
+    END LOOP;
+    RETURN done;
+END $$;
+
 CREATE FUNCTION tenon.first_tick(s tenon.schedule, moment timestamp with time zone) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1861,7 +1913,7 @@ CREATE FUNCTION tenon.grant_producer(role text, queues text[] DEFAULT NULL::text
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.finish_many, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
@@ -3539,18 +3591,20 @@ $_$;
 
 CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims integer, OUT start_time timestamp with time zone, OUT worker_id uuid) RETURNS record
     LANGUAGE plpgsql IMMUTABLE
-    AS $_$
+    AS $$
 DECLARE
     part text[] := string_to_array(claim, '/');
 BEGIN
-    IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
+    IF (translate(claim, '0123456789abcdef', '') = '///----' AND translate(part[1] || part[2] || part[3], '0123456789', '') = ''
+        AND length(part[1]) BETWEEN 1 AND 18 AND length(part[2]) BETWEEN 1 AND 9 AND length(part[3]) BETWEEN 1 AND 17
+        AND part[4] LIKE '________-____-____-____-____________') IS NOT TRUE THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
     id := part[1];
     claims := part[2];
     start_time := timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond';
     worker_id := part[4];
-END $_$;
+END $$;
 
 CREATE FUNCTION tenon.read_filter(filter jsonb, act text) RETURNS tenon.filter
     LANGUAGE plpgsql STABLE
@@ -3818,6 +3872,20 @@ BEGIN
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
 EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+END $$;
+
+CREATE FUNCTION tenon.results_kept(results jsonb[]) RETURNS jsonb[]
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    BEGIN
+        IF (SELECT bool_and(octet_length(r::text) <= 2097152) FROM unnest(results) r) IS NOT FALSE THEN
+            RETURN results;
+        END IF;
+    EXCEPTION WHEN program_limit_exceeded THEN
+        NULL;
+    END;
+    RETURN ARRAY(SELECT tenon.result_kept(u.r) FROM unnest(results) WITH ORDINALITY u (r, n) ORDER BY u.n);
 END $$;
 
 CREATE FUNCTION tenon.results_of(task bigint) RETURNS TABLE(id bigint, name text, state text, result jsonb)
@@ -6074,6 +6142,8 @@ REVOKE ALL ON FUNCTION tenon.find(filter jsonb, act text, after bigint, most int
 
 REVOKE ALL ON FUNCTION tenon.finish(claim text, result jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.finish_many(claims text[], results jsonb[], skip_lost boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.first_tick(s tenon.schedule, moment timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.flow(description jsonb) FROM PUBLIC;
@@ -6295,6 +6365,8 @@ REVOKE ALL ON FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us b
 REVOKE ALL ON FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.result_kept(result jsonb) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.results_kept(results jsonb[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.results_of(task bigint) FROM PUBLIC;
 

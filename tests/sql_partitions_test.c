@@ -163,7 +163,7 @@ static void test_applications_make_partitions(void **state)
     struct held c;
     char claim[HELD_TEXT_BYTES];
     test_sql(fx, "SELECT tenon.grant_producer(current_user)");
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         held_new(fx, &c);
         held_text(&c, claim);
         test_sql(fx, "DO $$ DECLARE p regclass; BEGIN FOR p IN SELECT inhrelid FROM pg_inherits"
@@ -171,10 +171,12 @@ static void test_applications_make_partitions(void **state)
                      " EXECUTE 'DROP TABLE ' || p; END LOOP; END $$");
         if (i == 0) {
             test_sql(fx, "SELECT tenon.finish('%s')", claim);
+        } else if (i == 1) {
+            test_sql(fx, "SELECT tenon.finish_many('{%s}')", claim);
         } else {
             assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)c.id));
         }
-        assert_state(fx, c.id, i == 0 ? "done" : "cancelled");
+        assert_state(fx, c.id, i < 2 ? "done" : "cancelled");
         assert_true(test_sql_int(fx, "SELECT count(*) FROM pg_inherits"
                                      " WHERE inhparent = 'tenon.finished'::regclass") >= 8);
     }

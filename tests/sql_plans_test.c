@@ -34,6 +34,9 @@ static const char plain[] = "SET search_path = pg_catalog";
 static const struct statement finish_inside = {"test_finish",
                                                "SELECT tenon.finish(id || '/1/" START_US "/" WORKER
                                                "') FROM unnest($1::bigint[]) id"};
+static const struct statement finish_many_inside = {
+    "test_finish_many", "SELECT unnest(tenon.finish_many((SELECT array_agg(id || '/1/" START_US
+                        "/" WORKER "') FROM unnest($1::bigint[]) id)))"};
 static const struct statement cancel = {"test_cancel",
                                         "SELECT tenon.cancel(id) FROM unnest($1::bigint[]) id"};
 static const struct statement progress_inside = {"test_progress",
@@ -86,6 +89,7 @@ static const struct planned {
     {&sql_watch, db_session_hot, {"1000000000", "9000000000000000"}, false, false, 1},
     {&sql_ready, plain, {"$n"}, false, true, TASKS},
     {&finish_inside, plain, {"$ids"}, true, false, TASKS},
+    {&finish_many_inside, plain, {"$ids"}, true, false, TASKS},
     {&progress_inside, plain, {"$ids"}, true, false, TASKS},
     {&extend_inside, plain, {"$ids"}, true, false, TASKS},
     {&cancel, plain, {"$ids"}, true, false, TASKS},

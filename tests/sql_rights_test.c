@@ -120,6 +120,8 @@ static const struct {
     {"SELECT * FROM tenon.mine()", PRODUCER | OPERATOR},
     {"SELECT tenon.cancel(0)", PRODUCER | OPERATOR},
     {"SELECT tenon.finish('0/0/0/00000000-0000-0000-0000-000000000000')", PRODUCER},
+    {"SELECT tenon.finish_many('{0/0/0/00000000-0000-0000-0000-000000000000}', '{1}')", PRODUCER},
+    {"SELECT tenon.results_kept('{1}')", 0},
     {"SELECT version FROM tenon.migration", PRODUCER | READER | OPERATOR | WORKER | CLEANER},
     {"SELECT payload FROM tenon.tasks", READER | OPERATOR},
     {"SELECT payload FROM tenon.ready", READER | OPERATOR},

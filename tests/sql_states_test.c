@@ -63,6 +63,13 @@ static void do_finish_function(struct fixture *fx, const struct held *c)
              text);
 }
 
+static void do_finish_many(struct fixture *fx, const struct held *c)
+{
+    char text[HELD_TEXT_BYTES];
+    held_text(c, text);
+    test_sql(fx, "SELECT tenon.finish_many('{%s}', skip_lost => true)", text);
+}
+
 static void do_wait_for(struct fixture *fx, const struct held *c)
 {
     char text[HELD_TEXT_BYTES];
@@ -238,6 +245,7 @@ static const struct doing doings[] = {
     {"finish.sql", "finish", NULL, TASK_DONE, .run = do_finish},
     {"finish_unlocked.sql", "finish", NULL, TASK_DONE, .run = do_finish_unlocked},
     {"tenon.finish", "finish", NULL, TASK_DONE, .run = do_finish_function},
+    {"tenon.finish_many", "finish", NULL, TASK_DONE, .run = do_finish_many},
     {"failed", "fail", NULL, TASK_RETRYING, REQUEUE("failed", NULL)},
     {"failed, the last", "fail", "failures = max_attempts - 1", TASK_DEAD, REQUEUE("failed", NULL)},
     {"later", "postpone", NULL, TASK_SCHEDULED, REQUEUE("later", "60000")},

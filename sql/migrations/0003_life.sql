@@ -181,8 +181,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
 $$;
 
 -- The history's partition for a moment is there afterwards. Cleaners and workers make them for days ahead;
--- when none of them ran for a week, tenon.finish and tenon.cancel make what is missing. Only they call it, and
--- so it needs no search_path of its own.
+-- when none of them ran for a week, tenon.finish, tenon.finish_many and tenon.cancel make what is missing. Only they call
+-- it, and so it needs no search_path of its own.
 CREATE FUNCTION tenon.need_partition(moment timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -202,6 +202,20 @@ BEGIN
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
 EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN to_jsonb('tenon: the result was not kept, it is longer than 2 MiB as text'::text);
+END $$;
+
+-- The same for many. To catch an error costs a subtransaction, so all of them are measured in one.
+CREATE FUNCTION tenon.results_kept(results jsonb[]) RETURNS jsonb[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    BEGIN
+        IF (SELECT bool_and(octet_length(r::text) <= 2097152) FROM unnest(results) r) IS NOT FALSE THEN
+            RETURN results;
+        END IF;
+    EXCEPTION WHEN program_limit_exceeded THEN
+        NULL;
+    END;
+    RETURN ARRAY(SELECT tenon.result_kept(u.r) FROM unnest(results) WITH ORDINALITY u (r, n) ORDER BY u.n);
 END $$;
 
 -- When a task ends, what waits for that is settled at once. It takes no lock that another transaction may hold: it
@@ -399,6 +413,56 @@ BEGIN
     PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
 END $$;
 
+-- tenon.finish for many claims: one statement reads them all and takes their rows away, in sorted order, so that two who
+-- finish the same never wait for each other in a circle. `ANY (ARRAY[g.id])`: each row is looked up by its id, whatever
+-- the table held when the plan was made (docs/decisions/0014-plans-that-stay-good.md).
+CREATE FUNCTION tenon.finish_many(claims text[], results jsonb[] DEFAULT NULL, skip_lost boolean DEFAULT false) RETURNS boolean[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    claims_max constant integer := 10000;
+    moment timestamptz := clock_timestamp();
+    done   boolean[];
+    lost   record;
+    worker uuid;
+BEGIN
+    IF claims IS NULL OR cardinality(claims) > claims_max THEN
+        PERFORM tenon.refuse('claims', 'of ' || cardinality(claims) || ' elements', format('an array of 0 to %s claims', claims_max));
+    ELSIF cardinality(results) <> cardinality(claims) THEN
+        PERFORM tenon.refuse('results', format('of %s elements', cardinality(results)),
+                             format('as long as claims, %s elements', cardinality(claims)));
+    END IF;
+    IF results IS NOT NULL THEN
+        results := tenon.results_kept(results);
+    END IF;
+    PERFORM tenon.need_partition(moment);
+    WITH given AS MATERIALIZED (
+        SELECT f.*, c.result, c.n
+          FROM unnest(claims, results) WITH ORDINALITY AS c (claim, result, n) CROSS JOIN LATERAL tenon.read_claim(c.claim) f
+         ORDER BY f.id, c.n
+    ), gone AS (
+        DELETE FROM tenon.task t USING given g
+         WHERE t.id = ANY (ARRAY[g.id]) AND t.claims = g.claims AND t.worker_id = g.worker_id AND t.start_time = g.start_time
+        RETURNING t.*, g.result, g.n
+    ), kept AS (
+        INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                    crashes, priority, outcome, queue, kind, payload, unique_key, trace,
+                                    last_error, result, enqueued_by)
+        SELECT moment, g.id, g.run_at, g.start_time, g.created_at, g.worker_id, g.claims, g.failures, g.crashes,
+               g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by
+          FROM gone g
+    )
+    SELECT coalesce(array_agg(g.n IN (SELECT x.n FROM gone x) ORDER BY g.n), '{}') INTO done FROM given g;
+    IF true = ALL (done) THEN
+        RETURN done;
+    END IF;
+    FOR lost IN SELECT c.claim, c.n FROM unnest(claims, done) WITH ORDINALITY AS c (claim, is_done, n) WHERE NOT c.is_done LOOP
+        worker := (tenon.read_claim(lost.claim)).worker_id;
+        done[lost.n] := worker = '00000000-0000-0000-0000-000000000000';  -- tried by hand
+        PERFORM tenon.claim_must_hold(lost.claim, false, worker) WHERE done[lost.n] OR skip_lost IS NOT TRUE;
+    END LOOP;
+    RETURN done;
+END $$;
+
 -- May whoever logged in cancel what this role enqueued? An operator is who may change queues.
 CREATE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
@@ -463,7 +527,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.finish_many, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
@@ -542,7 +606,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (key, state) ON tenon.limit_task TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.finish, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
@@ -551,6 +615,14 @@ COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own t
 - `result`: kept in `tenon.finished`; of one that is longer than 2 MiB as text only a note is kept.
 
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+
+COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish` does, in one statement, for handlers that write the effects of many tasks in one transaction: a fraction of the cost of a call for each. Returns for each claim whether the task is finished now, in the order of `claims`.
+
+- `claims`: 0 to 10,000 texts of `TENON_TASK_CLAIM`, or `claim` of the task lines; anything else raises SQLSTATE 22023.
+- `results`: one for each claim, or NULL; kept in `tenon.finished`, of one that is longer than 2 MiB as text only a note.
+- `skip_lost`: false, the default: one claim that is not valid any more, because its task was recovered, cancelled or finished, raises SQLSTATE 55000, so that no effect of it is committed: roll back, and finish the others without it. True: the others are finished, and for this one false is returned. Then what was done for it must not be committed: call the function first, and write the effects of those that are true.
+
+A claim that is given twice counts the second time as not valid any more.$$;
 
 COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
 

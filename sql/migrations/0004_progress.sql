@@ -1,12 +1,15 @@
 -- Progress, and more time: what a handler says of its task while it runs. Both under the fence of its claim.
 
--- The fence in the text of TENON_TASK_CLAIM. Only functions with a search_path of their own call it.
+-- The fence in the text of TENON_TASK_CLAIM. Only functions with a search_path of their own call it. A regular expression
+-- with {1,18} and the like takes longer to match than all the rest.
 CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims integer, OUT start_time timestamptz, OUT worker_id uuid)
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     part text[] := string_to_array(claim, '/');
 BEGIN
-    IF claim IS NULL OR claim !~ '^[0-9]{1,18}/[0-9]{1,9}/[0-9]{1,17}/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
+    IF (translate(claim, '0123456789abcdef', '') = '///----' AND translate(part[1] || part[2] || part[3], '0123456789', '') = ''
+        AND length(part[1]) BETWEEN 1 AND 18 AND length(part[2]) BETWEEN 1 AND 9 AND length(part[3]) BETWEEN 1 AND 17
+        AND part[4] LIKE '________-____-____-____-____________') IS NOT TRUE THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
     id := part[1];

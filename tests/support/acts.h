@@ -21,7 +21,7 @@ bool state_is_over(enum state state);
 bool model_allows(const struct model *m, enum effect effect, bool stale);
 void model_apply(struct model *m, enum effect effect);
 
-enum { ACTS = 20, ACT_PARAMS_MAX = 11 };
+enum { ACTS = 21, ACT_PARAMS_MAX = 11 };
 
 struct act {
     const char *name;
@@ -51,8 +51,8 @@ void fence_set(struct fence *f, const char *id, int claims, long long start_us);
 /* Fill in the parameters of an act; returns how many. */
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX]);
 
-/* tenon.finish() raises where the others change nothing, and tenon.drop_history() when it waited
- * for 100 ms. */
+/* tenon.finish() and tenon.finish_many() raise where the others change nothing, and
+ * tenon.drop_history() when it waited for 100 ms. */
 bool act_may_raise(const struct act *a, const char *sqlstate);
 
 /* Leaves out rows that bear another transaction's mark, though it may be over. */
