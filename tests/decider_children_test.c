@@ -432,6 +432,37 @@ static void test_at_a_high_rate_outcomes_gather(void **state)
     decider_free(d);
 }
 
+/* It takes more than its hello said, and then fewer than it has: those it keeps. */
+static void test_a_child_takes_more_or_fewer(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, pool_mode);
+    present(d, 0);
+    (void)decide(d, 0);
+    struct claim *all[] = {claimed(1, "a"), claimed(2, "a"), claimed(3, "a"), claimed(4, "a")};
+    commit(d, 1, all, 4);
+    (void)decide(d, 1);
+    feed(d, 2, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1, .hears_stop = true});
+    (void)decide(d, 2);
+    assert_int_equal(d->slots[0].n_given, 1);
+    feed(d, 3, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 3});
+    (void)decide(d, 3);
+    assert_int_equal(d->slots[0].n_given, 3);
+    assert_int_equal(d->handlers[0].room, 1); /* as children begin */
+    assert_true(d->slots[0].hears_stop);
+    feed(d, 4, (struct event){.type = EVENT_CHILD_READY, .slot = 0, .room = 1});
+    assert_int_equal(slots_room(d), 0);
+    settle(d, 4);
+    reply(d, 5, 1, OUTCOME_DONE);
+    (void)decide(d, 5);
+    assert_int_equal(d->slots[0].n_given, 2);
+    reply(d, 6, 2, OUTCOME_DONE);
+    reply(d, 6, 3, OUTCOME_DONE);
+    (void)decide(d, 6);
+    assert_int_equal(d->slots[0].n_given, 1);
+    decider_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_claimed_ahead_of_long_tasks),
         cmocka_unit_test(test_a_dead_pool_child_charges_the_oldest_only),
         cmocka_unit_test(test_a_handler_that_cannot_start_backs_off),
+        cmocka_unit_test(test_a_child_takes_more_or_fewer),
         cmocka_unit_test(test_drain_lets_run_and_releases_the_rest),
         cmocka_unit_test(test_a_second_signal_kills),
         cmocka_unit_test(test_without_postgresql_it_stops_its_own_children),

@@ -255,6 +255,23 @@ static void test_stop_lines(void **state)
     assert_false(hello.stop || hello.take);
 }
 
+/* A pool child may say later that it takes more, or fewer. */
+static void test_in_flight(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {
+        "{\"in_flight\":0}", "{\"in_flight\":1025}", "{\"in_flight\":\"x\"}",
+        "{\"id\":7,\"in_flight\":8}", /* of a task there is no such thing */
+    };
+    struct event e;
+    assert_true(parse("{\"in_flight\":1024}", &e));
+    assert_int_equal(e.type, EVENT_CHILD_READY);
+    assert_int_equal(e.room, 1024);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_false(parse(wrong[i], &e));
+    }
+}
+
 static void test_replies(void **state)
 {
     (void)state;
@@ -453,6 +470,7 @@ int main(void)
         cmocka_unit_test(test_step_lines),
         cmocka_unit_test(test_steps_of_a_task_line),
         cmocka_unit_test(test_stop_lines),
+        cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_bad_replies),
         cmocka_unit_test(test_exec_results),

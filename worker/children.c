@@ -132,10 +132,10 @@ void children_flush(struct children *cs)
 
 /* --- pool: lines --- */
 
-static int room_of(const struct handler *h, const struct hello *hello)
+static int room_of(const struct handler *h, int in_flight)
 {
     int limit = h->in_flight > 0 ? h->in_flight : IN_FLIGHT_MAX;
-    return h->take > 0 ? h->take : limit < hello->in_flight ? limit : hello->in_flight;
+    return h->take > 0 ? h->take : limit < in_flight ? limit : in_flight;
 }
 
 static void take_hello(struct children *cs, int slot, const char *line, size_t bytes)
@@ -154,7 +154,7 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
     c->said_hello = true;
     cs->emit(cs->owner, &(struct event){.type = EVENT_CHILD_READY,
                                         .slot = slot,
-                                        .room = room_of(c->handler, &hello),
+                                        .room = room_of(c->handler, hello.in_flight),
                                         .hears_stop = hello.stop});
 }
 
@@ -189,6 +189,9 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
     if (!line_parse(line, bytes, &event, &f)) {
         break_protocol(c, f.text);
     } else if (event.type == EVENT_CHILD_RETIRES) {
+        cs->emit(cs->owner, &event);
+    } else if (event.type == EVENT_CHILD_READY) {
+        event.room = room_of(c->handler, event.room);
         cs->emit(cs->owner, &event);
     } else if (!cs->is_given(cs->owner, slot, event.id)) {
         free(event.reply);

@@ -336,6 +336,17 @@ static bool read_wait(const json_t *reply, struct event *event, struct fault *f)
     return event->signal || fault_memory(f);
 }
 
+/* From now on it takes more tasks at once, or fewer. */
+static bool read_room(const json_t *in_flight, struct event *event, struct fault *f)
+{
+    json_int_t n = json_integer_value(in_flight);
+    bool ok = n >= 1 && n <= IN_FLIGHT_MAX;
+    event->type = EVENT_CHILD_READY;
+    event->room = ok ? (int)n : 0;
+    return ok ||
+           fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
+}
+
 static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
                        struct fault *f)
 {
@@ -345,6 +356,9 @@ static bool read_reply(const json_t *reply, const char *line, size_t bytes, stru
     if (!id && json_is_true(json_object_get(reply, "bye"))) {
         event->type = EVENT_CHILD_RETIRES;
         return true;
+    }
+    if (!id && json_object_get(reply, "in_flight")) {
+        return read_room(json_object_get(reply, "in_flight"), event, f);
     }
     if (!parse_id(id, event)) {
         return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");

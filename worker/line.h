@@ -54,9 +54,10 @@ struct hello {
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *ret,
                                  struct fault *f);
 
-/* Any other line of a pool child: sets type, REPLY, PROGRESS, STEP or CHILD_RETIRES; for a reply
- * id, outcome, delay_ms, and reply, error and signal, which the caller frees; for PROGRESS id,
- * extend_ms, and progress, which he frees too; for STEP id, name, and step, the same. */
+/* Any other line of a pool child: sets type, REPLY, PROGRESS, STEP, CHILD_RETIRES, or CHILD_READY
+ * with room, so many tasks as it takes at once from now on; for a reply id, outcome, delay_ms, and
+ * reply, error and signal, which the caller frees; for PROGRESS id, extend_ms, and progress, which
+ * he frees too; for STEP id, name, and step, the same. */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 
 /* How a child ended, and the last that it said on stderr. NULL when there is no memory. */

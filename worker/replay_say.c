@@ -89,7 +89,7 @@ static void say_child(FILE *out, const struct event *e)
     (void)fprintf(out, "slot %d: ", e->slot);
     switch ((int)e->type) {
     case EVENT_CHILD_READY:
-        (void)fprintf(out, "its child says hello, takes %d at once", e->room);
+        (void)fprintf(out, "its child is ready, takes %d at once", e->room);
         break;
     case EVENT_REPLY:
         (void)fprintf(out, "task %" PRId64 " %s", e->id, outcome_word(e->outcome));

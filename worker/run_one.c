@@ -19,7 +19,7 @@ struct run_one {
     struct children children;
     struct claim *task;
     int handler;
-    bool over;
+    bool given, over;
     enum claim_outcome outcome;
     char *reply, *error;
 };
@@ -52,7 +52,8 @@ static bool has_task(void *owner, int slot, int64_t id)
 static void take_event(void *owner, const struct event *event)
 {
     struct run_one *r = owner;
-    if (event->type == EVENT_CHILD_READY) {
+    if (event->type == EVENT_CHILD_READY && !r->given) { /* later it may say that it takes more */
+        r->given = true;
         children_give(&r->children, 0, r->task, 1, nobody);
     } else if (event->type == EVENT_REPLY) {
         r->outcome = event->outcome;

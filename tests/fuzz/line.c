@@ -27,6 +27,9 @@ int fuzz_line(const uint8_t *data, size_t size)
     bool step = ok && event.type == EVENT_STEP, waits = reply && event.outcome == OUTCOME_WAIT;
     fuzz_that(!step || (event.step && *event.name), "a step without a name");
     fuzz_that(!waits || event.signal, "it waits for nothing");
+    fuzz_that(!ok || event.type != EVENT_CHILD_READY ||
+                  (event.room >= 1 && event.room <= IN_FLIGHT_MAX),
+              "in_flight beyond its limits");
     free(event.progress);
     free(event.step);
     free(event.signal);

@@ -11,7 +11,7 @@ enum event_type {
                               down: since_ms */
     EVENT_ROUND_DONE,   /* the round in flight has committed */
     EVENT_ROUND_FAILED, /* failure, text */
-    EVENT_CHILD_READY,  /* slot, room, hears_stop */
+    EVENT_CHILD_READY,  /* slot, room, hears_stop; again, when it takes more or fewer at once */
     EVENT_REPLY, /* slot, id, outcome, reply, error, signal (taken over), error_class, delay_ms */
     EVENT_PROGRESS,          /* slot, id, progress (taken over), extend_ms */
     EVENT_STEP,              /* slot, id, name, step (taken over) */

@@ -18,7 +18,8 @@ bool slots_takes_more(const struct slot *s)
 int slots_free(const struct decider *d, const struct slot *s)
 {
     bool in_call = d->handlers[s->handler].take > 0 && s->n_given > 0;
-    return slots_takes_more(s) && !in_call ? s->room - s->n_given : 0;
+    bool is_free = slots_takes_more(s) && !in_call && s->n_given < s->room;
+    return is_free ? s->room - s->n_given : 0;
 }
 
 int slots_room(const struct decider *d)
@@ -246,7 +247,9 @@ void slots_child_ready(struct decider *d, int slot, int room, bool hears_stop)
         s->limit_ms = INT64_MAX;
         s->room = room;
         s->hears_stop = hears_stop;
-        d->handlers[s->handler].room = room;
+        d->handlers[s->handler].room = room; /* others will begin with as many */
+    } else if (s->state == SLOT_READY) {
+        s->room = room;
     }
 }
 
