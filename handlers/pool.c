@@ -300,6 +300,11 @@ void pool_extend(struct pool *p, int64_t id, int64_t ms)
     buf_printf(&p->out, "{\"id\":%lld,\"extend_ms\":%lld}\n", (long long)id, (long long)ms);
 }
 
+void pool_in_flight(struct pool *p, int n)
+{
+    buf_printf(&p->out, "{\"in_flight\":%d}\n", n);
+}
+
 void pool_bye(struct pool *p)
 {
     buf_put_text(&p->out, "{\"bye\":true}\n");

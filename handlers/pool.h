@@ -61,6 +61,9 @@ void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer);
 bool pool_progress(struct pool *p, int64_t id, const char *json, size_t bytes);
 void pool_extend(struct pool *p, int64_t id, int64_t ms);
 
+/* From now on so many tasks at once; more than that may still come. */
+void pool_in_flight(struct pool *p, int n);
+
 /* No more tasks: what is answered by the end of this process counts, the rest is released. */
 void pool_bye(struct pool *p);
 

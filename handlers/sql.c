@@ -1,6 +1,7 @@
 /* tenon-sql: a pool handler that calls a PostgreSQL function for each task, in the transaction that
  * finishes it. */
 #include "core/now.h"
+#include "core/sqlstate.h"
 #include "handlers/sql_session.h"
 
 #include <errno.h>
@@ -13,8 +14,10 @@
 #include <utlist.h>
 
 enum {
-    BATCH_MS = 50,      /* a batch is made so large that it takes no longer */
-    BATCH_MS_MAX = 200, /* one that does is rolled back, and its tasks run one by one */
+    BATCH_MS = 50,              /* a batch is made so large that it takes no longer */
+    BATCH_BYTES_MAX = 16 << 20, /* of payloads, but for the last one's */
+    PATIENCE = 16,              /* commits between two batches that are in each other's way, */
+    PATIENCE_MAX = 4096,        /* doubled each time, up to so many */
 };
 
 struct sql {
@@ -25,6 +28,10 @@ struct sql {
     struct sql_work *waiting; /* in the order in which they are to run */
     int n_waiting;
     int batch;    /* so many tasks commit together: 1 after a failure, then more and more */
+    int room;     /* so many are taken for each connection: as many as commit together at best */
+    int told;     /* so many in all, as the worker knows */
+    int patience; /* so many commits pass after a batch that waited for locks of others, */
+    int held;     /* and so many are left */
     bool retires; /* a connection is lost: another child makes new ones */
 };
 
@@ -66,17 +73,51 @@ static void refuse_waiting(struct sql *q)
 
 /* --- the end of a batch --- */
 
-/* One that took too long makes the next ones smaller. */
-static void learn(struct sql *q, const struct sql_session *s, bool several)
+/* Did it wait too long, for locks of other transactions or for a slow task? */
+static bool was_in_the_way(const struct sql_session *s)
+{
+    return sqlstate_is(s->verdict.class, "40001 40P01 55P03 57014");
+}
+
+/* Where tasks are in each other's way, larger batches are tried again ever more seldom. */
+static void fall_back(struct sql *q, const struct sql_session *s)
+{
+    q->batch = 1;
+    if (was_in_the_way(s)) {
+        q->patience = q->patience * 2 < PATIENCE ? PATIENCE : q->patience * 2;
+        q->patience = q->patience < PATIENCE_MAX ? q->patience : PATIENCE_MAX;
+        q->held = q->patience;
+    }
+}
+
+static void grow(struct sql *q)
+{
+    if (q->held > 0) {
+        q->held--;
+        return;
+    }
+    q->batch = q->batch * 2 < q->settings.batch ? q->batch * 2 : q->settings.batch;
+    q->room = q->room > q->batch ? q->room : q->batch;
+}
+
+static int half(int n)
+{
+    return n > 1 ? n / 2 : 1;
+}
+
+/* How large the next ones are to be, after one of `n` tasks. */
+static void learn(struct sql *q, const struct sql_session *s, int n)
 {
     int64_t took_ms = now_ms() - s->begun_ms;
-    if (s->failed) {
-        q->batch = several ? 1 : q->batch;
+    if (s->failed && n > 1) {
+        fall_back(q, s);
     } else if (took_ms > BATCH_MS) {
-        q->batch = q->batch > 1 ? q->batch / 2 : 1;
-    } else if (!s->batch->alone) {
-        q->batch = q->batch * 2 < q->settings.batch ? q->batch * 2 : q->settings.batch;
+        q->batch = half(q->batch);
+        q->room = half(q->room);
+    } else if (!s->failed && !s->batch->alone && took_ms * q->batch * 2 <= (int64_t)BATCH_MS * n) {
+        grow(q);
     }
+    q->patience -= !s->failed && n > 1 && q->patience > 0;
 }
 
 /* Nothing of it counts, and who is to blame is not known for sure: its tasks run again, each by
@@ -101,10 +142,11 @@ static void again(struct sql *q, const struct sql_session *s, struct sql_work *b
 static void end_batch(struct sql *q, struct sql_session *s)
 {
     struct sql_work *w, *next;
-    bool several = s->batch->next != NULL;
-    learn(q, s, several);
+    int n;
+    DL_COUNT(s->batch, w, n);
+    learn(q, s, n);
     struct sql_work *batch = sql_session_take(s);
-    if (s->failed && several) {
+    if (s->failed && n > 1) {
         again(q, s, batch);
         return;
     }
@@ -140,16 +182,27 @@ static bool look_after(struct sql *q, int i)
 
 /* --- the begin of a batch --- */
 
-/* At most `n` of those that wait; one that is to run alone is by itself. */
+static bool fits(const struct sql_work *first, const struct sql_work *w)
+{
+    return w == first || (!first->alone && !w->alone && w->function == first->function);
+}
+
+/* At most `n` of those that wait, for the function of the first one: a batch is one statement. One
+ * that is to run alone is by itself. */
 static struct sql_work *take_batch(struct sql *q, int n)
 {
-    struct sql_work *batch = NULL, *w = q->waiting;
-    bool alone = w->alone;
-    for (int i = 0; w && i < (alone ? 1 : n) && w->alone == alone; i++) {
-        DL_DELETE(q->waiting, w);
-        DL_APPEND(batch, w);
-        q->n_waiting--;
-        w = q->waiting;
+    struct sql_work *batch = NULL, *w, *next;
+    const struct sql_work *first = q->waiting;
+    size_t bytes = 0;
+    DL_FOREACH_SAFE(q->waiting, w, next)
+    {
+        if (n > 0 && bytes < BATCH_BYTES_MAX && fits(first, w)) {
+            DL_DELETE(q->waiting, w);
+            DL_APPEND(batch, w);
+            q->n_waiting--;
+            n--;
+            bytes += w->task.payload_bytes;
+        }
     }
     return batch;
 }
@@ -169,25 +222,6 @@ static void begin_batches(struct sql *q)
     if (q->open == 0) {
         refuse_waiting(q);
     }
-}
-
-/* The tasks that wait behind a slow one are not to wait for long. */
-static int64_t check_batches(struct sql *q)
-{
-    int64_t due_ms = INT64_MAX, now = now_ms();
-    for (int i = 0; i < q->open; i++) {
-        struct sql_session *s = &q->sessions[i];
-        int64_t limit_ms = s->begun_ms + BATCH_MS_MAX;
-        if (!s->batch || !s->batch->next || s->cancelled) {
-            continue;
-        }
-        if (now >= limit_ms) {
-            sql_session_cancel(s);
-        } else {
-            due_ms = limit_ms < due_ms ? limit_ms : due_ms;
-        }
-    }
-    return due_ms == INT64_MAX ? -1 : due_ms - now;
 }
 
 /* --- lines --- */
@@ -269,7 +303,6 @@ static bool go_on(struct sql *q, const struct pollfd *ready, struct fault *f)
 static bool turn(struct sql *q, struct fault *f)
 {
     struct pollfd ready[CONNECTIONS_MAX + 1];
-    int64_t pause_ms = check_batches(q);
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
         bool is_open = i < q->open;
         ready[i].fd = is_open ? sql_session_fd(&q->sessions[i]) : -1;
@@ -277,11 +310,26 @@ static bool turn(struct sql *q, struct fault *f)
     }
     ready[CONNECTIONS_MAX].fd = q->pool.ended || q->retires ? -1 : STDIN_FILENO;
     ready[CONNECTIONS_MAX].events = POLLIN;
-    int n = poll(ready, CONNECTIONS_MAX + 1, (int)pause_ms);
+    int n = poll(ready, CONNECTIONS_MAX + 1, -1);
     if (n < 0 && errno != EINTR) {
         return fault_set(f, FAULT_BUG, "could not poll: %s", strerror(errno));
     }
     return n <= 0 || go_on(q, ready, f);
+}
+
+static int room_of(const struct sql *q)
+{
+    int n = q->settings.connections * q->room;
+    return n < POOL_IN_FLIGHT_MAX ? n : POOL_IN_FLIGHT_MAX;
+}
+
+/* What waits here no other worker can take. */
+static void tell_room(struct sql *q)
+{
+    if (q->told != room_of(q)) {
+        q->told = room_of(q);
+        pool_in_flight(&q->pool, q->told);
+    }
 }
 
 static bool run(struct sql *q, struct fault *f)
@@ -289,6 +337,7 @@ static bool run(struct sql *q, struct fault *f)
     bool ok = true;
     while (ok) {
         begin_batches(q);
+        tell_room(q);
         ok = pool_flush(&q->pool, f);
         if (idle_sessions(q) == q->open && (q->pool.ended || q->retires)) {
             break;
@@ -316,8 +365,9 @@ int main(int argc, char **argv)
     if (ok && q.settings.help) {
         sql_settings_help();
     } else if (ok && open_all(&q, &f)) {
-        q.batch = 1;
-        pool_open(&q.pool, q.settings.connections * q.settings.batch);
+        q.batch = q.room = 1;
+        q.told = room_of(&q);
+        pool_open(&q.pool, q.told);
         ok = run(&q, &f);
     }
     close_all(&q);

@@ -1,5 +1,6 @@
 #include "handlers/sql_session.h"
 
+#include "core/array.h"
 #include "core/sqlstate.h"
 #include "handlers/statements.h"
 
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <utlist.h>
 
-enum { STATEMENT_BYTES_MAX = 1024, NAME_BYTES = 16 };
+enum { STATEMENT_BYTES_MAX = 1024, NAME_BYTES = 16, ARRAY_BYTES_MAX = 1 << 30 };
 
 /* --- open --- */
 
@@ -30,19 +31,19 @@ static PGconn *connect_to(const char *url)
     return PQconnectdbParams(names, values, 1);
 }
 
-/* The function's effects and the task's end are one statement: they commit together.
- * The name comes from the server, quoted. Why it is spliced: a name can be no parameter. */
+/* The function's effects and the tasks' ends are one statement: they commit together, and it fails
+ * when a claim is not valid any more. The name comes from the server, quoted. Why it is spliced: a
+ * name can be no parameter. (unnest() of several is always that of pg_catalog.) */
 static void put_statement(struct buf *b, const char *name, bool is_void)
 {
-    if (is_void) {
-        buf_printf(b,
-                   "WITH ran AS MATERIALIZED (SELECT %s($2::pg_catalog.jsonb))"
-                   " SELECT tenon.finish($1) FROM ran",
-                   name);
-    } else {
-        buf_printf(b, "SELECT tenon.finish($1, pg_catalog.to_jsonb(%s($2::pg_catalog.jsonb)))",
-                   name);
-    }
+    buf_printf(b,
+               "WITH ran AS MATERIALIZED ("
+               "SELECT given.claim, %s%s(given.payload)%s AS result"
+               " FROM unnest($1::pg_catalog.text[], $2::pg_catalog.jsonb[])"
+               " AS given (claim, payload))"
+               " SELECT tenon.finish_many(pg_catalog.array_agg(ran.claim)%s) FROM ran",
+               is_void ? "" : "pg_catalog.to_jsonb(", name, is_void ? "" : ")",
+               is_void ? "" : ", pg_catalog.array_agg(ran.result)");
 }
 
 static bool is_good(const PGresult *result)
@@ -175,6 +176,20 @@ static int64_t limit_of(const struct sql_work *w, int64_t now_ms)
     return limit_ms > 1 ? limit_ms : 1;
 }
 
+/* Tasks that wait behind a slow one of their batch are not to wait for long. It is the server that
+ * ends it: to ask for that takes a connection of its own, for which all others would wait. */
+static int64_t limit_of_batch(const struct sql_session *s)
+{
+    const struct sql_work *w;
+    int64_t limit_ms = s->batch->next ? SQL_BATCH_MS_MAX : INT64_MAX;
+    DL_FOREACH(s->batch, w)
+    {
+        int64_t own_ms = limit_of(w, s->begun_ms);
+        limit_ms = own_ms < limit_ms ? own_ms : limit_ms;
+    }
+    return limit_ms;
+}
+
 /* A limit is in force when the next statement begins. */
 static bool send_limit(struct sql_session *s, int64_t limit_ms)
 {
@@ -188,28 +203,36 @@ static bool send_limit(struct sql_session *s, int64_t limit_ms)
     return PQsendQueryPrepared(s->conn, "limit", 1, params, NULL, NULL, 0) == 1;
 }
 
-static bool send_work(struct sql_session *s, const struct sql_work *w)
+static bool send_batch(struct sql_session *s)
 {
+    const struct sql_work *w;
+    struct buf claims, payloads;
     char name[NAME_BYTES];
-    const char *const params[] = {w->task.claim, w->task.payload};
-    (void)snprintf(name, sizeof name, "f%d", w->function);
-    return send_limit(s, limit_of(w, s->begun_ms)) &&
-           PQsendQueryPrepared(s->conn, name, 2, params, NULL, NULL, 0) == 1;
+    buf_init(&claims, ARRAY_BYTES_MAX);
+    buf_init(&payloads, ARRAY_BYTES_MAX);
+    array_begin(&claims);
+    array_begin(&payloads);
+    DL_FOREACH(s->batch, w)
+    {
+        array_put_text(&claims, w->task.claim);
+        array_put_text(&payloads, w->task.payload);
+    }
+    const char *const params[] = {array_end(&claims), array_end(&payloads)};
+    (void)snprintf(name, sizeof name, "f%d", s->batch->function);
+    bool ok = params[0] && params[1] && send_limit(s, limit_of_batch(s)) &&
+              PQsendQueryPrepared(s->conn, name, 2, params, NULL, NULL, 0) == 1;
+    buf_clear(&claims);
+    buf_clear(&payloads);
+    return ok;
 }
 
 /* All statements up to a sync are one transaction, and none runs after one that failed. */
 void sql_session_begin(struct sql_session *s, struct sql_work *batch, int64_t now_ms)
 {
-    const struct sql_work *w;
-    bool ok = true;
     s->batch = batch;
     s->begun_ms = now_ms;
-    s->failed = s->over = s->cancelled = false;
-    DL_FOREACH(batch, w)
-    {
-        ok = ok && send_work(s, w);
-    }
-    ok = ok && PQpipelineSync(s->conn) == 1;
+    s->failed = s->over = false;
+    bool ok = send_batch(s) && PQpipelineSync(s->conn) == 1;
     s->sending = ok && PQflush(s->conn) == 1;
     if (!ok) {
         lose(s);
@@ -243,5 +266,4 @@ void sql_session_cancel(struct sql_session *s)
     PGcancel *cancel = PQgetCancel(s->conn);
     (void)(cancel && PQcancel(cancel, error, sizeof error));
     PQfreeCancel(cancel);
-    s->cancelled = true;
 }

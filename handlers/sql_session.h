@@ -1,4 +1,5 @@
-/* A connection of tenon-sql, which runs one batch at a time: tasks that commit together. */
+/* A connection of tenon-sql, which runs one batch at a time: tasks of one function, called for each
+ * and finished in one statement, so that they commit together. */
 #ifndef TENON_HANDLERS_SQL_SESSION_H
 #define TENON_HANDLERS_SQL_SESSION_H
 
@@ -9,7 +10,8 @@ struct pg_conn;
 
 enum {
     SQL_CONNECT_LIMIT_S = 5,
-    SQL_MARGIN_MS = 1000, /* a statement ends so much before its task's deadline, at most */
+    SQL_MARGIN_MS = 1000,   /* a statement ends so much before its task's deadline, at most */
+    SQL_BATCH_MS_MAX = 200, /* what takes longer with several tasks is ended and rolled back */
 };
 
 struct sql_work {
@@ -27,7 +29,6 @@ struct sql_session {
     int64_t begun_ms;
     int64_t limit_ms; /* the statement_timeout that it has; -1 = not known */
     bool sending;     /* not all of it is sent */
-    bool cancelled;   /* the server was asked to end it */
     bool over;        /* the batch has committed, or failed: the caller takes it out */
     bool failed;      /* what was said first is in `verdict` */
     bool lost;        /* the connection is, and with it what became of the batch */
@@ -42,8 +43,8 @@ void sql_session_close(struct sql_session *s);
 
 int sql_session_fd(const struct sql_session *s);
 
-/* Begin a list of tasks, which it takes over, in the order of the list, as one transaction: one
- * that fails fails all. Afterwards `over` may be set. */
+/* Begin a list of tasks of one function, which it takes over, in the order of the list: one that
+ * fails fails all. Afterwards `over` may be set. */
 void sql_session_begin(struct sql_session *s, struct sql_work *batch, int64_t now_ms);
 
 /* Go on with what can be sent and read. Afterwards `over` may be set, `lost` without a batch, too.

@@ -1,7 +1,5 @@
 #include "handlers/sql_settings.h"
 
-#include "handlers/pool.h"
-
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +17,12 @@ void sql_settings_help(void)
         "  --function KIND=NAME  for this one; may be given %d times\n"
         "  --connections N       so many tasks at once, each on a connection, 1 to %d (default "
         "%d)\n"
-        "  --batch N             tasks that wait commit together, so many of them, 1 to %d; for\n"
-        "                        functions of a few milliseconds (default 1: each by itself)\n"
+        "  --batch N             tasks that wait commit together, while that takes a few\n"
+        "                        milliseconds, and at most so many, 1 to %d (default %d;\n"
+        "                        1: each by itself)\n"
         "The database is that of DATABASE_URL, or of libpq's variables PGHOST, PGDATABASE ...\n"
         "docs/handlers.md, \"SQL\", says what errors mean.\n",
-        FUNCTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS, BATCH_MAX);
+        FUNCTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS, BATCH_MAX, BATCH);
 }
 
 static bool add_function(struct sql_settings *s, const char *text, struct fault *f)
@@ -56,16 +55,6 @@ static bool read_number(const char *option, const char *text, int max, int *ret,
     return true;
 }
 
-static bool check(const struct sql_settings *s, struct fault *f)
-{
-    if (s->n_functions == 0) {
-        return fault_set(f, FAULT_CONFIG, "--function is missing; see --help");
-    }
-    return s->connections * s->batch <= POOL_IN_FLIGHT_MAX ||
-           fault_set(f, FAULT_CONFIG, "--connections times --batch is more than %d",
-                     POOL_IN_FLIGHT_MAX);
-}
-
 bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fault *f)
 {
     static const struct option flags[] = {
@@ -77,7 +66,7 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
     };
     int flag;
     bool ok = true;
-    *s = (struct sql_settings){.connections = CONNECTIONS, .batch = 1};
+    *s = (struct sql_settings){.connections = CONNECTIONS, .batch = BATCH};
     opterr = 0;
     while (ok && (flag = getopt_long(argc, argv, "h", flags, NULL)) != -1) {
         if (flag == 'f') {
@@ -96,7 +85,10 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
     if (ok && optind < argc) {
         ok = fault_set(f, FAULT_CONFIG, "%.60s is no option; see --help", argv[optind]);
     }
-    return ok && check(s, f);
+    if (ok && s->n_functions == 0) {
+        ok = fault_set(f, FAULT_CONFIG, "--function is missing; see --help");
+    }
+    return ok;
 }
 
 int sql_settings_function(const struct sql_settings *s, const char *kind)

@@ -9,6 +9,7 @@ enum {
     CONNECTIONS = 4,
     CONNECTIONS_MAX = 64,
     FUNCTION_KIND_BYTES = 128,
+    BATCH = 32,
     BATCH_MAX = 64
 };
 

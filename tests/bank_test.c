@@ -71,8 +71,7 @@ static void find_handlers(struct bank *b)
     handler_path("bank", program, sizeof program);
     (void)snprintf(b->commands[C], BYTES, "exec %s", program);
     (void)snprintf(b->commands[SQL], BYTES,
-                   "exec %s-sql --function public.transfer --connections 2 --batch 8",
-                   tenon_program);
+                   "exec %s-sql --function public.transfer --connections 2", tenon_program);
     environment(b->fx, "script/python-env", env, sizeof env);
     if (*env) {
         (void)snprintf(b->commands[PYTHON], BYTES,
