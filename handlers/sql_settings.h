@@ -9,8 +9,8 @@ enum {
     CONNECTIONS = 4,
     CONNECTIONS_MAX = 64,
     FUNCTION_KIND_BYTES = 128,
-    BATCH = 32,
-    BATCH_MAX = 64
+    BATCH = 128,
+    BATCH_MAX = 256
 };
 
 struct sql_function {
