@@ -1,7 +1,6 @@
 /* tenon-sql: a pool handler that calls a PostgreSQL function for each task, in the transaction that
  * finishes it. */
 #include "core/now.h"
-#include "core/sqlstate.h"
 #include "handlers/sql_session.h"
 
 #include <errno.h>
@@ -16,8 +15,6 @@
 enum {
     BATCH_MS = 50,              /* a batch is made so large that it takes no longer */
     BATCH_BYTES_MAX = 16 << 20, /* of payloads, but for the last one's */
-    PATIENCE = 16,              /* commits between two batches that are in each other's way, */
-    PATIENCE_MAX = 4096,        /* doubled each time, up to so many */
 };
 
 struct sql {
@@ -30,8 +27,6 @@ struct sql {
     int batch;    /* so many tasks commit together: 1 after a failure, then more and more */
     int room;     /* so many are taken for each connection: as many as commit together at best */
     int told;     /* so many in all, as the worker knows */
-    int patience; /* so many commits pass after a batch that waited for locks of others, */
-    int held;     /* and so many are left */
     bool retires; /* a connection is lost: another child makes new ones */
 };
 
@@ -73,29 +68,8 @@ static void refuse_waiting(struct sql *q)
 
 /* --- the end of a batch --- */
 
-/* Did it wait too long, for locks of other transactions or for a slow task? */
-static bool was_in_the_way(const struct sql_session *s)
-{
-    return sqlstate_is(s->verdict.class, "40001 40P01 55P03 57014");
-}
-
-/* Where tasks are in each other's way, larger batches are tried again ever more seldom. */
-static void fall_back(struct sql *q, const struct sql_session *s)
-{
-    q->batch = 1;
-    if (was_in_the_way(s)) {
-        q->patience = q->patience * 2 < PATIENCE ? PATIENCE : q->patience * 2;
-        q->patience = q->patience < PATIENCE_MAX ? q->patience : PATIENCE_MAX;
-        q->held = q->patience;
-    }
-}
-
 static void grow(struct sql *q)
 {
-    if (q->held > 0) {
-        q->held--;
-        return;
-    }
     q->batch = q->batch * 2 < q->settings.batch ? q->batch * 2 : q->settings.batch;
     q->room = q->room > q->batch ? q->room : q->batch;
 }
@@ -110,14 +84,13 @@ static void learn(struct sql *q, const struct sql_session *s, int n)
 {
     int64_t took_ms = now_ms() - s->begun_ms;
     if (s->failed && n > 1) {
-        fall_back(q, s);
+        q->batch = 1;
     } else if (took_ms > BATCH_MS) {
         q->batch = half(q->batch);
         q->room = half(q->room);
     } else if (!s->failed && !s->batch->alone && took_ms * q->batch * 2 <= (int64_t)BATCH_MS * n) {
         grow(q);
     }
-    q->patience -= !s->failed && n > 1 && q->patience > 0;
 }
 
 /* Nothing of it counts, and who is to blame is not known for sure: its tasks run again, each by

@@ -276,8 +276,8 @@ static void test_slow_functions_hold_no_others(void **state)
     process_kill(p);
 }
 
-/* Where tasks lock the same rows in different orders, batches would deadlock all the time: most
- * tasks run once, and by themselves. A sequence counts the runs that were rolled back, too. */
+/* Tasks that lock the same rows in any order: each counts once, and few run twice. A sequence
+ * counts the runs that were rolled back, too. */
 static void test_batches_in_each_others_way(void **state)
 {
     enum { TASKS = 1500, RUNS_MAX = TASKS + TASKS / 3 };
