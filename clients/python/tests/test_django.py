@@ -7,6 +7,7 @@ import contextlib
 import datetime as dt
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,8 +24,9 @@ django = pytest.importorskip("django")
 django.setup()
 
 from django.core import checks  # noqa: E402
+from django.core.exceptions import ImproperlyConfigured  # noqa: E402
 from django.core.management import CommandError, call_command  # noqa: E402
-from django.db import connection, transaction  # noqa: E402
+from django.db import ProgrammingError, connection, transaction  # noqa: E402
 from django.test import override_settings  # noqa: E402
 from django.utils import timezone  # noqa: E402
 from project import more, tasks, urls  # noqa: E402
@@ -301,12 +303,49 @@ def test_conninfo() -> None:
     assert conninfo(settings) == r"dbname='a b' password='it\'s \\' sslmode='require'"
 
 
+def problems(**params: Any) -> list[tuple[str | None, str]]:
+    return [(c.id, c.msg) for c in TenonBackend("default", params).check()]
+
+
 def test_system_checks() -> None:
     assert checks.run_checks() == []
-    tasks_setting: dict[str, Any] = {"BACKEND": "tenon.django.TenonBackend", "OPTIONS": {"MAX_ATTEMPS": 1}}
-    backend = TenonBackend("default", tasks_setting)
-    assert [c.id for c in backend.check()] == ["tenon.E001"]
-    backend = TenonBackend("default", {"OPTIONS": {"DATABASE": "nowhere"}})
-    assert [c.id for c in backend.check()] == ["tenon.E002"]
+    there = "AMQP_URL, DATABASE, MAX_ATTEMPTS, MODULES, TENON, TIMEOUT are"
+    text = f'TASKS["default"]["OPTIONS"]: MAX_ATTEMPT is not an option; {there}'
+    assert problems(OPTIONS={"MAX_ATTEMPT": 1}) == [("tenon.E001", text)]
+    text = 'TASKS["default"]["OPTIONS"]["DATABASE"]: there is no "nowhere" in DATABASES; there are: default, lite'
+    assert problems(OPTIONS={"DATABASE": "nowhere"}) == [("tenon.E002", text)]
     with override_settings(INSTALLED_APPS=[]):
         assert [c.id for c in TenonBackend("default", {}).check()] == ["tenon.W001"]
+
+
+def test_checks_on_sqlite() -> None:
+    text = (
+        'DATABASES["lite"] is django.db.backends.sqlite3; tenon needs django.db.backends.postgresql '
+        '(or name another alias in TASKS["default"]["OPTIONS"]["DATABASE"])'
+    )
+    on_sqlite = {"default": {"BACKEND": "tenon.django.TenonBackend", "OPTIONS": {"DATABASE": "lite"}}}
+    with override_settings(TASKS=on_sqlite):
+        assert [c.msg for c in checks.run_checks()] == [text]  # whichever apps there are
+        with pytest.raises(ImproperlyConfigured, match=re.escape(text)):
+            tasks.add.enqueue(1)
+        with pytest.raises(ImproperlyConfigured, match=re.escape(text)):
+            default_task_backend.get_result("1")
+        assert error_of("tenon", "setup") == error_of("tenon_worker") == text
+    misspelt = {"default": {"BACKEND": "tenon.django.TenonBackend", "OPTIONS": {"TIMEOUTS": 1}}}
+    with override_settings(TASKS=misspelt):
+        assert "TIMEOUTS is not an option" in error_of("tenon", "setup")
+
+
+def test_failures_before_the_setup() -> None:
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER SCHEMA tenon RENAME TO elsewhere")
+        with pytest.raises(ProgrammingError, match=r'schema "tenon" does not exist: run manage.py tenon setup'):
+            tasks.add.enqueue(1)
+        transaction.set_rollback(True)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("ALTER SCHEMA tenon RENAME TO elsewhere")
+        with pytest.raises(ProgrammingError, match=r'"tenon.tasks" does not exist: run manage.py tenon setup'):
+            default_task_backend.get_result("1")
+        transaction.set_rollback(True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-import django
 import psycopg
 import pytest
-from conftest import HERE, URL, program, run_program
+from conftest import HERE, program, run_program
 
 import tenon
 
@@ -66,7 +65,7 @@ def states(conn: psycopg.Connection) -> list[tuple[object, ...]]:
 
 
 def test_from_enqueue_to_result(reader: Reader, conn: psycopg.Connection) -> None:
-    printed, started = commands("--print-handlers")
+    printed, started = commands("-m tenon app --concurrency")
     assert reader.run("python signup.py").startswith("task ")
     reader.run("python wake.py")
     reader.run(printed)
@@ -143,30 +142,47 @@ def test_secrets(reader: Reader, conn: psycopg.Connection) -> None:
     assert tenon.Keys.parse(keys).decrypt(row[1], kind="charge_card", what="result") == {"charged": "4111"}
 
 
-def test_django(tmp_path: Path, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Reader(tmp_path)
-    url = urlsplit(URL)
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """Its Django project."""
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    reader = Reader(clone)
     del reader.env["TENON_PASS_ENV"]
     monkeypatch.delenv("TENON_PASS_ENV", raising=False)  # the command names what the project needs
-    reader.env |= {
-        "PGDATABASE": url.path[1:],
-        "PGUSER": unquote(url.username or ""),
-        "PGPASSWORD": unquote(url.password or ""),
-        "PGHOST": url.hostname or "",
-        "PGPORT": str(url.port),
-    }
     _, start = commands("startproject")
     reader.run(start)
-    write(tmp_path)
-    settings = tmp_path / "shop" / "settings.py"
-    if django.VERSION < (6,):
-        settings.write_text(settings.read_text() + '\nINSTALLED_APPS += ["django_tasks"]\n')
-    setup, enqueue, worker, cleaner = commands("tenon_worker")
-    reader.run(setup)
-    reader.run("python manage.py check")
-    number = reader.run(enqueue).split()[-1]
-    reader.run(f"{worker} -- --until-empty")
-    reader.run(f"{cleaner} --once")
+    reader.folder = tmp_path / "shop"
+    write(reader.folder)
+    return reader
+
+
+def test_django(project: Reader, conn: psycopg.Connection) -> None:
+    migrate, setup, enqueue, worker, cleaner = commands("manage.py tenon setup")
+    project.run(migrate)
+    project.run(setup)
+    project.run("python manage.py check")
+    number = project.run(enqueue).split()[-1]
+    project.run(f"{worker} -- --until-empty")
+    project.run(f"{cleaner} --once")
     assert states(conn) == [("orders.tasks.send_receipt", "done", 1)]
-    get = f"from orders.tasks import send_receipt; print(send_receipt.get_result('{number}').return_value)"
-    assert "receipt 17" in reader.run(f'python manage.py shell -c "{get}"')
+    show, get = commands("manage.py tenon show")
+    assert "orders.tasks.send_receipt" in project.run(show.replace("show 1", f"show {number}"))
+    assert "receipt 17" in project.run(get.replace("'1'", f"'{number}'"))
+    project.run("python manage.py tenon --settings shop.settings status")
+    where = "SELECT schemaname FROM pg_tables WHERE tablename = 'auth_user'"
+    assert conn.execute(where).fetchall() == [("public",)]
+
+
+def test_django_while_one_develops(project: Reader, conn: psycopg.Connection) -> None:
+    _, _, enqueue, _, _ = commands("manage.py tenon setup")
+    printed, dev = commands("manage.py tenon dev")
+    project.run(printed)
+    env = {**os.environ, **project.env, "AMQP_URL": "none", "TENON_AMQP_URL": "none"}
+    with subprocess.Popen(["bash", "-ec", f"exec {dev}"], cwd=project.folder, env=env) as started:
+        try:
+            number = project.run(enqueue).split()[-1]
+            project.run(f"python manage.py tenon wait {number}")
+        finally:
+            started.terminate()
+    assert states(conn) == [("orders.tasks.send_receipt", "done", 1)]

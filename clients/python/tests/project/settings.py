@@ -3,13 +3,10 @@
 import os
 from urllib.parse import unquote, urlsplit
 
-import django
-
-FRAMEWORK = [] if django.VERSION >= (6,) else ["django_tasks"]
 url = urlsplit(os.environ["DATABASE_URL"])
 SECRET_KEY = "tests"
 USE_TZ = True
-INSTALLED_APPS = [*FRAMEWORK, "tenon.django", "project"]
+INSTALLED_APPS = ["tenon.django", "project"]
 ROOT_URLCONF = "project.urls"
 DATABASES = {
     "default": {
@@ -19,7 +16,8 @@ DATABASES = {
         "PASSWORD": unquote(url.password or ""),
         "HOST": url.hostname,
         "PORT": url.port,
-    }
+    },
+    "lite": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"},
 }
 TASKS = {
     "default": {

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from django_tasks.utils import normalize_json
 else:
     try:
+        import django.tasks.checks  # noqa: F401  (manage.py check looks at the backends: Django imports it nowhere)
         from django.tasks import signals, task_backends
         from django.tasks.backends.base import BaseTaskBackend
         from django.tasks.base import (
@@ -26,6 +27,7 @@ else:
         from django.tasks.exceptions import InvalidTask, TaskResultDoesNotExist
         from django.utils.json import normalize_json
     except ImportError:
+        import django_tasks.checks  # noqa: F401
         from django_tasks import signals, task_backends
         from django_tasks.backends.base import BaseTaskBackend
         from django_tasks.base import (

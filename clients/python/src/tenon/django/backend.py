@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core import checks
-from django.db import connections
+from django.core.exceptions import ImproperlyConfigured
+from django.db import ProgrammingError, connections
 from django.utils import timezone
 
 from tenon import _enqueue
@@ -35,6 +37,7 @@ OPTIONS = {
     "TENON": "the program tenon; default: as PATH says",
 }
 _KIND = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_NOT_THERE = ("3F000", "42P01")  # invalid_schema_name, undefined_table
 
 
 class TenonBackend(BaseTaskBackend):
@@ -63,7 +66,8 @@ class TenonBackend(BaseTaskBackend):
         """The task runs if the transaction commits, and never if it does not; without one, at once."""
         self.validate_task(task)
         payload = {"args": normalize_json(list(args)), "kwargs": normalize_json(kwargs), **results.kept(task)}
-        number = _enqueue.enqueue(self.database, task.module_path, payload, self._options(task))
+        with self.schema():
+            number = _enqueue.enqueue(self.database, task.module_path, payload, self._options(task))
         result: TaskResult[Any] = TaskResult(
             task=task,
             id=str(number),
@@ -83,7 +87,8 @@ class TenonBackend(BaseTaskBackend):
 
     def get_result(self, result_id: str) -> TaskResult[Any]:
         """The role needs the right to read: tenon setup --grant-reader ROLE."""
-        return results.read(self, str(result_id))
+        with self.schema():
+            return results.read(self, str(result_id))
 
     def _options(self, task: Task[Any, Any]) -> Mapping[str, Any]:
         run_after: Any = task.run_after
@@ -108,17 +113,50 @@ class TenonBackend(BaseTaskBackend):
             self._publishers[url] = Publisher(url)
         return self._publishers[url]
 
+    @contextmanager
+    def schema(self) -> Iterator[None]:
+        """Says what to do where there is no PostgreSQL, or no schema tenon in it."""
+        if problem := self.wrong_database():
+            raise ImproperlyConfigured(problem)
+        try:
+            yield
+        except ProgrammingError as error:
+            cause: Any = error.__cause__
+            code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)  # psycopg, psycopg2
+            if code not in _NOT_THERE or "tenon" not in str(error):
+                raise
+            raise ProgrammingError(f"{str(error).splitlines()[0]}: run manage.py tenon setup") from error
+
+    def wrong_options(self) -> str | None:
+        """What is wrong with them, if anything."""
+        unknown = sorted(set(self.options) - set(OPTIONS))
+        if not unknown:
+            return None
+        where = f'TASKS["{self.alias}"]["OPTIONS"]'
+        are = "is not an option" if len(unknown) == 1 else "are not options"
+        return f"{where}: {', '.join(unknown)} {are}; {', '.join(sorted(OPTIONS))} are"
+
+    def wrong_database(self) -> str | None:
+        """What is wrong with it, if anything."""
+        option = f'TASKS["{self.alias}"]["OPTIONS"]["DATABASE"]'
+        if self.database not in connections.settings:
+            there = ", ".join(sorted(connections.settings))
+            return f'{option}: there is no "{self.database}" in DATABASES; there are: {there}'
+        if connections[self.database].vendor == "postgresql":
+            return None
+        engine = connections.settings[self.database]["ENGINE"]
+        return (
+            f'DATABASES["{self.database}"] is {engine}; tenon needs django.db.backends.postgresql '
+            f"(or name another alias in {option})"
+        )
+
     def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
         """manage.py check."""
         yield from super().check(**kwargs)
-        unknown = sorted(set(self.options) - set(OPTIONS))
-        where = f"TASKS[{self.alias!r}]"
-        if unknown:
-            yield _error(f"{where}: unknown OPTIONS {', '.join(unknown)}", "there are " + ", ".join(OPTIONS), 1)
-        if self.database not in connections.settings:
-            yield _error(f"{where}: no database {self.database!r}", "DATABASE is an alias in DATABASES", 2)
-        elif connections[self.database].vendor != "postgresql":
-            yield _error(f"{where}: {self.database!r} is not PostgreSQL", "tenon lives in PostgreSQL", 3)
+        if problem := self.wrong_options():
+            yield checks.Error(problem, id="tenon.E001")
+        if problem := self.wrong_database():
+            yield checks.Error(problem, id="tenon.E002")
         if not _installed(settings.INSTALLED_APPS):
             hint = 'add "tenon.django", for manage.py tenon_worker'
             yield checks.Warning("tenon.django is not in INSTALLED_APPS", hint=hint, id="tenon.W001")
@@ -126,7 +164,3 @@ class TenonBackend(BaseTaskBackend):
 
 def _installed(apps: Sequence[str]) -> bool:
     return any(app.startswith("tenon.django") for app in apps)
-
-
-def _error(what: str, hint: str, number: int) -> checks.Error:
-    return checks.Error(what, hint=hint, id=f"tenon.E{number:03}")

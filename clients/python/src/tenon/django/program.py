@@ -22,6 +22,8 @@ def backend_of(alias: str) -> TenonBackend:
     backend = task_backends[alias]
     if not isinstance(backend, TenonBackend):
         raise CommandError(f'TASKS["{alias}"] has BACKEND {type(backend).__name__}, not tenon.django.TenonBackend')
+    if problem := backend.wrong_options() or backend.wrong_database():
+        raise CommandError(problem)
     return backend
 
 
