@@ -255,6 +255,9 @@ CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
 DECLARE
     f tenon.flow := tenon.hold_flow(flow);
 BEGIN
+    IF f.ended_at IS NOT NULL THEN
+        RETURN 0;
+    END IF;
     UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
      WHERE w.id = flow AND w.cancelled_at IS NULL;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
@@ -2429,6 +2432,8 @@ BEGIN
         UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
     END IF;
     INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
+    INSERT INTO tenon.limit_event (keys, task_id)  -- do these dead ones still block?
+    SELECT ARRAY[k], l.task_id FROM tenon.limit_keys_of(name) k JOIN tenon.limit_task l ON l.key = k AND l.state = 'dead';
     PERFORM pg_notify('tenon', 'settle');
 END $$;
 
@@ -2510,18 +2515,22 @@ CREATE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.
              WHERE h.state = 'waits')) c
 $$;
 
-CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT paused_name text, OUT sentence text) RETURNS record
+CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text, OUT advice text) RETURNS record
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $_$
-    SELECT r.paused, p.name, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
+    SELECT r.paused, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
                 WHEN d.why IS NOT NULL THEN d.why
-                WHEN r.strict THEN 'its tasks run one after the other' || coalesce(', and the dead task ' || (
-                     SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) || ' blocks them', '')
-                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END
+                WHEN r.strict THEN 'its tasks run one after the other' || coalesce(format(', and the dead task %s blocks them', x.dead), '')
+                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END,
+           CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
+                WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
+                ELSE format('tenon limit show %s', $1) || CASE WHEN r.running IS NOT NULL THEN format('; to let more go: tenon limit set %s --running N', $1)
+                                                               WHEN r.rate IS NOT NULL THEN format('; to let more go: tenon limit set %s --starts N/TIME', $1) ELSE '' END END
       FROM tenon.limit_rule($1) r
+      CROSS JOIN (SELECT (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) AS dead) x
       LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
       LEFT JOIN tenon.limit_due d ON d.key = $1
      LIMIT 1
@@ -2626,7 +2635,8 @@ BEGIN
     END IF;
     gone := ARRAY(SELECT o.at FROM tenon.limit_rows(events) o
                    WHERE o.state <> 'ending' AND (SELECT t.id FROM tenon.task t WHERE t.id = o.task_id) IS NULL
-                     AND (o.state <> 'dead' OR (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NULL));
+                     AND (o.state <> 'dead' OR (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NULL
+                          OR (SELECT r.strict AND r.on_dead = 'block' FROM tenon.limit_rule(o.key) r LIMIT 1) IS NOT TRUE));
     DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (gone);
     IF cardinality(gone) < (SELECT sum(cardinality(e.keys)) FROM unnest(events) e) THEN
         PERFORM tenon.limit_back(events);
@@ -4922,7 +4932,7 @@ BEGIN
                AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
         sentence := format('It waits for the limit %s (%s), behind %s%s tasks.', w.key, r.sentence, CASE WHEN n = 10000 THEN 'at least ' ELSE '' END, n);
-        advice := CASE WHEN r.paused THEN format('tenon limit resume %s', r.paused_name) ELSE format('tenon limit show %s; tenon limit set %s', w.key, w.key) END;
+        advice := r.advice;
     END IF;
 END $$;
 
@@ -6230,7 +6240,7 @@ REVOKE ALL ON FUNCTION tenon.limit_free(share text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT paused_name text, OUT sentence text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_keys_of(name text) FROM PUBLIC;
 
