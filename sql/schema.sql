@@ -255,7 +255,9 @@ CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
 DECLARE
     f tenon.flow := tenon.hold_flow(flow);
 BEGIN
-    IF f.ended_at IS NOT NULL THEN
+    -- one that has ended may have got another task since, or one of its dead may have been retried
+    IF f.ended_at IS NOT NULL AND NOT EXISTS (
+        SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = cancel_flow.flow) THEN
         RETURN 0;
     END IF;
     UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()

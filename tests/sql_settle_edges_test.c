@@ -101,6 +101,7 @@ static void test_a_task_of_a_cancelled_flow(void **state)
             " \"cancelled\"]}')"));
     settle(fx);
     assert_state(fx, 1, "dead");
+    /* one that has ended stays as it is, unless it got another task since */
     f = test_sql_int(fx, "SELECT tenon.flow('ended')");
     test_sql(fx, "SELECT tenon.cancel(tenon.enqueue('a', flow => %lld))", (long long)f);
     settle(fx);
@@ -109,6 +110,8 @@ static void test_a_task_of_a_cancelled_flow(void **state)
                               "SELECT cancelled_at IS NULL AND ended_at IS NOT NULL"
                               " FROM tenon.flow WHERE id = %lld",
                               (long long)f));
+    test_sql(fx, "SELECT tenon.enqueue('a', flow => %lld)", (long long)f);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_flow(%lld)", (long long)f), 1);
     assert_state(fx, 2, "cancelled");
     assert_state(fx, 3, "ready");
 }
