@@ -5,6 +5,7 @@
 #include "handlers/statements.h"
 
 #include <libpq-fe.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +182,8 @@ static int64_t limit_of(const struct sql_work *w, int64_t now_ms)
 static int64_t limit_of_batch(const struct sql_session *s)
 {
     const struct sql_work *w;
-    int64_t limit_ms = s->batch->next ? SQL_BATCH_MS_MAX : INT64_MAX;
+    int64_t limit_ms = s->batch->next ? SQL_BATCH_MS_MAX
+                                      : INT_MAX; /* the greatest that PostgreSQL takes */
     DL_FOREACH(s->batch, w)
     {
         int64_t own_ms = limit_of(w, s->begun_ms);

@@ -2435,7 +2435,9 @@ BEGIN
     END IF;
     INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
     INSERT INTO tenon.limit_event (keys, task_id)  -- do these dead ones still block?
-    SELECT ARRAY[k], l.task_id FROM tenon.limit_keys_of(name) k JOIN tenon.limit_task l ON l.key = k AND l.state = 'dead';
+    SELECT ARRAY[l.key], l.task_id FROM tenon.limit_task l
+     WHERE l.state = 'dead' AND l.key >= name AND l.key < name || ';'
+       AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
     PERFORM pg_notify('tenon', 'settle');
 END $$;
 
@@ -2529,10 +2531,11 @@ CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence te
                 ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END,
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
-                ELSE format('tenon limit show %s', $1) || CASE WHEN r.running IS NOT NULL THEN format('; to let more go: tenon limit set %s --running N', $1)
-                                                               WHEN r.rate IS NOT NULL THEN format('; to let more go: tenon limit set %s --starts N/TIME', $1) ELSE '' END END
+                WHEN r.strict THEN format('tenon limit show %s', $1)
+                ELSE format('tenon limit show %s; to let more go, tenon limit set its name with all it has and larger numbers', $1) END
       FROM tenon.limit_rule($1) r
-      CROSS JOIN (SELECT (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) AS dead) x
+      CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
+           SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
       LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
       LEFT JOIN tenon.limit_due d ON d.key = $1
      LIMIT 1
@@ -5931,6 +5934,8 @@ CREATE INDEX kind_paused ON tenon.kind USING btree (name) WHERE paused;
 CREATE INDEX limit_due_at ON tenon.limit_due USING btree (due_at);
 
 CREATE INDEX limit_start_key ON tenon.limit_start USING btree (key, at);
+
+CREATE INDEX limit_task_dead ON tenon.limit_task USING btree (key, task_id) WHERE (state = 'dead'::text);
 
 CREATE INDEX limit_task_held ON tenon.limit_task USING btree (key, task_id) WHERE (state = ANY (ARRAY['held'::text, 'ending'::text]));
 

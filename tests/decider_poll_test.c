@@ -177,6 +177,28 @@ static void test_sweeps_that_take_long_are_rare(void **state)
     decider_free(d);
 }
 
+/* One that read only what was due lately says nothing of the backlog before that. */
+static void test_a_short_sweep_ends_no_backlog(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    int64_t now = next_sweep(d, 10);
+    now += 100;
+    polled(d, now, POLL_ALL);
+    feed(d, now, (struct event){.type = EVENT_POLL});
+    now = next_poll(d, now);
+    assert_int_equal(d->round.way, POLL_ON);
+    polled(d, now, POLL_FULL);
+    for (now = next_poll(d, now); d->round.way != POLL_SWEEP; now = next_poll(d, now)) {
+        now += 100;
+        polled(d, now, POLL_FULL);
+    }
+    assert_int_equal(d->round.reach_ms, SWEEP_REACH_MS);
+    polled(d, now, POLL_ALL);
+    assert_true(d->polling.backlog);
+    decider_free(d);
+}
+
 static void test_a_full_poll_is_followed_by_the_next_when_there_is_room(void **state)
 {
     (void)state;
@@ -441,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_between_the_parts_of_a_sweep_it_polls_as_ever),
         cmocka_unit_test(test_a_sweep_goes_on_when_the_backlog_is_over),
         cmocka_unit_test(test_sweeps_that_take_long_are_rare),
+        cmocka_unit_test(test_a_short_sweep_ends_no_backlog),
         cmocka_unit_test(test_a_full_poll_is_followed_by_the_next_when_there_is_room),
         cmocka_unit_test(test_in_a_backlog_wakeups_are_acked_and_not_asked_for),
         cmocka_unit_test(test_once_a_second_a_poll_goes_first),

@@ -20,6 +20,7 @@ enum {
     ROWS_PER_TASK =
         12, /* a row is found, locked, changed; one of its worker, its kind, its queue */
     PAGES_PER_TASK = 60,
+    TRIES = 4,
     PLANNED_AFTER = 6, /* executions after which every plan is the generic one */
     PARAMS_MAX = POLL_PARAMS,
 };
@@ -242,6 +243,8 @@ static int64_t rows_read(PGconn *conn)
                          " FROM pg_stat_xact_user_tables WHERE schemaname = 'tenon'");
 }
 
+static const char too_many_pages[] = "it read too many pages";
+
 /* What is wrong with what it did; NULL = nothing. */
 static const char *fault_of(const struct planned *p, const char *plan, int64_t rows)
 {
@@ -253,12 +256,14 @@ static const char *fault_of(const struct planned *p, const char *plan, int64_t r
         return "it read too many rows";
     }
     if (number_after(plan, "shared hit=") > scanned + (int64_t)TASKS * PAGES_PER_TASK) {
-        return "it read too many pages";
+        return too_many_pages;
     }
     return NULL;
 }
 
-static void plan_fill_execute(struct fixture *fx, const struct planned *p)
+/* ret: false = it read too many pages, and is to be tried again: what other sessions change in the
+ * catalog makes this one read it anew. */
+static bool try_plan(struct fixture *fx, const struct planned *p, bool last)
 {
     int first = ROWS / 2;
     make_one_row(fx, p);
@@ -268,12 +273,20 @@ static void plan_fill_execute(struct fixture *fx, const struct planned *p)
     char *plan = explain(conn, p, first, TASKS);
     int64_t rows = rows_read(conn) - before;
     const char *fault = fault_of(p, plan, rows);
-    if (fault) {
+    bool again = fault == too_many_pages && !last;
+    if (fault && !again) {
         fail_msg("%s: %s, %lld rows for %d tasks of %d:\n%s", p->st->name, fault, (long long)rows,
                  TASKS, ROWS, plan);
     }
     free(plan);
     PQfinish(conn);
+    return !again;
+}
+
+static void plan_fill_execute(struct fixture *fx, const struct planned *p)
+{
+    for (int tries = 1; !try_plan(fx, p, tries == TRIES); tries++) {
+    }
 }
 
 static void test_plans_of_workers(void **state)

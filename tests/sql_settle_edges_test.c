@@ -75,6 +75,16 @@ static void test_a_line_behind_a_dead_task(void **state)
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT dead FROM tenon.limits WHERE key = 'l:1'"), 0);
+    /* also one that has nobody behind it yet */
+    test_sql(fx, "SELECT tenon.set_limit('m', strict => true)");
+    test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{m:1}')");
+    settle(fx);
+    die(fx, worker, 3);
+    settle(fx);
+    test_sql(fx, "SELECT tenon.set_limit('m', strict => true, on_dead => 'skip')");
+    test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{m:1}')");
+    settle(fx);
+    assert_state(fx, 4, "ready");
 }
 
 /* --- what was cancelled ----------------------------------------------------------------------- */

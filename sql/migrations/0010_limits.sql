@@ -54,6 +54,7 @@ CREATE TABLE tenon.limit_task (
 CREATE INDEX limit_task_line ON tenon.limit_task (key, priority DESC, wanted_at, task_id) WHERE state = 'waits';
 CREATE INDEX limit_task_held ON tenon.limit_task (key, task_id) WHERE state IN ('held', 'ending');
 CREATE INDEX limit_task_parked ON tenon.limit_task (key) WHERE state = 'parked';
+CREATE INDEX limit_task_dead ON tenon.limit_task (key, task_id) WHERE state = 'dead';
 CREATE INDEX limit_task_later ON tenon.limit_task (wanted_at) WHERE state IN ('later', 'ending');
 COMMENT ON TABLE tenon.limit_task IS 'The keys of unfinished tasks, a row for each.';
 COMMENT ON COLUMN tenon.limit_task.key IS 'The key.';
@@ -721,7 +722,9 @@ BEGIN
     END IF;
     INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
     INSERT INTO tenon.limit_event (keys, task_id)  -- do these dead ones still block?
-    SELECT ARRAY[k], l.task_id FROM tenon.limit_keys_of(name) k JOIN tenon.limit_task l ON l.key = k AND l.state = 'dead';
+    SELECT ARRAY[l.key], l.task_id FROM tenon.limit_task l
+     WHERE l.state = 'dead' AND l.key >= name AND l.key < name || ';'
+       AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
     PERFORM pg_notify('tenon', 'settle');
 END $$;
 
@@ -862,10 +865,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                 ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END,
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
-                ELSE format('tenon limit show %s', $1) || CASE WHEN r.running IS NOT NULL THEN format('; to let more go: tenon limit set %s --running N', $1)
-                                                               WHEN r.rate IS NOT NULL THEN format('; to let more go: tenon limit set %s --starts N/TIME', $1) ELSE '' END END
+                WHEN r.strict THEN format('tenon limit show %s', $1)
+                ELSE format('tenon limit show %s; to let more go, tenon limit set its name with all it has and larger numbers', $1) END
       FROM tenon.limit_rule($1) r
-      CROSS JOIN (SELECT (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) AS dead) x
+      CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
+           SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
       LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
       LEFT JOIN tenon.limit_due d ON d.key = $1
      LIMIT 1
