@@ -438,7 +438,7 @@ static void check_exactly_once(struct fixture *fx, const char *sleep, const char
         test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM app.paid", turn * EACH);
         p = strike(fx, p, turn, options);
     }
-    /* what a killed worker's session has claimed after the recovery, the leader finds in a minute */
+    /* what a killed worker's session claimed after the recovery, the leader finds in a minute */
     enum { ORPHANS_MS = 90000 };
     test_await(fx, ORPHANS_MS,
                "SELECT count(*) = %d, count(*), (SELECT string_agg(concat_ws(' ', id, start_time,"
