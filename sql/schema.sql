@@ -255,10 +255,11 @@ CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
 DECLARE
     f tenon.flow := tenon.hold_flow(flow);
 BEGIN
-    -- one that has ended may have got another task since, or one of its dead may have been retried
-    IF f.ended_at IS NOT NULL AND NOT EXISTS (
-        SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = cancel_flow.flow) THEN
-        RETURN 0;
+    IF f.ended_at IS NOT NULL THEN  -- it may have got another task since, or one of its dead may have been retried
+        PERFORM FROM tenon.flow w WHERE w.id = flow FOR UPDATE SKIP LOCKED;
+        IF FOUND AND NOT tenon.has_tasks(flow) THEN  -- and nobody is about to add one
+            RETURN 0;
+        END IF;
     END IF;
     UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
      WHERE w.id = flow AND w.cancelled_at IS NULL;
@@ -1969,6 +1970,15 @@ CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT bac
      WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
 $_$;
 
+CREATE FUNCTION tenon.has_tasks(flow bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT EXISTS (SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = $1)
+$_$;
+
 CREATE FUNCTION tenon.hold_flow(flow bigint) RETURNS tenon.flow
     LANGUAGE plpgsql
     AS $$
@@ -3013,6 +3023,9 @@ BEGIN
                 AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
         PERFORM tenon.end_flow(f);
     END LOOP;
+    -- what was added while a flow was cancelled, and was not seen above
+    again := again || ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again)
+                               AND w.id <> ALL (ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours))) AND tenon.has_tasks(w.id));
     RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
 END $$;
 
@@ -6190,6 +6203,8 @@ REVOKE ALL ON FUNCTION tenon.grant_reader(role text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.grant_worker(role text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.has_tasks(flow bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.hold_flow(flow bigint) FROM PUBLIC;
 

@@ -189,6 +189,41 @@ static void test_two_that_settle(void **state)
     PQfinish(one);
 }
 
+/* One that settles two cancelled flows has seen the first, and is held up in the second, when a
+ * task that another transaction has added to the first is committed. */
+static void test_a_task_that_comes_while_its_flow_is_cancelled(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "CREATE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql AS"
+                 " 'BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END';"
+                 "SELECT tenon.flow('f'), tenon.flow('g');"
+                 "SELECT tenon.enqueue('a', flow => 2)"); /* 1 */
+    PGconn *adds = sql_connect(fx->database_url), *locks = sql_connect(fx->database_url);
+    PGconn *settles = sql_connect(fx->database_url);
+    sql_run(adds, "BEGIN");
+    sql_run(adds, "SELECT tenon.enqueue('a', flow => 1)"); /* 2 */
+    sql_run(locks, "BEGIN");
+    sql_run(locks, "SELECT FROM tenon.task WHERE id = 1 FOR UPDATE");
+    test_sql(fx, "SELECT tenon.cancel_flow(1), tenon.cancel_flow(2)");
+    sql_run(locks, "ROLLBACK");
+    sql_run(locks, "SELECT pg_advisory_lock(7)");
+    test_sql(fx, "CREATE TRIGGER hold AFTER INSERT ON tenon.finished FOR EACH ROW"
+                 " EXECUTE FUNCTION public.hold()");
+    assert_int_equal(PQsendQuery(settles, "SELECT tenon.settle()"), 1);
+    test_await(fx, 10000,
+               "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory'"
+               " AND NOT granted AND objid = 7)");
+    sql_run(adds, "COMMIT");
+    sql_run(locks, "SELECT pg_advisory_unlock(7)");
+    PQclear(PQgetResult(settles));
+    test_sql(fx, "DROP TRIGGER hold ON tenon.finished");
+    settle(fx);
+    assert_state(fx, 2, "cancelled");
+    PQfinish(adds);
+    PQfinish(locks);
+    PQfinish(settles);
+}
+
 /* --- whom it wakes ---------------------------------------------------------------------------- */
 
 static PGresult *cleaner_settles(PGconn *conn, const char *few)
@@ -262,6 +297,7 @@ int main(void)
         WITH_DATABASE(test_a_task_of_a_cancelled_flow),
         WITH_DATABASE(test_a_limit_that_ends_while_it_is_locked),
         WITH_DATABASE(test_two_that_settle),
+        WITH_DATABASE(test_a_task_that_comes_while_its_flow_is_cancelled),
         WITH_DATABASE(test_whom_it_wakes),
     };
     return RUN_GROUP(tests);

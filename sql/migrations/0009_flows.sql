@@ -428,6 +428,12 @@ BEGIN
     PERFORM tenon.end_cancelled(ours, 'cancelled by ' || by || ', with its flow');
 END $$;
 
+-- Has any of its tasks not ended?
+CREATE FUNCTION tenon.has_tasks(flow bigint) RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT EXISTS (SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = $1)
+$$;
+
 -- What has changed about these flows: all their tasks have ended, or not any more, or somebody has cancelled it. Returns
 -- those to be looked at once more. Subqueries with a LIMIT: for an EXISTS PostgreSQL would hash all of tenon.flow_task.
 CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
@@ -457,6 +463,9 @@ BEGIN
                 AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
         PERFORM tenon.end_flow(f);
     END LOOP;
+    -- what was added while a flow was cancelled, and was not seen above
+    again := again || ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again)
+                               AND w.id <> ALL (ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours))) AND tenon.has_tasks(w.id));
     RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
 END $$;
 
@@ -566,10 +575,11 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     f tenon.flow := tenon.hold_flow(flow);
 BEGIN
-    -- one that has ended may have got another task since, or one of its dead may have been retried
-    IF f.ended_at IS NOT NULL AND NOT EXISTS (
-        SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = cancel_flow.flow) THEN
-        RETURN 0;
+    IF f.ended_at IS NOT NULL THEN  -- it may have got another task since, or one of its dead may have been retried
+        PERFORM FROM tenon.flow w WHERE w.id = flow FOR UPDATE SKIP LOCKED;
+        IF FOUND AND NOT tenon.has_tasks(flow) THEN  -- and nobody is about to add one
+            RETURN 0;
+        END IF;
     END IF;
     UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
      WHERE w.id = flow AND w.cancelled_at IS NULL;
@@ -830,7 +840,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends,
     tenon.may_retry, tenon.check_retry, tenon.end_cancelled,
-    tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.look_at_flows, tenon.settle_flows,
+    tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.has_tasks, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
     tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb), tenon.flow(text),
     tenon.results_of, tenon.fill_parents, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
