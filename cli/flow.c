@@ -169,6 +169,12 @@ static bool print_flow(const struct rows *flow, const struct rows *tasks, struct
     return ok;
 }
 
+static bool absent(const char *id, struct fault *f)
+{
+    return fault_set(f, FAULT_ABSENT,
+                     "there is no flow %s; tenon flow list has those that are kept", id);
+}
+
 static bool show(struct db *db, const struct options *o, struct fault *f)
 {
     const char *const params[] = {options_arg(o, 0), TEXT(TASKS_MAX)};
@@ -178,9 +184,7 @@ static bool show(struct db *db, const struct options *o, struct fault *f)
         return fault_add(f, "could not read flow %s", params[0]);
     }
     bool there = rows_count(calls[0].rows) > 0;
-    bool ok = there ||
-              fault_set(f, FAULT_ABSENT,
-                        "there is no flow %s; tenon flow list has those that are kept", params[0]);
+    bool ok = there || absent(params[0], f);
     if (there && option_flag(o, OPTION_JSON)) {
         print_json(calls[0].rows, calls[1].rows);
     } else if (there) {
@@ -199,6 +203,10 @@ static bool act(struct db *db, const struct options *o, const struct statement *
     const char *const params[] = {options_arg(o, 1)};
     struct rows *rows = NULL;
     if (!db_exec(db, statement, params, 1, &rows, f)) {
+        if (strcmp(f->sqlstate, "22023") == 0) { /* of tenon.hold_flow */
+            fault_clear(f);
+            return absent(params[0], f);
+        }
         f->code = f->code == FAULT_ROW ? FAULT_REFUSED : f->code;
         return fault_add(f, "could not %s flow %.100s", options_arg(o, 0), params[0]);
     }

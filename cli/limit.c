@@ -18,9 +18,23 @@ static const char *given(const struct options *o, enum option_id id)
     return option_is_given(o, id) ? option_text(o, id) : NULL;
 }
 
+/* At least one of them: with a name alone a rule would lose its bounds. */
+static bool limits_something(const struct options *o)
+{
+    return option_is_given(o, OPTION_RUNNING) || option_is_given(o, OPTION_STARTS) ||
+           option_flag(o, OPTION_STRICT) || option_flag(o, OPTION_FAIR) ||
+           option_is_given(o, OPTION_WEIGHT);
+}
+
 static bool limit_set(struct db *db, const struct options *o, struct fault *f)
 {
     struct rows *rows = NULL;
+    if (!limits_something(o)) {
+        return fault_set(f, FAULT_CONFIG,
+                         "say what the limit %.100s is: --running, --starts, --strict, --fair or "
+                         "--weight; tenon limit drop ends it",
+                         options_arg(o, 1));
+    }
     const char *const params[] = {options_arg(o, 1),
                                   given(o, OPTION_RUNNING),
                                   option_text(o, OPTION_STARTS),

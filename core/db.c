@@ -69,27 +69,22 @@ static bool fault_of_conn(struct db *db, struct fault *f)
     return fault_set(f, FAULT_RETRY, "%s", PQerrorMessage(db->conn));
 }
 
-/* By the session's name, what whoever may not is to do. */
-static void hint_of_rights(const char *name, char *hint, size_t size)
+/* Who lacks a right is told which grant has it. */
+static const char *hint_of_rights(const char *name)
 {
-    static const char look[] = "operator ROLE, or just to look --grant-reader";
+#define HINT(grant) "the owner of the schema grants it: tenon setup " grant
     static const struct {
-        const char *name, *grant;
-    } rows[] = {{"tenon worker", "worker"},    {"tenon cleaner", "cleaner"},
-                {"tenon enqueue", "producer"}, {"tenon status", "reader"},
-                {"tenon show", "reader"},      {"tenon why", "reader"},
-                {"tenon list", "reader"},      {"tenon wait", "reader"},
-                {"tenon audit", "reader"},     {"tenon doctor", "reader"},
-                {"tenon scaler", "reader"},    {"tenon limit", look},
-                {"tenon defaults", look},      {"tenon flow", look},
-                {"tenon schedule", look},      {"tenon ui", look}};
-    const char *grant = "operator";
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        bool is = strncmp(name, rows[i].name, strlen(rows[i].name)) == 0;
-        grant = is ? rows[i].grant : grant;
+        const char *name, *hint;
+    } parts[] = {{"tenon worker", HINT("--grant-worker ROLE")},
+                 {"tenon cleaner", HINT("--grant-cleaner ROLE")},
+                 {"tenon enqueue", HINT("--grant-producer ROLE")}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        if (strncmp(name, parts[i].name, strlen(parts[i].name)) == 0) {
+            return parts[i].hint;
+        }
     }
-    (void)snprintf(hint, size, "the owner of the schema grants it: tenon setup --grant-%s ROLE",
-                   grant);
+    return HINT("--grant-reader ROLE, or, to change anything, --grant-operator ROLE");
+#undef HINT
 }
 
 static bool fault_of_result(struct db *db, const PGresult *result, struct fault *f)
@@ -99,10 +94,8 @@ static bool fault_of_result(struct db *db, const PGresult *result, struct fault 
     const char *primary = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
     const char *detail = PQresultErrorField(result, PG_DIAG_MESSAGE_DETAIL);
     const char *hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
-    char rights[160];
     if (!hint && sqlstate_is(state, "42501") && strcmp(db->name, "tenon setup") != 0) {
-        hint_of_rights(db->name, rights, sizeof rights);
-        hint = rights;
+        hint = hint_of_rights(db->name);
     }
     if (!primary || PQstatus(db->conn) != CONNECTION_OK) {
         return fault_of_conn(db, f);

@@ -247,7 +247,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(STARTS, "starts", COMMAND_LIMIT, "N/TIME",
            "So many starts of tasks of a key within that time, at most, wherever it begins, such "
            "as `100/1min`: 1 to 10,000 within 100 ms to 31 days.",
-           .typed = true),
+           .typed = true, .fits = fits_starts,
+           .allowed = "a whole number and a time in ms, s, min, h or d, such as 100/1min"),
     OPTION(STRICT, "strict", COMMAND_LIMIT, NULL,
            "One task of a key at a time, in the order of ids; one that failed keeps its place.",
            .type = OPTION_TYPE_FLAG, .typed = true),

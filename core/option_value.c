@@ -197,6 +197,14 @@ bool fits_rate(const char *text)
     return digits >= 1 && digits <= 5 && *text != '0' && strcmp(text + digits, "/s") == 0;
 }
 
+bool fits_starts(const char *text)
+{
+    size_t digits = strspn(text, DIGITS);
+    int64_t ms;
+    return digits >= 1 && digits <= 5 && text[digits] == '/' &&
+           duration_parse(text + digits + 1, &ms);
+}
+
 bool fits_address(const char *text)
 {
     const char *colon = strrchr(text, ':');

@@ -30,8 +30,9 @@ bool fits_handler(const char *text);
 bool fits_amqp_url(const char *text);
 bool fits_http_url(const char *text);
 bool fits_trace(const char *text);
-bool fits_rate(const char *text); /* "100/s" */
-bool fits_id(const char *text);   /* of a task */
+bool fits_rate(const char *text);   /* "100/s" */
+bool fits_starts(const char *text); /* "100/1min" */
+bool fits_id(const char *text);     /* of a task */
 
 #define ADDRESS_ALLOWED "HOST:PORT, such as 127.0.0.1:7070 or [::1]:7070"
 bool fits_address(const char *text);

@@ -211,6 +211,13 @@ BEGIN
     RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
 END $$;
 
+CREATE FUNCTION tenon.behind_text(n bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE WHEN n >= 10000 THEN 'behind at least 10000 tasks' WHEN n = 1 THEN 'behind 1 task' ELSE format('behind %s tasks', n) END
+$$;
+
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4949,7 +4956,7 @@ BEGIN
             SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits'
                AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
-        sentence := format('It waits for the limit %s (%s), behind %s%s tasks.', w.key, r.sentence, CASE WHEN n = 10000 THEN 'at least ' ELSE '' END, n);
+        sentence := format('It waits for the limit %s (%s), %s.', w.key, r.sentence, tenon.behind_text(n));
         advice := r.advice;
     END IF;
 END $$;
@@ -5039,8 +5046,8 @@ BEGIN
     ELSE
         a := tenon.ahead_of(t, 10000);
         code := 'no_free_slot';
-        sentence := format('It is ready since %s and waits for a free slot, behind %s%s tasks, %s of them of a higher priority.',
-                           tenon.time_text(t.run_at), CASE WHEN a.n = 10000 THEN 'at least ' ELSE '' END, a.n, a.higher);
+        sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority.',
+                           tenon.time_text(t.run_at), tenon.behind_text(a.n), a.higher);
         advice := format('more slots or workers, or tenon set %s --priority 9', t.id);
     END IF;
 END $$;
@@ -6033,6 +6040,8 @@ REVOKE ALL ON FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, 
 REVOKE ALL ON FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.batch(on_done text, on_dead text, on_end text, payload jsonb, name text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.behind_text(n bigint) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 

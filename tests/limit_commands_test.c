@@ -42,6 +42,8 @@ static void test_set_list_and_show(void **state)
     LIMIT(fx, 0, "strict, until 2100-01-01 00:00:00 UTC", "", "list");
     LIMIT(fx, 0, "at once        2\nstarts         100 in 00:01:00\n", "", "show", "tenant");
     LIMIT(fx, 1, "", "there is no limit none", "show", "none");
+    LIMIT(fx, 2, "", "say what the limit tenant is: --running", "set", "tenant");
+    LIMIT(fx, 2, "", "--starts \"5/week\" is not allowed", "set", "tenant", "--starts", "5/week");
 }
 
 static void test_json(void **state)
@@ -66,7 +68,7 @@ static void test_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(row, "running_max")), 1);
     free(out);
     json_decref(row);
-    free(TENON_RUN(fx, 0, "limit", "set", "t", "--json"));
+    free(TENON_RUN(fx, 0, "limit", "set", "t", "--json", "--running", "3"));
     free(TENON_RUN(fx, 0, "limit", "drop", "t", "--json"));
 }
 
@@ -78,14 +80,14 @@ static void test_pause_and_drop(void **state)
     LIMIT(fx, 0, "t:1 is resumed", "", "resume", "t:1");
     LIMIT(fx, 1, "", "the limit t:1 is not paused", "resume", "t:1");
     LIMIT(fx, 1, "", "there is no limit t", "drop", "t");
-    LIMIT(fx, 0, "", "", "set", "t");
+    LIMIT(fx, 0, "", "", "set", "t", "--fair");
     LIMIT(fx, 0, "t is dropped", "", "drop", "t");
     LIMIT(fx, 2, "", "is no action", "frob");
     LIMIT(fx, 2, "", "takes the name of a limit", "set");
     LIMIT(fx, 2, "", "takes no argument", "list", "t");
     LIMIT(fx, 2, "", "rate 0", "set", "t", "--starts", "0/1s");
-    LIMIT(fx, 2, "", "the time of rate", "set", "t", "--starts", "5");
-    LIMIT(fx, 2, "", "without spaces", "set", "a b");
+    LIMIT(fx, 2, "", "--starts \"5\" is not allowed", "set", "t", "--starts", "5");
+    LIMIT(fx, 2, "", "without spaces", "set", "a b", "--running", "1");
 }
 
 static void test_enqueue_and_why(void **state)

@@ -174,14 +174,13 @@ static void test_failed_migration_leaves_nothing(void **state)
 }
 
 /* It is told what to do. */
-static void assert_denied(struct fixture *fx, const char *command, const char *url,
-                          const char *grant)
+static void assert_denied(struct fixture *fx, const char *command, const char *url)
 {
     const char *const args[] = {command, *command == 'p' ? "mail" : NULL, NULL};
-    char says[100], *log = run_for_log(fx, 2, args, url);
-    (void)snprintf(says, sizeof says, "the owner of the schema grants it: tenon setup %s", grant);
+    char *log = run_for_log(fx, 2, args, url);
     assert_contains(log, "permission denied");
-    assert_contains(log, says);
+    assert_contains(log, "the owner of the schema grants it: tenon setup --grant-reader ROLE, or, "
+                         "to change anything, --grant-operator ROLE");
     free(log);
 }
 
@@ -247,8 +246,8 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
     (void)snprintf(url, sizeof url, "DATABASE_URL=%s?options=-crole%%3D%s", fx->database_url, role);
     static const char *const args[] = {"enqueue", "mail", NULL};
     free(run_for_log(fx, 0, args, url));
-    assert_denied(fx, "status", url, "--grant-reader ROLE");
-    assert_denied(fx, "pause", url, "--grant-operator ROLE");
+    assert_denied(fx, "status", url);
+    assert_denied(fx, "pause", url);
     test_sql(fx, "DROP OWNED BY \"%s\"; DROP ROLE \"%s\"", role, role);
 }
 

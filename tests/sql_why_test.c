@@ -35,7 +35,7 @@ static const struct situation situations[] = {
      "DELETE FROM tenon.flow_wait",
      NULL, "blocked", "nothing is known|is one running?"},
     {"waits for a limit", LIMITED("now()", "1 = 1"), NULL, "limit",
-     "It waits for the limit t:1 (1 at once), behind 1 tasks.|tenon limit show t:1"},
+     "It waits for the limit t:1 (1 at once), behind 1 task.|tenon limit show t:1"},
     {"waits for a limit that is paused",
      LIMITED("now()", "tenon.pause_limit('t', 'they asked') IS NULL"), NULL, "limit_paused",
      "the limit t:1 (it is paused by |: they asked)|tenon limit resume t."},

@@ -31,6 +31,12 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                   make_interval(secs => round(abs(extract(epoch FROM moment - clock_timestamp())))))
 $$;
 
+-- How many stand before a task; those from 10000 on are not counted.
+CREATE FUNCTION tenon.behind_text(n bigint) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN n >= 10000 THEN 'behind at least 10000 tasks' WHEN n = 1 THEN 'behind 1 task' ELSE format('behind %s tasks', n) END
+$$;
+
 -- What holds back a ready task. `code` as in `tenon show --json`.
 CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -60,8 +66,8 @@ BEGIN
     ELSE
         a := tenon.ahead_of(t, 10000);
         code := 'no_free_slot';
-        sentence := format('It is ready since %s and waits for a free slot, behind %s%s tasks, %s of them of a higher priority.',
-                           tenon.time_text(t.run_at), CASE WHEN a.n = 10000 THEN 'at least ' ELSE '' END, a.n, a.higher);
+        sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority.',
+                           tenon.time_text(t.run_at), tenon.behind_text(a.n), a.higher);
         advice := format('more slots or workers, or tenon set %s --priority 9', t.id);
     END IF;
 END $$;
@@ -202,7 +208,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.why_ready, tenon.why_parents, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
+REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_ready, tenon.why_parents, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

@@ -894,7 +894,7 @@ BEGIN
             SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits'
                AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
-        sentence := format('It waits for the limit %s (%s), behind %s%s tasks.', w.key, r.sentence, CASE WHEN n = 10000 THEN 'at least ' ELSE '' END, n);
+        sentence := format('It waits for the limit %s (%s), %s.', w.key, r.sentence, tenon.behind_text(n));
         advice := r.advice;
     END IF;
 END $$;
