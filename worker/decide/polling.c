@@ -83,7 +83,8 @@ void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool f
         p->sweep_found = p->sweep_found || found;
         p->sweep_took_ms += took_ms;
         sweep_end(p, end, pause_ms, now_ms);
-        if (end == POLL_BOUNDED || (!full && p->reach_ms >= 0)) {
+        bool ends_nothing = p->backlog && !full && p->reach_ms >= 0;
+        if (end == POLL_BOUNDED || ends_nothing) {
             return; /* there may be more behind those rows, or before what was read */
         }
     }
