@@ -19,7 +19,7 @@ enum { QUEUES, UNHANDLED, FLEET, LIMITS, WAITS, CALLS };
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_STATES, Q_AT_LEAST = 9 };
 enum { U_QUEUE, U_KIND, U_READY };
 /* ... statistics_fleet.sql, statistics_limits.sql, statistics_waits.sql */
-enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS };
+enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED };
 enum { L_NAME, L_PAUSED, L_WAITING };
 enum { W_UNTIL_US, W_QUEUE, W_KIND, W_BUCKET, W_COUNT, W_SUM_US };
 
@@ -67,7 +67,7 @@ static void put_queues(struct buf *b, const struct rows *r)
     }
     put_gauges(b, r, Q_OLDEST_S, "tenon_queue_latency_seconds",
                "Age of the oldest ready task of a queue; 0 = none is ready.");
-    put_gauges(b, r, Q_PAUSED, "tenon_queue_paused", "Is the queue paused?");
+    put_gauges(b, r, Q_PAUSED, "tenon_queue_paused", "Is the queue itself paused?");
     put_gauges(b, r, Q_AT_LEAST, "tenon_queue_at_least",
                "Were not all tasks of the queue counted? Then its counts are lower bounds.");
 }
@@ -98,6 +98,8 @@ static void put_fleet(struct buf *b, const struct rows *r)
     metric_head(b, "tenon_schedule_late_seconds", "gauge",
                 "How late the latest tick of a schedule is; 0 = none is over a minute late.");
     metric_seconds(b, "tenon_schedule_late_seconds", NO_LABELS, rows_int(r, 0, F_LATE_MS) * 1000);
+    metric_gauge(b, "tenon_everything_paused", "Is everything paused, by tenon pause --all?",
+                 rows_bool(r, 0, F_PAUSED));
 }
 
 static void put_limits(struct buf *b, const struct rows *r)

@@ -3,6 +3,7 @@
 #include "cli/act.h"
 
 #include "cli/command.h"
+#include "cli/confirm.h"
 #include "cli/filter.h"
 #include "cli/print.h"
 #include "cli/statements.h"
@@ -11,7 +12,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct act acts[] = {
     {COMMAND_RETRY, "retry", "retried", "dead, cancelled or expired"},
@@ -150,20 +150,14 @@ static bool print_preview(const struct acting *a, const struct rows *r, struct f
 static bool is_confirmed(const struct acting *a, const struct options *o, bool *ret,
                          struct fault *f)
 {
-    char answer[8] = "";
+    char what[80];
     *ret = true;
     if (option_flag(o, OPTION_YES) || options_args(o) > 0 || (a->total == 0 && !a->at_least)) {
         return true;
     }
-    if (!isatty(STDIN_FILENO)) {
-        return fault_set(f, FAULT_CONFIG, "%s%lld %s would be %s: say --yes to do it",
-                         a->at_least ? "at least " : "", (long long)a->total,
-                         task_or_tasks(a->total), a->act->done);
-    }
-    (void)fputs("go on? [y/N] ", stdout);
-    (void)fflush(stdout);
-    *ret = fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
-    return true;
+    (void)snprintf(what, sizeof what, "%s%lld %s would be %s", a->at_least ? "at least " : "",
+                   (long long)a->total, task_or_tasks(a->total), a->act->done);
+    return confirm(what, ret, f);
 }
 
 /* --- the end -------------------------------------------------------------------------------- */

@@ -1,8 +1,35 @@
 /* `tenon adopt`: tasks may run in this database, which is a copy of another one. */
 #include "cli/command.h"
+#include "cli/confirm.h"
 #include "cli/statements.h"
 #include "core/db.h"
 #include "core/schema.h"
+
+/* The columns of adopt_preview.sql. */
+enum { WHAT, NOTHING };
+
+/* Whoever adopts a copy of production does not want its mails sent once more. */
+static bool is_confirmed(struct db *db, const struct options *o, bool *ret, struct fault *f)
+{
+    struct rows *rows = NULL;
+    char what[300];
+    *ret = true;
+    if (option_flag(o, OPTION_YES)) {
+        return true;
+    }
+    if (!db_exec(db, &sql_adopt_preview, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not see what would run");
+    }
+    bool asks = !rows_is_null(rows, 0, WHAT) && !rows_bool(rows, 0, NOTHING);
+    (void)snprintf(what, sizeof what, "%s of the original would run here, in %.150s",
+                   asks ? rows_text(rows, 0, WHAT) : "nothing", db_where(db));
+    rows_free(rows);
+    if (!asks) {
+        return true;
+    }
+    (void)printf("%s; if they must not, empty tenon.task and tenon.schedule first\n", what);
+    return confirm(what, ret, f);
+}
 
 static bool adopt(struct db *db, struct fault *f)
 {
@@ -20,8 +47,9 @@ static bool adopt(struct db *db, struct fault *f)
 bool adopt_run(const struct options *o, struct fault *f)
 {
     struct db *db = NULL;
+    bool go = false;
     bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon adopt", &db, f) &&
-              schema_check(db, f) && adopt(db, f);
+              schema_check(db, f) && is_confirmed(db, o, &go, f) && (!go || adopt(db, f));
     db_close(db);
     return ok;
 }

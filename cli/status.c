@@ -118,7 +118,7 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
         rows_text(ended, 0, F_DONE_HOUR), more, rows_text(ended, 0, F_DONE_DAY), more,
         rows_text(ended, 0, F_CANCELLED_DAY), more);
     if (rows_count(calls[QUEUES].rows) == 0) {
-        (void)puts("no queue holds a task or has settings");
+        (void)puts("no queue holds a task, is served, or has settings");
     } else if (!print_queues(calls[QUEUES].rows, f)) {
         return false;
     }

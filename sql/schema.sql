@@ -1791,7 +1791,7 @@ CREATE FUNCTION tenon.flow(name text DEFAULT NULL::text) RETURNS bigint
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    RETURN CASE WHEN name ~ '^\s*{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
+    RETURN CASE WHEN name ~ '^\s*(\[\s*)?{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
 END $$;
 
 CREATE FUNCTION tenon.flow_order(n integer, child integer[], parent integer[]) RETURNS integer[]
@@ -3574,8 +3574,7 @@ CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
     ), every AS (
         SELECT name AS queue, true AS known FROM tenon.queue
         UNION ALL
-        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q
-         WHERE w.ended_at IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.queue = q)
+        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q WHERE w.ended_at IS NULL
         UNION ALL
         (SELECT queue, false FROM named WHERE queue IS NOT NULL LIMIT $1)
     )

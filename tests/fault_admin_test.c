@@ -113,7 +113,7 @@ static void test_dump_and_restore(void **state)
     PGconn *conn = sql_connect(url);
     assert_true(sql_int(conn, "SELECT count(*) FROM tenon.task") > 0);
     assert_true(sql_bool(conn, "SELECT tenon.copied() IS NOT NULL"));
-    free(TENON_RUN(all.fx, 0, "adopt", "--database-url", url));
+    free(TENON_RUN(all.fx, 0, "adopt", "--yes", "--database-url", url));
     struct process *cleaner = TENON(all.fx, "cleaner", "--database-url", url, "--amqp-url", "none");
     struct process *worker = TENON(all.fx, "worker", "--database-url", url, "--amqp-url", "none",
                                    "--slots", "4", "--handler", handler(h, "a=true", ""));

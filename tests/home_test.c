@@ -28,7 +28,9 @@ static void test_a_copy_runs_nothing_until_it_is_adopted(void **state)
     test_sql(fx, "UPDATE tenon.home SET database = database::bigint + 1");
     REFUSES(fx, "worker", "--amqp-url", "none", "--handler", "a=true");
     REFUSES(fx, "cleaner", "--amqp-url", "none", "--once");
-    says(TENON_RUN(fx, 0, "adopt"), "may run here from now on");
+    says(TENON_RUN(fx, 2, "adopt"), "1 task and 0 schedules of the original would run here");
+    REFUSES(fx, "cleaner", "--amqp-url", "none", "--once");
+    says(TENON_RUN(fx, 0, "adopt", "--yes"), "may run here from now on");
     says(TENON_RUN(fx, 0, "adopt"), "it is no copy");
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--handler", "a=true"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 1);

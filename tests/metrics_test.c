@@ -217,8 +217,11 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     assert_true(scrape_value(page, "tenon_leader_present") == 1);
     assert_true(scrape_value(page, "tenon_statistics_up") == 1);
     assert_true(scrape_value(page, "tenon_schedules_late") == 0);
+    assert_true(scrape_value(page, "tenon_everything_paused") == 0);
     check_with_promtool(fx, page);
     free(page);
+    free(TENON_RUN(fx, 0, "pause", "--all"));
+    scrape_await(&w, "tenon_everything_paused", 1, LIMIT_MS);
     page = scrape(&standby);
     assert_true(scrape_value(page, "tenon_cleaner_leads") == 0);
     assert_true(scrape_value(page, "tenon_leader_present") == 1);

@@ -481,6 +481,7 @@ static void test_what_is_refused(void **state)
         {"tasks[0].after \"a\"|an array",
          "flow('{\"tasks\": [{\"kind\": \"a\", \"after\": \"a\"}]}')"},
         {"description|keys of name, tasks", "flow('{\"x\": 1}'::jsonb)"},
+        {"description|keys of name, tasks", "flow(' [{\"kind\": \"a\"}]')"},
         {"kind 'a b' is not allowed (in tasks[1], 'z')",
          "flow('{\"tasks\": [{\"kind\": \"a\"}, {\"name\": \"z\", \"kind\": \"a b\"}]}')"},
         {"name|1 to 200", "flow(repeat('x', 201))"},

@@ -118,7 +118,7 @@ static void test_status_of_nothing(void **state)
     struct fixture *fx = *state;
     char *out = TENON_RUN(fx, 0, "status");
     assert_contains(out, "schema tenon, version ");
-    assert_contains(out, "no queue holds a task");
+    assert_contains(out, "no queue holds a task, is served, or has settings");
     assert_contains(out, "no worker is there");
     free(out);
     json_t *o = run_json(fx, "status", NULL);
@@ -131,7 +131,7 @@ static void test_status_of_nothing(void **state)
 static void test_status_counts_every_state(void **state)
 {
     struct fixture *fx = *state;
-    make_worker(fx, "{default}", "{mail}", true);
+    make_worker(fx, "{default,idle}", "{mail}", true);
     test_sql(fx, "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, '{7}'))"); /* 1 to 7 */
     test_sql(fx, "SELECT tenon.enqueue('mail', delay => '1 hour', priority => i) "
                  "FROM generate_series(0, 9) i");
@@ -148,7 +148,8 @@ static void test_status_counts_every_state(void **state)
                  "FROM tenon.task WHERE id = 3");
     json_t *o = run_json(fx, "status", NULL);
     json_t *queues = json_object_get(o, "queues");
-    assert_int_equal(json_array_size(queues), 3);
+    assert_int_equal(json_array_size(queues), 4);
+    assert_int_equal(number(element(queues, "queue", "idle"), "ready"), 0);
     json_t *q = element(queues, "queue", "default");
     assert_int_equal(number(q, "ready"), 2);
     assert_int_equal(number(q, "running"), 1);

@@ -498,8 +498,7 @@ BEGIN
     RETURN n > 0;
 END $$;
 
--- At most so many queues that have tasks or a row in tenon.queue: first those that somebody set up or serves, then the
--- others by name. A producer may make up as many names as he likes; here they cost what is asked for and no more.
+-- At most so many queues that have a row in tenon.queue, a living worker, or tasks: the last after the others, by name. A producer may make up as many names as he likes; here they cost what is asked for and no more.
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE named AS (
@@ -510,8 +509,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     ), every AS (
         SELECT name AS queue, true AS known FROM tenon.queue
         UNION ALL
-        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q
-         WHERE w.ended_at IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.queue = q)
+        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q WHERE w.ended_at IS NULL
         UNION ALL
         (SELECT queue, false FROM named WHERE queue IS NOT NULL LIMIT $1)
     )

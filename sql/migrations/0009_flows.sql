@@ -765,7 +765,7 @@ END $$;
 CREATE FUNCTION tenon.flow(name text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN CASE WHEN name ~ '^\s*{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
+    RETURN CASE WHEN name ~ '^\s*(\[\s*)?{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
 END $$;
 
 -- --- asking for what parents returned ---
