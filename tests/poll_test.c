@@ -272,8 +272,8 @@ static void test_after_a_slow_poll_the_next_do_not_read_what_it_has(void **state
     assert_int_equal(poll_reach_ms(&p), POLL_LATE_MS + 1000 + POLL_SLOW_MS + 1);
     begin(POLL_SWEEP);
     assert_int_equal(poll_reach_ms(&p), -1);
-    poll_begin(&p, POLL_SWEEP, SWEEP_NEAR_MS, 0, now);
-    assert_int_equal(poll_reach_ms(&p), SWEEP_NEAR_MS);
+    poll_begin(&p, POLL_SWEEP, SWEEP_REACH_MS, 0, now);
+    assert_int_equal(poll_reach_ms(&p), SWEEP_REACH_MS);
 }
 
 #define WITH_CURSORS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

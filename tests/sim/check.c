@@ -453,7 +453,7 @@ static void check_known(struct sim *s, const struct row *r)
     }
 }
 
-/* After a sweep that was slow, the next may be some seconds away; or minutes, of what has been due
+/* After a sweep that was slow, the next may be some seconds away, or a minute, of what has been due
  * for some seconds. */
 static bool sweeps(struct sim *s, const struct node *n, const struct row *r)
 {
@@ -461,7 +461,7 @@ static bool sweeps(struct sim *s, const struct node *n, const struct row *r)
         return true;
     }
     const struct polling *p = &n->decider->polling;
-    bool old = r->now.run_at < s->now_us - (SWEEP_NEAR_MS - SWEEP_EVERY_MS) * 1000;
+    bool old = r->now.run_at < s->now_us - (SWEEP_REACH_MS - SWEEP_EVERY_MS) * 1000;
     int64_t rest_ms = p->next_sweep_ms - node_ms(s, n);
     check_that(s, rest_ms <= SWEEP_REST_MAX_MS, "worker %d will not sweep for %lld ms", n->index,
                (long long)rest_ms);

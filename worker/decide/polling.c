@@ -1,9 +1,11 @@
 #include "worker/decide/polling.h"
 
+/* 2 s, 4 s, 2 s, 8 s, 2 s, 4 s, 2 s, 16 s ...: what lies far back is rarely read again. */
 static int64_t next_reach_ms(struct polling *p)
 {
-    p->short_sweeps++;
-    return p->short_sweeps % SWEEP_FAR_EVERY == 0 ? SWEEP_FAR_MS : SWEEP_NEAR_MS;
+    p->short_sweep = p->short_sweep % SWEEP_REACHES + 1;
+    unsigned lowest_bit = p->short_sweep & -p->short_sweep;
+    return (int64_t)SWEEP_REACH_MS * lowest_bit;
 }
 
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)

@@ -14,11 +14,10 @@ enum {
     SWEEP_EVERY_MS = 1000,
     SWEEP_SHARE = 20, /* after a sweep, none begins for so many times as long as it took, */
     SWEEP_REST_MAX_MS = 10000, /* but for no longer than this */
-    SWEEP_FULL_SHARE = 300,    /* likewise after one from the head; until then sweeps read only */
-    SWEEP_FULL_REST_MAX_MS = 600000,
-    SWEEP_NEAR_MS = 2000,        /* what was due so long ago, */
-    SWEEP_FAR_EVERY = 16,        /* and one of so many */
-    SWEEP_FAR_MS = 16000,        /* so long ago */
+    SWEEP_FULL_SHARE = 300,    /* likewise after one from the head; until then sweeps read */
+    SWEEP_FULL_REST_MAX_MS = 60000,
+    SWEEP_REACH_MS = 2000, /* only what was due so long ago, every second one twice that, */
+    SWEEP_REACHES = 32,    /* every fourth four times that, and so on up to so many times (64 s) */
     POLL_LOWEST_EVERY_MS = 5000, /* in a backlog: one task from the lowest priority up */
 };
 
@@ -42,7 +41,7 @@ struct polling {
     bool backlog; /* the last poll came back full */
     enum sweep sweep;
     int64_t reach_ms;      /* it reads what was due so long ago; -1 = all, from the head */
-    unsigned short_sweeps; /* those that did not come from the head */
+    unsigned short_sweep;  /* which one of SWEEP_REACHES that do not come from the head */
     int64_t sweep_took_ms; /* its polls, together */
     bool sweep_found;      /* something is left, or may be */
     bool sweep_again;      /* one that began before now is not enough */
