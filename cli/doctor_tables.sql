@@ -31,6 +31,11 @@ SELECT * FROM (
      WHERE c.oid = 'tenon.task'::regclass
        AND NOT EXISTS (SELECT FROM unnest(c.reloptions) o WHERE o ~ '^fillfactor=' AND split_part(o, '=', 2)::integer <= 50)
     UNION ALL
+    SELECT 'warning', 'updates', format('only %s of %s updates of tenon.task were HOT: the others write every index', s.n_tup_hot_upd, s.n_tup_upd),
+           'see whether an index or the fillfactor is in the way, or a transaction holds old rows; then SELECT pg_stat_reset_single_table_counters(''tenon.task''::regclass)'
+      FROM pg_stat_user_tables s
+     WHERE s.relid = 'tenon.task'::regclass AND s.n_tup_upd > 10000 AND s.n_tup_hot_upd < s.n_tup_upd / 2
+    UNION ALL
     SELECT 'warning', 'dead rows', format('tenon.task has %s dead rows beside %s living ones', s.n_dead_tup, s.n_live_tup),
            'see whether a transaction holds them (old transaction); VACUUM tenon.task'
       FROM pg_stat_user_tables s

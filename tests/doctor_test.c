@@ -54,6 +54,10 @@ static const struct planted planted[] = {
      "orders_task_fkey"},
     {"ALTER TABLE tenon.task SET (autovacuum_enabled = off)", "vacuum", "for tenon.task"},
     {"ALTER TABLE tenon.task SET (fillfactor = 100)", "fillfactor", "fillfactor = 45"},
+    {"SELECT tenon.enqueue_many('z', array_fill('1'::jsonb, '{6000}')) FROM generate_series(1, 2);"
+     "UPDATE tenon.task SET claims = claims + 1; DELETE FROM tenon.task;"
+     "SELECT pg_stat_force_next_flush()",
+     "updates", "updates of tenon.task were HOT"},
     {"DO $$ BEGIN EXECUTE 'DROP TABLE tenon.finished_' || to_char(clock_timestamp() AT TIME ZONE"
      " 'UTC' + interval '1 day', 'YYYYMMDD'); END $$",
      "partitions", "tenon.finished has no partition"},

@@ -31,9 +31,16 @@ function numbers(o, now) {
         pair('Done in an hour', count(o.finished.done_last_hour, o.finished.at_least)));
 }
 
-function troubles(o) {
-    const lines = o.paused.map((p) => `${p.what === 'everything' ? 'Everything' : `The ${p.what} ${p.name}`} is paused` +
-        `${p.paused_by ? ` by ${p.paused_by}` : ''}${p.paused_why ? `: ${p.paused_why}` : ''}.`);
+// A kind has no row in the table, where queues are resumed.
+function resumeKind(ctx, kind) {
+    return button('Resume', () => turn(ctx, { kind }, `The kind ${kind}`, true),
+        { 'data-key': `resume-kind-${kind}`, 'aria-label': `Resume the kind ${kind}` });
+}
+
+function troubles(o, ctx) {
+    const lines = o.paused.map((p) => [`${p.what === 'everything' ? 'Everything' : `The ${p.what} ${p.name}`} is paused` +
+        `${p.paused_by ? ` by ${p.paused_by}` : ''}${p.paused_why ? `: ${p.paused_why}` : ''}. `,
+    p.what === 'kind' && ctx.session.may_act && resumeKind(ctx, p.name)]);
     for (const u of o.unhandled) {
         lines.push(`No living worker handles the kind ${u.kind} in the queue ${u.queue}: ${count(u.ready)} ready.`);
     }
@@ -85,7 +92,7 @@ export function overview(place, ctx) {
     place.append(top, middle, picture);
     return async () => {
         const o = await get('overview');
-        swap(top, numbers(o, rates(readings, o.now)), troubles(o));
+        swap(top, numbers(o, rates(readings, o.now)), troubles(o, ctx));
         const all = o.paused.some((p) => p.what === 'everything');
         swap(middle, queues(o, ctx), ctx.session.may_act && el('p', {}, button(all ? 'Resume everything' : 'Pause everything',
             () => turn(ctx, { everything: true }, 'Everything', all), { 'data-key': 'all' })));
