@@ -2481,8 +2481,10 @@ DECLARE
 BEGIN
     FOR ended IN SELECT l.name FROM tenon.limit l WHERE l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED LOOP
         IF tenon.lock_limited(ended) THEN
-            DELETE FROM tenon.limit l WHERE l.name = ended;
-            PERFORM tenon.limit_changed(ended, false);
+            DELETE FROM tenon.limit l WHERE l.name = ended AND NOT l.paused;
+            PERFORM tenon.limit_changed(ended, NOT FOUND);
+            UPDATE tenon.limit l SET running = NULL, rate = NULL, per = NULL, strict = NULL, on_dead = NULL, fair = NULL, weight = NULL, until = NULL
+             WHERE l.name = ended;
         END IF;
     END LOOP;
 END $$;
@@ -2630,9 +2632,9 @@ CREATE FUNCTION tenon.limit_rule(key text) RETURNS TABLE(rule text, running inte
            CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
            coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
       FROM (SELECT $1 AS key) k
-      LEFT JOIN tenon.limit o ON o.name = k.key AND coalesce(o.until > statement_timestamp(), true)
+      LEFT JOIN tenon.limit o ON o.name = k.key AND (coalesce(o.until > statement_timestamp(), true) OR o.paused)
       LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
-                             AND coalesce(b.until > statement_timestamp(), true)
+                             AND (coalesce(b.until > statement_timestamp(), true) OR b.paused)
 $_$;
 
 CREATE FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) RETURNS void

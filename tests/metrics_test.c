@@ -189,6 +189,9 @@ static void fill(struct fixture *fx)
                  "UPDATE tenon.task SET run_at = now() - interval '90 s',"
                  " created_at = now() - interval '90 s' WHERE id = 1;"
                  "SELECT tenon.enqueue('good', queue => 'p');"
+                 "SELECT tenon.enqueue('good', queue => 'p', limit_keys => '{k}') FROM"
+                 " generate_series(1, 2);"
+                 "SELECT tenon.settle();"
                  "SELECT tenon.pause(queue => 'p')");
 }
 
@@ -212,7 +215,9 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     assert_true(scrape_value(page, "tenon_queue_paused{queue=\"q\"}") == 0);
     assert_true(scrape_value(page, "tenon_queue_at_least{queue=\"q\"}") == 0);
     assert_true(scrape_value(page, "tenon_unhandled_tasks{queue=\"q\",kind=\"nobody\"}") == 7);
-    assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"k\"}") == 0);
+    assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"k\"}") == 1);
+    assert_true(scrape_value(page, "tenon_limit_paused{limit=\"k\"}") == 0);
+    assert_true(scrape_value(page, "tenon_queue_tasks{queue=\"p\",state=\"blocked\"}") == 1);
     assert_true(scrape_value(page, "tenon_cleaner_leads") == 1);
     assert_true(scrape_value(page, "tenon_leader_present") == 1);
     assert_true(scrape_value(page, "tenon_statistics_up") == 1);

@@ -34,7 +34,7 @@ COMMENT ON COLUMN tenon.limit.strict IS 'One at a time, in the order of ids; a t
 COMMENT ON COLUMN tenon.limit.on_dead IS 'What a dead task does to those behind it, if `strict`: `block`, until it is retried or deleted; or `skip`.';
 COMMENT ON COLUMN tenon.limit.fair IS 'The keys with this part before the colon take turns.';
 COMMENT ON COLUMN tenon.limit.weight IS 'So many tasks at each turn.';
-COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment; NULL = it stays.';
+COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment, or, while it is paused, all of it but the pause; NULL = it stays.';
 COMMENT ON COLUMN tenon.limit.paused IS 'While true, nothing more of the key is let go (`tenon.pause_limit`).';
 COMMENT ON COLUMN tenon.limit.paused_by IS 'The role that paused it; NULL = it is not paused.';
 COMMENT ON COLUMN tenon.limit.paused_at IS 'When that was.';
@@ -190,9 +190,9 @@ LANGUAGE sql STABLE AS $$
            CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
            coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
       FROM (SELECT $1 AS key) k
-      LEFT JOIN tenon.limit o ON o.name = k.key AND coalesce(o.until > statement_timestamp(), true)
+      LEFT JOIN tenon.limit o ON o.name = k.key AND (coalesce(o.until > statement_timestamp(), true) OR o.paused)
       LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
-                             AND coalesce(b.until > statement_timestamp(), true)
+                             AND (coalesce(b.until > statement_timestamp(), true) OR b.paused)
 $$;
 
 -- In which line a task waits first: that of the key that lets the fewest run at once.
@@ -559,6 +559,7 @@ BEGIN
 END $$;
 
 -- Limits whose end has come go, but for those that somebody has locked, who may take his time: they hold no more anyway.
+-- Of one that is paused the pause stays.
 CREATE FUNCTION tenon.limit_end() RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -566,8 +567,10 @@ DECLARE
 BEGIN
     FOR ended IN SELECT l.name FROM tenon.limit l WHERE l.until <= clock_timestamp() FOR UPDATE SKIP LOCKED LOOP
         IF tenon.lock_limited(ended) THEN
-            DELETE FROM tenon.limit l WHERE l.name = ended;
-            PERFORM tenon.limit_changed(ended, false);
+            DELETE FROM tenon.limit l WHERE l.name = ended AND NOT l.paused;
+            PERFORM tenon.limit_changed(ended, NOT FOUND);
+            UPDATE tenon.limit l SET running = NULL, rate = NULL, per = NULL, strict = NULL, on_dead = NULL, fair = NULL, weight = NULL, until = NULL
+             WHERE l.name = ended;
         END IF;
     END LOOP;
 END $$;
@@ -925,7 +928,7 @@ COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or sets it anew; what is 
 - `fair`: the keys with this part before the colon take turns.
 - `weight`: so many tasks of a fair key at its turn, 1 to 1,000; default 1.
 - `paused`: nothing more of it is let go; NULL leaves that as it is.
-- `until`: the row goes at this moment.
+- `until`: the row goes at this moment; one that is paused keeps the pause.
 - `on_dead`: what a dead task does to those behind it, if `strict`: `block`, the default, until it is retried or deleted; or `skip`.
 
 An argument that is not allowed raises SQLSTATE 22023.$$;
