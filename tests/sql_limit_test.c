@@ -372,24 +372,6 @@ static void test_exceptions_and_pauses(void **state)
     free(acts);
 }
 
-/* What an operator has paused stays so when the rest of its row ends. */
-static void test_a_pause_outlives_an_exception(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
-                 "SELECT tenon.set_limit('t:1', running => 3, until => now() + interval '1 h');"
-                 "SELECT tenon.pause_limit('t:1')");
-    enqueue(fx, "{t:1}", 2);
-    test_sql(fx, "UPDATE tenon.limit SET until = now() WHERE name = 't:1'");
-    assert_true(test_sql_bool(fx, "SELECT paused FROM tenon.limit_rule('t:1')"));
-    assert_free(fx, "");
-    assert_true(test_sql_bool(fx, "SELECT paused AND running IS NULL AND until IS NULL"
-                                  " FROM tenon.limit WHERE name = 't:1'"));
-    assert_true(test_sql_bool(fx, "SELECT tenon.resume_limit('t:1')"));
-    assert_free(fx, "1");
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:1'"), 0);
-}
-
 /* A limit of a kind or a queue holds for all that is enqueued from then on, by whatever way. */
 static void test_kinds_and_queues(void **state)
 {
@@ -600,7 +582,6 @@ int main(void)
         WITH_DATABASE(test_several_keys),
         WITH_DATABASE(test_a_backlog_does_not_wander),
         WITH_DATABASE(test_exceptions_and_pauses),
-        WITH_DATABASE(test_a_pause_outlives_an_exception),
         WITH_DATABASE(test_kinds_and_queues),
         WITH_DATABASE(test_flows),
         WITH_DATABASE(test_limit_take),

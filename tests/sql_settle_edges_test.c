@@ -224,6 +224,27 @@ static void test_a_task_that_comes_while_its_flow_is_cancelled(void **state)
     PQfinish(settles);
 }
 
+/* What an operator has paused stays so when the rest of its row ends. */
+static void test_a_pause_outlives_an_exception(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
+                 "SELECT tenon.set_limit('t:1', running => 3, until => now() + interval '1 h');"
+                 "SELECT tenon.pause_limit('t:1');"
+                 "SELECT tenon.enqueue('a', limit_keys => '{t:1}') FROM generate_series(1, 2);"
+                 "UPDATE tenon.limit SET until = now() WHERE name = 't:1'");
+    assert_true(test_sql_bool(fx, "SELECT paused FROM tenon.limit_rule('t:1')"));
+    settle(fx);
+    assert_state(fx, 1, "blocked");
+    assert_true(test_sql_bool(fx, "SELECT paused AND running IS NULL AND until IS NULL"
+                                  " FROM tenon.limit WHERE name = 't:1'"));
+    assert_true(test_sql_bool(fx, "SELECT tenon.resume_limit('t:1')"));
+    settle(fx);
+    assert_state(fx, 1, "ready");
+    assert_state(fx, 2, "blocked");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:1'"), 0);
+}
+
 /* --- whom it wakes ---------------------------------------------------------------------------- */
 
 static PGresult *cleaner_settles(PGconn *conn, const char *few)
@@ -298,6 +319,7 @@ int main(void)
         WITH_DATABASE(test_a_limit_that_ends_while_it_is_locked),
         WITH_DATABASE(test_two_that_settle),
         WITH_DATABASE(test_a_task_that_comes_while_its_flow_is_cancelled),
+        WITH_DATABASE(test_a_pause_outlives_an_exception),
         WITH_DATABASE(test_whom_it_wakes),
     };
     return RUN_GROUP(tests);
