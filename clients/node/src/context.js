@@ -136,7 +136,7 @@ export class TaskContext {
     async finish(db, result = null) {
         const text = storable(result, 'the result');
         const params = [this.claim, result === null ? text : this.sealed(text, 'result')];
-        await rowsOf(db, 'SELECT tenon.finish($1::text, $2::text::jsonb)', params);
+        await rowsOf(db, 'SELECT tenon.finish($1::text, $2::text::jsonb)::text', params);
     }
 
     get steps() {

@@ -15,10 +15,11 @@ import {
     fromDrizzle,
     fromKnex,
     fromKysely,
+    handle,
     WakeUps,
 } from 'tenon';
-import { mine } from 'tenon/testing';
-import { connected, DATABASE_URL, single } from './support.js';
+import { mine, run } from 'tenon/testing';
+import { claimed, connected, DATABASE_URL, single } from './support.js';
 
 /** Each: name -> begin(t) -> transaction(work(db)), which commits unless work throws. */
 const LIBRARIES = {
@@ -136,5 +137,14 @@ for (const [name, begin] of Object.entries(LIBRARIES)) {
         await assert.rejects(rolledBack, /never mind/);
         const count = 'SELECT count(*)::integer FROM tenon.task WHERE id = $1';
         assert.equal(await single(client, count, lost), 0);
+
+        const claim = await claimed(client, ids[1]);
+        await transaction(async (db) => {
+            const finishing = handle(task, (_, context) => context.finish(db, payload));
+            assert.equal((await run(finishing, null, { claim })).error, undefined);
+            assert.equal(await single(client, count, ids[1]), 1);
+        });
+        const result = 'SELECT result FROM tenon.finished WHERE id = $1';
+        assert.deepEqual(await single(client, result, ids[1]), payload);
     });
 }

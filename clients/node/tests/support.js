@@ -24,6 +24,13 @@ export async function single(client, text, ...params) {
     return rows[0]?.[0];
 }
 
+/** The claim of a task that a worker would have now. */
+export function claimed(client, id) {
+    const claim = `UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid(), claims = 1 WHERE id = $1
+        RETURNING concat_ws('/', id, claims, (1000000 * extract(epoch FROM start_time))::bigint, worker_id)`;
+    return single(client, claim, id);
+}
+
 /** Asks until it is true. */
 export async function awaited(client, text, ...params) {
     for (const end = Date.now() + 30_000; Date.now() < end; ) {

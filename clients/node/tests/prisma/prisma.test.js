@@ -4,9 +4,9 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { PrismaPg } from '@prisma/adapter-pg';
-import { defineTask, enqueue, enqueueMany, fromPrisma, WakeUps } from 'tenon';
-import { mine } from 'tenon/testing';
-import { connected, DATABASE_URL, ran, single } from '../support.js';
+import { defineTask, enqueue, enqueueMany, fromPrisma, handle, WakeUps } from 'tenon';
+import { mine, run } from 'tenon/testing';
+import { claimed, connected, DATABASE_URL, ran, single } from '../support.js';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const payload = { text: `it's ? $1 "quoted" \u2028😀`, list: [1, [2]], none: null };
@@ -38,4 +38,12 @@ test('Prisma', async (t) => {
     });
     await assert.rejects(rolledBack, /never mind/);
     assert.equal(await single(client, found, [lost]), 0);
+    const claim = await claimed(client, ids[1]);
+    await prisma.$transaction(async (tx) => {
+        const finishing = handle(task, (_, context) => context.finish(fromPrisma(tx), payload));
+        assert.equal((await run(finishing, null, { claim })).error, undefined);
+        assert.equal(await single(client, found, [ids[1]]), 1);
+    });
+    const result = 'SELECT result FROM tenon.finished WHERE id = $1';
+    assert.deepEqual(await single(client, result, ids[1]), payload);
 });
