@@ -134,6 +134,26 @@ def test_a_session_does_it_by_itself(conn: psycopg.Connection, spy: Spy) -> None
     assert spy.is_empty()
 
 
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+def test_a_connection_of_sqlalchemy(conn: psycopg.Connection, spy: Spy, driver: str) -> None:
+    engine = sqlalchemy.create_engine(URL.replace("postgresql://", f"postgresql+{driver}://"))
+    with publishing() as publisher:
+        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as mine:
+            assert app.plain.enqueue(mine, {}, publisher=publisher) == spy.next()
+            mine.commit()
+            with mine.begin():  # PostgreSQL does not hear of it
+                assert app.plain.enqueue(mine, {}, publisher=publisher) == spy.next()
+        with engine.connect() as mine:
+            number = app.plain.enqueue(mine, {}, publisher=publisher)
+            assert spy.is_empty()
+            mine.commit()
+            assert spy.is_empty()
+            publisher.publish(mine)
+            assert spy.next() == number
+    engine.dispose()
+    assert spy.is_empty()
+
+
 def test_async_connections(conn: psycopg.Connection, spy: Spy) -> None:
     async def run(publisher: tenon.Publisher) -> None:
         async with asyncpg.create_pool(URL, min_size=1) as pool, pool.acquire() as mine:
@@ -154,6 +174,14 @@ def test_async_connections(conn: psycopg.Connection, spy: Spy) -> None:
             assert spy.is_empty()
             await session.commit()
             assert spy.next() == number
+        async with engine.connect() as mine:
+            number = await app.plain.aenqueue(mine, {}, publisher=publisher)
+            assert spy.is_empty()
+            await mine.commit()
+            publisher.publish(mine)
+            assert spy.next() == number
+            await mine.execution_options(isolation_level="AUTOCOMMIT")
+            assert await app.plain.aenqueue(mine, {}, publisher=publisher) == spy.next()
         await engine.dispose()
 
     with publishing() as publisher:

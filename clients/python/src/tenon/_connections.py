@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Sequence
 from typing import Any
@@ -108,10 +109,19 @@ class SqlAlchemy(Connection):
     def rows(self, sql: str, values: Values) -> list[Row]:
         return list(self.conn.execute(_named(sql), _parameters(values)).fetchall())
 
+    def is_committed(self) -> bool:
+        """Of a Connection: as the driver's connection beneath it says, whoever has put that into autocommit."""
+        inner = getattr(self.conn, "sync_connection", self.conn)
+        with contextlib.suppress(TypeError):  # a driver that is not known here
+            return connection(inner.connection.driver_connection).is_committed()
+        return False
+
     def after_commit(self, publisher: Publisher, wake_ups: list[WakeUp]) -> None:
         session = _session_of(self.conn)
-        publisher.hold(self.conn if session is None else session, wake_ups)
-        if session is not None:
+        if session is None:
+            super().after_commit(publisher, wake_ups)
+        else:
+            publisher.hold(session, wake_ups)
             _listen(session, publisher)
 
 
