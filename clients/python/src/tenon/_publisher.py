@@ -163,7 +163,7 @@ def _pick_library() -> Callable[[str], _Channel]:
         return _Pika
     if importlib.util.find_spec("aio_pika") is not None:
         return _AioPika
-    raise ImportError("tenon.Publisher needs pika or aio-pika: pip install 'tenon[rabbitmq]'")
+    raise ImportError("tenon.Publisher needs pika or aio-pika: pip install pika")
 
 
 class _Pika:

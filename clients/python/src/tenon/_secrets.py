@@ -157,5 +157,5 @@ def _aes(key: bytes) -> Any:
     try:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     except ModuleNotFoundError:
-        raise SecretError("encryption needs the package cryptography: pip install 'tenon[secrets]'") from None
+        raise SecretError("encryption needs the package cryptography: pip install cryptography") from None
     return AESGCM(key)
