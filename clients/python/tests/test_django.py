@@ -18,6 +18,7 @@ import pytest
 from conftest import HERE, program, run_program
 
 import tenon
+import tenon.testing
 
 os.environ["DJANGO_SETTINGS_MODULE"] = "project.settings"
 django = pytest.importorskip("django")
@@ -212,6 +213,25 @@ def test_after_the_commit_and_never_before() -> None:
     assert result.return_value == 1
     with pytest.raises(TaskResultDoesNotExist):
         rolled_back.refresh()
+
+
+def test_tasks_of_tenon_on_an_alias(conn: psycopg.Connection) -> None:
+    @tenon.App().task
+    def on_alias(payload: Any) -> None: ...
+
+    count = "SELECT count(*) FROM tenon.task WHERE kind = 'on_alias'"
+
+    async def run() -> list[int]:
+        return [await on_alias.aenqueue("default", {}), *await on_alias.aenqueue_many("default", [{}, {}])]
+
+    with transaction.atomic():
+        ids = [on_alias.enqueue("default", {}), *on_alias.enqueue_many("default", [{}, {}])]
+        assert conn.execute(count).fetchone() == (0,)
+        found = [one.id for one in tenon.testing.mine("default")]
+        assert found == ids
+        transaction.set_rollback(True)
+    assert len({*ids, *asyncio.run(run())}) == 6
+    assert conn.execute(count).fetchone() == (3,)
 
 
 def test_wake_ups_after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
