@@ -73,6 +73,10 @@ test('the context tells what the line says', async (t) => {
         checkpoint: { done: 7 },
         aborted: false,
     });
+    const before = Date.now();
+    const told = await answer(pool, 'until', {}, { timeout_ms: 60_000 });
+    const deadline = Date.parse(told.result);
+    assert.ok(deadline >= before + 60_000 && deadline <= Date.now() + 60_000, told.result);
 });
 
 const OUTCOMES = [

@@ -23,6 +23,7 @@ export const handlers = [
         ...known,
         aborted: signal.aborted,
     })),
+    handle(define('until'), (_, context) => context.deadline),
     // answered when somebody else of this process says so
     handle(define('wait'), ({ name }) => new Promise((resolve) => waiting.set(name, resolve))),
     handle(define('release'), ({ name }) => waiting.get(name)(`released ${name}`)),

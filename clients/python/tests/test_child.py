@@ -6,12 +6,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from conftest import HERE
 
 import tenon.__main__
+from tenon.testing import run
+
+MOMENT = timedelta(seconds=1)
+"""How much the clock of the system may be set back or forth meanwhile."""
 
 
 class Pipes:
@@ -189,6 +194,24 @@ def test_an_app_that_is_none(words: list[str], says: str) -> None:
     assert ran.returncode != 0
     assert ran.stdout == ""  # no hello
     assert says in ran.stderr
+
+
+def test_until_when_it_may_run() -> None:
+    at: list[tuple[datetime, timedelta]] = []
+
+    @tenon.App().task
+    def looks(payload: Any, context: tenon.Context) -> None:
+        at.append((context.deadline, context.remaining))
+        context.extend(120)
+        at.append((context.deadline, context.remaining))
+
+    before = datetime.now(UTC)
+    assert run(looks, timeout_ms=60_000).outcome == "done"
+    after = datetime.now(UTC)
+    for (deadline, remaining), seconds in zip(at, (60, 120), strict=True):
+        length = timedelta(seconds=seconds)
+        assert before - MOMENT < deadline - length < after + MOMENT
+        assert length - (after - before) - MOMENT < remaining <= length
 
 
 def test_a_handlers_file_has_a_hundred_kinds_in_an_entry() -> None:
