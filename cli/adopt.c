@@ -5,9 +5,6 @@
 #include "core/db.h"
 #include "core/schema.h"
 
-/* The columns of adopt_preview.sql. */
-enum { WHAT, NOTHING };
-
 /* Whoever adopts a copy of production does not want its mails sent once more. */
 static bool is_confirmed(struct db *db, const struct options *o, bool *ret, struct fault *f)
 {
@@ -20,15 +17,15 @@ static bool is_confirmed(struct db *db, const struct options *o, bool *ret, stru
     if (!db_exec(db, &sql_adopt_preview, NULL, 0, &rows, f)) {
         return fault_add(f, "could not see what would run");
     }
-    bool asks = !rows_is_null(rows, 0, WHAT) && !rows_bool(rows, 0, NOTHING);
-    (void)snprintf(what, sizeof what, "%s of the original would run here, in %.150s",
-                   asks ? rows_text(rows, 0, WHAT) : "nothing", db_where(db));
-    rows_free(rows);
-    if (!asks) {
-        return true;
+    bool ok = true;
+    if (!rows_is_null(rows, 0, 0)) {
+        (void)snprintf(what, sizeof what, "%s of the original would run here, in %.150s",
+                       rows_text(rows, 0, 0), db_where(db));
+        (void)printf("%s; if they must not, empty tenon.task and tenon.schedule first\n", what);
+        ok = confirm(what, ret, f);
     }
-    (void)printf("%s; if they must not, empty tenon.task and tenon.schedule first\n", what);
-    return confirm(what, ret, f);
+    rows_free(rows);
+    return ok;
 }
 
 static bool adopt(struct db *db, struct fault *f)

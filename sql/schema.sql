@@ -1983,7 +1983,9 @@ CREATE FUNCTION tenon.has_tasks(flow bigint) RETURNS boolean
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $_$
-    SELECT EXISTS (SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = $1)
+    SELECT EXISTS (SELECT FROM tenon.flow_task m
+                    CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t
+                    WHERE m.flow = $1)
 $_$;
 
 CREATE FUNCTION tenon.hold_flow(flow bigint) RETURNS tenon.flow
@@ -3032,10 +3034,10 @@ BEGIN
                 AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
         PERFORM tenon.end_flow(f);
     END LOOP;
-    -- what was added while a flow was cancelled, and was not seen above
-    again := again || ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again)
-                               AND w.id <> ALL (ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours))) AND tenon.has_tasks(w.id));
-    RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+    again := again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+    -- and what was added while a flow was cancelled, and was not seen above
+    RETURN again || ARRAY(SELECT w.id FROM tenon.flow w
+                           WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again) AND tenon.has_tasks(w.id));
 END $$;
 
 CREATE FUNCTION tenon.make_flow(name text, open boolean, on_done text DEFAULT NULL::text, on_dead text DEFAULT NULL::text, on_end text DEFAULT NULL::text, payload jsonb DEFAULT NULL::jsonb) RETURNS bigint

@@ -498,7 +498,8 @@ BEGIN
     RETURN n > 0;
 END $$;
 
--- At most so many queues that have a row in tenon.queue, a living worker, or tasks: the last after the others, by name. A producer may make up as many names as he likes; here they cost what is asked for and no more.
+-- At most so many queues, by name: those that have a row in tenon.queue or a living worker before those that only have
+-- tasks. A producer may make up as many names as he likes; here they cost what is asked for and no more.
 CREATE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE named AS (

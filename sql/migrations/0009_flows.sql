@@ -431,7 +431,9 @@ END $$;
 -- Has any of its tasks not ended?
 CREATE FUNCTION tenon.has_tasks(flow bigint) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT EXISTS (SELECT FROM tenon.flow_task m CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t WHERE m.flow = $1)
+    SELECT EXISTS (SELECT FROM tenon.flow_task m
+                    CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t
+                    WHERE m.flow = $1)
 $$;
 
 -- What has changed about these flows: all their tasks have ended, or not any more, or somebody has cancelled it. Returns
@@ -463,10 +465,10 @@ BEGIN
                 AND (SELECT m.id FROM tenon.flow_task m WHERE m.flow = w.id AND m.state IS NULL LIMIT 1) IS NULL LOOP
         PERFORM tenon.end_flow(f);
     END LOOP;
-    -- what was added while a flow was cancelled, and was not seen above
-    again := again || ARRAY(SELECT w.id FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again)
-                               AND w.id <> ALL (ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours))) AND tenon.has_tasks(w.id));
-    RETURN again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+    again := again || ARRAY(SELECT unnest(ended) EXCEPT SELECT unnest(ours));
+    -- and what was added while a flow was cancelled, and was not seen above
+    RETURN again || ARRAY(SELECT w.id FROM tenon.flow w
+                           WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL AND w.id <> ALL (again) AND tenon.has_tasks(w.id));
 END $$;
 
 -- Looks at up to `most` notes; returns how much was done, and which tasks are unblocked. One at a time, and each statement
