@@ -13,11 +13,17 @@ library: docs/steps.md says what the lines and functions mean. Needs python3-psy
 import json
 import os
 import sys
+from contextlib import closing
 
 import psycopg2
 from psycopg2.extras import Json
 
 DAY_MS = 86400000
+
+
+def connected():
+    """A connection for one task: one that is kept would fail each task after a restart of PostgreSQL."""
+    return closing(psycopg2.connect(os.environ["DATABASE_URL"]))
 
 
 def say(line):
@@ -70,8 +76,7 @@ def run(conn, task):
 
 
 def main():
-    conn = psycopg2.connect(os.environ["DATABASE_URL"])
-    with conn, conn.cursor() as cursor:
+    with connected() as conn, conn, conn.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(17)")  # some start at once
         cursor.execute('CREATE TABLE IF NOT EXISTS order_effect ("order" bigint, what text)')
     say({"hello": "tenon"})
@@ -79,7 +84,8 @@ def main():
         task = json.loads(line)
         task["steps"] = task.get("steps") or {}
         try:
-            reply = run(conn, task)
+            with connected() as conn:
+                reply = run(conn, task)
         except Exception as error:
             reply = {"outcome": "failed", "error": repr(error)}
         say({"id": task["id"], **reply})

@@ -1,8 +1,9 @@
 /* label: e2e */
 /* timeout: 300 */
 /* examples/order.py, and the same with the clients for Python and Node: whatever is killed and
- * whenever, each step has its effect in the database once, and an order goes on when its payment's
- * signal comes, or its time is over. */
+ * whenever, PostgreSQL too, each step has its effect in the database once, and an order goes on
+ * when its payment's signal comes, or its time is over. */
+#include "tests/support/servers.h"
 #include "tests/support/working.h"
 
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 
 enum { ORDERS = 40, KILLS = 10, PAID = 3 /* every third is not */, SLOTS = 2 };
+enum { CRASHES = 2 /* of the kills, of PostgreSQL: what runs then may fail */ };
 enum { ENVIRONMENT_MS = 120000 }; /* its packages may have to be installed */
 
 /* A handler: what runs in examples/, with the client's environment in $env. */
@@ -108,9 +110,8 @@ static void assert_each_step_once(struct fixture *fx, const struct handler_of *h
                      " ELSE 'charge reserve ship' END",
                      PAID),
         ORDERS);
-    assert_true(
-        test_sql_bool(fx,
-                      "SELECT bool_and(outcome = 'done' AND failures = 0) FROM tenon.finished"));
+    assert_true(test_sql_bool(
+        fx, "SELECT bool_and(outcome = 'done' AND failures <= %d) FROM tenon.finished", CRASHES));
     /* what was recorded by a line is not done again: only a kill between the two may double it */
     print_message("%d orders, %d kills: the price was asked for %zu times\n", ORDERS, KILLS,
                   prices_asked(fx));
@@ -130,9 +131,13 @@ static void orders_under_kills(struct fixture *fx, const struct handler_of *hand
         /* at whatever step the others are when this one is done */
         test_await(fx, LIMIT_MS, "SELECT count(*) >= %d, count(*) FROM order_effect",
                    k * 7 + rand() % 7);
-        process_kill(p);
-        recover(fx);
-        p = start_worker(fx, handler, environment);
+        if (k % 4 == 3) {
+            server_crash(fx);
+        } else {
+            process_kill(p);
+            recover(fx);
+            p = start_worker(fx, handler, environment);
+        }
         for (int upto = k * ORDERS / KILLS; paid < upto;) { /* some before they are waited for */
             if (++paid % PAID) {
                 pay(fx, paid);
@@ -164,6 +169,14 @@ static void test_orders_of_the_node_client(void **state)
 {
     orders_under_kills(*state, &NODE);
 }
+
+static int start_servers(void **state)
+{
+    return server_fixture_setup(state, "steps");
+}
+
+#define WITH_A_SERVER(test)                                                                        \
+    cmocka_unit_test_setup_teardown(test, start_servers, server_fixture_teardown)
 
 /* The words that people read. */
 static void test_what_is_said_of_a_task_that_waits(void **state)
@@ -200,10 +213,10 @@ static void test_what_is_said_of_a_task_that_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_orders_under_kills),
-        WITH_SERVERS(test_orders_of_the_python_client),
-        WITH_SERVERS(test_orders_of_the_node_client),
-        WITH_DATABASE(test_what_is_said_of_a_task_that_waits),
+        WITH_DATABASE(test_what_is_said_of_a_task_that_waits), /* on the shared server: the first */
+        WITH_A_SERVER(test_orders_under_kills),
+        WITH_A_SERVER(test_orders_of_the_python_client),
+        WITH_A_SERVER(test_orders_of_the_node_client),
     };
     return RUN_GROUP(tests);
 }
