@@ -29,7 +29,9 @@ CREATE TYPE tenon.filter AS (
 	payload jsonpath,
 	ids bigint[],
 	trace text,
-	enqueued_by text
+	enqueued_by text,
+	flow bigint,
+	limit_key text
 );
 
 CREATE TYPE tenon.limit_head AS (
@@ -261,6 +263,8 @@ CREATE FUNCTION tenon.cancel_flow(flow bigint) RETURNS integer
 #variable_conflict use_variable
 DECLARE
     f tenon.flow := tenon.hold_flow(flow);
+    first boolean;
+    n integer;
 BEGIN
     IF f.ended_at IS NOT NULL THEN  -- it may have got another task since, or one of its dead may have been retried
         PERFORM FROM tenon.flow w WHERE w.id = flow FOR UPDATE SKIP LOCKED;
@@ -270,9 +274,14 @@ BEGIN
     END IF;
     UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
      WHERE w.id = flow AND w.cancelled_at IS NULL;
+    first := FOUND;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
     PERFORM pg_notify('tenon', 'settle');
-    RETURN (tenon.cancel_members(flow, session_user, 10000)).n;
+    n := (tenon.cancel_members(flow, session_user, 10000)).n;
+    IF first OR n > 0 THEN
+        PERFORM tenon.note_audit('cancel_flow', jsonb_build_object('flow', flow), n);
+    END IF;
+    RETURN n;
 END $$;
 
 CREATE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
@@ -299,6 +308,37 @@ BEGIN
     n := cardinality(ours);
     more := cardinality(here) = most OR n < cardinality(here);
     PERFORM tenon.end_cancelled(ours, 'cancelled by ' || by || ', with its flow');
+END $$;
+
+CREATE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, after bigint, most integer) RETURNS bigint[]
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    SET plan_cache_mode TO 'force_custom_plan'
+    AS $$
+BEGIN
+    IF f.ids IS NOT NULL THEN
+        RETURN CASE WHEN f.flow IS NULL THEN f.ids
+                    ELSE ARRAY(SELECT m.id FROM tenon.flow_task m WHERE m.id = ANY (f.ids) AND m.flow = f.flow) END;
+    ELSIF f.flow IS NOT NULL THEN
+        RETURN ARRAY(SELECT m.id FROM (SELECT x.id FROM tenon.flow_task x
+                                        WHERE x.flow = f.flow AND CASE WHEN newest THEN x.id < after ELSE x.id > after END OFFSET 0) m
+                      ORDER BY CASE WHEN newest THEN -m.id ELSE m.id END LIMIT most);
+    ELSIF f.limit_key IS NULL OR places <> '{task}' THEN
+        RETURN NULL;
+    ELSIF newest THEN
+        RETURN ARRAY(SELECT c.id FROM (
+            (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id < after ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task < after ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id < after ORDER BY 1 DESC LIMIT most)) c
+            ORDER BY c.id DESC LIMIT most);
+    END IF;
+    RETURN ARRAY(SELECT c.id FROM (
+        (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id > after ORDER BY 1 LIMIT most)
+        UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task > after ORDER BY 1 LIMIT most)
+        UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id > after ORDER BY 1 LIMIT most)) c
+        ORDER BY c.id LIMIT most);
 END $$;
 
 CREATE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL::jsonb, most integer DEFAULT 1000, after bigint DEFAULT NULL::bigint, why text DEFAULT NULL::text, audit bigint DEFAULT NULL::bigint, limit_ms integer DEFAULT NULL::integer, OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint) RETURNS record
@@ -750,7 +790,7 @@ CREATE FUNCTION tenon.copied() RETURNS text
       FROM (SELECT tenon.home_here() AS here OFFSET 0) n
       LEFT JOIN tenon.home h ON true
      WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
-        OR h.name <> coalesce((n.here).name, '')
+        OR h.name IS DISTINCT FROM (n.here).name
 $$;
 
 CREATE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}'::jsonb, most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean) RETURNS record
@@ -1578,7 +1618,9 @@ CREATE FUNCTION tenon.filter_keys() RETURNS TABLE(key text, allowed text)
            ('payload', 'a predicate of SQL/JSON path, such as $.to == "ann@example.com" or exists($.tags[*] ? (@ == "new"))'),
            ('ids', 'a number, or an array of at most 100000'),
            ('trace', 'a text'),
-           ('enqueued_by', 'a role')
+           ('enqueued_by', 'a role'),
+           ('flow', 'the number of a flow'),
+           ('limit_key', 'a key of limits, such as "tenant:42"')
 $_$;
 
 CREATE FUNCTION tenon.filter_path(value jsonb) RETURNS jsonpath
@@ -1606,7 +1648,8 @@ BEGIN
     END IF;
     RETURN CASE WHEN f.states IS NOT NULL THEN f.states
                 WHEN f.ids IS NULL AND act IN ('retry', 'delete') THEN '{dead}'
-                WHEN act IS NOT NULL THEN may END;
+                WHEN act IS NOT NULL THEN may
+                WHEN f.limit_key IS NOT NULL AND f.ids IS NULL THEN tenon.act_states('cancel') END;
 END $$;
 
 CREATE FUNCTION tenon.filter_text(value jsonb) RETURNS text
@@ -1649,6 +1692,8 @@ BEGIN
         WHEN 'ids' THEN f.ids := tenon.filter_ids(value);
         WHEN 'trace' THEN f.trace := tenon.filter_text(value);
         WHEN 'enqueued_by' THEN f.enqueued_by := tenon.filter_text(value);
+        WHEN 'flow' THEN f.flow := coalesce(value #>> '{}', '')::bigint;  -- NULL would be any
+        WHEN 'limit_key' THEN f.limit_key := tenon.filter_text(value);
     END CASE;
     RETURN f;
 END $$;
@@ -1861,8 +1906,10 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
     EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (queue, dead_at) ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT (name, paused) ON tenon.limit TO %I', role);
+    EXECUTE format('GRANT SELECT (name, paused, strict, running) ON tenon.limit TO %I', role);
     EXECUTE format('GRANT SELECT (key, state) ON tenon.limit_task TO %I', role);
+    EXECUTE format('GRANT SELECT (task) ON tenon.flow_wait TO %I', role);
+    EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_flows(role text) RETURNS void
@@ -2385,7 +2432,8 @@ CREATE TABLE tenon.limit_event (
     task_id bigint,
     start_time timestamp with time zone,
     hold_until timestamp with time zone,
-    enters boolean
+    enters boolean,
+    changed boolean
 )
 WITH (autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0');
 
@@ -2452,11 +2500,7 @@ BEGIN
     ELSIF name LIKE 'queue/%' THEN
         UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
     END IF;
-    INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
-    INSERT INTO tenon.limit_event (keys, task_id)  -- do these dead ones still block?
-    SELECT ARRAY[l.key], l.task_id FROM tenon.limit_task l
-     WHERE l.state = 'dead' AND l.key >= name AND l.key < name || ';'
-       AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
+    INSERT INTO tenon.limit_event (keys, changed) VALUES (ARRAY[name], true);
     PERFORM pg_notify('tenon', 'settle');
 END $$;
 
@@ -2496,6 +2540,7 @@ CREATE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
     AS $$
 DECLARE
     events tenon.limit_event[];
+    keys   text[];
 BEGIN
     WITH gone AS (
         DELETE FROM tenon.limit_event WHERE id = ANY (ARRAY(SELECT v.id FROM tenon.limit_event v ORDER BY v.id LIMIT most)) RETURNING *)
@@ -2503,7 +2548,12 @@ BEGIN
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.task_id IS NOT NULL) THEN
         PERFORM tenon.limit_settle_ends(ARRAY(SELECT e FROM unnest(events) e WHERE e.task_id IS NOT NULL));
     END IF;
-    RETURN ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
+    keys := ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
+    IF EXISTS (SELECT FROM unnest(events) e WHERE e.changed) THEN
+        PERFORM tenon.limit_spread(e.keys[1], e.keys[2], most) FROM unnest(events) e WHERE e.changed;
+        keys := keys || tenon.limit_ended(most);
+    END IF;
+    RETURN keys;
 END $$;
 
 CREATE FUNCTION tenon.limit_first(keys text[]) RETURNS text
@@ -2562,11 +2612,11 @@ CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence te
      LIMIT 1
 $_$;
 
-CREATE FUNCTION tenon.limit_keys_of(name text) RETURNS SETOF text
+CREATE FUNCTION tenon.limit_keys_of(name text, beyond text) RETURNS SETOF text
     LANGUAGE sql STABLE
     AS $_$
     WITH RECURSIVE k AS (
-        (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key >= $1 ORDER BY l.key LIMIT 1)
+        (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key >= $1 AND l.key > coalesce($2, '') ORDER BY l.key LIMIT 1)
         UNION ALL
         SELECT (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key > k.key ORDER BY l.key LIMIT 1)
           FROM k WHERE k.key < $1 || ';')
@@ -2588,6 +2638,12 @@ BEGIN
     RETURN cardinality(gone) + cardinality(full_);
 END $$;
 
+CREATE FUNCTION tenon.limit_names(key text) RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $_$
+    SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
+$_$;
+
 CREATE FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -2601,14 +2657,15 @@ END $$;
 CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
     LANGUAGE sql STABLE
     AS $$
-    SELECT k.key, CASE WHEN r.paused OR o.taken THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
+    SELECT k.key, CASE WHEN r.paused OR o.taken IS NOT NULL THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
            r.strict, r.share, r.weight,
-           CASE WHEN o.taken THEN clock_timestamp() + interval '20 ms'
+           CASE WHEN o.taken IS NOT NULL THEN clock_timestamp() + interval '20 ms'
                 WHEN r.rate IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
-           CASE WHEN o.taken THEN format('another transaction has locked the limit %s', r.rate_rule) END
+           'another transaction has locked the limit ' || o.taken
       FROM unnest(keys) k (key)
      CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-     CROSS JOIN LATERAL (SELECT r.rate_rule IS NOT NULL AND r.rate_rule <> ALL (mine) AS taken) o
+     CROSS JOIN LATERAL (SELECT min(l.name) AS taken FROM tenon.limit l
+                          WHERE r.rate IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
      CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
                           WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
      CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, r.per) x
@@ -2624,12 +2681,11 @@ CREATE FUNCTION tenon.limit_rows(events tenon.limit_event[]) RETURNS TABLE(at ti
                           WHERE t.key = k.key AND t.task_id = e.task_id OFFSET 0) l
 $_$;
 
-CREATE FUNCTION tenon.limit_rule(key text) RETURNS TABLE(rule text, running integer, rate integer, per interval, rate_rule text, strict boolean, on_dead text, share text, weight integer, paused boolean, until timestamp with time zone)
+CREATE FUNCTION tenon.limit_rule(key text) RETURNS TABLE(rule text, running integer, rate integer, per interval, strict boolean, on_dead text, share text, weight integer, paused boolean, until timestamp with time zone)
     LANGUAGE sql STABLE
     AS $_$
     SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.running, b.running) END,
            coalesce(o.rate, b.rate), coalesce(o.per, b.per),
-           CASE WHEN o.rate IS NOT NULL THEN o.name WHEN b.rate IS NOT NULL THEN b.name END,
            coalesce(o.strict, b.strict, false), coalesce(o.on_dead, b.on_dead, 'block'),
            CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
            coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
@@ -2669,6 +2725,22 @@ BEGIN
     END IF;
 END $$;
 
+CREATE FUNCTION tenon.limit_spread(name text, beyond text, most integer) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    keys text[] := ARRAY(SELECT k FROM tenon.limit_keys_of(name, beyond) k LIMIT most);
+BEGIN
+    INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM unnest(keys) k;
+    IF cardinality(keys) = most THEN
+        INSERT INTO tenon.limit_event (keys, changed) VALUES (ARRAY[name, keys[most]], true);
+    END IF;
+    INSERT INTO tenon.limit_event (keys, task_id)
+    SELECT ARRAY[l.key], l.task_id FROM tenon.limit_task l
+     WHERE beyond IS NULL AND l.state = 'dead' AND l.key >= name AND l.key < name || ';'
+       AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
+END $$;
+
 CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -2692,14 +2764,14 @@ BEGIN
     ELSIF r.rate IS NULL THEN
         RETURN 0;
     END IF;
-    PERFORM FROM tenon.limit l WHERE l.name = r.rate_rule FOR NO KEY UPDATE;
+    PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
     SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
     IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
         RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
     END IF;
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
-EXCEPTION WHEN lock_not_available THEN
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
     RETURN 100;
 END $$;
 
@@ -2710,9 +2782,9 @@ DECLARE
     now_pass double precision := (SELECT t.pass FROM tenon.limit_turn t WHERE t.share = limit_take_part.share AND t.active ORDER BY t.pass LIMIT 1);
 BEGIN
     INSERT INTO tenon.limit_turn AS t (key, share, pass, active)
-    SELECT r.key, r.share, coalesce(now_pass, 0), true FROM unnest(rooms) r
+    SELECT r.key, r.share, coalesce(floor(now_pass) + 1, 0), true FROM unnest(rooms) r
      WHERE r.share = limit_take_part.share AND r.room > 0
-    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, excluded.pass), active = true
+    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, now_pass), active = true
      WHERE NOT t.active OR t.share <> excluded.share;
     UPDATE tenon.limit_turn t SET active = false
      WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
@@ -3001,7 +3073,8 @@ BEGIN
     END IF;
     RETURN ARRAY(SELECT m.name FROM (
         SELECT l.name FROM tenon.limit l
-         WHERE l.name = ANY (ARRAY(SELECT r.rate_rule FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r))
+         WHERE l.name = ANY (ARRAY(SELECT unnest(tenon.limit_names(k.key)) FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                                WHERE r.rate IS NOT NULL))
          ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
 END $$;
 
@@ -4164,7 +4237,8 @@ CREATE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most 
 DECLARE
     places text[] := tenon.places(f.states);
     moment timestamptz := clock_timestamp();
-    piece  integer := CASE WHEN f.ids IS NULL THEN 1000 ELSE 2147483647 END;
+    piece  integer := 1000;
+    given  bigint[];
     fits   bigint[];
     n      bigint;
 BEGIN
@@ -4174,6 +4248,7 @@ BEGIN
     ids := '{}';
     next := coalesce(after, CASE WHEN newest THEN 9223372036854775807 ELSE 0 END);
     LOOP
+        given := tenon.candidates(f, places, newest, next, piece);
         SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END) FILTER (WHERE
                    (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
                                              WHEN c.start_time IS NOT NULL THEN 'running'
@@ -4188,18 +4263,21 @@ BEGIN
                    AND (f.trace IS NULL OR c.trace = f.trace)
                    AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
                    AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
+                   AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
                    AND (f.payload IS NULL OR c.payload @@ f.payload)), '{}'),
                count(*), coalesce(CASE WHEN newest THEN min(c.id) ELSE max(c.id) END, next)
           INTO fits, n, next
           FROM ((SELECT * FROM tenon.anywhere a
-                  WHERE newest AND f.ids IS NULL AND a.id < next AND a.place = ANY (places) ORDER BY a.id DESC LIMIT piece)
+                  WHERE newest AND given IS NULL AND a.id < next AND a.place = ANY (places) ORDER BY a.id DESC LIMIT piece)
                 UNION ALL
                 (SELECT * FROM tenon.anywhere a
-                  WHERE NOT newest AND f.ids IS NULL AND a.id > next AND a.place = ANY (places) ORDER BY a.id LIMIT piece)
+                  WHERE NOT newest AND given IS NULL AND a.id > next AND a.place = ANY (places) ORDER BY a.id LIMIT piece)
                 UNION ALL
                 (SELECT * FROM tenon.anywhere a
-                  WHERE f.ids IS NOT NULL AND a.id = ANY (f.ids) AND a.place = ANY (places)
+                  WHERE given IS NOT NULL AND a.id = ANY (given) AND a.place = ANY (places)
                     AND (newest AND a.id < next OR NOT newest AND a.id > next))) c;
+        n := CASE WHEN f.ids IS NULL THEN coalesce(cardinality(given), n) ELSE 0 END;
+        next := coalesce(given[n], next);
         IF cardinality(ids) + cardinality(fits) > most THEN
             ids := ids || fits[1:most - cardinality(ids)];
             next := ids[most];
@@ -5156,7 +5234,8 @@ CREATE VIEW tenon.anywhere AS
     task.enqueued_by,
     task.payload,
     task.start_before,
-    task.wanted_at
+    task.wanted_at,
+    task.limit_keys
    FROM tenon.task
 UNION ALL
  SELECT 'finished'::text AS place,
@@ -5174,7 +5253,8 @@ UNION ALL
     finished.enqueued_by,
     finished.payload,
     NULL::timestamp with time zone AS start_before,
-    NULL::timestamp with time zone AS wanted_at
+    NULL::timestamp with time zone AS wanted_at,
+    finished.limit_keys
    FROM tenon.finished
 UNION ALL
  SELECT 'dead'::text AS place,
@@ -5192,7 +5272,8 @@ UNION ALL
     dead.enqueued_by,
     dead.payload,
     NULL::timestamp with time zone AS start_before,
-    NULL::timestamp with time zone AS wanted_at
+    NULL::timestamp with time zone AS wanted_at,
+    dead.limit_keys
    FROM tenon.dead;
 
 CREATE TABLE tenon.attempt (
@@ -5213,24 +5294,6 @@ CREATE TABLE tenon.attempt (
     CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
 )
 PARTITION BY RANGE (ended_at);
-
-CREATE TABLE tenon.attempt_20261122 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
 
 CREATE TABLE tenon.attempt_20261123 (
     ended_at timestamp with time zone NOT NULL,
@@ -5359,6 +5422,24 @@ CREATE TABLE tenon.attempt_20261129 (
 );
 
 CREATE TABLE tenon.attempt_20261130 (
+    ended_at timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    attempt integer NOT NULL,
+    claims integer NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    worker_id uuid NOT NULL,
+    host text,
+    outcome text NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    error_class text,
+    error text,
+    exit_code integer,
+    signal integer,
+    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
+);
+
+CREATE TABLE tenon.attempt_20261201 (
     ended_at timestamp with time zone NOT NULL,
     id bigint NOT NULL,
     attempt integer NOT NULL,
@@ -5586,7 +5667,7 @@ CREATE VIEW tenon.limits AS
         UNION
          SELECT limit_task.key
            FROM tenon.limit_task) k
-     CROSS JOIN LATERAL tenon.limit_rule(k.key) r(rule, running, rate, per, rate_rule, strict, on_dead, share, weight, paused, until))
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r(rule, running, rate, per, strict, on_dead, share, weight, paused, until))
      LEFT JOIN ( SELECT l.key,
             count(*) FILTER (WHERE ((t.start_time IS NOT NULL) OR (l.state = 'ending'::text))) AS running,
             count(*) FILTER (WHERE ((l.state = 'held'::text) AND (t.start_time IS NULL))) AS ready,
@@ -5821,8 +5902,6 @@ CREATE TABLE tenon.waiting (
     settled boolean DEFAULT false NOT NULL
 );
 
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261122 FOR VALUES FROM ('2026-11-22 00:00:00+00') TO ('2026-11-23 00:00:00+00');
-
 ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261123 FOR VALUES FROM ('2026-11-23 00:00:00+00') TO ('2026-11-24 00:00:00+00');
 
 ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261124 FOR VALUES FROM ('2026-11-24 00:00:00+00') TO ('2026-11-25 00:00:00+00');
@@ -5838,6 +5917,8 @@ ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261128 FOR VALUE
 ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261129 FOR VALUES FROM ('2026-11-29 00:00:00+00') TO ('2026-11-30 00:00:00+00');
 
 ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261130 FOR VALUES FROM ('2026-11-30 00:00:00+00') TO ('2026-12-01 00:00:00+00');
+
+ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261201 FOR VALUES FROM ('2026-12-01 00:00:00+00') TO ('2026-12-02 00:00:00+00');
 
 ALTER TABLE ONLY tenon.again
     ADD CONSTRAINT again_pkey PRIMARY KEY (id);
@@ -5920,8 +6001,6 @@ CREATE INDEX again_untaken ON tenon.again USING btree (id) WHERE (NOT taken);
 
 CREATE INDEX attempt_id ON ONLY tenon.attempt USING btree (id);
 
-CREATE INDEX attempt_20261122_id_idx ON tenon.attempt_20261122 USING btree (id);
-
 CREATE INDEX attempt_20261123_id_idx ON tenon.attempt_20261123 USING btree (id);
 
 CREATE INDEX attempt_20261124_id_idx ON tenon.attempt_20261124 USING btree (id);
@@ -5937,6 +6016,8 @@ CREATE INDEX attempt_20261128_id_idx ON tenon.attempt_20261128 USING btree (id);
 CREATE INDEX attempt_20261129_id_idx ON tenon.attempt_20261129 USING btree (id);
 
 CREATE INDEX attempt_20261130_id_idx ON tenon.attempt_20261130 USING btree (id);
+
+CREATE INDEX attempt_20261201_id_idx ON tenon.attempt_20261201 USING btree (id);
 
 CREATE INDEX audit_at ON tenon.audit USING btree (at);
 
@@ -5996,8 +6077,6 @@ CREATE INDEX waiting_until ON tenon.waiting USING btree (until);
 
 CREATE INDEX worker_alive ON tenon.worker USING btree (started_at) WHERE (ended_at IS NULL);
 
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261122_id_idx;
-
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261123_id_idx;
 
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261124_id_idx;
@@ -6013,6 +6092,8 @@ ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261128_id_idx;
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261129_id_idx;
 
 ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261130_id_idx;
+
+ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261201_id_idx;
 
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN ((old.limit_keys IS NOT NULL)) EXECUTE FUNCTION tenon.limited_deleted();
 
@@ -6055,6 +6136,8 @@ REVOKE ALL ON FUNCTION tenon.cancel_flow(flow bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.cancel_ids(ids bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, after bigint, most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.change(act text, filter jsonb, changes jsonb, most integer, after bigint, why text, audit bigint, limit_ms integer, OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint) FROM PUBLIC;
 
@@ -6276,9 +6359,11 @@ REVOKE ALL ON FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text, OUT advice text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.limit_keys_of(name text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.limit_keys_of(name text, beyond text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_names(key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) FROM PUBLIC;
 
@@ -6289,6 +6374,8 @@ REVOKE ALL ON FUNCTION tenon.limit_rows(events tenon.limit_event[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.limit_rule(key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_settle_ends(events tenon.limit_event[]) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.limit_spread(name text, beyond text, most integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_take(key text, n integer) FROM PUBLIC;
 

@@ -182,6 +182,13 @@ static void test_commands(void **state)
          "flow", "1");
     SAYS(fx, "tasks          3: 2 blocked, 1 waiting", "flow", "1");
     SAYS(fx, "\"parents\" : [1,2]}]}", "flow", "1", "--json");
+    SAYS(fx, "\"shown\": 3,", "flow", "1", "--json", "--limit", "3");
+    SAYS(fx, "\"shown\": 2,", "flow", "1", "--json", "--limit", "2");
+    SAYS(fx, "(the first 2 of 3 tasks: --limit shows more, and tenon list --flow 1 all)", "flow",
+         "1", "--limit", "2");
+    char *whole = TENON_RUN(fx, 0, "flow", "1", "--limit", "3");
+    assert_null(strstr(whole, "of 3 tasks"));
+    free(whole);
     SAYS(fx, "It waits for 2 parents: 1 (a, ready), 2 (b, blocked).", "why", "3");
     SAYS(fx, "\nflow           1\n", "show", "3");
     SAYS(fx, "\"why\" : \"waits_for_parents\"", "show", "3", "--json");

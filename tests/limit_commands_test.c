@@ -106,11 +106,32 @@ static void test_enqueue_and_why(void **state)
     free(blocked);
 }
 
+static void test_a_list_says_that_there_are_more(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const more[] = {"\"more\": false", "\"more\": true"};
+    test_sql(fx, "INSERT INTO tenon.limit (name, running) SELECT 'l' || i, 1 FROM"
+                 " generate_series(1, 999) i");
+    for (int i = 0; i < 2; i++) {
+        test_sql(fx, "SELECT tenon.set_limit('z%d', running => 1)", i);
+        char *out = TENON_RUN(fx, 0, "limit", "list");
+        assert_int_equal(strstr(out, "(not all: the first 1000 by name)") != NULL, i);
+        free(out);
+        out = TENON_RUN(fx, 0, "limit", "list", "--json");
+        json_t *all = json_loads(out, 0, NULL);
+        assert_int_equal(json_array_size(json_object_get(all, "limits")), 1000);
+        assert_contains(out, more[i]);
+        json_decref(all);
+        free(out);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_set_list_and_show),
         WITH_SERVERS(test_json),
+        WITH_SERVERS(test_a_list_says_that_there_are_more),
         WITH_SERVERS(test_pause_and_drop),
         WITH_SERVERS(test_enqueue_and_why),
     };

@@ -1,10 +1,11 @@
 /* label: e2e */
 /* timeout: 240 */
-/* long: 3000 */
-/* Limits by the journal of the handlers, while workers and cleaners are killed: never more at once
- * than allowed, never more starts in any time than the rate, in order, and whose turn it is. With
- * TEST_LONG these are a million starts. */
+/* long: 4500 */
+/* Limits by the journal of the handlers, while workers and cleaners are killed and PostgreSQL
+ * crashes: never more at once than allowed, never more starts in any time than the rate, in order,
+ * and whose turn it is. With TEST_LONG these are a million starts, and RabbitMQ is killed too. */
 #include "tests/support/load.h"
+#include "tests/support/servers.h"
 #include "tests/support/working.h"
 
 #include "core/now.h"
@@ -16,10 +17,12 @@
 
 enum {
     WORKERS = 3,
-    ROUNDS = 18,
-    ROUNDS_LONG = 600,
+    ROUNDS = 18, /* at least; with TEST_LONG until the last task has ended */
     KILL_EVERY_MS = 400,
+    KILL_EVERY_LONG_MS = 2000,
     SHARED = 3, /* `running` of the keys c:0 to c:4 */
+    WIDE = 6,   /* of the key that they have together */
+    WIDE_LONG = 12,
     KEYS = 5,
     AT_ONCE = 10000, /* tasks of one statement */
     EACH = 120,      /* of a key */
@@ -79,7 +82,7 @@ static bool *ids_of(struct fixture *fx, const char *key, size_t n)
 }
 
 /* The most runs of tasks with this key that went on at one moment. One that did not end was killed,
- * nobody knows when. */
+ * nobody knows when: it counts at its start. */
 static int most_at_once(struct fixture *fx, const struct journal *j, const char *key, size_t n_ids)
 {
     struct moment *m = calloc(2 * j->n + 1, sizeof *m);
@@ -89,9 +92,9 @@ static int most_at_once(struct fixture *fx, const struct journal *j, const char 
     assert_non_null(m);
     for (size_t i = 0; i < j->n; i++) {
         const struct journal_run *run = &j->runs[i];
-        if (has[run->id] && run->end_ns > 0) {
+        if (has[run->id]) {
             m[n++] = (struct moment){run->start_ns, 1};
-            m[n++] = (struct moment){run->end_ns, -1};
+            m[n++] = (struct moment){run->end_ns > 0 ? run->end_ns : run->start_ns + 1, -1};
         }
     }
     qsort(m, n, sizeof *m, compare);
@@ -140,18 +143,48 @@ static void assert_rate(struct fixture *fx, const char *key, int rate, int ms)
     free(most);
 }
 
+static int start_servers(void **state)
+{
+    if (!load_is_long()) {
+        return server_fixture_setup(state, "limit");
+    }
+    server_open("postgres");
+    server_use(1);
+    server_open("rabbitmq");
+    server_use(0);
+    return fixture_setup(state);
+}
+
+static void crash_servers(struct fixture *fx, bool rabbitmq)
+{
+    server_crash(fx);
+    if (rabbitmq) {
+        server_use(1);
+        server_do("kill");
+        server_do("start");
+        server_use(0);
+    }
+}
+
+/* Each round kills one: a worker; a cleaner, the second of them seldom, so that one leads for long
+ * enough to declare workers dead; now and then the servers. */
 static void work_together(struct fixture *fx, struct process *workers[WORKERS],
                           struct process *cleaners[2])
 {
-    int rounds = load_is_long() ? ROUNDS_LONG : ROUNDS;
-    for (int i = 0; i < rounds; i++) {
-        (void)poll(NULL, 0, KILL_EVERY_MS);
+    bool is_long = load_is_long();
+    int crash_every = is_long ? 8 * ROUNDS : ROUNDS, second_every = is_long ? 3 * ROUNDS : ROUNDS;
+    for (int i = 0;
+         i < ROUNDS || (is_long && test_sql_bool(fx, "SELECT EXISTS (TABLE tenon.task)")); i++) {
+        (void)poll(NULL, 0, is_long ? KILL_EVERY_LONG_MS : KILL_EVERY_MS);
         process_kill(workers[i % WORKERS]);
-        workers[i % WORKERS] = pool_worker(fx, "4", "1");
-        if (i % 6 == 2 || i == rounds * 2 / 3) { /* who leads at first, and then the other */
-            int which = i == rounds * 2 / 3;
-            process_kill(cleaners[which]);
-            cleaners[which] = TENON(fx, "cleaner");
+        workers[i % WORKERS] = pool_worker(fx, is_long ? "8" : "4", "1");
+        bool second = i % second_every == 12;
+        if (i % 6 == 2 || second) {
+            process_kill(cleaners[second]);
+            cleaners[second] = TENON(fx, "cleaner");
+        }
+        if (i % crash_every == 6) {
+            crash_servers(fx, is_long);
         }
         test_sql(fx,
                  "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0"); /* the third is the last */
@@ -164,14 +197,15 @@ static void test_never_more(void **state)
     bool is_long = load_is_long();
     int each = is_long ? EACH_LONG : EACH, ordered = is_long ? ORDERED_LONG : ORDERED;
     int task_ms = is_long ? TASK_LONG_MS : TASK_MS, rate = is_long ? RATE_LONG : RATE;
+    int most_wide = is_long ? WIDE_LONG : WIDE;
     char key[KEY_BYTES], keys[2 * KEY_BYTES];
     make_keyed(fx);
     test_sql(
         fx,
         "SELECT tenon.set_limit('c', running => %d); SELECT tenon.set_limit('o', strict => true);"
         "SELECT tenon.set_limit('r', rate => %d, per => '%d ms');"
-        "SELECT tenon.set_limit('wide', running => 6)",
-        SHARED, rate, RATE_MS);
+        "SELECT tenon.set_limit('wide', running => %d)",
+        SHARED, rate, RATE_MS, most_wide);
     struct process *cleaners[2] = {TENON(fx, "cleaner"), TENON(fx, "cleaner")};
     struct process *workers[WORKERS];
     for (int i = 0; i < KEYS; i++) {
@@ -188,7 +222,7 @@ static void test_never_more(void **state)
     }
     work_together(fx, workers, cleaners);
     test_await(
-        fx, is_long ? 2400000 : 120000,
+        fx, 120000,
         "SELECT NOT EXISTS (SELECT FROM tenon.task), (SELECT string_agg(format('%%s %%s %%s',"
         " key, ready, waiting), ', ') FROM tenon.limits)");
     test_await(fx, LIMIT_MS,
@@ -210,7 +244,7 @@ static void test_never_more(void **state)
     }
     test_sql(fx, "UPDATE keyed SET key = 'wide' WHERE key LIKE 'c:%%'");
     int wide = most_at_once(fx, &j, "wide", n);
-    if (wide > 6 || wide < 2) {
+    if (wide > most_wide || wide < 2) {
         fail_msg("%d of wide at once", wide);
     }
     assert_rate(fx, "r", rate, RATE_MS);
@@ -308,7 +342,7 @@ static void test_again_in_full(void **state)
 /* One tenant's backlog makes another's ten tasks wait for what was let go ahead, and for turns. */
 static void test_fairness(void **state)
 {
-    enum { BACKLOG = 20000, AHEAD = 8 + 2 * 4, TEN = 10, MORE = 14 /* while they are enqueued */ };
+    enum { BACKLOG = 100000, AHEAD = 8 + 2 * 4, TEN = 10, MORE = 14 /* while they are enqueued */ };
     struct fixture *fx = *state;
     test_sql(fx, "SELECT tenon.set_limit('t', fair => true)");
     struct process *cleaner = TENON(fx, "cleaner");
@@ -343,6 +377,34 @@ static void test_fairness(void **state)
     journal_read(fx, &j);
     assert_int_equal(journal_most_at_once(&j, 0), 4);
     journal_clear(&j);
+    process_kill(worker);
+    end_well(cleaner);
+}
+
+/* Of one key three start while one of the other does. */
+static void test_weights(void **state)
+{
+    enum { OF_EACH = 60 };
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('t', fair => true), tenon.set_limit('t:3', weight => 3),"
+                 " tenon.pause_limit('t')");
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    struct process *worker = pool_worker(fx, "4", "1");
+    for (int key = 1; key <= 3; key += 2) {
+        test_sql(fx,
+                 "SELECT tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\", \"ms\": 5}'::"
+                 "text, '{%d}'), limit_keys => '{t:%d}')",
+                 OF_EACH, key);
+    }
+    test_sql(fx, "SELECT tenon.resume_limit('t')");
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", 2 * OF_EACH);
+    int64_t n = test_sql_int(fx,
+                             "SELECT count(*) FROM (SELECT id FROM tenon.finished ORDER BY"
+                             " start_time LIMIT %d) first WHERE id > %d",
+                             OF_EACH, OF_EACH);
+    print_message("%lld of the first %d have the weight 3\n", (long long)n, OF_EACH);
+    assert_in_range(n, OF_EACH * 3 / 4 - 6, OF_EACH * 3 / 4 + 6);
     process_kill(worker);
     end_well(cleaner);
 }
@@ -389,12 +451,14 @@ static void test_takers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_never_more),
         WITH_SERVERS(test_a_rate_without_workers),
         WITH_SERVERS(test_one_after_the_other),
         WITH_SERVERS(test_again_in_full),
         WITH_SERVERS(test_fairness),
+        WITH_SERVERS(test_weights),
         WITH_DATABASE(test_takers),
+        /* the last: what follows would meet its servers */
+        cmocka_unit_test_setup_teardown(test_never_more, start_servers, server_fixture_teardown),
     };
     return RUN_GROUP(tests);
 }

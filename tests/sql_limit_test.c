@@ -258,89 +258,6 @@ static void test_strict_and_late_commits(void **state)
     PQfinish(gone);
 }
 
-/* The 8 that are let go ahead, with no worker at all, are shared. */
-static void test_fair(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(
-        fx,
-        "SELECT tenon.set_limit('t', fair => true); SELECT tenon.set_limit('t:3', weight => 2)");
-    enqueue(fx, "{t:1}", 1000);
-    assert_free(fx, "1 2 3 4 5 6 7 8"); /* alone, it gets all */
-    enqueue(fx, "{t:2}", 10);
-    enqueue(fx, "{t:3}", 10);
-    test_sql(fx, "DELETE FROM tenon.task WHERE id <= 8");
-    settle(fx);
-    char *got = test_sql_text(fx, "SELECT string_agg(key || ' ' || ready, ', ' ORDER BY key) FROM"
-                                  " tenon.limits WHERE key LIKE 't:%%'");
-    assert_string_equal(got, "t:1 2, t:2 2, t:3 4");
-    free(got);
-    /* one that has reached a limit of its own leaves the rest to others */
-    test_sql(fx, "SELECT tenon.set_limit('t:1', running => 2);"
-                 "DELETE FROM tenon.task WHERE run_at < 'infinity' AND limit_keys <> '{t:1}'");
-    settle(fx);
-    got = test_sql_text(fx, "SELECT string_agg(key || ' ' || ready, ', ' ORDER BY key) FROM"
-                            " tenon.limits WHERE key LIKE 't:%%'");
-    assert_string_equal(got, "t:1 2, t:2 2, t:3 4");
-    free(got);
-    /* and when the others are through it has all that it may */
-    test_sql(fx,
-             "SELECT tenon.set_limit('t:1'); DELETE FROM tenon.task WHERE limit_keys <> '{t:1}'");
-    settle(fx);
-    assert_int_equal(test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = 't:1'"), 8);
-    test_sql(fx, "DELETE FROM tenon.task");
-    settle(fx);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_turn"), 0);
-}
-
-/* A backlog of a key does not wander into the line of another that is paused, and those with one
- * key only go on. */
-static void test_a_backlog_does_not_wander(void **state)
-{
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 3); SELECT tenon.pause_limit('paid');"
-                 "SELECT tenon.enqueue_many('a', array_fill('{}'::text, '{2000}'), limit_keys =>"
-                 " '{paid,t:1}')");
-    enqueue(fx, "{t:1}", 2);
-    settle(fx);
-    assert_int_equal(test_sql_int(fx,
-                                  "SELECT count(*) FROM tenon.limit_task WHERE state = 'parked'"),
-                     103);
-    test_sql(fx, "SELECT tenon.resume_limit('paid')");
-    assert_free(fx, "1 2 3");
-    finish(fx, worker, 2);
-    assert_free(fx, "1 3 4");
-    assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task WHERE state = 'parked'") <=
-                103);
-}
-
-/* A task with several keys waits for one of them at a time and holds none meanwhile. */
-static void test_several_keys(void **state)
-{
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    worker_make(fx, worker);
-    test_sql(
-        fx,
-        "SELECT tenon.set_limit('all', running => 2); SELECT tenon.set_limit('t', running => 1)");
-    enqueue(fx, "{all,t:1}", 50); /* the wide one first: the worst order */
-    enqueue(fx, "{all,t:2}", 2);
-    enqueue(fx, "{t:1}", 1);
-    enqueue(fx, "{t:2,all}", 1);
-    assert_free(fx, "1 51"); /* in the line of t:1 and t:2 first */
-    for (int i = 0; i < 54; i++) {
-        finish(fx, worker, test_sql_int(fx, "SELECT min(id) FROM tenon.ready"));
-        settle(fx);
-        assert_true(
-            test_sql_bool(fx,
-                          "SELECT bool_and(ready <= coalesce(running_max, 99)) FROM tenon.limits"));
-    }
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task"), 0);
-}
-
 /* A key takes what its own row leaves open from that of its part before the colon. */
 static void test_exceptions_and_pauses(void **state)
 {
@@ -578,9 +495,6 @@ int main(void)
         WITH_DATABASE(test_so_many_starts),
         WITH_DATABASE(test_strict),
         WITH_DATABASE(test_strict_and_late_commits),
-        WITH_DATABASE(test_fair),
-        WITH_DATABASE(test_several_keys),
-        WITH_DATABASE(test_a_backlog_does_not_wander),
         WITH_DATABASE(test_exceptions_and_pauses),
         WITH_DATABASE(test_kinds_and_queues),
         WITH_DATABASE(test_flows),

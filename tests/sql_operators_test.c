@@ -105,6 +105,8 @@ static const struct {
     {"{\"ids\": 2}", "r"},
     {"{\"ids\": [1, 2, 99]}", "rs"},
     {"{\"ids\": [1, 2], \"state\": \"ready\"}", "r"},
+    {"{\"flow\": 1}", ""},
+    {"{\"limit_key\": \"t:1\"}", ""},
 };
 
 static void test_filters(void **state)
@@ -130,6 +132,9 @@ static void test_filters(void **state)
 static const struct {
     const char *filter, *says;
 } bad[] = {
+    {"{\"flow\": \"x\"}", "flow \"x\"|the number of a flow"},
+    {"{\"flow\": null}", "flow null"},
+    {"{\"limit_key\": 1}", "limit_key 1|a key of limits"},
     {"[]", "filter [] is not allowed|a JSON object"},
     {"{\"colour\": \"red\"}", "filter key 'colour'|state, queue, kind"},
     {"{\"state\": \"bored\"}", "state bored|scheduled, ready, running"},
@@ -187,47 +192,6 @@ static void test_pages(void **state)
     assert_true(test_sql_bool(fx, "SELECT n = 100 AND at_least FROM tenon.count_tasks('{}', 100)"));
     assert_true(
         test_sql_bool(fx, "SELECT n = 5000 AND NOT at_least FROM tenon.count_tasks('{}', 5000)"));
-}
-
-static int64_t rows_read(PGconn *conn)
-{
-    return sql_int(conn, "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))"
-                         " FROM pg_stat_xact_user_tables WHERE schemaname = 'tenon'");
-}
-
-/* Run a statement of a command in a session like its own; how many rows does it read? */
-static int64_t cost_of(struct fixture *fx, const struct statement *st, const char *const *params)
-{
-    PGconn *conn = sql_connect(fx->database_url);
-    sql_run(conn, "%s", db_session_hot);
-    sql_run(conn, "BEGIN");
-    int64_t before = rows_read(conn);
-    PGresult *result = statement_run(conn, st, params, 3);
-    assert_true(PQntuples(result) > 0);
-    PQclear(result);
-    int64_t rows = rows_read(conn) - before;
-    PQfinish(conn);
-    return rows;
-}
-
-/* A page, a preview, and dead tasks beside many that wait. */
-static void test_lists_read_few_rows(void **state)
-{
-    struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}'))");
-    (void)end_as(fx, 'x', "b", "dead", "x");
-    test_sql(fx, "ANALYZE tenon.task, tenon.dead, tenon.finished");
-    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{}", NULL, "50"}) < 2000);
-    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{\"state\": \"dead\"}", NULL, "50"}) <
-                20);
-    assert_true(cost_of(fx, &sql_act_preview,
-                        (const char *const[]){"{\"kind\": \"b\"}", "retry", "{17,18}"}) < 20);
-    assert_true(cost_of(fx, &sql_act_preview,
-                        (const char *const[]){"{\"ids\": [17, 18]}", "cancel", "{17,18}"}) < 30);
-    int64_t before = (test_sql(fx, "BEGIN"), rows_read(fx->conn));
-    test_sql(fx, "SELECT * FROM tenon.list('{\"kind\": \"a\"}', most => 10)");
-    assert_true(rows_read(fx->conn) - before < 2000);
-    test_sql(fx, "ROLLBACK");
 }
 
 /* --- acts ----------------------------------------------------------------------------------- */
@@ -538,7 +502,6 @@ int main(void)
         WITH_DATABASE(test_filters),
         WITH_DATABASE(test_bad_filters_are_refused),
         WITH_DATABASE(test_pages),
-        WITH_DATABASE(test_lists_read_few_rows),
         WITH_DATABASE(test_acts_want_a_filter_and_their_states),
         WITH_DATABASE(test_what_is_retried_is_as_new),
         WITH_DATABASE(test_a_unique_key_that_is_taken),

@@ -2,6 +2,7 @@
 /* What settling must withstand: rows that somebody deleted or locked, members of cancelled flows;
  * and whom it wakes. */
 #include "tests/support/held.h"
+#include "tests/support/stepper.h"
 
 #include "cleaner/statements.h"
 #include "worker/statements.h"
@@ -245,6 +246,107 @@ static void test_a_pause_outlives_an_exception(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:1'"), 0);
 }
 
+static int64_t ready_of(struct fixture *fx, const char *key)
+{
+    test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{%s}')", key);
+    settle(fx);
+    return test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = '%s'", key);
+}
+
+/* What an open transaction has taken counts also when another row says the rate by then: an
+ * exception has begun, or has ended. */
+static void test_a_take_beside_an_exception(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *taker = sql_connect(fx->database_url);
+    test_sql(fx, "SELECT tenon.set_limit('r', rate => 1, per => '1 h')");
+    sql_run(taker, "BEGIN; SELECT tenon.limit_take('r:1')");
+    test_sql(fx, "SELECT tenon.set_limit('r:1', rate => 1, per => '2 h', until => now() +"
+                 " interval '1 h')");
+    assert_int_equal(ready_of(fx, "r:1"), 0);
+    sql_run(taker, "COMMIT");
+    assert_int_equal(ready_of(fx, "r:1"), 0);
+    test_sql(fx, "SELECT tenon.set_limit('r:2', rate => 1, per => '2 h', until =>"
+                 " clock_timestamp() + interval '500 ms')");
+    sql_run(taker, "BEGIN; SELECT tenon.limit_take('r:2')");
+    test_await(fx, 10000, "SELECT until < now(), until FROM tenon.limit WHERE name = 'r:2'");
+    assert_int_equal(ready_of(fx, "r:2"), 0);
+    sql_run(taker, "COMMIT");
+    assert_int_equal(ready_of(fx, "r:2"), 0);
+    PQfinish(taker);
+}
+
+/* An operator sets a key and then its part, in one transaction: whoever takes meanwhile is told to
+ * ask again, also when he is the victim of the deadlock. */
+static void test_a_take_in_a_deadlock(void **state)
+{
+    struct fixture *fx = *state;
+    struct stepper taker, operator;
+    test_sql(
+        fx,
+        "SELECT tenon.set_limit('r', rate => 1, per => '1 h'), tenon.set_limit('r:1', rate => 1, per => '1 h')");
+    stepper_open(&taker, fx->database_url, 0);
+    stepper_open(&operator, fx->database_url, 0);
+    sql_run(taker.conn, "SET deadlock_timeout = '500 ms'");
+    sql_run(operator.conn, "SET deadlock_timeout = '10 s'");
+    sql_run(operator.conn, "BEGIN; SELECT tenon.set_limit('r:1', rate => 2, per => '1 h')");
+    stepper_send(&taker, "SELECT tenon.limit_take('r:1')");
+    assert_false(stepper_settle(&taker, fx->conn));
+    stepper_send(&operator, "SELECT tenon.set_limit('r', rate => 2, per => '1 h')");
+    stepper_await(&taker);
+    assert_string_equal(stepper_state(&taker), "");
+    assert_string_equal(PQgetvalue(taker.result, 0, 0), "100");
+    stepper_await(&operator);
+    assert_string_equal(stepper_state(&operator), "");
+    stepper_close(&taker);
+    stepper_close(&operator);
+}
+
+/* What comes between the change of a limit and its commit is seen to after that. */
+static void test_a_limit_that_is_changed_late(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    PGconn *late = sql_connect(fx->database_url);
+    test_sql(fx, "SELECT tenon.pause_limit('t'), tenon.set_limit('s', strict => true);"
+                 "SELECT tenon.enqueue('b', limit_keys => '{s}')"); /* 1 */
+    settle(fx);
+    sql_run(late, "BEGIN; SELECT tenon.resume_limit('t')");
+    test_sql(fx, "SELECT tenon.enqueue('b', limit_keys => '{t:2}')"); /* 2 */
+    settle(fx);
+    assert_state(fx, 2, "blocked");
+    sql_run(late, "COMMIT");
+    settle(fx);
+    assert_state(fx, 2, "ready");
+    sql_run(late, "BEGIN; SELECT tenon.set_limit('s', strict => true, on_dead => 'skip')");
+    die(fx, worker, 1);
+    settle(fx);
+    test_sql(fx, "SELECT tenon.enqueue('b', limit_keys => '{s}')"); /* 3 */
+    settle(fx);
+    assert_state(fx, 3, "blocked");
+    sql_run(late, "COMMIT");
+    settle(fx);
+    assert_state(fx, 3, "ready");
+    PQfinish(late);
+}
+
+/* More keys wait under a limit than are seen to at a time. */
+static void test_a_limit_of_many_keys(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.pause_limit('t');"
+                 "SELECT tenon.enqueue('a', limit_keys => ARRAY['t:' || i]) FROM"
+                 " generate_series(1, 25) i");
+    settle(fx);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 0);
+    test_sql(fx, "SELECT tenon.resume_limit('t')");
+    while (test_sql_int(fx, "SELECT tenon.settle(10)") > 0) {
+        assert_in_range(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_event"), 0, 11);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 25);
+}
+
 /* --- whom it wakes ---------------------------------------------------------------------------- */
 
 static PGresult *cleaner_settles(PGconn *conn, const char *few)
@@ -320,6 +422,10 @@ int main(void)
         WITH_DATABASE(test_two_that_settle),
         WITH_DATABASE(test_a_task_that_comes_while_its_flow_is_cancelled),
         WITH_DATABASE(test_a_pause_outlives_an_exception),
+        WITH_DATABASE(test_a_take_beside_an_exception),
+        WITH_DATABASE(test_a_take_in_a_deadlock),
+        WITH_DATABASE(test_a_limit_that_is_changed_late),
+        WITH_DATABASE(test_a_limit_of_many_keys),
         WITH_DATABASE(test_whom_it_wakes),
     };
     return RUN_GROUP(tests);

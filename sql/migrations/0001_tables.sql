@@ -325,7 +325,8 @@ CREATE TABLE tenon.limit_event (
     task_id    bigint,
     start_time timestamptz,
     hold_until timestamptz,
-    enters     boolean
+    enters     boolean,
+    changed    boolean
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE tenon.limit_event IS 'What `tenon.settle` has to see to, of limits.';
 COMMENT ON COLUMN tenon.limit_event.id IS 'In the order in which they came.';
@@ -334,6 +335,7 @@ COMMENT ON COLUMN tenon.limit_event.task_id IS 'A task of theirs that has ended,
 COMMENT ON COLUMN tenon.limit_event.start_time IS 'When its run that has ended had started.';
 COMMENT ON COLUMN tenon.limit_event.hold_until IS 'Its handler may run until then, and for as long after a commit that comes late.';
 COMMENT ON COLUMN tenon.limit_event.enters IS 'It was retried while a key had a row of it still.';
+COMMENT ON COLUMN tenon.limit_event.changed IS 'A limit was set, dropped, paused or resumed: the first of `keys` is its name, and all keys that wait under it are to be seen to, those beyond the second.';
 
 -- Keys that are kept for a time though their task may have ended.
 CREATE TABLE tenon.unique_hold (

@@ -601,8 +601,10 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
     EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (queue, dead_at) ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT (name, paused) ON tenon.limit TO %I', role);
+    EXECUTE format('GRANT SELECT (name, paused, strict, running) ON tenon.limit TO %I', role);
     EXECUTE format('GRANT SELECT (key, state) ON tenon.limit_task TO %I', role);
+    EXECUTE format('GRANT SELECT (task) ON tenon.flow_wait TO %I', role);
+    EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.task_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,

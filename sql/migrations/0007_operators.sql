@@ -16,7 +16,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given. `web_user`: who had logged in to `tenon ui`, as its session says in `tenon.web_user`.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
@@ -34,7 +34,7 @@ $$;
 
 -- A filter as it was read; NULL = any.
 CREATE TYPE tenon.filter AS (states text[], queues text[], kinds text[], errors text[], before timestamptz,
-    unique_key text, payload jsonpath, ids bigint[], trace text, enqueued_by text);
+    unique_key text, payload jsonpath, ids bigint[], trace text, enqueued_by text, flow bigint, limit_key text);
 
 CREATE FUNCTION tenon.filter_keys() RETURNS TABLE (key text, allowed text)
 LANGUAGE sql IMMUTABLE AS $$
@@ -47,7 +47,9 @@ LANGUAGE sql IMMUTABLE AS $$
            ('payload', 'a predicate of SQL/JSON path, such as $.to == "ann@example.com" or exists($.tags[*] ? (@ == "new"))'),
            ('ids', 'a number, or an array of at most 100000'),
            ('trace', 'a text'),
-           ('enqueued_by', 'a role')
+           ('enqueued_by', 'a role'),
+           ('flow', 'the number of a flow'),
+           ('limit_key', 'a key of limits, such as "tenant:42"')
 $$;
 
 -- A text or an array of texts.
@@ -124,12 +126,14 @@ BEGIN
         WHEN 'ids' THEN f.ids := tenon.filter_ids(value);
         WHEN 'trace' THEN f.trace := tenon.filter_text(value);
         WHEN 'enqueued_by' THEN f.enqueued_by := tenon.filter_text(value);
+        WHEN 'flow' THEN f.flow := coalesce(value #>> '{}', '')::bigint;  -- NULL would be any
+        WHEN 'limit_key' THEN f.limit_key := tenon.filter_text(value);
     END CASE;
     RETURN f;
 END $$;
 
 -- Which states it is about. Without a word on it, retry and delete mean what is dead, but of tasks that are given by
--- their ids whatever they can change.
+-- their ids whatever they can change; and a list by a key of limits those that have not ended, which stand in its line.
 CREATE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -141,7 +145,8 @@ BEGIN
     END IF;
     RETURN CASE WHEN f.states IS NOT NULL THEN f.states
                 WHEN f.ids IS NULL AND act IN ('retry', 'delete') THEN '{dead}'
-                WHEN act IS NOT NULL THEN may END;
+                WHEN act IS NOT NULL THEN may
+                WHEN f.limit_key IS NOT NULL AND f.ids IS NULL THEN tenon.act_states('cancel') END;
 END $$;
 
 CREATE FUNCTION tenon.read_filter(filter jsonb, act text) RETURNS tenon.filter
@@ -178,15 +183,15 @@ END $$;
 -- ids; `since`: when it was enqueued or, if it has ended, ended.
 CREATE VIEW tenon.anywhere AS
     SELECT 'task' AS place, id, NULL AS ended, start_time, run_at, failures + crashes AS failed, created_at AS since,
-           queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at
+           queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at, limit_keys
       FROM tenon.task
     UNION ALL
     SELECT 'finished', id, outcome, start_time, run_at, failures + crashes, finished_at,
-           queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL
+           queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL, limit_keys
       FROM tenon.finished
     UNION ALL
     SELECT 'dead', id, 'dead', start_time, run_at, failures + crashes, dead_at,
-           queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL
+           queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL, limit_keys
       FROM tenon.dead;
 
 COMMENT ON VIEW tenon.anywhere IS 'Every task there is, as the filters of operators read it; `tenon.tasks` is for all others.';
@@ -213,6 +218,34 @@ LANGUAGE sql IMMUTABLE AS $$
                   WHERE states IS NULL OR s && states)
 $$;
 
+-- The ids that were given; the next `most` of a flow, or of the unfinished tasks that may have a key of limits, in its line or
+-- before it, as they wait for parents or a signal; NULL: no index tells.
+CREATE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, after bigint, most integer) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+    IF f.ids IS NOT NULL THEN
+        RETURN CASE WHEN f.flow IS NULL THEN f.ids
+                    ELSE ARRAY(SELECT m.id FROM tenon.flow_task m WHERE m.id = ANY (f.ids) AND m.flow = f.flow) END;
+    ELSIF f.flow IS NOT NULL THEN
+        RETURN ARRAY(SELECT m.id FROM (SELECT x.id FROM tenon.flow_task x
+                                        WHERE x.flow = f.flow AND CASE WHEN newest THEN x.id < after ELSE x.id > after END OFFSET 0) m
+                      ORDER BY CASE WHEN newest THEN -m.id ELSE m.id END LIMIT most);
+    ELSIF f.limit_key IS NULL OR places <> '{task}' THEN
+        RETURN NULL;
+    ELSIF newest THEN
+        RETURN ARRAY(SELECT c.id FROM (
+            (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id < after ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task < after ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id < after ORDER BY 1 DESC LIMIT most)) c
+            ORDER BY c.id DESC LIMIT most);
+    END IF;
+    RETURN ARRAY(SELECT c.id FROM (
+        (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id > after ORDER BY 1 LIMIT most)
+        UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task > after ORDER BY 1 LIMIT most)
+        UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id > after ORDER BY 1 LIMIT most)) c
+        ORDER BY c.id LIMIT most);
+END $$;
+
 -- The ids of up to `most` tasks, from behind the id `after` on: the newest first for lists, else the oldest. It reads in
 -- pieces, in the order of ids, and stops after `limit_ms` milliseconds (NULL: never). `next`: where to go on; NULL: that
 -- was all. With each call's own plan, in which what was not asked for is left out.
@@ -222,7 +255,8 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan
 DECLARE
     places text[] := tenon.places(f.states);
     moment timestamptz := clock_timestamp();
-    piece  integer := CASE WHEN f.ids IS NULL THEN 1000 ELSE 2147483647 END;
+    piece  integer := 1000;
+    given  bigint[];
     fits   bigint[];
     n      bigint;
 BEGIN
@@ -232,6 +266,7 @@ BEGIN
     ids := '{}';
     next := coalesce(after, CASE WHEN newest THEN 9223372036854775807 ELSE 0 END);
     LOOP
+        given := tenon.candidates(f, places, newest, next, piece);
         SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END) FILTER (WHERE
                    (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
                                              WHEN c.start_time IS NOT NULL THEN 'running'
@@ -246,18 +281,21 @@ BEGIN
                    AND (f.trace IS NULL OR c.trace = f.trace)
                    AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
                    AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
+                   AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
                    AND (f.payload IS NULL OR c.payload @@ f.payload)), '{}'),
                count(*), coalesce(CASE WHEN newest THEN min(c.id) ELSE max(c.id) END, next)
           INTO fits, n, next
           FROM ((SELECT * FROM tenon.anywhere a
-                  WHERE newest AND f.ids IS NULL AND a.id < next AND a.place = ANY (places) ORDER BY a.id DESC LIMIT piece)
+                  WHERE newest AND given IS NULL AND a.id < next AND a.place = ANY (places) ORDER BY a.id DESC LIMIT piece)
                 UNION ALL
                 (SELECT * FROM tenon.anywhere a
-                  WHERE NOT newest AND f.ids IS NULL AND a.id > next AND a.place = ANY (places) ORDER BY a.id LIMIT piece)
+                  WHERE NOT newest AND given IS NULL AND a.id > next AND a.place = ANY (places) ORDER BY a.id LIMIT piece)
                 UNION ALL
                 (SELECT * FROM tenon.anywhere a
-                  WHERE f.ids IS NOT NULL AND a.id = ANY (f.ids) AND a.place = ANY (places)
+                  WHERE given IS NOT NULL AND a.id = ANY (given) AND a.place = ANY (places)
                     AND (newest AND a.id < next OR NOT newest AND a.id > next))) c;
+        n := CASE WHEN f.ids IS NULL THEN coalesce(cardinality(given), n) ELSE 0 END;
+        next := coalesce(given[n], next);
         IF cardinality(ids) + cardinality(fits) > most THEN
             ids := ids || fits[1:most - cardinality(ids)];
             next := ids[most];
@@ -737,7 +775,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION tenon.note_audit, tenon.filter_keys, tenon.filter_texts, tenon.filter_text,
     tenon.filter_path, tenon.filter_ids, tenon.act_states, tenon.filter_with, tenon.filter_states, tenon.read_filter,
-    tenon.places, tenon.search, tenon.check_most, tenon.find, tenon.list, tenon.count_tasks, tenon.lock_found, tenon.wake,
+    tenon.places, tenon.candidates, tenon.search, tenon.check_most, tenon.find, tenon.list, tenon.count_tasks, tenon.lock_found, tenon.wake,
     tenon.retry_ids, tenon.delete_ids, tenon.cancel_ids, tenon.set_ids, tenon.check_changes, tenon.changed_integer,
     tenon.changed_run_at, tenon.check_act, tenon.note_change, tenon.change, tenon.retry, tenon.cancel_all, tenon.delete,
     tenon.run_now, tenon.set, tenon.check_target, tenon.tell_paused, tenon.pause, tenon.resume, tenon.paused_kinds, tenon.changed_ms,
@@ -752,6 +790,8 @@ A filter is a JSON object; a task must fit all of its keys, and an unknown key i
 - `payload`: a predicate of SQL/JSON path, such as `$.to == "ann@example.com"` or `exists($.tags[*] ? (@ == "new"))`.
 - `ids`: one, or an array of at most 100,000.
 - `unique_key`, `trace`, `enqueued_by`: as in `tenon.tasks`.
+- `flow`: the number of a flow, for as long as that is kept.
+- `limit_key`: one of its `limit_keys`. Without `state` a list then means what has not ended, and finds it by the line of that key; of what has ended, a done one has no keys any more.
 
 At most `most` rows, up to 100,000. It reads in the order of ids until it has found so many: a filter that few tasks fit reads far.$$;
 

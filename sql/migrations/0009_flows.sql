@@ -576,6 +576,8 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     f tenon.flow := tenon.hold_flow(flow);
+    first boolean;
+    n integer;
 BEGIN
     IF f.ended_at IS NOT NULL THEN  -- it may have got another task since, or one of its dead may have been retried
         PERFORM FROM tenon.flow w WHERE w.id = flow FOR UPDATE SKIP LOCKED;
@@ -585,9 +587,14 @@ BEGIN
     END IF;
     UPDATE tenon.flow w SET cancelled_by = session_user, cancelled_at = clock_timestamp()
      WHERE w.id = flow AND w.cancelled_at IS NULL;
+    first := FOUND;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
     PERFORM pg_notify('tenon', 'settle');
-    RETURN (tenon.cancel_members(flow, session_user, 10000)).n;
+    n := (tenon.cancel_members(flow, session_user, 10000)).n;
+    IF first OR n > 0 THEN
+        PERFORM tenon.note_audit('cancel_flow', jsonb_build_object('flow', flow), n);
+    END IF;
+    RETURN n;
 END $$;
 
 -- --- a whole flow from a description ---

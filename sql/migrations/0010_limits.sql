@@ -180,12 +180,11 @@ CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN (OLD
 -- The rule of a key: of each column what its own row says, else what the row of its part before the colon says. Plain
 -- SQL, so that it becomes a part of the statement that asks. `share`: whose turn it is, if it is fair.
 CREATE FUNCTION tenon.limit_rule(key text)
-RETURNS TABLE (rule text, running integer, rate integer, per interval, rate_rule text, strict boolean, on_dead text,
+RETURNS TABLE (rule text, running integer, rate integer, per interval, strict boolean, on_dead text,
     share text, weight integer, paused boolean, until timestamptz)
 LANGUAGE sql STABLE AS $$
     SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.running, b.running) END,
            coalesce(o.rate, b.rate), coalesce(o.per, b.per),
-           CASE WHEN o.rate IS NOT NULL THEN o.name WHEN b.rate IS NOT NULL THEN b.name END,
            coalesce(o.strict, b.strict, false), coalesce(o.on_dead, b.on_dead, 'block'),
            CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
            coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
@@ -193,6 +192,12 @@ LANGUAGE sql STABLE AS $$
       LEFT JOIN tenon.limit o ON o.name = k.key AND (coalesce(o.until > statement_timestamp(), true) OR o.paused)
       LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
                              AND (coalesce(b.until > statement_timestamp(), true) OR b.paused)
+$$;
+
+-- The names of the rows that may have a say in what a key allows, now or at any time.
+CREATE FUNCTION tenon.limit_names(key text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
 $$;
 
 -- In which line a task waits first: that of the key that lets the fewest run at once.
@@ -214,26 +219,28 @@ LANGUAGE sql STABLE AS $$
        AND coalesce(t.start_time > clock_timestamp() - $2, true)
 $$;
 
--- How many more tasks of each key may be let go, and when there may be more. `mine`: the rules with a rate that this
--- transaction has locked.
+-- How many more tasks of each key may be let go, and when there may be more. `mine`: the rows of rules with
+-- a rate that this transaction has locked.
 CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
 LANGUAGE sql STABLE AS $$
-    SELECT k.key, CASE WHEN r.paused OR o.taken THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
+    SELECT k.key, CASE WHEN r.paused OR o.taken IS NOT NULL THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
            r.strict, r.share, r.weight,
-           CASE WHEN o.taken THEN clock_timestamp() + interval '20 ms'
+           CASE WHEN o.taken IS NOT NULL THEN clock_timestamp() + interval '20 ms'
                 WHEN r.rate IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
-           CASE WHEN o.taken THEN format('another transaction has locked the limit %s', r.rate_rule) END
+           'another transaction has locked the limit ' || o.taken
       FROM unnest(keys) k (key)
      CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-     CROSS JOIN LATERAL (SELECT r.rate_rule IS NOT NULL AND r.rate_rule <> ALL (mine) AS taken) o
+     CROSS JOIN LATERAL (SELECT min(l.name) AS taken FROM tenon.limit l
+                          WHERE r.rate IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
      CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
                           WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
      CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, r.per) x
                           WHERE r.rate IS NOT NULL) u
 $$;
 
--- The rules with a rate for these keys, locked until the transaction ends: then nobody takes from them meanwhile
--- (tenon.limit_take). Those that somebody has locked are left out.
+-- The rows of the rules with a rate for these keys, locked until the transaction ends: then nobody takes from them
+-- meanwhile (tenon.limit_take). Those that somebody has locked are left out. Of a key all rows are locked, not only the
+-- one whose rate holds now: an exception that begins or ends meanwhile changes which one that is.
 CREATE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -242,7 +249,8 @@ BEGIN
     END IF;
     RETURN ARRAY(SELECT m.name FROM (
         SELECT l.name FROM tenon.limit l
-         WHERE l.name = ANY (ARRAY(SELECT r.rate_rule FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r))
+         WHERE l.name = ANY (ARRAY(SELECT unnest(tenon.limit_names(k.key)) FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                                WHERE r.rate IS NOT NULL))
          ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
 END $$;
 
@@ -336,16 +344,17 @@ LANGUAGE sql STABLE AS $$
                              AND t.start_time IS NULL))::integer
 $$;
 
--- Keys that share and have room take part; those without do not, until something of theirs ends.
+-- Keys that share and have room take part; those without do not, until something of theirs ends. New ones take part in
+-- the next round: else ever new keys, a task each, would always come before those that wait.
 CREATE FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     now_pass double precision := (SELECT t.pass FROM tenon.limit_turn t WHERE t.share = limit_take_part.share AND t.active ORDER BY t.pass LIMIT 1);
 BEGIN
     INSERT INTO tenon.limit_turn AS t (key, share, pass, active)
-    SELECT r.key, r.share, coalesce(now_pass, 0), true FROM unnest(rooms) r
+    SELECT r.key, r.share, coalesce(floor(now_pass) + 1, 0), true FROM unnest(rooms) r
      WHERE r.share = limit_take_part.share AND r.room > 0
-    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, excluded.pass), active = true
+    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, now_pass), active = true
      WHERE NOT t.active OR t.share <> excluded.share;
     UPDATE tenon.limit_turn t SET active = false
      WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
@@ -527,11 +536,41 @@ BEGIN
     END IF;
 END $$;
 
--- The keys of what was left to see to, up to `most` notes.
+-- The waiting keys under the name of a limit, by skipping from one to the next; those beyond that key.
+CREATE FUNCTION tenon.limit_keys_of(name text, beyond text) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE k AS (
+        (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key >= $1 AND l.key > coalesce($2, '') ORDER BY l.key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key > k.key ORDER BY l.key LIMIT 1)
+          FROM k WHERE k.key < $1 || ';')
+    SELECT k.key FROM k WHERE k.key = $1 OR split_part(k.key, ':', 1) = $1 AND $1 !~ '^(kind|queue)/'
+$$;
+
+-- A limit was changed: the keys that wait under it, up to `most`, and the dead ones that may not block any more, are to be
+-- seen to. That is found out now, when everybody sees the change, and not by whoever made it: his commit may be late, and
+-- what came meanwhile was seen to by the limit as it was.
+CREATE FUNCTION tenon.limit_spread(name text, beyond text, most integer) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    keys text[] := ARRAY(SELECT k FROM tenon.limit_keys_of(name, beyond) k LIMIT most);
+BEGIN
+    INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM unnest(keys) k;
+    IF cardinality(keys) = most THEN
+        INSERT INTO tenon.limit_event (keys, changed) VALUES (ARRAY[name, keys[most]], true);
+    END IF;
+    INSERT INTO tenon.limit_event (keys, task_id)
+    SELECT ARRAY[l.key], l.task_id FROM tenon.limit_task l
+     WHERE beyond IS NULL AND l.state = 'dead' AND l.key >= name AND l.key < name || ';'
+       AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
+END $$;
+
+-- The keys of what was left to see to, up to `most` notes, and as many of what a change of a limit brings.
 CREATE FUNCTION tenon.limit_ended(most integer) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
     events tenon.limit_event[];
+    keys   text[];
 BEGIN
     WITH gone AS (
         DELETE FROM tenon.limit_event WHERE id = ANY (ARRAY(SELECT v.id FROM tenon.limit_event v ORDER BY v.id LIMIT most)) RETURNING *)
@@ -539,7 +578,12 @@ BEGIN
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.task_id IS NOT NULL) THEN
         PERFORM tenon.limit_settle_ends(ARRAY(SELECT e FROM unnest(events) e WHERE e.task_id IS NOT NULL));
     END IF;
-    RETURN ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
+    keys := ARRAY(SELECT DISTINCT k.key FROM unnest(events) e CROSS JOIN unnest(e.keys) k (key));
+    IF EXISTS (SELECT FROM unnest(events) e WHERE e.changed) THEN
+        PERFORM tenon.limit_spread(e.keys[1], e.keys[2], most) FROM unnest(events) e WHERE e.changed;
+        keys := keys || tenon.limit_ended(most);
+    END IF;
+    RETURN keys;
 END $$;
 
 -- Locks the row of the kind or queue that a limit is of. False: somebody else has locked it.
@@ -666,14 +710,14 @@ BEGIN
     ELSIF r.rate IS NULL THEN
         RETURN 0;
     END IF;
-    PERFORM FROM tenon.limit l WHERE l.name = r.rate_rule FOR NO KEY UPDATE;
+    PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
     SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
     IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
         RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
     END IF;
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
-EXCEPTION WHEN lock_not_available THEN
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
     RETURN 100;
 END $$;
 
@@ -694,17 +738,6 @@ CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (OLD
 CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.queue FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
     EXECUTE FUNCTION tenon.limited_stays();
 
--- The waiting keys under the name of a limit, by skipping from one to the next.
-CREATE FUNCTION tenon.limit_keys_of(name text) RETURNS SETOF text
-LANGUAGE sql STABLE AS $$
-    WITH RECURSIVE k AS (
-        (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key >= $1 ORDER BY l.key LIMIT 1)
-        UNION ALL
-        SELECT (SELECT l.key FROM tenon.limit_task l WHERE l.state = 'waits' AND l.key > k.key ORDER BY l.key LIMIT 1)
-          FROM k WHERE k.key < $1 || ';')
-    SELECT k.key FROM k WHERE k.key = $1 OR split_part(k.key, ':', 1) = $1 AND $1 !~ '^(kind|queue)/'
-$$;
-
 -- All that waits under a limit that was set or dropped is seen to again, and what is enqueued to its kind or queue
 -- from now on gets its key, or not.
 CREATE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
@@ -723,11 +756,7 @@ BEGIN
     ELSIF name LIKE 'queue/%' THEN
         UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
     END IF;
-    INSERT INTO tenon.limit_event (keys) SELECT ARRAY[k] FROM tenon.limit_keys_of(name) k;
-    INSERT INTO tenon.limit_event (keys, task_id)  -- do these dead ones still block?
-    SELECT ARRAY[l.key], l.task_id FROM tenon.limit_task l
-     WHERE l.state = 'dead' AND l.key >= name AND l.key < name || ';'
-       AND (l.key = name OR split_part(l.key, ':', 1) = name AND name !~ '^(kind|queue)/');
+    INSERT INTO tenon.limit_event (keys, changed) VALUES (ARRAY[name], true);
     PERFORM pg_notify('tenon', 'settle');
 END $$;
 
@@ -911,10 +940,10 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.check_limit_keys, tenon.limit_first, tenon.queue_limits, tenon.limited_changed, tenon.limited_deleted,
-    tenon.limit_rule, tenon.limit_used, tenon.limit_rooms, tenon.lock_rates, tenon.limit_heads, tenon.limit_again, tenon.limit_admit_several,
+    tenon.limit_rule, tenon.limit_names, tenon.limit_used, tenon.limit_rooms, tenon.lock_rates, tenon.limit_heads, tenon.limit_again, tenon.limit_admit_several,
     tenon.limit_admit_heads, tenon.limit_free, tenon.limit_take_part, tenon.limit_admit_share, tenon.limit_note_due, tenon.limit_leave,
     tenon.limit_admit, tenon.limit_rows, tenon.limit_count_starts, tenon.limit_back, tenon.limit_settle_ends, tenon.limit_ended, tenon.lock_limited, tenon.limit_end,
-    tenon.limit_came_due, tenon.limited_stays,
+    tenon.limit_came_due, tenon.limited_stays, tenon.limit_spread,
     tenon.limits_due_ms, tenon.settle_limits, tenon.limit_wait_ms, tenon.limit_take, tenon.limit_keys_of, tenon.limit_changed,
     tenon.check_limit_name, tenon.check_limit, tenon.set_limit, tenon.drop_limit, tenon.pause_limit, tenon.resume_limit,
     tenon.limit_in_way, tenon.why_limited, tenon.grant_limits FROM PUBLIC;

@@ -14,7 +14,7 @@ COMMENT ON COLUMN tenon.home.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.home.system IS 'The system identifier of the server''s data (`pg_control_system`), for people: `pg_upgrade` changes it. NULL = it may not be read there.';
 COMMENT ON COLUMN tenon.home.database IS 'The OID of the database: another one after CREATE DATABASE ... TEMPLATE or a restored dump; `pg_upgrade` keeps it.';
 COMMENT ON COLUMN tenon.home.relation IS 'The OID of this table: another one after a restored dump; `pg_upgrade` keeps it.';
-COMMENT ON COLUMN tenon.home.name IS 'The server''s setting `tenon.home`, if its configuration has one; NULL = it had none. It tells a copy of the data directory, which has nothing else that differs.';
+COMMENT ON COLUMN tenon.home.name IS 'The server''s setting `tenon.home`, if its configuration has one; NULL = it had none. It tells a copy of the data directory, which has nothing else that differs: where the server has another name, or one while this is NULL, the schema is a copy.';
 COMMENT ON COLUMN tenon.home.adopted_at IS 'When that was.';
 COMMENT ON COLUMN tenon.home.adopted_by IS 'The role that did it.';
 
@@ -51,7 +51,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
       FROM (SELECT tenon.home_here() AS here OFFSET 0) n
       LEFT JOIN tenon.home h ON true
      WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
-        OR h.name <> coalesce((n.here).name, '')
+        OR h.name IS DISTINCT FROM (n.here).name
 $$;
 
 CREATE FUNCTION tenon.adopt() RETURNS boolean

@@ -1,25 +1,70 @@
 #include "tests/support/settle_stage.h"
 
-/* What the test remembers of each task, written in the transaction that enqueues it; and how each
- * task ended, whenever. */
+/* What the test remembers of each task, written in the transaction that enqueues it; how each task
+ * ended, whenever; each start, and what was taken from rates; which signals were sent, who waited
+ * for one, and whom it woke. */
 static const char stage_tables[] =
     "CREATE TABLE public.made (id bigint PRIMARY KEY, parents bigint[], on_dead text,"
     "                          counts boolean NOT NULL DEFAULT false);"
     "CREATE TABLE public.ended (id bigint, outcome text);"
-    "CREATE TABLE public.line (key text, id bigint);" /* before tenon.settle() */
+    "CREATE TABLE public.start (key text, at timestamptz, n integer);"
+    "CREATE TABLE public.sent (name text PRIMARY KEY, payload jsonb);"
+    "CREATE TABLE public.wait (task bigint, signal text, until timestamptz);"
+    "CREATE TABLE public.woken (task bigint, signal text, payload jsonb, at timestamptz);"
+    /* before tenon.settle(): */
+    "CREATE TABLE public.line (key text, id bigint, since timestamptz);"
     "CREATE TABLE public.free (id bigint);"
+    "CREATE TABLE public.rule (key text, running integer, paused boolean, since timestamptz);"
+    "CREATE TABLE public.turn (key text, waits boolean, passed integer);";
+
+static const char stage_triggers[] =
     "CREATE FUNCTION public.ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
     " INSERT INTO public.ended VALUES (NEW.id, coalesce(to_jsonb(NEW) ->> 'outcome', 'dead'));"
     " RETURN NULL; END $$;"
     "CREATE TRIGGER ends AFTER INSERT ON tenon.finished FOR EACH ROW EXECUTE FUNCTION"
     " public.ends();"
-    "CREATE TRIGGER ends AFTER INSERT ON tenon.dead FOR EACH ROW EXECUTE FUNCTION public.ends();";
+    "CREATE TRIGGER ends AFTER INSERT ON tenon.dead FOR EACH ROW EXECUTE FUNCTION public.ends();"
+    "CREATE FUNCTION public.starts() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO public.start SELECT k, NEW.start_time, 1 FROM unnest(NEW.limit_keys) k"
+    "  WHERE k LIKE 'r:%';"
+    " RETURN NULL; END $$;"
+    "CREATE TRIGGER starts AFTER UPDATE ON tenon.task FOR EACH ROW"
+    " WHEN (OLD.start_time IS NULL AND NEW.start_time IS NOT NULL)"
+    " EXECUTE FUNCTION public.starts();"
+    "CREATE FUNCTION public.waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO public.wait VALUES (NEW.task_id, NEW.signal, NEW.until); RETURN NULL; END $$;"
+    "CREATE TRIGGER waits AFTER INSERT OR UPDATE OF signal ON tenon.waiting FOR EACH ROW"
+    " EXECUTE FUNCTION public.waits();"
+    "CREATE FUNCTION public.wakes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " INSERT INTO public.woken SELECT NEW.id, s.key, s.value, clock_timestamp()"
+    "  FROM jsonb_each(NEW.steps) s WHERE s.key IN (SELECT w.signal FROM public.wait w"
+    "   WHERE w.task = NEW.id) AND NOT coalesce(OLD.steps, '{}') ? s.key;"
+    " RETURN NULL; END $$;"
+    "CREATE TRIGGER wakes AFTER UPDATE ON tenon.task FOR EACH ROW"
+    " WHEN (OLD.wanted_at IS NOT NULL AND NEW.steps IS NOT NULL) EXECUTE FUNCTION public.wakes()";
 
-/* Limits n:1 (one at once), n:2 (two), o (strict), p (strict, dead ones are skipped). */
+/* As handlers do, but they ask again sooner. */
+static const char stage_take[] =
+    "CREATE FUNCTION public.take(key text, n integer) RETURNS integer LANGUAGE plpgsql AS $$"
+    "DECLARE ms integer := tenon.limit_take(key, n); BEGIN"
+    " IF ms = 0 THEN INSERT INTO public.start SELECT $1, max(s.at), $2 FROM tenon.limit_start s"
+    "  WHERE s.key = $1; END IF;"
+    " RETURN ms; END $$;"
+    "ALTER FUNCTION tenon.limit_take SET lock_timeout = '10 ms'";
+
+/* Keys n:1 (one at once), n:2 (two), m:1 (two, with exceptions that end), o (strict), p (strict,
+ * dead ones are skipped), r:1 (a rate), f:1, f:2 (which has two at its turn) and f:3 (one at once;
+ * these three are fair). */
 static const char stage_limits[] = "SELECT tenon.set_limit('n:1', running => 1);"
                                    "SELECT tenon.set_limit('n:2', running => 2);"
+                                   "SELECT tenon.set_limit('m', running => 2);"
                                    "SELECT tenon.set_limit('o', strict => true);"
-                                   "SELECT tenon.set_limit('p', strict => true, on_dead => 'skip')";
+                                   "SELECT tenon.set_limit('p', strict => true, on_dead => 'skip');"
+                                   "SELECT tenon.set_limit('r', rate => 3, per => '250 ms');"
+                                   "SELECT tenon.set_limit('f', fair => true);"
+                                   "SELECT tenon.set_limit('f:2', weight => 2);"
+                                   "SELECT tenon.set_limit('f:3', running => 1);"
+                                   "CREATE TABLE public.limits AS SELECT * FROM tenon.limit";
 
 /* Much sooner than TRUNCATE, of tables that are nearly empty. */
 static const char stage_clear[] =
@@ -27,62 +72,25 @@ static const char stage_clear[] =
     " SET LOCAL session_replication_role = replica;" /* without triggers */
     " FOREACH t IN ARRAY '{tenon.task,tenon.dead,tenon.finished,tenon.attempt,tenon.flow,"
     "  tenon.flow_task,tenon.flow_wait,tenon.flow_note,tenon.limit_task,tenon.limit_event,"
-    "  tenon.limit_due,tenon.worker,public.made,public.ended,public.line,public.free}'::text[] LOOP"
+    "  tenon.limit_due,tenon.limit_start,tenon.limit_turn,tenon.limit,tenon.signal,tenon.waiting,"
+    "  tenon.worker,public.made,public.ended,public.start,public.sent,public.wait,public.woken,"
+    "  public.line,public.free,public.rule,public.turn}'::text[] LOOP"
     "  EXECUTE 'DELETE FROM ' || t; END LOOP;"
-    " SET LOCAL session_replication_role = origin; END $$";
-
-/* What is wrong; NULL: nothing. */
-static const char stage_broken[] =
-    "CREATE FUNCTION public.broken() RETURNS text LANGUAGE plpgsql AS $$"
-    "DECLARE r record; BEGIN"
-    " SELECT k.key, count(*) AS n, min(l.running) AS most INTO r FROM ("
-    "   SELECT unnest(t.limit_keys) AS key FROM tenon.task t WHERE t.wanted_at IS NULL"
-    "   UNION ALL"
-    "   SELECT unnest(f.limit_keys) FROM tenon.finished f JOIN public.made m USING (id)"
-    "    WHERE m.counts AND f.outcome = 'cancelled') k"
-    "  CROSS JOIN LATERAL tenon.limit_rule(k.key) l"
-    "  GROUP BY k.key HAVING count(*) > min(l.running);"
-    " IF FOUND THEN RETURN format('%s tasks of %s are ready or running', r.n, r.key); END IF;"
-    " SELECT t.id, p.id AS parent INTO r FROM tenon.task t JOIN public.made m USING (id)"
-    "  CROSS JOIN unnest(m.parents) p (id)"
-    "  WHERE t.wanted_at IS NULL AND NOT EXISTS (SELECT FROM public.ended e WHERE e.id = p.id"
-    "    AND (e.outcome = 'done' OR m.on_dead = 'run'));"
-    " IF FOUND THEN RETURN format('task %s is unblocked, and its parent %s is not over', r.id,"
-    "   r.parent); END IF;"
-    " SELECT id INTO r FROM (SELECT id FROM tenon.task UNION ALL SELECT id FROM tenon.dead"
-    "   UNION ALL SELECT id FROM tenon.finished) a GROUP BY id HAVING count(*) > 1;"
-    " IF FOUND THEN RETURN format('task %s is in two places', r.id); END IF;"
-    " SELECT kind, count(*) AS n INTO r FROM tenon.tasks t WHERE NOT EXISTS"
-    "   (SELECT FROM public.made m WHERE m.id = t.id) GROUP BY kind HAVING count(*) > 1;"
-    " IF FOUND THEN RETURN format('%s callbacks %s', r.n, r.kind); END IF;"
-    " RETURN NULL; END $$";
-
-/* Before tenon.settle(): who stands in the lines of strict keys, and what has been let go. */
-static const char stage_order[] =
-    "CREATE FUNCTION public.look() RETURNS void LANGUAGE sql AS $$"
-    " DELETE FROM public.line; DELETE FROM public.free;"
-    " INSERT INTO public.line SELECT unnest(t.limit_keys), t.id FROM tenon.task t"
-    "  WHERE NOT EXISTS (SELECT FROM tenon.flow_wait w WHERE w.task = t.id);"
-    " INSERT INTO public.line SELECT unnest(d.limit_keys), d.id FROM tenon.dead d;"
-    " INSERT INTO public.free SELECT id FROM tenon.task WHERE wanted_at IS NULL $$;"
-    "CREATE FUNCTION public.overtaken() RETURNS text LANGUAGE sql AS $$"
-    " SELECT format('task %s was let go before %s', t.id, l.id) FROM tenon.task t"
-    "   JOIN public.line l ON l.id < t.id AND l.key = ANY (t.limit_keys) AND l.key IN ('o', 'p')"
-    "  WHERE t.wanted_at IS NULL AND NOT EXISTS (SELECT FROM public.free f WHERE f.id = t.id)"
-    "    AND (EXISTS (SELECT FROM tenon.task u WHERE u.id = l.id)"
-    "         OR l.key = 'o' AND EXISTS (SELECT FROM tenon.dead d WHERE d.id = l.id)) LIMIT 1 $$;"
-    "CREATE FUNCTION public.wrong() RETURNS text LANGUAGE plpgsql AS $$"
-    "DECLARE what text := coalesce(public.broken(), public.overtaken());"
-    "BEGIN PERFORM public.look(); RETURN what; END $$";
+    " SET LOCAL session_replication_role = origin;"
+    " INSERT INTO tenon.limit SELECT * FROM public.limits;"
+    " INSERT INTO public.rule SELECT k, r.running, r.paused, clock_timestamp()"
+    "  FROM unnest('{n:1,n:2,m:1,o,p,r:1,f:1,f:2,f:3}'::text[]) k, public.rule_of(k) r;"
+    " INSERT INTO public.turn SELECT k, false, 0 FROM unnest('{f:1,f:2,f:3}'::text[]) k; END $$;";
 
 void settle_stage(struct fixture *fx)
 {
     test_sql(fx, "%s", stage_tables);
+    test_sql(fx, "%s", stage_triggers);
+    test_sql(fx, "%s", stage_take);
     test_sql(fx, "%s", stage_clear);
-    test_sql(fx, "%s", stage_broken);
-    test_sql(fx, "%s", stage_order);
+    settle_rules(fx);
     test_sql(fx, "%s", stage_limits);
     test_sql(fx, "CREATE FUNCTION public.made_by(flow bigint) RETURNS void LANGUAGE sql AS $$"
                  " INSERT INTO public.made SELECT m.id, m.parents, 'wait' FROM tenon.flow_task m"
-                 " WHERE m.flow = $1 $$; SET lock_timeout = '50 ms'");
+                 " WHERE m.flow = $1 $$; SET lock_timeout = '50 ms'; SET jit = off");
 }
