@@ -125,6 +125,23 @@ static int wait_for_word(struct wait *w, int64_t until_ms)
                                    : errtext_set(TENON_RETRY, "%s", PQerrorMessage(w->conn));
 }
 
+/* A pooler tells its clients another process id than the backend's own, and what is said to that
+ * backend may reach nobody. Asked first, as a LISTEN would stay behind in a session of others. */
+static int refuse_pooler(PGconn *conn)
+{
+    PGresult *result = PQexec(conn, "SELECT pg_catalog.pg_backend_pid()");
+    bool told = PQresultStatus(result) == PGRES_TUPLES_OK;
+    bool direct = told && strtol(PQgetvalue(result, 0, 0), NULL, 10) == PQbackendPID(conn);
+    int code = direct ? TENON_OK
+               : told
+                   ? errtext_set(TENON_MISUSE,
+                                 "waiting for tasks needs a direct connection, and this one leads"
+                                 " through a pooler, behind which no end is heard of")
+                   : errtext_take(conn, result);
+    PQclear(result);
+    return code;
+}
+
 static int begin(const struct wait *w)
 {
     bool in_transaction = false;
@@ -134,6 +151,10 @@ static int begin(const struct wait *w)
     }
     if (in_transaction) {
         return errtext_set(TENON_MISUSE, "in a transaction nothing is heard of others' ends");
+    }
+    code = refuse_pooler(w->conn);
+    if (code != TENON_OK) {
+        return code;
     }
     PGresult *result = PQexec(w->conn, "LISTEN tenon_ended");
     code = PQresultStatus(result) == PGRES_COMMAND_OK ? TENON_OK : errtext_take(w->conn, result);

@@ -40,15 +40,18 @@ class Waiter:
             entry[1] = answer
             entry[0].set()
 
+    def take_notified(self):
+        while self.conn.notifies:
+            said = self.conn.notifies.pop(0).payload  # anybody may say anything there
+            self.look(int(said) if said.isdigit() else 0, "result")
+
     def listen(self):
         asked = time.monotonic()
         while True:
             select.select([self.conn], [], [], ASK_S)
             with self.lock:
                 self.conn.poll()
-                while self.conn.notifies:
-                    said = self.conn.notifies.pop(0).payload  # anybody may say anything there
-                    self.look(int(said) if said.isdigit() else 0, "result")
+                self.take_notified()
                 if time.monotonic() - asked >= ASK_S:
                     asked = time.monotonic()
                     for task_id in list(self.waiting):
@@ -60,6 +63,7 @@ class Waiter:
         with self.lock:
             self.waiting[task_id] = entry
             self.look(task_id, "await")
+            self.take_notified()  # what came with the answer wakes nobody
         entry[0].wait(timeout_s)
         with self.lock:
             del self.waiting[task_id]

@@ -1,5 +1,5 @@
 /* label: e2e */
-/* timeout: 300 */
+/* timeout: 420 */
 /* long: 600 */
 /* clients/node, as it is installed: its own tests (clients/node/tests), on servers of a fixture.
  * */
@@ -60,6 +60,11 @@ static void test_worker(void **state)
     node_test(*state, "", "worker");
 }
 
+static void test_waiting(void **state)
+{
+    node_test(*state, "", "waiting");
+}
+
 static void test_secrets(void **state)
 {
     node_test(*state, "", "secrets");
@@ -86,7 +91,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_enqueue), WITH_DATABASE(test_databases), WITH_DATABASE(test_prisma),
         WITH_DATABASE(test_child),   WITH_DATABASE(test_secrets),   WITH_SERVERS(test_worker),
-        WITH_DATABASE(test_testing), WITH_SERVERS(test_readme),     WITH_DATABASE(test_example),
+        WITH_DATABASE(test_waiting), WITH_DATABASE(test_testing),   WITH_SERVERS(test_readme),
+        WITH_DATABASE(test_example),
     };
     return RUN_GROUP(tests);
 }

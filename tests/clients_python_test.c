@@ -1,6 +1,6 @@
 /* label: e2e */
-/* timeout: 300 */
-/* long: 400 */
+/* timeout: 600 */
+/* long: 900 */
 /* clients/python, as it is installed: its own tests (clients/python/tests), on servers of a
  * fixture.
  * */
@@ -34,6 +34,10 @@ static bool pytest(struct fixture *fx, const char *which, const char *tests)
     if (status != 0 && status != 69) {
         fail_msg("exit code %d: %s%s", status, said, log);
     }
+    const char *line = strstr(said, "ran: ");
+    if (line) {
+        print_message("%.*s\n", (int)strcspn(line, "\n"), line);
+    }
     free(said);
     free(log);
     return status == 0;
@@ -43,7 +47,8 @@ static void test_client(void **state)
 {
     assert_true(pytest(*state, "",
                        "test_child.py test_enqueue.py test_payload.py test_publisher.py"
-                       " test_secrets.py test_steps.py test_worker.py"));
+                       " test_secrets.py test_steps.py test_waiter.py test_waiting.py"
+                       " test_worker.py"));
 }
 
 static void test_readme(void **state)
@@ -51,10 +56,28 @@ static void test_readme(void **state)
     assert_true(pytest(*state, "", "test_readme.py"));
 }
 
+/* From pip install on: its packages are fetched. */
+static void test_fresh_environment(void **state)
+{
+    assert_true(pytest(*state, "", "-s test_fresh.py"));
+}
+
 /* The Tasks framework of the package django-tasks, which is for older ones. */
 static void test_django_tasks(void **state)
 {
     assert_true(pytest(*state, "", "test_django.py"));
+}
+
+/* With the newest Python, if that is new enough; else the output says what was skipped. */
+static void run_newest(struct fixture *fx, const char *tests, const char *what)
+{
+    if (!pytest(fx, "newest", tests)) {
+        print_message("skipped: %s: it wants Python 3.12 or newer, which script/python-env newest"
+                      " does not find\n",
+                      what);
+        skip();
+    }
+    print_message("ran: %s\n", what);
 }
 
 /* Django's own, where there is a Python for it: what differs, and with TEST_LONG=1 all. */
@@ -64,9 +87,17 @@ static void test_django_6(void **state)
         getenv("TEST_LONG") != NULL
             ? "test_django.py"
             : "test_django.py -k 'flags or failures or validation or results or checks'";
-    if (!pytest(*state, "newest", which)) {
+    run_newest(*state, which, "Django's own Tasks framework");
+}
+
+/* And its own tests of that, with the backend in place of its own. */
+static void test_djangos_own_tests(void **state)
+{
+    if (getenv("TEST_LONG") == NULL) {
+        print_message("skipped: runs with TEST_LONG=1, as in script/nightly\n");
         skip();
     }
+    run_newest(*state, "django_own.py", "Django's own tests of its Tasks framework");
 }
 
 int main(void)
@@ -74,8 +105,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_client),
         WITH_SERVERS(test_readme),
+        WITH_SERVERS(test_fresh_environment),
         WITH_SERVERS(test_django_tasks),
         WITH_SERVERS(test_django_6),
+        WITH_DATABASE(test_djangos_own_tests),
     };
     return RUN_GROUP(tests);
 }

@@ -64,6 +64,14 @@ static void test_command(void **state)
     int64_t cancelled = test_sql_int(fx, "SELECT tenon.enqueue('nobody')");
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)cancelled);
     command(fx, 1, cancelled, 0, "30s", "\"state\": \"cancelled\"");
+    int64_t expired = test_sql_int(fx, "SELECT tenon.enqueue('nobody', start_before => now() +"
+                                       " interval '1 h')");
+    command(fx, 75, expired, 0, "50ms", "");
+    test_sql(fx,
+             "UPDATE tenon.task SET start_before = now() WHERE id = %lld; SELECT tenon.settle()",
+             (long long)expired);
+    command(fx, 1, expired, waits, "30s",
+            "\"state\": \"expired\", \"result\": null, \"error\": \"not started before ");
     command(fx, 1, 99999, 0, "30s",
             "\"state\": null, \"result\": null, \"error\": \"there is no task");
     int64_t later = enqueue(fx, "{\"do\": \"later\", \"delay_ms\": 3600000}");

@@ -212,6 +212,67 @@ export class WakeUps {
     publish(channel: Channel): boolean;
 }
 
+// --- waiting -------------------------------------------------------------------------------------
+
+/** An id of a task, as `enqueue` returns it. */
+export type TaskId = string | number | bigint;
+
+/** How a task has ended. */
+export interface TaskResult {
+    readonly id: string;
+    /** `unfinished`: not in time; null: there is no such task, or no more. */
+    readonly state: 'done' | 'dead' | 'cancelled' | 'expired' | 'unfinished' | null;
+    /** What its handler returned, of one that is done; encrypted: as it is stored, see `Keys`. */
+    readonly result: any;
+    /** What went wrong, of one that is not; else null. */
+    readonly error: string | null;
+}
+
+export interface WaitOptions {
+    /** How long to wait at most; default: for ever. */
+    timeout?: Duration | undefined;
+}
+
+/** A connection that may listen: a client of node-postgres, or the `sql` of postgres.js. */
+export type Listenable = PgClient | PostgresJsListener;
+export interface PgClient {
+    query(text: string, params: (string | null)[]): PromiseLike<{ rows: unknown[] }>;
+    on(event: 'notification', listener: (message: any) => void): unknown;
+}
+export interface PostgresJsListener extends PostgresJs {
+    listen(channel: string, listener: (payload: string) => void): PromiseLike<unknown>;
+}
+
+/**
+ * Waits until these tasks have ended, whatever their ends; what has not when the time is over is `unfinished`. At most
+ * 10,000 of them; the results are in their order.
+ *
+ * @param db in no transaction, and not through a pooler. It listens until this returns, and nothing polls
+ * @throws TypeError for a connection that cannot be waited on; Error, with the driver's as its cause, when it is lost;
+ *     or the driver's error, for instance SQLSTATE 42501 for a task that another role has enqueued
+ */
+export function wait(
+    db: Listenable,
+    ids: readonly TaskId[],
+    options?: WaitOptions,
+): Promise<TaskResult[]>;
+
+/** Lets any number of callers wait for tasks on one connection. One for each process. */
+export class Waiter {
+    /**
+     * @param connect makes a connection that is the waiter's own. It is called when somebody waits for the first time,
+     *     and again after that connection was lost
+     */
+    constructor(connect: () => PromiseLike<Listenable> | Listenable);
+    /**
+     * Waits until this task has ended, or the time is over: then it is `unfinished`. When the connection is lost, or
+     * cannot be made, it throws an Error with the driver's as its cause, and the task may be waited for again.
+     */
+    wait(taskId: TaskId, options?: WaitOptions): Promise<TaskResult>;
+    /** Ends the connection, and is over when that has ended. Who still waits gets an Error. */
+    close(): Promise<void>;
+}
+
 // --- secrets ---------------------------------------------------------------------------------
 
 /** Keys of 32 bytes by their ids, 1 to 100 of `A-Z a-z 0-9 _ . -`. The first one encrypts, each decrypts. */

@@ -12,4 +12,5 @@ export {
 } from './src/outcomes.js';
 export { Keys, setKeys } from './src/secrets.js';
 export { defineTask, handle } from './src/task.js';
+export { Waiter, wait } from './src/wait.js';
 export { WakeUps } from './src/wakeups.js';

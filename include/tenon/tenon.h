@@ -221,8 +221,8 @@ typedef struct tenon_awaited {
  * TENON_WAIT_ASK_MS it asks again.
  *
  * `conn` is in no transaction, and better a connection for this alone: it is left LISTENing on
- * tenon_ended, so that a next call for the others misses nothing. Not through a pooler that gives
- * sessions to transactions. One call may wait for thousands of tasks; a process needs no second
+ * tenon_ended, so that a next call for the others misses nothing. One that leads through a pooler
+ * is refused, TENON_MISUSE. One call may wait for thousands of tasks; a process needs no second
  * connection for that.
  *
  *   tasks       `n` of them; who enqueued them may be the role of `conn`, or this one is a reader

@@ -2,17 +2,40 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdir, readFile, realpath, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
-import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { defineTask, enqueue, Keys, setKeys } from 'tenon';
-import { connected, DATABASE_URL, directory, HERE, ran, single } from './support.js';
+import { connected, DATABASE_URL, directory, HERE, ran, single, tenon } from './support.js';
 
 const PACKAGE = await realpath(join(HERE, '../node_modules/tenon'));
 const APP_KEYS = `2026-11:${randomBytes(32).toString('base64')}`;
 const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL, APP_KEYS };
 delete env.NODE_TEST_CONTEXT; // a test within a test
+
+// Each block is one of these files, which are run below, or one of the two of commands.
+const FILES = [
+    'tasks',
+    'signup',
+    'results',
+    'web',
+    'handlers',
+    'many',
+    'with-postgres',
+    'with-knex',
+    'with-kysely',
+    'with-drizzle',
+]
+    .concat(['publish', 'webhook', 'import', 'pay', 'order', 'cards', 'handlers.test'])
+    .map((name) => `${name}.js`);
+
+async function blocks(language) {
+    const readme = await readFile(join(PACKAGE, 'README.md'), 'utf8');
+    const found = readme.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, 'gms'));
+    return [...found].map(([, text]) => text);
+}
 
 /** A project with a file for each snippet, which begins with its name. */
 async function project(t) {
@@ -41,6 +64,41 @@ async function worked(dir, modules) {
 async function refused(dir, name, args) {
     await assert.rejects(ran(process.execPath, [name, ...args], { cwd: dir, env }));
 }
+
+test('no block is left out', async () => {
+    const [js, sh] = [await blocks('js'), await blocks('sh')];
+    const names = js.map((text) => text.match(/^\/\/ (\S+)\n/)?.[1]);
+    assert.deepEqual(names.sort(), FILES.sort());
+    assert.equal(sh.length, 2);
+    const readme = await readFile(join(PACKAGE, 'README.md'), 'utf8');
+    assert.equal(readme.match(/^ *```/gm).length, 2 * (js.length + sh.length));
+});
+
+// In a folder with no packages around it; they are fetched.
+test('from npm install to the first task', async (t) => {
+    const dir = await mkdtemp(join(tmpdir(), 'fresh-'));
+    t.after(() => rm(dir, { recursive: true, force: true }));
+    const own = (path) => !/\/(tests|node_modules)(\/|$)/.test(path.slice(PACKAGE.length));
+    await cp(PACKAGE, join(dir, 'clients/node'), { recursive: true, filter: own });
+    await writeFile(join(dir, 'package.json'), '{ "private": true, "type": "module" }');
+    const [install, run] = await blocks('sh');
+    const path = `${dirname(process.env.TENON)}:${process.env.PATH}`;
+    const options = { cwd: dir, env: { ...env, PATH: path, AMQP_URL: 'none' } };
+    await ran('bash', ['-ec', install], options);
+    for (const text of await blocks('js')) {
+        await writeFile(join(dir, text.match(/^\/\/ (\S+)\n/)[1]), text);
+    }
+    const client = await connected(t);
+    await client.query('CREATE TABLE IF NOT EXISTS public.users (mail text PRIMARY KEY)');
+    await ran(
+        'bash',
+        ['-ec', `node signup.js fresh@example.org\n${run.trimEnd()} --until-empty`],
+        options,
+    );
+    const sent = `SELECT count(*)::integer FROM tenon.finished WHERE result = '{"sent": true}'
+                   AND payload->>'to' = 'fresh@example.org'`;
+    assert.equal(await single(client, sent), 1);
+});
 
 test('what the README says is so', async (t) => {
     const client = await connected(t);
@@ -80,6 +138,24 @@ test('what the README says is so', async (t) => {
             input: '{"to": "a@b"}',
         });
         assert.deepEqual(JSON.parse(out), { sent: true });
+    });
+
+    await t.test('wait for results', async (t) => {
+        const worker = tenon(t, ['worker', '--handlers', 'handlers.conf'], {
+            cwd: dir,
+            env: { ...env, AMQP_URL: 'none' },
+        });
+        const { out } = await node('results.js');
+        assert.match(out, /^done { sent: true }$/m);
+        const id = await single(client, 'SELECT max(id) FROM tenon.finished');
+        const answer = `import('./web.js').then(async ({ answer, waiter }) => {
+            console.log(JSON.stringify(await answer(${id})));
+            await waiter.close();
+        })`;
+        const { out: answered } = await node('-e', answer);
+        assert.deepEqual(JSON.parse(answered), { state: 'done', result: { sent: true } });
+        worker.kill(); // with SIGTERM: a cleaner would stay for a worker that died
+        await worker.end;
     });
 
     await t.test('outcomes, long tasks, exactly once', async (t) => {

@@ -20,7 +20,9 @@ import {
     Keys,
     Retry,
     setKeys,
+    Waiter,
     WakeUps,
+    wait,
 } from 'tenon';
 import type * as declaredTesting from 'tenon/testing';
 import { run } from 'tenon/testing';
@@ -29,6 +31,7 @@ import { z } from 'zod';
 import type * as built from '../../../clients/node/src/enqueue.js';
 import type * as builtDatabases from '../../../clients/node/src/databases.js';
 import type * as builtSecrets from '../../../clients/node/src/secrets.js';
+import type * as builtWaits from '../../../clients/node/src/wait.js';
 import type * as builtOutcomes from '../../../clients/node/src/outcomes.js';
 
 type Equal<A, B> =
@@ -78,6 +81,15 @@ const ids: string[] = await enqueueMany(client, plain, [{ to: 'x' }], { uniqueKe
 new WakeUps().publish(await (await amqplib.connect('')).createChannel());
 new WakeUps().publish(await (await amqplib.connect('')).createConfirmChannel());
 
+// --- waiting ---
+const [ended] = await wait(client, ids, { timeout: '10 s' });
+const state: string | null | undefined = ended?.state;
+await wait(pool, [1, 2n, '3']);
+await wait(postgresJs, ids);
+const waiter = new Waiter(async () => new pg.Client());
+const { result } = await new Waiter(() => postgresJs).wait(17, { timeout: 500 });
+await waiter.close();
+
 // --- handlers ---
 const handler = handle(zod, async ({ at, n }, { id, signal, progress, finish }) => {
     is<Equal<typeof at, Date>>(true);
@@ -114,6 +126,10 @@ await enqueue(client, plain, { to: 'x' }, { delay: '5 weeks' });
 await enqueueMany(client, plain, [{ to: 'x' }], { uniqueKey: 'k' });
 // @ts-expect-error: no connection
 await enqueue('postgresql://', plain, { to: 'x' });
+// @ts-expect-error: no connection that may listen
+await wait(fromKnex(knex({})), ids);
+// @ts-expect-error: no such option
+await waiter.wait(1, { timeot: 5 });
 // @ts-expect-error: neither payload nor all
 defineTask('h', undefined, { secret: 'some' });
 // @ts-expect-error: no such reason
@@ -130,7 +146,10 @@ const two: Pick<
     typeof declared,
     'Dead' | 'Interrupted' | 'InvalidPayload' | 'Later' | 'Retry' | 'SecretError' | 'Stopped'
 > = outcomes;
+declare const waits: typeof builtWaits;
+const five: Pick<typeof declared, 'wait'> = waits;
+const six: declared.Waiter = new waits.Waiter(() => client);
 const three: Pick<typeof declared, 'enqueueMany'> = enqueues;
 const four: declared.Keys = keys;
 export type { declaredTesting };
-export { four, one, three, two };
+export { five, four, one, result, six, state, three, two };

@@ -27,6 +27,16 @@ def conn() -> Iterator[psycopg.Connection]:
         conn.execute("TRUNCATE tenon.task, tenon.finished, tenon.dead, tenon.attempt")
 
 
+@pytest.fixture
+def ids(conn: psycopg.Connection) -> list[int]:
+    """Of three tasks that nobody runs."""
+    import app  # which needs the package
+
+    numbers = app.plain.enqueue_many(conn, [{"n": n} for n in range(3)])
+    conn.commit()
+    return numbers
+
+
 def run_program(*words: str, cwd: Path | str = HERE, code: int = 0, **env: str) -> str:
     """Its output, after its exit with that code."""
     found = {**os.environ, "TENON_AMQP_URL": "none", **env}

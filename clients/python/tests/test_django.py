@@ -75,6 +75,25 @@ def test_flags_and_settings() -> None:
         assert getattr(default_task_backend, f"supports_{flag}")
 
 
+def test_waiting(conn: psycopg.Connection) -> None:
+    done, never = (int(tasks.add.enqueue(n, 1).id) for n in (2, 3))
+    assert [one.state for one in tenon.wait("default", [done, never], 0.01)] == ["unfinished"] * 2
+    conn.execute("SELECT tenon.cancel(%s)", (never,))
+    conn.commit()
+    run_tasks()
+    with tenon.Waiter(lambda: "default") as waiter:
+        assert waiter.wait(done, 60).result == 3
+    assert [one.state for one in tenon.wait("default", [done, never])] == ["done", "cancelled"]
+    with transaction.atomic(), pytest.raises(ValueError, match=r"within atomic\(\) nothing is heard"):
+        tenon.wait("default", [done])
+
+    async def run() -> None:
+        with pytest.raises(TypeError, match="belongs to its thread"):
+            await tenon.await_("default", [done])
+
+    asyncio.run(run())
+
+
 def test_from_enqueue_to_result(tmp_path: Path) -> None:
     sent = []
     signals.task_enqueued.connect(lambda task_result, **_: sent.append(task_result.id), weak=False, dispatch_uid="t")

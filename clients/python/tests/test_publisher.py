@@ -135,6 +135,22 @@ def test_a_session_does_it_by_itself(conn: psycopg.Connection, spy: Spy) -> None
 
 
 @pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
+def test_a_session_in_autocommit(conn: psycopg.Connection, spy: Spy, driver: str) -> None:
+    url = URL.replace("postgresql://", f"postgresql+{driver}://")
+    engine = sqlalchemy.create_engine(url, isolation_level="AUTOCOMMIT")
+    with publishing() as publisher, Session(engine) as session:
+        number = app.plain.enqueue(session, {}, publisher=publisher)
+        assert spy.next() == number  # there is no commit to wait for
+        session.commit()
+        number = app.plain.enqueue(session, {}, publisher=publisher)
+        assert spy.next() == number
+        session.rollback()  # which undoes nothing
+    assert spy.is_empty()
+    assert conn.execute("SELECT count(*) FROM tenon.task").fetchone() == (2,)
+    engine.dispose()
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
 def test_a_connection_of_sqlalchemy(conn: psycopg.Connection, spy: Spy, driver: str) -> None:
     engine = sqlalchemy.create_engine(URL.replace("postgresql://", f"postgresql+{driver}://"))
     with publishing() as publisher:
@@ -173,6 +189,9 @@ def test_async_connections(conn: psycopg.Connection, spy: Spy) -> None:
             number = await app.plain.aenqueue(session, {}, publisher=publisher)
             assert spy.is_empty()
             await session.commit()
+            assert spy.next() == number
+        async with AsyncSession(engine.execution_options(isolation_level="AUTOCOMMIT")) as session:
+            number = await app.plain.aenqueue(session, {}, publisher=publisher)
             assert spy.next() == number
         async with engine.connect() as mine:
             number = await app.plain.aenqueue(mine, {}, publisher=publisher)

@@ -1,7 +1,8 @@
-"""The snippets of README.md, run as a reader would."""
+"""The snippets of README.md, run as a reader would. Those that install packages: test_fresh.py."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -18,6 +19,33 @@ import tenon
 README = HERE.parent / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 NAMED = re.compile(r"# (append to )?([\w/]+\.py)\n")
+
+
+# Each block is one of these: files by their names, commands by a part of one, and the handlers file.
+FILES = {
+    *(
+        "app.py",
+        "signup.py",
+        "outcomes.py",
+        "items.py",
+        "bank.py",
+        "orders.py",
+        "cards.py",
+        "wake.py",
+        "test_app.py",
+        "results.py",
+        "web.py",
+    ),
+    *("shop/settings.py", "orders/tasks.py"),
+}
+COMMANDS = (
+    "your driver beside it",
+    "-m tenon app --concurrency",
+    "startproject",
+    "manage.py tenon setup",
+    "manage.py tenon show",
+    "manage.py tenon dev",
+)
 
 
 def blocks(language: str) -> list[str]:
@@ -58,6 +86,15 @@ def reader(tmp_path: Path, conn: psycopg.Connection) -> Reader:
     return Reader(tmp_path)
 
 
+def test_no_block_is_left_out() -> None:
+    assert {named[2] for text in blocks("python") if (named := NAMED.match(text))} == FILES
+    assert len(blocks("python")) == len(FILES)
+    for text in blocks("sh"):
+        assert sum(of in text for of in COMMANDS) == 1, text
+    assert len(blocks("sh")) == len(COMMANDS)
+    assert README.read_text().count("\n```") == 2 * (len(FILES) + len(COMMANDS) + 1)  # with the handlers file
+
+
 def states(conn: psycopg.Connection) -> list[tuple[object, ...]]:
     found = conn.execute("SELECT kind, state, count(*) FROM tenon.tasks GROUP BY 1, 2 ORDER BY 1, 2").fetchall()
     conn.rollback()
@@ -73,6 +110,24 @@ def test_from_enqueue_to_result(reader: Reader, conn: psycopg.Connection) -> Non
     reader.run(f"{started} --until-empty")
     assert states(conn) == [("send_mail", "done", 13)]
     reader.run("python -m pytest -q test_app.py")
+
+
+def test_results(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed, started = commands("-m tenon app --concurrency")
+    reader.run(printed)
+    out = reader.run(f"{started} & worker=$!; python results.py; kill $worker; wait $worker")
+    (line,) = re.findall(r"^print\(mail.state.*# (.*)$", README.read_text(), re.M)
+    assert line in out.splitlines()
+    monkeypatch.syspath_prepend(str(reader.folder))
+    import web
+
+    async def run() -> None:
+        row = conn.execute("SELECT max(id) FROM tenon.finished").fetchone()
+        assert row
+        assert await web.answer(row[0]) == {"state": "done", "result": {"sent": "ann@example.org"}}
+        await web.waiter.close()
+
+    asyncio.run(run())
 
 
 def test_the_handler_written_by_hand(reader: Reader, conn: psycopg.Connection) -> None:
@@ -157,7 +212,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
     return reader
 
 
-def test_django(project: Reader, conn: psycopg.Connection) -> None:
+def first_task(project: Reader, conn: psycopg.Connection) -> str:
+    """What the README says from the project on; the task's number."""
     migrate, setup, enqueue, worker, cleaner = commands("manage.py tenon setup")
     project.run(migrate)
     project.run(setup)
@@ -166,6 +222,11 @@ def test_django(project: Reader, conn: psycopg.Connection) -> None:
     project.run(f"{worker} -- --until-empty")
     project.run(f"{cleaner} --once")
     assert states(conn) == [("orders.tasks.send_receipt", "done", 1)]
+    return number
+
+
+def test_django(project: Reader, conn: psycopg.Connection) -> None:
+    number = first_task(project, conn)
     show, get = commands("manage.py tenon show")
     assert "orders.tasks.send_receipt" in project.run(show.replace("show 1", f"show {number}"))
     assert "receipt 17" in project.run(get.replace("'1'", f"'{number}'"))

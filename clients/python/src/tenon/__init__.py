@@ -10,6 +10,7 @@ A task is enqueued on your own connection, in your own transaction, and runs if 
 A worker of tenon runs it: python -m tenon APP is its handler.
 """
 
+from tenon._awaited import TaskResult
 from tenon._context import Context, current
 from tenon._outcomes import (
     Crashed,
@@ -26,9 +27,12 @@ from tenon._outcomes import (
 from tenon._publisher import Publisher, set_publisher
 from tenon._secrets import Keys, set_keys
 from tenon._task import App, Task, task
+from tenon._wait import await_, wait
+from tenon._waiter import AsyncWaiter, Waiter
 
 __all__ = [
     "App",
+    "AsyncWaiter",
     "Context",
     "Crashed",
     "Dead",
@@ -42,9 +46,13 @@ __all__ = [
     "SecretError",
     "Suspended",
     "Task",
+    "TaskResult",
     "TimedOut",
+    "Waiter",
+    "await_",
     "current",
     "set_keys",
     "set_publisher",
     "task",
+    "wait",
 ]

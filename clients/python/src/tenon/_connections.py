@@ -106,30 +106,38 @@ class Asyncpg(Connection):
 class SqlAlchemy(Connection):
     """A Connection or Session; after a session's commit its wake-ups are published."""
 
+    ran_on: Any = None
+    """The driver's connection that ran the last statement: of a session nobody else knows it."""
+
+    def _taken(self, result: Any) -> list[Row]:
+        self.ran_on = result.context.root_connection.connection.driver_connection
+        return list(result.fetchall())
+
     def rows(self, sql: str, values: Values) -> list[Row]:
-        return list(self.conn.execute(_named(sql), _parameters(values)).fetchall())
+        return self._taken(self.conn.execute(_named(sql), _parameters(values)))
 
     def is_committed(self) -> bool:
-        """Of a Connection: as the driver's connection beneath it says, whoever has put that into autocommit."""
-        inner = getattr(self.conn, "sync_connection", self.conn)
+        """As the driver's connection beneath it says, whoever has put that into autocommit."""
         with contextlib.suppress(TypeError):  # a driver that is not known here
-            return connection(inner.connection.driver_connection).is_committed()
+            return connection(self.ran_on).is_committed()
         return False
 
     def after_commit(self, publisher: Publisher, wake_ups: list[WakeUp]) -> None:
         session = _session_of(self.conn)
         if session is None:
             super().after_commit(publisher, wake_ups)
-        else:
-            publisher.hold(session, wake_ups)
-            _listen(session, publisher)
+            return
+        publisher.hold(session, wake_ups)
+        _listen(session, publisher)
+        if self.is_committed():
+            publisher.publish(session)
 
 
 class AsyncSqlAlchemy(SqlAlchemy):
     is_async = True
 
     async def arows(self, sql: str, values: Values) -> list[Row]:
-        return list((await self.conn.execute(_named(sql), _parameters(values))).fetchall())
+        return self._taken(await self.conn.execute(_named(sql), _parameters(values)))
 
 
 def _parameters(values: Values) -> dict[str, Any]:

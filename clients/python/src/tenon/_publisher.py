@@ -79,11 +79,11 @@ class Publisher:
     def hold(self, conn: Any, wake_ups: list[WakeUp]) -> None:
         """Keep them until publish()."""
         with self._lock:
-            self._pending.setdefault(_key(conn), []).extend(wake_ups)
+            self._pending.setdefault(key_of(conn), []).extend(wake_ups)
 
     def _take(self, conn: Any) -> list[WakeUp]:
         with self._lock:
-            return self._pending.pop(_key(conn), [])
+            return self._pending.pop(key_of(conn), [])
 
     def _send(self, wake_ups: list[WakeUp]) -> None:
         if wake_ups:
@@ -137,7 +137,7 @@ class Publisher:
             return None
 
 
-def _key(conn: Any) -> Any:
+def key_of(conn: Any) -> Any:
     """What outlives the call and can be referred to weakly: of asyncpg's pool, the connection behind the proxy."""
     return conn._con if type(conn).__name__ == "PoolConnectionProxy" else conn
 

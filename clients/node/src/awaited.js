@@ -1,0 +1,122 @@
+// Which tasks are waited for, and what is to be asked next: without a connection, and without a clock.
+
+/** @typedef {import('../index.d.ts').TaskResult} TaskResult */
+
+/** What was not heard of for so long is asked for again: the mark of a task that was locked is missing. */
+export const ASK_MS = 10_000;
+/** So many tasks are asked for in one statement. */
+export const ASKED_MAX = 1000;
+
+const ENDS = ['done', 'dead', 'cancelled', 'expired', null];
+const COLUMNS = 'i.id::text, r.state, r.result::text, r.error';
+const IDS = 'pg_catalog.unnest($1::text::bigint[]) i (id)';
+export const RESULT = `SELECT ${COLUMNS} FROM ${IDS}, tenon.result(i.id) r`;
+// A mark that is lost in a crash of the server is set again: that breaks the connection, too.
+export const AWAIT = `SELECT ${COLUMNS}
+    FROM (SELECT pg_catalog.set_config('synchronous_commit', 'off', true)) s, ${IDS}, tenon.await(i.id) r`;
+
+export class Awaited {
+    /** @type {Set<string>} */
+    #tasks = new Set();
+    /** @type {string[]} */
+    #new = [];
+    /** @type {string[]} */
+    #said = [];
+    /** @type {string[]} */
+    #again = [];
+    #due = 0;
+    #tell;
+
+    /** @param {(result: TaskResult) => void} tell gets each result */
+    constructor(tell) {
+        this.#tell = tell;
+    }
+
+    /**
+     * @param {string[]} ids
+     * @param {number} now
+     */
+    add(ids, now) {
+        if (this.#tasks.size === 0) {
+            this.#due = now + ASK_MS;
+        }
+        for (const id of ids) {
+            this.#tasks.add(id);
+            this.#new.push(id);
+        }
+    }
+
+    /**
+     * Nobody waits for them any more.
+     *
+     * @param {string[]} ids
+     */
+    drop(ids) {
+        for (const id of ids) {
+            this.#tasks.delete(id);
+        }
+    }
+
+    /**
+     * It is said to have ended.
+     *
+     * @param {string} id
+     */
+    heard(id) {
+        if (this.#tasks.has(id)) {
+            this.#said.push(id);
+        }
+    }
+
+    /** What may have been said was not heard: all are asked for. */
+    missed() {
+        this.#again = [...this.#tasks];
+    }
+
+    /** When there is a question, though nothing is heard. */
+    get due() {
+        return this.#tasks.size > 0 ? this.#due : undefined;
+    }
+
+    /**
+     * The next one. New ones are asked for one by one: so each is locked no longer than it must.
+     *
+     * @param {number} now
+     * @returns {{ text: string, ids: string[] } | undefined}
+     */
+    question(now) {
+        if (this.#tasks.size > 0 && now >= this.#due) {
+            this.#due = now + ASK_MS;
+            this.missed();
+        }
+        return (
+            this.#some(AWAIT, this.#new, 1) ??
+            this.#some(RESULT, this.#said, ASKED_MAX) ??
+            this.#some(AWAIT, this.#again, ASKED_MAX)
+        );
+    }
+
+    /**
+     * @param {string} text
+     * @param {string[]} waiting
+     * @param {number} most
+     */
+    #some(text, waiting, most) {
+        while (waiting.length > 0) {
+            const ids = [...new Set(waiting.splice(0, most))].filter((id) => this.#tasks.has(id));
+            if (ids.length > 0) {
+                return { text, ids };
+            }
+        }
+    }
+
+    /** @param {any[][]} rows */
+    answer(rows) {
+        for (const [id, state, result, error] of rows) {
+            if (ENDS.includes(state)) {
+                this.#tasks.delete(id);
+                this.#tell({ id, state, result: JSON.parse(result), error });
+            }
+        }
+    }
+}

@@ -1,0 +1,339 @@
+// Connections that hear of tasks' ends: a class for each driver. Nothing here polls.
+import { inspect } from './duration.js';
+
+const CHANNEL = 'tenon_ended';
+const POOLED =
+    'waiting for tasks needs a direct connection, and this one leads through a pooler, behind which no end is heard of';
+const BUSY =
+    'another call waits on this connection: give all ids to one call, or let a Waiter wait';
+
+/**
+ * What is heard, or happens, until someone looks.
+ *
+ * @typedef {{ ids: string[], missed: boolean, lost: Error | undefined }} Heard
+ */
+
+/** Rings when there is something to do. */
+export class Bell {
+    #rung = false;
+    #wake = () => {};
+
+    ring() {
+        this.#rung = true;
+        this.#wake();
+    }
+
+    /**
+     * Until it rings, or so many milliseconds have passed.
+     *
+     * @param {number} ms Infinity: until it rings
+     */
+    async rung(ms) {
+        if (!this.#rung) {
+            /** @type {NodeJS.Timeout | undefined} */
+            let timer;
+            await new Promise((resolve) => {
+                this.#wake = () => resolve(undefined);
+                timer = ms === Infinity ? undefined : setTimeout(resolve, ms);
+            });
+            clearTimeout(timer);
+        }
+        this.#rung = false;
+    }
+}
+
+/** What the drivers have in common. */
+export class Listener {
+    /** @type {WeakSet<object>} */
+    static #listening = new WeakSet();
+    /** @type {Heard} */
+    heard = { ids: [], missed: false, lost: undefined };
+    bell = new Bell();
+    #occupies = false;
+
+    /** @param {any} db */
+    constructor(db) {
+        this.db = db;
+    }
+
+    async open() {
+        if (this.isTaken()) {
+            throw new TypeError(BUSY);
+        }
+        Listener.#listening.add(this.db);
+        this.#occupies = true;
+        try {
+            await this.listen();
+        } catch (error) {
+            await this.close();
+            throw error;
+        }
+    }
+
+    /** Whether somebody waits on it; after close(): somebody else. */
+    isTaken() {
+        return Listener.#listening.has(this.db);
+    }
+
+    /** As it was, if it is this one's and not lost. */
+    async close() {
+        if (!this.#occupies) {
+            return;
+        }
+        this.#occupies = false;
+        try {
+            if (!this.heard.lost) {
+                await this.unlisten();
+            }
+        } finally {
+            Listener.#listening.delete(this.db);
+        }
+    }
+
+    /**
+     * Anybody may say anything there: it is only a reason to ask.
+     *
+     * @param {string | undefined} payload
+     */
+    note(payload) {
+        this.heard.ids.push(payload ?? '');
+        this.bell.ring();
+    }
+
+    /** @param {any} error of a statement, or of the connection */
+    isLost(error) {
+        const refused =
+            error instanceof TypeError || (error?.severity && error.severity !== 'FATAL');
+        return Boolean(this.heard.lost) || !refused;
+    }
+
+    /**
+     * Each value as PostgreSQL prints it: the caller's own converters are not for these.
+     *
+     * @param {string} _text
+     * @param {string[]} [_params]
+     * @returns {Promise<any[][]>}
+     */
+    rows(_text, _params) {
+        throw new Error('not built');
+    }
+
+    /** @returns {Promise<void>} */
+    listen() {
+        throw new Error('not built');
+    }
+
+    /** @returns {Promise<void>} */
+    unlisten() {
+        throw new Error('not built');
+    }
+
+    /** @returns {Promise<void>} closes the connection */
+    end() {
+        throw new Error('not built');
+    }
+}
+
+/** A client of node-postgres. */
+class PgListener extends Listener {
+    #handlers = {
+        notification: (/** @type {any} */ { channel, payload }) => {
+            if (channel === CHANNEL) {
+                this.note(payload);
+            }
+        },
+        error: (/** @type {Error} */ error) => this.#lost(error),
+        end: () => this.#lost(new Error('the connection was closed')),
+    };
+    #listens = false;
+
+    /**
+     * @override
+     * @param {string} text
+     * @param {string[]} [values]
+     */
+    async rows(text, values) {
+        const types = { getTypeParser: () => String };
+        return (await this.db.query({ text, values, types, rowMode: 'array' })).rows;
+    }
+
+    /** @override */
+    async listen() {
+        const [[pid]] = await this.rows('SELECT pg_catalog.pg_backend_pid()::text');
+        if (Number(pid) !== this.db.processID) {
+            throw new TypeError(POOLED);
+        }
+        for (const [event, handler] of Object.entries(this.#handlers)) {
+            this.db.on(event, handler);
+        }
+        this.#listens = true;
+        await this.db.query(`LISTEN ${CHANNEL}`);
+        const begun = `SELECT (count(*) > 0)::text FROM pg_listening_channels() c WHERE c = '${CHANNEL}'`;
+        const [[heard]] = await this.rows(begun); // from its commit on
+        if (heard !== 'true') {
+            throw new TypeError(
+                'in a transaction nothing is heard of the ends of tasks: wait after its end',
+            );
+        }
+    }
+
+    /** @override */
+    async unlisten() {
+        if (this.#listens) {
+            await this.db.query(`UNLISTEN ${CHANNEL}`);
+            for (const [event, handler] of Object.entries(this.#handlers)) {
+                this.db.off(event, handler);
+            }
+        }
+    }
+
+    /** @override */
+    async end() {
+        this.db.release?.(true); // of a pool, which begins to end it
+        await this.db.end();
+    }
+
+    /** @param {Error} error */
+    #lost(error) {
+        this.heard.lost ??= error;
+        this.bell.ring();
+    }
+}
+
+/** postgres.js, which listens on a connection of its own, and makes another when that is lost. */
+class PostgresJsListener extends Listener {
+    /** @type {{ unlisten(): Promise<void>, state: { pid: number } } | undefined} */
+    #listened;
+
+    /**
+     * @override
+     * @param {string} text
+     * @param {string[]} [params]
+     */
+    async rows(text, params) {
+        const rows = await this.db.unsafe(text, params).raw();
+        return rows.map((/** @type {(Buffer | null)[]} */ row) =>
+            row.map((value) => value && String(value)),
+        );
+    }
+
+    /** @override */
+    async listen() {
+        this.#listened = await this.db.listen(
+            CHANNEL,
+            (/** @type {string} */ payload) => this.note(payload),
+            () => {
+                this.heard.missed = true;
+                this.bell.ring();
+            },
+        );
+        this.heard.missed = false; // nothing was awaited before
+        const there =
+            'SELECT count(*)::text FROM pg_catalog.pg_stat_activity WHERE pid = $1::text::integer';
+        const [[found]] = await this.rows(there, [String(this.#listened?.state.pid)]);
+        if (found !== '1') {
+            throw new TypeError(POOLED);
+        }
+    }
+
+    /** @override */
+    async unlisten() {
+        await this.#listened?.unlisten();
+    }
+
+    /** @override */
+    async end() {
+        await this.db.end();
+    }
+}
+
+/**
+ * @param {any} db
+ * @returns {Listener}
+ */
+export function listenerOf(db) {
+    if (typeof db?.unsafe === 'function' && typeof db.listen === 'function') {
+        return new PostgresJsListener(db);
+    }
+    if (typeof db?.query === 'function' && typeof db.on === 'function' && 'processID' in db) {
+        return new PgListener(db);
+    }
+    throw new TypeError(
+        `db is ${inspect(db)}; to wait it should be a client of node-postgres, not its pool, or the sql of postgres.js`,
+    );
+}
+
+/**
+ * What is asked and heard, until it is over.
+ *
+ * @param {Listener} listener
+ * @param {import('./awaited.js').Awaited} awaited
+ * @param {{ more(): void, left(): number, refused(id: string, error: any): void }} caller more: takes in whom it waits
+ *     for besides; left: milliseconds until it is over, Infinity for ever; refused: what the database said to a question
+ */
+export async function serve(listener, awaited, { more, left, refused }) {
+    for (;;) {
+        more();
+        const question = awaited.question(Date.now());
+        if (question) {
+            await ask(listener, awaited, question, left, refused);
+            continue;
+        }
+        const ms = left();
+        if (ms === 0) {
+            return;
+        }
+        const quiet = awaited.due === undefined ? Infinity : Math.max(awaited.due - Date.now(), 1);
+        await listener.bell.rung(Math.min(ms, quiet));
+        listenTo(listener, awaited);
+    }
+}
+
+/**
+ * When many are refused, each half of them is asked for while there is time: so one that must be is refused alone.
+ *
+ * @param {Listener} listener
+ * @param {import('./awaited.js').Awaited} awaited
+ * @param {{ text: string, ids: string[] }} question
+ * @param {() => number} left
+ * @param {(id: string, error: any) => void} refused
+ */
+async function ask(listener, awaited, { text, ids }, left, refused) {
+    const parts = [ids];
+    for (let part = parts.pop(); part; part = parts.pop()) {
+        try {
+            awaited.answer(await listener.rows(text, [`{${part.join()}}`]));
+        } catch (error) {
+            if (listener.isLost(error)) {
+                throw error;
+            }
+            if (part.length > 1 && left() > 0) {
+                const half = Math.floor(part.length / 2);
+                parts.push(part.slice(0, half), part.slice(half));
+            } else {
+                awaited.drop(part);
+                for (const id of part) {
+                    refused(id, error);
+                }
+            }
+        }
+    }
+}
+
+/**
+ * @param {Listener} listener
+ * @param {import('./awaited.js').Awaited} awaited
+ */
+function listenTo(listener, awaited) {
+    const { ids, missed, lost } = listener.heard;
+    if (lost) {
+        throw lost;
+    }
+    listener.heard = { ids: [], missed: false, lost: undefined };
+    for (const id of ids) {
+        awaited.heard(id);
+    }
+    if (missed) {
+        awaited.missed();
+    }
+}
