@@ -59,8 +59,9 @@ static int get(const struct web *w, const char *path, const char *headers)
 
 static void test_nobody_gets_in_without_the_token(void **state)
 {
-    static const char *const paths[] = {"session", "overview",  "rates",   "tasks", "tasks/1",
-                                        "dead",    "schedules", "workers", "audit"};
+    static const char *const paths[] = {"session", "overview", "rates",     "tasks",
+                                        "tasks/1", "dead",     "flows",     "flows/1",
+                                        "limits",  "workers",  "schedules", "audit"};
     struct fixture *fx = *state;
     struct web w;
     char cookie[128], body[128], path[64];
@@ -275,6 +276,9 @@ static void assert_may_act(const struct web *w, bool may)
     json_decref(web_post(w, may ? 200 : 403, "/api/pause", "{\"queue\": \"mail\"}"));
     json_decref(
         web_post(w, may ? 200 : 403, "/api/schedule", "{\"act\": \"pause\", \"name\": \"s\"}"));
+    json_decref(web_post(w, may ? 200 : 403, "/api/flow", "{\"act\": \"cancel\", \"flow\": 1}"));
+    json_decref(
+        web_post(w, may ? 200 : 403, "/api/limit", "{\"act\": \"pause\", \"name\": \"t\"}"));
 }
 
 static void test_the_role_decides(void **state)
@@ -282,16 +286,17 @@ static void test_the_role_decides(void **state)
     struct fixture *fx = *state;
     struct web w;
     char role[80], env[700];
-    test_sql(fx,
-             "SELECT tenon.enqueue('mail'), tenon.set_schedule('s', every => '1 h', kind => 'a')");
+    test_sql(fx, "SELECT tenon.enqueue('mail', flow => tenon.flow('f'), limit_keys => '{t}'),"
+                 " tenon.set_schedule('s', every => '1 h', kind => 'a'); SELECT tenon.settle()");
     (void)snprintf(role, sizeof role, "%s_reader", fx->database);
     (void)snprintf(env, sizeof env, "DATABASE_URL=postgresql://%s:word@%s", role,
                    strchr(fx->database_url, '@') + 1);
     test_sql(fx, "CREATE ROLE %s LOGIN PASSWORD 'word'; SELECT tenon.grant_reader('%s')", role,
              role);
     web_open(fx, &w, (const char *const[]){NULL}, (const char *const[]){env, NULL});
-    static const char *const paths[] = {"/api/rates", "/api/tasks",     "/api/tasks/1",
-                                        "/api/dead",  "/api/schedules", "/api/workers",
+    static const char *const paths[] = {"/api/rates",  "/api/tasks",   "/api/tasks/1",
+                                        "/api/dead",   "/api/flows",   "/api/flows/1",
+                                        "/api/limits", "/api/workers", "/api/schedules",
                                         "/api/audit"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         json_decref(web_get(&w, 200, paths[i]));
@@ -308,7 +313,7 @@ static void test_read_only(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    test_sql(fx, "SELECT tenon.enqueue('mail')");
+    test_sql(fx, "SELECT tenon.enqueue('mail', flow => tenon.flow('f'))");
     WEB_OPEN(fx, &w, "--read-only");
     assert_may_act(&w, false);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit"), 0);

@@ -164,6 +164,153 @@ static void test_blocked_tasks(void **state)
     web_close(&w);
 }
 
+/* --- tasks together ------------------------------------------------------------------------- */
+
+#define HOSTILE "<img src=x onerror=struck=1>"
+
+/* The hostile names are as they were given: the page makes text of them. */
+static void test_what_a_task_has_to_do_with_others(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1, rate => 5, per => '1 min'),"
+                 " tenon.flow('{\"name\": \"" HOSTILE "\", \"tasks\": [{\"name\": \"a\","
+                 " \"kind\": \"k\"}, {\"name\": \"" HOSTILE "\", \"kind\": \"k\", \"after\":"
+                 " [\"a\"], \"limit_keys\": [\"t:<b>\"]}]}');"
+                 "UPDATE tenon.task SET steps = '{\"" HOSTILE "\": 12345678901234567890.5}'"
+                 " WHERE id = 2;"
+                 "INSERT INTO tenon.waiting VALUES (2, '" HOSTILE "', now())");
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/tasks/2");
+    const json_t *r = json_object_get(o, "relations");
+    assert_string_equal(text(r, "name"), HOSTILE);
+    assert_string_equal(text(json_object_get(r, "flow"), "name"), HOSTILE);
+    const json_t *parent = json_array_get(list(r, "parents", 1), 0);
+    assert_int_equal(number(parent, "id"), 1);
+    assert_string_equal(text(parent, "state"), "ready");
+    assert_string_equal(text(json_object_get(r, "signal"), "name"), HOSTILE);
+    const json_t *limit = json_array_get(list(r, "limits", 1), 0);
+    assert_string_equal(text(limit, "key"), "t:<b>");
+    assert_string_equal(text(limit, "rule"), "t");
+    assert_int_equal(number(limit, "running_max"), 1);
+    assert_int_equal(number(limit, "per_ms"), 60000);
+    assert_string_equal(text(json_object_get(o, "texts"), "steps"),
+                        "{\"" HOSTILE "\": 12345678901234567890.5}");
+    json_decref(o);
+    o = web_get(&w, 200, "/api/tasks/1");
+    r = json_object_get(o, "relations");
+    (void)list(r, "parents", 0);
+    assert_int_equal(number(json_array_get(list(r, "children", 1), 0), "id"), 2);
+    assert_int_equal(number(r, "children_n"), 1);
+    json_decref(o);
+    web_close(&w);
+}
+
+static void test_flows(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.flow('f'); SELECT tenon.batch(on_end => 'z')");
+    test_sql(fx, "SELECT tenon.enqueue('a', flow => 1); SELECT tenon.enqueue('b', flow => 1, after"
+                 " => '{1}'); SELECT tenon.enqueue('b')");
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/flows");
+    const json_t *f = json_array_get(list(o, "flows", 2), 1);
+    assert_string_equal(text(f, "state"), "running");
+    assert_int_equal(number(f, "tasks"), 2);
+    assert_string_equal(text(json_array_get(json_object_get(o, "flows"), 0), "state"), "open");
+    json_decref(o);
+    o = web_get(&w, 200, "/api/flows?after=2&limit=5");
+    assert_int_equal(number(json_array_get(list(o, "flows", 1), 0), "id"), 1);
+    json_decref(o);
+    o = web_get(&w, 200, "/api/flows/1");
+    assert_int_equal(number(json_object_get(o, "flow"), "blocked"), 1);
+    const json_t *child = json_array_get(list(o, "tasks", 2), 1);
+    assert_int_equal(json_integer_value(json_array_get(list(child, "parents", 1), 0)), 1);
+    json_decref(o);
+    o = web_get(&w, 200, "/api/tasks?filter=%7B%22flow%22%3A%221%22%7D");
+    (void)list(o, "tasks", 2);
+    json_decref(o);
+    o = web_post(&w, 200, "/api/flow", "{\"act\": \"cancel\", \"flow\": 1}");
+    assert_int_equal(number(o, "cancelled"), 2);
+    json_decref(o);
+    o = web_post(&w, 200, "/api/flow", "{\"act\": \"close\", \"flow\": 2}");
+    assert_true(json_is_true(json_object_get(o, "closed")));
+    json_decref(o);
+    json_decref(web_post(&w, 404, "/api/flow", "{\"act\": \"cancel\", \"flow\": 9}"));
+    json_decref(web_post(&w, 404, "/api/flow", "{\"act\": \"cancel\"}"));
+    json_decref(web_post(&w, 400, "/api/flow", "{\"act\": \"open\", \"flow\": 1}"));
+    json_decref(web_get(&w, 404, "/api/flows/9"));
+    json_decref(web_get(&w, 400, "/api/flows/x"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1);
+    web_close(&w);
+}
+
+static const json_t *limit_of(const json_t *o, const char *key)
+{
+    size_t i;
+    const json_t *l;
+    json_array_foreach(json_object_get(o, "limits"), i, l)
+    {
+        if (strcmp(text(l, "key"), key) == 0) {
+            return l;
+        }
+    }
+    fail_msg("there is no limit %s", key);
+    return NULL;
+}
+
+static void test_limits(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 2), tenon.set_limit('t:1', running => 1,"
+                 " until => now() + interval '1 h'), tenon.set_limit('u', strict => true)");
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
+                 " '{t:1}'), tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
+                 " '{t:2}'), tenon.enqueue('a', limit_keys => '{free}')");
+    test_sql(fx, "SELECT tenon.settle()");
+    WEB_OPEN(fx, &w, NULL);
+    json_t *o = web_get(&w, 200, "/api/limits");
+    (void)list(o, "limits", 5);
+    const json_t *t = limit_of(o, "t"), *one = limit_of(o, "t:1"), *two = limit_of(o, "t:2");
+    assert_int_equal(number(t, "held"), 3);
+    assert_true(json_is_false(json_object_get(t, "is_key")));
+    assert_true(json_is_true(json_object_get(one, "is_key")));
+    assert_int_equal(number(t, "waiting"), 7);
+    assert_int_equal(number(one, "running_max"), 1);
+    assert_int_equal(number(one, "held"), 1);
+    assert_true(json_is_string(json_object_get(one, "until")));
+    assert_int_equal(number(two, "held"), 2);
+    assert_string_equal(text(two, "rule"), "t");
+    assert_true(json_is_null(json_object_get(limit_of(o, "free"), "rule")));
+    assert_true(json_is_true(json_object_get(limit_of(o, "u"), "strict")));
+    assert_true(json_is_false(json_object_get(o, "more")));
+    json_decref(o);
+    o = web_get(&w, 200, "/api/limits?key=t%3A");
+    (void)list(o, "limits", 2);
+    json_decref(o);
+    o = web_get(&w, 200, "/api/limits?key=x");
+    (void)list(o, "limits", 0);
+    json_decref(o);
+    json_decref(web_post(&w, 200, "/api/limit",
+                         "{\"act\": \"pause\", \"name\": \"t\", \"why\": \"it burns\"}"));
+    o = web_get(&w, 200, "/api/limits");
+    assert_string_equal(text(limit_of(o, "t"), "paused_why"), "it burns");
+    assert_true(json_is_true(json_object_get(limit_of(o, "t:2"), "paused")));
+    assert_true(json_is_false(json_object_get(limit_of(o, "t:2"), "paused_here")));
+    json_decref(o);
+    json_decref(web_post(&w, 200, "/api/limit", "{\"act\": \"resume\", \"name\": \"t\"}"));
+    json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"resume\", \"name\": \"t\"}"));
+    json_decref(web_post(&w, 404, "/api/limit", "{\"act\": \"burn\", \"name\": \"t\"}"));
+    json_decref(web_post(&w, 400, "/api/limit", "{\"act\": \"pause\"}"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE paused"), 0);
+    o = web_get(&w, 200, "/api/tasks?filter=%7B%22limit_key%22%3A%22t%3A2%22%7D");
+    (void)list(o, "tasks", 5);
+    json_decref(o);
+    web_close(&w);
+}
+
 static void test_workers_and_what_they_run(void **state)
 {
     struct fixture *fx = *state;
@@ -213,17 +360,27 @@ static void test_rates(void **state)
     struct web w;
     test_sql(fx, "SET timezone = 'UTC'; SELECT tenon.make_partitions(1)");
     finish_many(fx, 700);
+    die_all(fx, "a", 3, "x");
+    test_sql(fx, "SELECT tenon.enqueue('a', queue => 'q') FROM generate_series(1, 2)");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/rates");
     assert_true(json_is_true(json_object_get(o, "exact")));
     assert_int_equal((int)sum(json_object_get(o, "done")), 700);
     assert_int_equal((int)sum(json_object_get(o, "failed")), 0);
+    assert_true(json_is_true(json_object_get(o, "arrived_exact")));
+    assert_int_equal((int)sum(json_object_get(o, "arrived")), 705);
+    json_decref(o);
+    o = web_get(&w, 200, "/api/rates?queue=q");
+    assert_int_equal((int)sum(json_object_get(o, "done")), 0);
+    assert_int_equal((int)sum(json_object_get(o, "arrived")), 2);
     json_decref(o);
     finish_many(fx, 60000);
     o = web_get(&w, 200, "/api/rates");
     assert_true(json_is_false(json_object_get(o, "exact")));
     double done = sum(json_object_get(o, "done"));
     assert_true(done > 54000 && done < 67000);
+    double arrived = sum(json_object_get(o, "arrived"));
+    assert_true(arrived > 45000 && arrived < 77000); /* a sample */
     json_decref(o);
     web_close(&w);
 }
@@ -273,6 +430,65 @@ static void test_acts(void **state)
                          "{\"act\": \"set\", \"filter\": {\"kind\": \"mail\"}, "
                          "\"changes\": {\"priority\": 9}}"));
     assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE priority = 9") > 0);
+    web_close(&w);
+}
+
+/* How many it would change, with examples; then all of them, in pieces. */
+static void assert_all_change(const struct web *w, const char *act, const char *filter, int n)
+{
+    char body[400], after[100] = "";
+    int changed = 0;
+    (void)snprintf(body, sizeof body, "{\"act\": \"%s\", \"filter\": %s}", act, filter);
+    json_t *o = web_post(w, 200, "/api/preview", body);
+    assert_int_equal(number(o, "n"), n);
+    assert_true(json_is_false(json_object_get(o, "at_least")));
+    (void)list(o, "examples", 3);
+    json_decref(o);
+    for (bool more = true; more;) {
+        (void)snprintf(body, sizeof body, "{\"act\": \"%s\", \"filter\": %s%s}", act, filter,
+                       after);
+        o = web_post(w, 200, "/api/act", body);
+        changed += (int)number(o, "n");
+        assert_true(number(o, "n") <= 1000);
+        more = !json_is_null(json_object_get(o, "next"));
+        if (more) {
+            (void)snprintf(after, sizeof after, ", \"after\": %lld, \"audit\": %lld",
+                           (long long)number(o, "next"), (long long)number(o, "audit"));
+        }
+        json_decref(o);
+    }
+    assert_int_equal(changed, n);
+}
+
+static void test_all_that_fit(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{1100}'), delay => '1 h'),"
+                 " tenon.enqueue_many('b', array_fill('1'::jsonb, '{1200}')),"
+                 " tenon.enqueue_many('c', array_fill('1'::jsonb, '{7}'), delay => '1 h')");
+    die_all(fx, "mail", 1500, "Timeout");
+    die_all(fx, "mail", 3, "Refused");
+    WEB_OPEN(fx, &w, NULL);
+    assert_all_change(&w, "run_now", "{\"kind\": \"a\"}", 1100);
+    assert_all_change(&w, "cancel", "{\"state\": \"ready\", \"kind\": \"b\"}", 1200);
+    assert_all_change(&w, "delete", "{\"state\": \"dead\", \"error\": \"Timeout\"}", 1500);
+    char *states = test_sql_text(fx, "SELECT string_agg(s, ' ' ORDER BY s) FROM (SELECT state || '"
+                                     "=' || count(*) FROM tenon.tasks GROUP BY state) x (s)");
+    assert_string_equal(states, "cancelled=1200 dead=3 ready=1100 scheduled=7");
+    free(states);
+    json_t *o = web_get(&w, 200, "/api/audit");
+    const json_t *act = json_array_get(list(o, "acts", 3), 0);
+    assert_string_equal(text(act, "act"), "delete");
+    assert_int_equal(number(act, "n"), 1500);
+    json_decref(o);
+    static const char *const acts[] = {"run_now", "cancel", "delete"};
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) { /* never by leaving the filter out */
+        char body[64];
+        (void)snprintf(body, sizeof body, "{\"act\": \"%s\"}", acts[i]);
+        json_decref(web_post(&w, 400, "/api/preview", body));
+        json_decref(web_post(&w, 400, "/api/act", body));
+    }
     web_close(&w);
 }
 
@@ -365,9 +581,13 @@ int main(void)
         WITH_DATABASE(test_tasks_are_found),
         WITH_DATABASE(test_one_task),
         WITH_DATABASE(test_blocked_tasks),
+        WITH_DATABASE(test_what_a_task_has_to_do_with_others),
+        WITH_DATABASE(test_flows),
+        WITH_DATABASE(test_limits),
         WITH_DATABASE(test_workers_and_what_they_run),
         WITH_DATABASE(test_rates),
         WITH_DATABASE(test_acts),
+        WITH_DATABASE(test_all_that_fit),
         WITH_DATABASE(test_pause_and_schedules),
         WITH_DATABASE(test_hostile_payloads),
         WITH_DATABASE(test_lost_sessions),

@@ -68,6 +68,16 @@ static void test_the_page(void **state)
              " \"n\": 123456789012345678901234567890.12345}",
              "<img src=x onerror=struck=1><b>");
     (void)snprintf(hostile, sizeof hostile, "%lld", (long long)id);
+    test_sql(fx, "SELECT tenon.set_limit('t:<b>1</b>', running => 1);"
+                 "SELECT tenon.enqueue('c', limit_keys => '{t:<b>1</b>}');"
+                 "SELECT tenon.flow('{\"name\": \"<img src=x onerror=struck=1>\", \"tasks\": ["
+                 "{\"name\": \"<img src=x onerror=struck=1>\", \"kind\": \"c\"},"
+                 "{\"name\": \"l\", \"kind\": \"c\", \"after\":"
+                 " [\"<img src=x onerror=struck=1>\"]},"
+                 "{\"name\": \"r\", \"kind\": \"c\", \"after\":"
+                 " [\"<img src=x onerror=struck=1>\"]},"
+                 "{\"kind\": \"c\", \"after\": [\"l\", \"r\"]}]}');"
+                 "SELECT tenon.settle()");
     struct process *worker = TENON(fx, "worker", "--handler", "a=true");
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     WEB_OPEN(fx, &w, NULL);

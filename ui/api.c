@@ -24,6 +24,9 @@ static const struct route {
     {"GET", "/api/tasks", READER, read_tasks},
     {"GET", "/api/tasks/", READER, read_task},
     {"GET", "/api/dead", READER, read_dead},
+    {"GET", "/api/flows", READER, read_flows},
+    {"GET", "/api/flows/", READER, read_flow},
+    {"GET", "/api/limits", READER, read_limits},
     {"GET", "/api/schedules", READER, read_schedules},
     {"GET", "/api/workers", READER, read_workers},
     {"GET", "/api/audit", READER, read_audit},
@@ -32,6 +35,8 @@ static const struct route {
     {"POST", "/api/pause", OPERATOR, change_pause},
     {"POST", "/api/resume", OPERATOR, change_resume},
     {"POST", "/api/schedule", OPERATOR, change_schedule},
+    {"POST", "/api/flow", OPERATOR, change_flow},
+    {"POST", "/api/limit", OPERATOR, change_limit},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 

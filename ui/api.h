@@ -33,11 +33,12 @@ void api_answer(struct ui *ui, const struct http_request *r, struct http_answer 
 typedef bool api_call(struct call *c, struct fault *f);
 
 /* ui/read.c */
-api_call read_session, read_overview, read_rates, read_tasks, read_task, read_dead, read_schedules,
-    read_workers, read_audit;
+api_call read_session, read_overview, read_rates, read_tasks, read_task, read_dead, read_flows,
+    read_flow, read_limits, read_schedules, read_workers, read_audit;
 
 /* ui/change.c */
-api_call change_preview, change_act, change_pause, change_resume, change_schedule;
+api_call change_preview, change_act, change_pause, change_resume, change_schedule, change_flow,
+    change_limit;
 
 /* Put "key": and a row's text, which is JSON, or null; and texts as JSON's strings. */
 void json_put_raw(struct buf *b, const char *key, const char *json);

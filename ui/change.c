@@ -15,7 +15,7 @@
 struct wanted {
     const char *act, *why, *queue, *kind, *name;
     char *filter, *changes;
-    char after[24], audit[24];
+    char after[24], audit[24], flow[24];
 };
 
 /* --- what is asked for ---------------------------------------------------------------------- */
@@ -58,6 +58,7 @@ static bool wanted_read(struct wanted *w, const json_t *body, struct fault *f)
                          .name = text_of(body, "name")};
     number_of(body, "after", w->after);
     number_of(body, "audit", w->audit);
+    number_of(body, "flow", w->flow);
     return object_of(body, "filter", &w->filter, f) && object_of(body, "changes", &w->changes, f);
 }
 
@@ -198,6 +199,46 @@ bool change_schedule(struct call *c, struct fault *f)
     if (ok && rows_is_null(rows, 0, 0)) {
         ok = fault_set(f, FAULT_ABSENT, "there is no schedule %.100s, or no such act",
                        w.name ? w.name : "");
+    } else if (ok) {
+        buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
+    }
+    rows_free(rows);
+    wanted_clear(&w);
+    return ok;
+}
+
+bool change_flow(struct call *c, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {*w.flow ? w.flow : "0"};
+    bool closes = ok && w.act && strcmp(w.act, "close") == 0;
+    if (ok && !closes && !(w.act && strcmp(w.act, "cancel") == 0)) {
+        ok = fault_set(f, FAULT_REFUSED, "\"act\" is cancel or close");
+    }
+    ok = ok && exec_as(c, closes ? &sql_flow_close : &sql_flow_cancel, params, 1, &rows, f);
+    if (ok) {
+        buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
+    } else if (strcmp(f->sqlstate, "22023") == 0) { /* of tenon.hold_flow */
+        fault_clear(f);
+        (void)fault_set(f, FAULT_ABSENT, "there is no flow %s", params[0]);
+    }
+    rows_free(rows);
+    wanted_clear(&w);
+    return ok;
+}
+
+bool change_limit(struct call *c, struct fault *f)
+{
+    struct wanted w;
+    struct rows *rows = NULL;
+    bool ok = wanted_read(&w, c->body, f);
+    const char *const params[] = {w.act ? w.act : "", w.name ? w.name : "", w.why};
+    ok = ok && exec_as(c, &sql_limit_act, params, 3, &rows, f);
+    if (ok && rows_is_null(rows, 0, 0)) {
+        ok = fault_set(f, FAULT_ABSENT,
+                       "there is no limit %.100s, or it is not paused, or no such act", params[1]);
     } else if (ok) {
         buf_put_text(&c->answer->body, rows_text(rows, 0, 1));
     }

@@ -2,6 +2,7 @@
 -- their ends, so of a long history every k-th block is read, about $2 of them, and what lies between two of these is
 -- spread over the time between. `exact`: every block was read.
 --   $1 integer  hours    $2 integer  how many blocks of each table    $3 integer  how many steps
+--   $4 text  the queue; NULL = all
 WITH span AS MATERIALIZED (
     SELECT statement_timestamp() - make_interval(hours => $1::integer) AS since, statement_timestamp() AS until,
            $1::integer * 3600.0 / $3::integer AS step_s
@@ -25,13 +26,13 @@ WITH span AS MATERIALIZED (
     SELECT true AS well, e.tableoid AS part, (e.ctid::text::point)[0] AS block,
            extract(epoch FROM e.finished_at - (SELECT since FROM span))::float8 / (SELECT step_s FROM span)::float8 AS at
     FROM tenon.finished e
-    WHERE e.ctid = ANY ((SELECT tids FROM tid WHERE well)::tid[]) AND e.outcome = 'done'
+    WHERE e.ctid = ANY ((SELECT tids FROM tid WHERE well)::tid[]) AND e.outcome = 'done' AND ($4::text IS NULL OR e.queue = $4::text)
       AND e.finished_at >= (SELECT since FROM span) AND e.finished_at < (SELECT until FROM span)
     UNION ALL
     SELECT false, a.tableoid, (a.ctid::text::point)[0],
            extract(epoch FROM a.ended_at - (SELECT since FROM span))::float8 / (SELECT step_s FROM span)::float8
     FROM tenon.attempt a
-    WHERE a.ctid = ANY ((SELECT tids FROM tid WHERE NOT well)::tid[])
+    WHERE a.ctid = ANY ((SELECT tids FROM tid WHERE NOT well)::tid[]) AND ($4::text IS NULL OR a.queue = $4::text)
       AND a.ended_at >= (SELECT since FROM span) AND a.ended_at < (SELECT until FROM span)
 ), block AS MATERIALIZED (
     SELECT b.well, b.n, b.starts, greatest(b.starts + 0.001, coalesce(b.next, $3::integer)) AS ends

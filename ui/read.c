@@ -18,10 +18,16 @@
 #define DEAD_READ_MAX "10000"
 #define DEAD_GROUPS_MAX "100"
 #define SCHEDULES_MAX "1000"
+#define FLOW_COUNTED_MAX "1000"
+#define FLOW_SHOWN_MAX "1000"
+#define RELATIVES_MAX "20"
+#define LIMITS_MAX "100"
+#define LIMIT_COUNTED_MAX "1000"
 #define PAGE_TASKS "50"
 #define FINISHED_READ_MAX "20000"
 #define RATE_HOURS "6"
 #define RATE_BLOCKS "100"
+#define ARRIVAL_BLOCKS "200"
 #define RATE_STEPS "72"
 
 enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18 };
@@ -186,13 +192,21 @@ bool read_overview(struct call *c, struct fault *f)
 
 bool read_rates(struct call *c, struct fault *f)
 {
-    static const char *const params[] = {RATE_HOURS, RATE_BLOCKS, RATE_STEPS};
-    struct rows *rows = NULL;
-    if (!exec(c, &sql_rates, params, 3, &rows, f)) {
+    const char *queue = http_argument(c->request, "queue");
+    queue = queue && *queue ? queue : NULL;
+    const char *const ended[] = {RATE_HOURS, RATE_BLOCKS, RATE_STEPS, queue};
+    const char *const arrived[] = {RATE_HOURS, ARRIVAL_BLOCKS, RATE_STEPS, queue};
+    struct db_call calls[] = {{.statement = &sql_rates, .params = ended, .n_params = 4},
+                              {.statement = &sql_arrivals, .params = arrived, .n_params = 4}};
+    struct buf *b = &c->answer->body;
+    if (!pool_run(c->ui->pool, calls, 2, true, f)) {
         return false;
     }
-    buf_put_text(&c->answer->body, rows_text(rows, 0, 0));
-    rows_free(rows);
+    buf_put(b, rows_text(calls[0].rows, 0, 0), rows_bytes(calls[0].rows, 0, 0) - 1); /* without } */
+    json_put_raw(b, "arrived", rows_text(calls[1].rows, 0, 0));
+    json_put_raw(b, "arrived_exact", rows_bool(calls[1].rows, 0, 1) ? "true" : "false");
+    buf_put_char(b, '}');
+    free_rows(calls, 2);
     return true;
 }
 
@@ -215,11 +229,11 @@ bool read_tasks(struct call *c, struct fault *f)
     return true;
 }
 
-/* The payload, the result and the progress as PostgreSQL prints them: numbers keep all digits,
+/* The payload, the result and their like as PostgreSQL prints them: numbers keep all digits,
  * which a browser's do not. */
 static void put_texts(struct buf *b, const struct rows *shown)
 {
-    static const char *const names[] = {"payload", "result", "progress"};
+    static const char *const names[] = {"payload", "result", "progress", "steps"};
     json_put_key(b, "texts");
     buf_put_char(b, '{');
     for (size_t i = 1; i < rows_count(shown); i++) {
@@ -232,18 +246,23 @@ static void put_texts(struct buf *b, const struct rows *shown)
     buf_put_char(b, '}');
 }
 
+/* It came by the path, not by an option. */
+static bool id_of_path(const struct call *c, struct fault *f)
+{
+    bool ok = id_check(c->rest, f);
+    f->code = ok ? f->code : FAULT_REFUSED;
+    return ok;
+}
+
 bool read_task(struct call *c, struct fault *f)
 {
-    enum { WHY_JSON = 2 };
-    const char *const params[] = {c->rest};
-    struct db_call calls[] = {{.statement = &sql_show, .params = params, .n_params = 1},
-                              {.statement = &sql_why, .params = params, .n_params = 1}};
+    enum { WHY_JSON = 2, CALLS = 3 };
+    const char *const params[] = {c->rest, RELATIVES_MAX, COUNTED_MAX};
+    struct db_call calls[CALLS] = {{.statement = &sql_show, .params = params, .n_params = 1},
+                                   {.statement = &sql_why, .params = params, .n_params = 1},
+                                   {.statement = &sql_relations, .params = params, .n_params = 3}};
     struct buf *b = &c->answer->body;
-    if (!id_check(c->rest, f)) {
-        f->code = FAULT_REFUSED; /* it came by the path, not by an option */
-        return false;
-    }
-    if (!pool_run(c->ui->pool, calls, 2, true, f)) {
+    if (!id_of_path(c, f) || !pool_run(c->ui->pool, calls, CALLS, true, f)) {
         return false;
     }
     bool there = rows_count(calls[0].rows) > 0;
@@ -251,10 +270,12 @@ bool read_task(struct call *c, struct fault *f)
         buf_put_char(b, '{');
         json_put_raw(b, "task", rows_text(calls[0].rows, 0, 1));
         json_put_raw(b, "why", rows_text(calls[1].rows, 0, WHY_JSON));
+        json_put_raw(b, "relations",
+                     rows_count(calls[2].rows) > 0 ? rows_text(calls[2].rows, 0, 0) : NULL);
         put_texts(b, calls[0].rows);
         buf_put_char(b, '}');
     }
-    free_rows(calls, 2);
+    free_rows(calls, CALLS);
     return there || fault_set(f, FAULT_ABSENT, "there is no task %s", c->rest);
 }
 
@@ -269,6 +290,52 @@ bool read_dead(struct call *c, struct fault *f)
     buf_put_char(b, '{');
     json_put_raw(b, "at_least", rows_bool(rows, 0, 0) ? "true" : "false");
     put_list(b, "groups", rows, 1);
+    buf_put_char(b, '}');
+    rows_free(rows);
+    return true;
+}
+
+/* --- flows and limits ----------------------------------------------------------------------- */
+
+bool read_flows(struct call *c, struct fault *f)
+{
+    const char *params[] = {NULL, NULL, FLOW_COUNTED_MAX};
+    return page_read(c, &params[0], &params[1], f) &&
+           exec_list(c, &sql_flows, params, 3, "flows", 0, f);
+}
+
+bool read_flow(struct call *c, struct fault *f)
+{
+    const char *const params[] = {c->rest, FLOW_SHOWN_MAX};
+    struct db_call calls[] = {{.statement = &sql_flow_show, .params = params, .n_params = 1},
+                              {.statement = &sql_flow_tasks, .params = params, .n_params = 2}};
+    struct buf *b = &c->answer->body;
+    if (!id_of_path(c, f) || !pool_run(c->ui->pool, calls, 2, true, f)) {
+        return false;
+    }
+    bool there = rows_count(calls[0].rows) > 0;
+    if (there) {
+        buf_put_char(b, '{');
+        json_put_raw(b, "flow", rows_text(calls[0].rows, 0, 1));
+        put_list(b, "tasks", calls[1].rows, LAST);
+        buf_put_char(b, '}');
+    }
+    free_rows(calls, 2);
+    return there || fault_set(f, FAULT_ABSENT, "there is no flow %s", c->rest);
+}
+
+bool read_limits(struct call *c, struct fault *f)
+{
+    const char *begins = http_argument(c->request, "key");
+    const char *const params[] = {begins ? begins : "", LIMITS_MAX, LIMIT_COUNTED_MAX};
+    struct rows *rows = NULL;
+    struct buf *b = &c->answer->body;
+    if (!exec(c, &sql_limits, params, 3, &rows, f)) {
+        return false;
+    }
+    buf_put_char(b, '{');
+    json_put_raw(b, "more", rows_bool(rows, 0, 0) ? "true" : "false");
+    put_list(b, "limits", rows, 1);
     buf_put_char(b, '}');
     rows_free(rows);
     return true;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Drives the page of tenon ui in a real Chromium: a failed task is found by its payload, retried and seen done; a queue is
-paused and resumed; hostile texts stay texts; it fits on 400 pixels, and every control has a name. For ui_browser_test.
+paused and resumed; a flow is seen as a tree and cancelled, a limit is paused; hostile texts stay texts; it fits on 400 pixels,
+and every control has a name. For ui_browser_test.
 
 usage: tests/browser/page.py URL ID-OF-DEAD-TASK ID-OF-HOSTILE-TASK PROFILE-FOLDER
 """
@@ -72,6 +73,10 @@ def find_and_retry(page, task):
 
 def pause_and_resume(page):
     page.go("")
+    page.until("waited for the graph", lambda: page.driver.find_elements(By.CSS_SELECTOR, "svg polyline.arrived"))
+    page.driver.find_element(By.ID, "graph-queue").send_keys("default", Keys.ENTER)
+    page.until("waited for the address", lambda: "queue=default" in page.driver.current_url)
+    page.until("waited for its graph", lambda: page.driver.find_elements(By.CSS_SELECTOR, "svg polyline.arrived"))
     page.button("Pause the queue default")
     page.button("Pause")
     page.shows("The queue default is paused")
@@ -80,10 +85,32 @@ def pause_and_resume(page):
     page.until("waited for no trouble", lambda: "is paused" not in page.text())
 
 
+# Flow 1: a parent, with a hostile name like the flow's, and two children, of which one has a child itself and a key.
+def tree_and_limits(page):
+    page.go("flows")
+    page.shows("<img src=x onerror=")
+    page.driver.find_element(By.LINK_TEXT, "1").send_keys(Keys.ENTER)
+    page.shows("4: 3 blocked, 1 waiting")
+    depths = page.driver.execute_script("return [...document.querySelectorAll('.tree li')].map((li) => li.querySelectorAll('li').length)")
+    assert depths == [3, 1, 0, 0], depths
+    page.go("limits")
+    page.button("Pause the limit t:")
+    page.button("Pause")
+    page.shows("The limit t:<b>1</b> is paused.")
+    page.button("Resume the limit t:")
+    page.shows("The limit t:<b>1</b> goes on.")
+    page.go("flows/1")
+    page.button("Cancel the flow")
+    page.shows("Cancel all tasks of the flow 1")
+    page.button("Cancel the flow")
+    page.shows("4 tasks of the flow 1 cancelled.")
+    page.shows("4: 4 cancelled")
+
+
 def hostile_texts_stay_texts(page, task):
-    for path in (f"tasks/{task}", "tasks", "dead"):
+    for path in (f"tasks/{task}", "tasks", "dead", "flows", "flows/1", "limits?key=t"):
         page.go(path)
-        page.shows("<img src=x onerror=")
+        page.shows("t:<b>1</b>" if path.startswith("limits") else "<img src=x onerror=")
     page.go(f"tasks/{task}")
     page.shows("123456789012345678901234567890.12345")
     assert page.driver.execute_script("return document.querySelectorAll('main img, main script, main b').length") == 0
@@ -92,7 +119,7 @@ def hostile_texts_stay_texts(page, task):
 
 def fits_and_has_names(page):
     page.driver.set_window_size(400, 800)
-    for path in ("", "tasks", "dead", "schedules", "workers", "audit"):
+    for path in ("", "tasks", "dead", "flows", "flows/1", "limits", "schedules", "workers", "audit"):
         page.go(path)
         page.until("waited for the view", lambda: page.driver.find_elements(By.CSS_SELECTOR, "main h1 + div > *"))
         wide = page.driver.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
@@ -113,6 +140,7 @@ def main():
         assert "token" not in driver.current_url
         find_and_retry(page, dead)
         pause_and_resume(page)
+        tree_and_limits(page)
         hostile_texts_stay_texts(page, hostile)
         fits_and_has_names(page)
         page.button("Log out")

@@ -6,6 +6,8 @@ import { overview } from './overview.js';
 import { tasks } from './tasks.js';
 import { task } from './task.js';
 import { dead } from './dead.js';
+import { flow, flows } from './flows.js';
+import { limits } from './limits.js';
 import { schedules, workers, audit } from './lists.js';
 
 const AGAIN_MS = 2000;
@@ -19,6 +21,9 @@ const views = [
     { pattern: /^\/tasks$/, title: 'Tasks', view: tasks },
     { pattern: /^\/tasks\/(\d+)$/, title: 'Task', view: task },
     { pattern: /^\/dead$/, title: 'Dead tasks', view: dead },
+    { pattern: /^\/flows$/, title: 'Flows', view: flows },
+    { pattern: /^\/flows\/(\d+)$/, title: 'Flow', view: flow },
+    { pattern: /^\/limits$/, title: 'Limits', view: limits },
     { pattern: /^\/schedules$/, title: 'Schedules', view: schedules },
     { pattern: /^\/workers$/, title: 'Workers', view: workers },
     { pattern: /^\/audit$/, title: 'Audit', view: audit },

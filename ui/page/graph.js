@@ -1,4 +1,4 @@
-// How many tasks ended well and how many attempts failed in the last hours, as SVG and as a table for those who hear it.
+// How many tasks arrived, how many ended well and how many attempts failed in the last hours, as SVG and as a table for those who hear it.
 
 import { count, el, table } from './dom.js';
 
@@ -27,6 +27,13 @@ function bars(values, most, steps, className) {
     });
 }
 
+// A line from the middle of one step to that of the next.
+function curve(values, most, steps, className) {
+    const width = (WIDTH - LEFT) / steps;
+    const points = values.map((v, i) => `${(LEFT + (i + 0.5) * width).toFixed(1)},${(HEIGHT - BOTTOM - v / most * (HEIGHT - TOP - BOTTOM)).toFixed(1)}`);
+    return svg('polyline', { class: className, points: points.join(' ') });
+}
+
 function axes(r, most) {
     const parts = [];
     for (const part of [0, 0.5, 1]) {
@@ -43,26 +50,29 @@ function axes(r, most) {
     return parts;
 }
 
-function byHour(r, done, failed) {
+function byHour(r, arrived, done, failed) {
     const perHour = Math.round(3600 / r.step_s), rows = [];
     const sum = (values, i) => Math.round(values.slice(i, i + perHour).reduce((a, b) => a + b, 0) * r.step_s);
     for (let i = 0; i < r.steps; i += perHour) {
         rows.push({ from: new Date(Date.parse(r.since) + i * r.step_s * 1000).toLocaleTimeString([], CLOCK),
-            done: sum(done, i), failed: sum(failed, i) });
+            arrived: sum(arrived, i), done: sum(done, i), failed: sum(failed, i) });
     }
-    return table('By the hour', [{ head: 'From', cell: (h) => h.from }, { head: 'Done', class: 'n', cell: (h) => count(h.done) },
+    return table('By the hour', [{ head: 'From', cell: (h) => h.from }, { head: 'Arrived', class: 'n', cell: (h) => count(h.arrived) }, { head: 'Done', class: 'n', cell: (h) => count(h.done) },
         { head: 'Attempts failed', class: 'n', cell: (h) => count(h.failed) }], rows);
 }
 
-export function graph(r) {
+// `choice`: what chooses the queue that it is about.
+export function graph(r, choice) {
     const series = (what) => Array.from({ length: r.steps }, (_, i) => (r[what][i] ?? 0) / r.step_s);
-    const done = series('done'), failed = series('failed');
-    const most = round(Math.max(1 / r.step_s, ...done, ...failed));
+    const arrived = series('arrived'), done = series('done'), failed = series('failed');
+    const most = round(Math.max(1 / r.step_s, ...arrived, ...done, ...failed));
     return el('section', { 'aria-labelledby': 'graph-title' },
         el('h2', { id: 'graph-title' }, 'The last hours'),
-        el('p', { class: 'dim' }, el('span', { class: 'key done' }), ' done ', el('span', { class: 'key failed' }), ' attempts failed',
-            r.exact ? '' : '; from every so many blocks of the history, and so roughly'),
-        svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'graph', role: 'img', 'aria-label': 'Tasks done and attempts failed per second' },
-            ...axes(r, most), ...bars(done, most, r.steps, 'done'), ...bars(failed, most, r.steps, 'failed')),
-        el('details', {}, el('summary', {}, 'As a table'), byHour(r, done, failed)));
+        choice,
+        el('p', { class: 'dim' }, el('span', { class: 'key arrived' }), ' arrived ', el('span', { class: 'key done' }), ' done ',
+            el('span', { class: 'key failed' }), ' attempts failed', r.exact && r.arrived_exact ? '' : '; from every so many blocks of the history, and so roughly'),
+        svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'graph', role: 'img', 'aria-label': 'Tasks that arrived, tasks done and attempts failed per second' },
+            ...axes(r, most), ...bars(done, most, r.steps, 'done'), ...bars(failed, most, r.steps, 'failed'),
+            curve(arrived, most, r.steps, 'arrived')),
+        el('details', {}, el('summary', {}, 'As a table'), byHour(r, arrived, done, failed)));
 }

@@ -86,6 +86,15 @@ function queues(o, ctx) {
     return table('Queues', columns, o.queues, 'No queue holds a task or has settings.');
 }
 
+// Of which queue the graph is: an address of its own.
+function choice(o, ctx) {
+    const chosen = ctx.query.get('queue') ?? '', names = o.queues.map((q) => q.queue);
+    const option = (name) => el('option', { value: name, selected: name === chosen }, name);
+    return el('p', {}, el('label', { for: 'graph-queue' }, 'Of the queue '), el('select', { id: 'graph-queue', 'data-key': 'graph-queue',
+        onchange: (event) => ctx.go(event.target.value ? `/?${new URLSearchParams({ queue: event.target.value })}` : '/') },
+    el('option', { value: '' }, 'all'), names.map(option), chosen && !names.includes(chosen) && option(chosen)));
+}
+
 export function overview(place, ctx) {
     const readings = [], top = el('div'), middle = el('div'), picture = el('div');
     let drawn = -Infinity;
@@ -98,7 +107,7 @@ export function overview(place, ctx) {
             () => turn(ctx, { everything: true }, 'Everything', all), { 'data-key': 'all' })));
         if (performance.now() - drawn >= GRAPH_EVERY_MS) {
             drawn = performance.now();
-            swap(picture, graph(await get('rates')));
+            swap(picture, graph(await get('rates', { queue: ctx.query.get('queue') }), choice(o, ctx)));
         }
     };
 }

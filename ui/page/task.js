@@ -3,16 +3,38 @@
 import { get } from './api.js';
 import { actButton, acts, fits } from './acts.js';
 import { el, link, moment, pretty, state, swap } from './dom.js';
+import { holds } from './limits.js';
 
-function pairs(t) {
+const STANDS = { waits: 'waits in its line', elsewhere: 'waits in the line of another', parked: 'waits in the line of another', later: 'not due',
+    held: 'in use', ending: 'in use', dead: 'blocks it' };
+
+const tasksOf = (name, value, text) => link(`/tasks?${new URLSearchParams({ [name]: value })}`, text ?? value);
+
+// Tasks beside each other; `n`: how many there are.
+function relatives(list, n) {
+    return list.length > 0 && [list.map((t, i) => [i ? ', ' : '', link(`/tasks/${t.id}`, t.id), ` ${t.name ?? t.kind ?? ''} `, state(t.state)]),
+        n > list.length && ` and ${n - list.length} others`];
+}
+
+function together(r) {
+    return [
+        ['Flow', r.flow && [link(`/flows/${r.flow.id}`, r.flow.id), ` ${r.flow.name ?? ''}`, r.name && `: ${r.name}`]],
+        ['Parents', relatives(r.parents, r.parents_n)], ['Children', relatives(r.children, r.children_n)],
+        ['Waits for the signal', r.signal && [`${r.signal.name}, at most until `, moment(r.signal.until)]],
+        ['Limits', r.limits.length > 0 && r.limits.map((l) => el('div', {}, tasksOf('limit_key', l.key), `: ${holds(l)}`, l.paused && el('strong', {}, ', paused'),
+            STANDS[l.stands] && `; ${STANDS[l.stands]}`))],
+    ];
+}
+
+function pairs(t, r) {
     const rows = [
-        ['Kind', t.kind], ['Queue', link(`/tasks?${new URLSearchParams({ queue: t.queue })}`, t.queue)], ['Priority', t.priority],
+        ['Kind', t.kind], ['Queue', tasksOf('queue', t.queue)], ['Priority', t.priority],
         ['Attempt', `${t.attempt}${t.max_attempts ? ` of ${t.max_attempts}` : ''}; failures ${t.failures}, crashes ${t.crashes}, claimed ${t.claims} times`],
         ['Unique key', t.unique_key], ['Error class', t.error_class], ['Reason', t.dead_reason], ['Start before', t.start_before && moment(t.start_before)],
         ['Timeout', t.timeout_ms && `${t.timeout_ms / 1000} s`], ['Trace', t.trace],
         ['Worker', t.worker && `${t.worker.id}${t.worker.host ? ` on ${t.worker.host}, pid ${t.worker.pid}, ${t.worker.state}` : ''}`],
-        ['Compensates', t.compensates && link(`/tasks/${t.compensates}`, t.compensates)],
-    ].filter(([, value]) => value !== null && value !== undefined && value !== '');
+        ['Compensates', t.compensates && link(`/tasks/${t.compensates}`, t.compensates)], ...together(r),
+    ].filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== false);
     return el('dl', { class: 'pairs' }, rows.map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
 }
 
@@ -47,8 +69,9 @@ export function task(place, ctx) {
             .map((name) => actButton(ctx, name, () => ({ ids: [t.id] }), { text: `${acts[name].label}…`, key: t.id }));
         swap(place, el('p', {}, state(t.state), ' ', buttons),
             el('p', { class: 'why' }, answer.why.sentence), answer.why.advice && el('p', { class: 'dim' }, `What to do: ${answer.why.advice}.`),
-            pairs(t), el('h2', {}, 'What happened'), timeline(t),
+            pairs(t, answer.relations), el('h2', {}, 'What happened'), timeline(t),
             text('Progress', answer.texts.progress && pretty(answer.texts.progress)),
+            text('Steps', answer.texts.steps && pretty(answer.texts.steps)),
             text('Payload', pretty(answer.texts.payload ?? 'null')),
             text('Result', answer.texts.result && pretty(answer.texts.result)),
             text('Last error', t.last_error));

@@ -4,7 +4,7 @@ import { get } from './api.js';
 import { actButton, acts, fits } from './acts.js';
 import { el, link, moment, state, swap, table } from './dom.js';
 
-const NAMES = ['state', 'queue', 'kind', 'error', 'payload', 'older_than', 'unique_key'];
+const NAMES = ['state', 'queue', 'kind', 'error', 'payload', 'older_than', 'unique_key', 'flow', 'limit_key'];
 
 // "to = ann@example.org" is short for a predicate of SQL/JSON path.
 export function payloadPath(text) {
@@ -38,6 +38,7 @@ function form(query, ctx) {
         ctx.go(`/tasks${given.length ? `?${new URLSearchParams(given)}` : ''}`);
     } }, states, field('queue', 'Queue', 'default'), field('kind', 'Kind', 'mail'), field('error', 'Error class', 'TimeoutError'),
     field('payload', 'Payload', 'to = ann@example.org'), field('older_than', 'Older than', '2 hours'), field('unique_key', 'Unique key', ''),
+    field('flow', 'Flow', '17'), field('limit_key', 'Key of limits', 'tenant:42'),
     el('p', {}, el('button', {}, 'Find'), ' ', link('/tasks', 'Clear')));
 }
 

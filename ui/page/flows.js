@@ -1,0 +1,109 @@
+// Flows: the newest, and one as a tree.
+
+import { get, post } from './api.js';
+import { ask } from './acts.js';
+import { button, count, el, link, moment, state, swap, table } from './dom.js';
+
+const DEPTH_MAX = 12; // of the tree as it is indented
+
+export function flows(place, ctx) {
+    const columns = [
+        { head: 'Flow', class: 'n', cell: (f) => link(`/flows/${f.id}`, f.id, { 'data-key': `f-${f.id}` }) },
+        { head: 'Name', class: 'long', cell: (f) => f.name },
+        { head: 'State', cell: (f) => state(f.state) },
+        { head: 'Tasks', class: 'n', cell: (f) => count(f.tasks, f.at_least) },
+        { head: 'Ended', class: 'n', cell: (f) => count(f.ended, f.at_least) },
+        { head: 'Not done', class: 'n', cell: (f) => count(f.not_done, f.at_least) },
+        { head: 'Made', cell: (f) => moment(f.made_at) },
+        { head: 'By', class: 'wide', cell: (f) => f.made_by },
+    ];
+    return async () => {
+        const list = (await get('flows', { after: ctx.query.get('after') })).flows;
+        swap(place, table('Flows and batches, the newest first', columns, list, 'There is no flow.'),
+            list.length === 50 && el('p', {}, link(`/flows?after=${list[49].id}`, 'Next page', { 'data-key': 'next' })));
+    };
+}
+
+// --- one ---
+
+const ENDED = ['done', 'dead', 'cancelled', 'expired'];
+
+function numbers(f) {
+    const words = ['blocked', 'waiting', 'running', ...ENDED].filter((word) => f[word] > 0)
+        .map((word) => `${count(f[word])} ${word}`);
+    return `${count(f.tasks)}${words.length > 0 ? `: ${words.join(', ')}` : ''}`;
+}
+
+function pairs(f) {
+    const callback = (kind, task) => kind && [kind, task && [': ', link(`/tasks/${task}`, task)]];
+    const rows = [['Name', f.name], ['Tasks', numbers(f)], ['Made', [moment(f.made_at), ` by ${f.made_by}`]],
+        ['Ended', f.ended_at && moment(f.ended_at)], ['Cancelled', f.cancelled_at && [moment(f.cancelled_at), ` by ${f.cancelled_by}`]],
+        ['On done', callback(f.on_done, f.done_task)], ['On dead', callback(f.on_dead, f.dead_task)], ['On end', callback(f.on_end, f.end_task)],
+    ].filter(([, value]) => value);
+    return el('dl', { class: 'pairs' }, rows.map(([name, value]) => [el('dt', {}, name), el('dd', {}, value)]));
+}
+
+function line(t, others) {
+    return [link(`/tasks/${t.id}`, t.id, { 'data-key': `t-${t.id}` }), ` ${t.name ?? ''} `, el('code', {}, t.kind ?? 'gone'), ' ', state(t.state),
+        others.length > 0 && el('small', {}, ` also after ${others.slice(0, 5).join(', ')}${others.length > 5 ? ' ...' : ''}`)];
+}
+
+// Each under the first of its parents that is shown, which has a lower id and so comes before it. Deep down the lists go on
+// side by side, and no stack grows with the length of a chain.
+export function tree(tasks) {
+    const root = el('ul', { class: 'tree' }), places = new Map();
+    for (const t of tasks) {
+        const parents = t.parents ?? [], parent = parents.find((id) => places.has(id));
+        const above = places.get(parent), deep = above && above.depth >= DEPTH_MAX;
+        const item = el('li', {}, line(t, parents.filter((id) => id !== parent)));
+        if (!above) {
+            root.append(item);
+        } else if (deep) {
+            above.item.after(item);
+        } else {
+            above.list ??= above.item.appendChild(el('ul'));
+            above.list.append(item);
+        }
+        places.set(t.id, { item, depth: above ? above.depth + (deep ? 0 : 1) : 0 });
+    }
+    return root;
+}
+
+function actOf(ctx, flow, name, text, question) {
+    return button(text, async () => {
+        try {
+            const answer = await ask(question, null, text);
+            if (!answer) return;
+            const done = await post('flow', { act: name, flow: flow.id });
+            ctx.say(name === 'cancel' ? `${count(done.cancelled)} tasks of the flow ${flow.id} cancelled.` : `The flow ${flow.id} is closed.`);
+        } catch (error) {
+            ctx.say(error.message);
+        }
+        ctx.again();
+        await ctx.reload();
+    }, { 'data-key': `${name}-flow` });
+}
+
+function buttons(ctx, f) {
+    if (!ctx.session.may_act) return [];
+    const going = f.state === 'open' || f.state === 'running';
+    return [going && !f.cancelled_at && actOf(ctx, f, 'cancel', 'Cancel the flow', `Cancel all tasks of the flow ${f.id} that have not ended?`),
+        f.state === 'open' && actOf(ctx, f, 'close', 'Close the flow', `Close the flow ${f.id}: does it have all of its tasks?`)];
+}
+
+export function flow(place, ctx) {
+    let before = '', again = 0;
+    return async () => {
+        const now = performance.now();
+        if (now < again) return;
+        const answer = await get(`flows/${ctx.parameter}`);
+        again = now + 20 * (performance.now() - now); // one of 100,000 tasks takes the database a second
+        const f = answer.flow, said = JSON.stringify(answer);
+        if (said === before) return;
+        before = said;
+        swap(place, el('p', {}, state(f.state), ' ', buttons({ ...ctx, again: () => { again = 0; } }, f)), pairs(f), el('h2', {}, 'Its tasks'),
+            answer.tasks.length === 0 ? el('p', { class: 'dim' }, 'It has no task.') : tree(answer.tasks),
+            el('p', {}, answer.tasks.length < f.tasks && `The first ${count(answer.tasks.length)} of ${count(f.tasks)} tasks. `,
+                link(`/tasks?flow=${f.id}`, 'Find among its tasks')));
+    };
+}
