@@ -1,14 +1,12 @@
 /* `tenon doctor`: what is wrong, and what to do. Each statement returns findings; the rest is asked
  * of the connection itself and of RabbitMQ. */
+#include "cli/doctor.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/statements.h"
-#include "core/amqp_topology.h"
-#include "core/db.h"
 #include "core/exposed.h"
 #include "core/schema.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +14,8 @@
 #define TRANSACTION_S "300"  /* a transaction that is older is a finding */
 #define SILENCE_S "30"       /* a cleaner that is silent for longer, and a task that is overdue */
 #define ROWS_READ_MAX "1000" /* of each queue, and queues */
+#define SNAPSHOT_TRANSACTIONS "1000000" /* a standby's snapshot that is older */
+#define POSTGRESQL_OLDEST "140000"
 enum { CLOCK_MS_MAX = 1000 };
 
 enum { LEVEL, SUBJECT, FINDING, ADVICE };
@@ -27,17 +27,12 @@ static int64_t wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-struct doctor {
-    const struct options *o;
-    json_t *findings;
-};
-
-static bool find(struct doctor *d, const char *level, const char *subject, const char *finding,
-                 const char *advice)
+bool doctor_find(struct doctor *d, const char *level, const char *subject, const char *finding,
+                 const char *advice, struct fault *f)
 {
     json_t *one = json_pack("{s:s, s:s, s:s, s:s}", "level", level, "subject", subject, "finding",
                             finding, "advice", advice);
-    return one && json_array_append_new(d->findings, one) == 0;
+    return (one && json_array_append_new(d->findings, one) == 0) || fault_memory(f);
 }
 
 static bool ask(struct doctor *d, struct db *db, const struct statement *statement,
@@ -46,9 +41,8 @@ static bool ask(struct doctor *d, struct db *db, const struct statement *stateme
     struct rows *rows = NULL;
     bool ok = db_exec(db, statement, params, n_params, &rows, f);
     for (size_t i = 0; ok && i < rows_count(rows); i++) {
-        ok = find(d, rows_text(rows, i, LEVEL), rows_text(rows, i, SUBJECT),
-                  rows_text(rows, i, FINDING), rows_text(rows, i, ADVICE)) ||
-             fault_memory(f);
+        ok = doctor_find(d, rows_text(rows, i, LEVEL), rows_text(rows, i, SUBJECT),
+                         rows_text(rows, i, FINDING), rows_text(rows, i, ADVICE), f);
     }
     rows_free(rows);
     return ok;
@@ -56,10 +50,25 @@ static bool ask(struct doctor *d, struct db *db, const struct statement *stateme
 
 static bool ask_database(struct doctor *d, struct db *db, struct fault *f)
 {
-    static const char *const server[] = {TRANSACTION_S}, *const fleet[] = {SILENCE_S,
-                                                                           ROWS_READ_MAX};
-    return ask(d, db, &sql_doctor_server, server, 1, f) &&
-           ask(d, db, &sql_doctor_tables, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 2, f);
+    static const char *const server[] = {TRANSACTION_S, SNAPSHOT_TRANSACTIONS, POSTGRESQL_OLDEST};
+    static const char *const fleet[] = {SILENCE_S, ROWS_READ_MAX};
+    return ask(d, db, &sql_doctor_server, server, 3, f) &&
+           ask(d, db, &sql_doctor_tables, NULL, 0, f) &&
+           ask(d, db, &sql_doctor_rights, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 2, f);
+}
+
+/* The schema may be newer than this program, unless it says that it breaks older ones. */
+static bool compare_versions(struct doctor *d, struct db *db, struct fault *f)
+{
+    int schema, ours = schema_migrations[schema_migrations_n - 1].version;
+    char text[128];
+    if (!schema_read(db, &schema, f)) {
+        return false;
+    }
+    (void)snprintf(text, sizeof text, "the schema has version %d and this program knows %d", schema,
+                   ours);
+    return schema <= ours || doctor_find(d, "warning", "versions", text,
+                                         "install the program that set it up, on every host", f);
 }
 
 /* Times of tasks are the server's; deadlines in handlers and logs are this machine's. */
@@ -77,10 +86,10 @@ static bool compare_clocks(struct doctor *d, struct db *db, struct fault *f)
     (void)snprintf(text, sizeof text, "the clocks of this machine and the server differ by %lld ms",
                    (long long)off);
     return off <= CLOCK_MS_MAX ||
-           find(d, "warning", "clock", text, "let both ask a time server (NTP)") || fault_memory(f);
+           doctor_find(d, "warning", "clock", text, "let both ask a time server (NTP)", f);
 }
 
-/* Workers and cleaners need a session that stays theirs. */
+/* Workers and cleaners need a session that stays theirs; with one, their plans are seen. */
 static bool try_session(struct doctor *d, struct fault *f)
 {
     struct db *db = NULL;
@@ -88,35 +97,17 @@ static bool try_session(struct doctor *d, struct fault *f)
     bool ok = db_open(option_text(d->o, OPTION_DATABASE_URL), DB_PRESENCE, "tenon doctor", &db,
                       &why);
     db_close(db);
-    return ok ||
-           find(d, "error", "pooler", why.text,
-                "give workers and cleaners a URL of the server itself") ||
-           fault_memory(f);
+    return ok ? doctor_plans(d, f)
+              : doctor_find(d, "error", "pooler", why.text,
+                            "give workers and cleaners a URL of the server itself", f);
 }
 
 static bool ask_exposed(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
 {
     char text[EXPOSED_BYTES];
     const char *exposed = exposed_text(db_exposed(db), amqp_url, NULL, text);
-    return !exposed ||
-           find(d, "warning", "encryption", exposed, "sslmode=verify-full in the URL, amqps://") ||
-           fault_memory(f);
-}
-
-static bool ask_rabbitmq(struct doctor *d, struct db *db, const char *url, struct fault *f)
-{
-    struct rows *rows = NULL;
-    struct fault why = {0};
-    if (!db_exec(db, &sql_setup_exchange, NULL, 0, &rows, f)) {
-        return false;
-    }
-    bool ok = amqp_declare(url, rows_text(rows, 0, 0), &why);
-    rows_free(rows);
-    return ok ||
-           find(d, "error", "rabbitmq", why.text,
-                "start it, or mend URL and permissions (tenon setup prints them); until then tasks "
-                "start later, and none is lost") ||
-           fault_memory(f);
+    return !exposed || doctor_find(d, "warning", "encryption", exposed,
+                                   "sslmode=verify-full in the URL, amqps://", f);
 }
 
 static void print_findings(const json_t *findings)
@@ -143,8 +134,9 @@ static bool examine(struct doctor *d, struct db *db, struct fault *f)
 {
     const char *amqp_url = option_text(d->o, OPTION_AMQP_URL);
     bool broker = amqp_url && strcmp(amqp_url, "none") != 0;
-    return ask_database(d, db, f) && compare_clocks(d, db, f) && try_session(d, f) &&
-           ask_exposed(d, db, amqp_url, f) && (!broker || ask_rabbitmq(d, db, amqp_url, f));
+    return compare_versions(d, db, f) && ask_database(d, db, f) && compare_clocks(d, db, f) &&
+           try_session(d, f) && ask_exposed(d, db, amqp_url, f) &&
+           (!broker || doctor_broker(d, db, amqp_url, f));
 }
 
 bool doctor_run(const struct options *o, struct fault *f)

@@ -1,6 +1,11 @@
 -- What is wrong with the server's settings and sessions: level, subject, finding, what to do.
---   $1 bigint  how old a transaction may be, in seconds
+--   $1 bigint  how old a transaction may be, in seconds    $2 bigint  how old a standby's snapshot, in transactions
+--   $3 integer the oldest PostgreSQL that will do, as in server_version_num
 SELECT * FROM (
+    SELECT 'error', 'versions', format('PostgreSQL %s is older than %s, the oldest that will do', current_setting('server_version'), $3::integer / 10000),
+           'upgrade the server'
+     WHERE current_setting('server_version_num')::integer < $3::integer
+    UNION ALL
     SELECT 'error', 'durability', format('%s is off: after a crash of the server, tasks that were committed may be gone or damaged', s.name),
            format('set %s = on in postgresql.conf, unless the data may be lost', s.name)
       FROM pg_settings s WHERE s.name IN ('fsync', 'full_page_writes') AND s.setting = 'off'
@@ -37,6 +42,15 @@ SELECT * FROM (
            format('the slot %s is inactive: it keeps rows or WAL, which grow until the disk is full', r.slot_name),
            format('connect its consumer, or SELECT pg_drop_replication_slot(%L)', r.slot_name)
       FROM pg_replication_slots r WHERE NOT r.active
+    UNION ALL
+    (SELECT 'warning', 'standby',
+            format('%s holds a snapshot that is %s transactions old: rows of ended tasks stay until it is over', h.who, age(h.xmin)),
+            'end the long query on that standby, or set hot_standby_feedback = off there; a slot that nobody needs: pg_drop_replication_slot'
+       FROM (SELECT format('the replication slot %s', r.slot_name) AS who, r.xmin FROM pg_replication_slots r
+              UNION ALL
+             SELECT format('the standby %s', coalesce(nullif(s.application_name, ''), s.client_addr::text)), s.backend_xmin FROM pg_stat_replication s) h
+      WHERE age(h.xmin) > $2::bigint
+      ORDER BY age(h.xmin) DESC LIMIT 3)
     UNION ALL
     SELECT 'warning', 'connections', format('%s of %s connections are taken', n.n, m.most), 'raise max_connections, or put a pooler before the application'
       FROM (SELECT count(*) AS n FROM pg_stat_activity WHERE backend_type = 'client backend') n,

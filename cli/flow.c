@@ -9,15 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TASKS_MAX 10000 /* that are shown of a flow */
-#define TEXT_OF(n) #n
-#define TEXT(n) TEXT_OF(n)
+#define TASKS_SHOWN "10000" /* of a flow, unless --limit says another number */
 
 enum { DEPTH_MAX = 40 }; /* of the tree as it is printed */
 
 /* The columns of flow_list.sql, flow_show.sql, flow_tasks.sql. */
 enum { LIST_COLUMNS = 11, LIST_JSON = LIST_COLUMNS };
-enum { NAME, TEXT_COLUMN };
+enum { NAME, TEXT, TASKS };
 enum { ID, PARENT, TASK_NAME, KIND, STATE, ALSO, JSON };
 
 static bool list(struct db *db, const struct options *o, struct fault *f)
@@ -146,25 +144,29 @@ static bool print_tree(const struct rows *r, struct fault *f)
 
 static void print_json(const struct rows *flow, const struct rows *tasks)
 {
-    (void)printf("{\"flow\": %s,\n\"tasks\": [", rows_text(flow, 0, TEXT_COLUMN));
+    (void)printf("{\"flow\": %s,\n\"shown\": %zu,\n\"tasks\": [", rows_text(flow, 0, TEXT),
+                 rows_count(tasks));
     for (size_t i = 0; i < rows_count(tasks); i++) {
         (void)printf("%s\n  %s", i ? "," : "", rows_text(tasks, i, JSON));
     }
     (void)puts("]}");
 }
 
-static bool print_flow(const struct rows *flow, const struct rows *tasks, struct fault *f)
+static bool print_flow(const char *id, const struct rows *flow, const struct rows *tasks,
+                       struct fault *f)
 {
     for (size_t i = 1; i < rows_count(flow); i++) {
-        print_pair(rows_text(flow, i, NAME), rows_text(flow, i, TEXT_COLUMN));
+        print_pair(rows_text(flow, i, NAME), rows_text(flow, i, TEXT));
     }
     if (rows_count(tasks) == 0) {
         return true;
     }
     (void)putchar('\n');
     bool ok = print_tree(tasks, f);
-    if (rows_count(tasks) == TASKS_MAX) {
-        (void)printf("(not all: the first %d)\n", TASKS_MAX);
+    if ((int64_t)rows_count(tasks) < rows_int(flow, 0, TASKS)) {
+        (void)printf(
+            "(the first %zu of %s tasks: --limit shows more, and tenon list --flow %s all)\n",
+            rows_count(tasks), rows_text(flow, 0, TASKS), id);
     }
     return ok;
 }
@@ -177,7 +179,9 @@ static bool absent(const char *id, struct fault *f)
 
 static bool show(struct db *db, const struct options *o, struct fault *f)
 {
-    const char *const params[] = {options_arg(o, 0), TEXT(TASKS_MAX)};
+    const char *const params[] = {options_arg(o, 0), option_is_given(o, OPTION_LIMIT)
+                                                         ? option_text(o, OPTION_LIMIT)
+                                                         : TASKS_SHOWN};
     struct db_call calls[] = {{.statement = &sql_flow_show, .params = params, .n_params = 1},
                               {.statement = &sql_flow_tasks, .params = params, .n_params = 2}};
     if (!db_batch(db, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f)) {
@@ -188,7 +192,7 @@ static bool show(struct db *db, const struct options *o, struct fault *f)
     if (there && option_flag(o, OPTION_JSON)) {
         print_json(calls[0].rows, calls[1].rows);
     } else if (there) {
-        ok = print_flow(calls[0].rows, calls[1].rows, f);
+        ok = print_flow(params[0], calls[0].rows, calls[1].rows, f);
     }
     rows_free(calls[0].rows);
     rows_free(calls[1].rows);

@@ -1,7 +1,7 @@
 -- All about one flow: in the first row one JSON object, then what people read, line by line: its name and its text, NULL
--- where there is none.
+-- where there is none; and in each row how many tasks it has.
 --   $1 bigint  the flow
-SELECT l.name, l.text
+SELECT l.name, l.text, f.tasks
 FROM (SELECT f.*, 'YYYY-MM-DD HH24:MI:SS "UTC"' AS form FROM tenon.flows f WHERE f.id = $1::bigint) f
 CROSS JOIN LATERAL (VALUES
     ('json', (to_jsonb(f) - 'form')::text),

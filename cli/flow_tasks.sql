@@ -6,7 +6,8 @@ SELECT m.id, p.id, coalesce(m.name, '-'), coalesce(t.kind, '-'), s.state,
         FROM unnest(m.parents) WITH ORDINALITY o (id, place)
         WHERE o.id IS DISTINCT FROM p.id AND o.place <= 6),
        json_build_object('id', m.id, 'name', m.name, 'kind', t.kind, 'state', s.state, 'parents', m.parents)::text
-FROM tenon.flow_task m
+FROM (SELECT * FROM (SELECT * FROM tenon.flow_task WHERE flow = $1::bigint OFFSET 0) f  -- by the index of flows
+      ORDER BY id LIMIT $2::integer) m
 LEFT JOIN LATERAL (SELECT kind, state FROM tenon.tasks WHERE id = m.id LIMIT 1) t ON true
 LEFT JOIN LATERAL (
     SELECT u.id
@@ -14,6 +15,4 @@ LEFT JOIN LATERAL (
     WHERE (SELECT q.flow FROM tenon.flow_task q WHERE q.id = u.id) = m.flow
     LIMIT 1) p ON true
 CROSS JOIN LATERAL (SELECT coalesce(t.state, m.state, 'done') AS state) s
-WHERE m.flow = $1::bigint
-ORDER BY m.id
-LIMIT $2::integer;
+ORDER BY m.id;

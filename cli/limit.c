@@ -80,10 +80,16 @@ static bool limit_act(struct db *db, const struct options *o, struct fault *f)
     return there || absent(params[1], f);
 }
 
+/* How many of the rows are printed: the last one may only tell that there are more. */
+static size_t printed(const struct rows *r)
+{
+    return rows_count(r) > LIST_MAX ? LIST_MAX : rows_count(r);
+}
+
 static void print_json(const struct rows *r)
 {
-    (void)printf("{\"limits\": [");
-    for (size_t i = 0; i < rows_count(r); i++) {
+    (void)printf("{\"more\": %s,\n\"limits\": [", rows_count(r) > LIST_MAX ? "true" : "false");
+    for (size_t i = 0; i < printed(r); i++) {
         (void)printf("%s\n  %s", i ? "," : "", rows_text(r, i, LIST_JSON));
     }
     (void)puts("]}");
@@ -95,7 +101,7 @@ static bool print_table(const struct rows *r, struct fault *f)
                                         ">READY", ">WAITING", ""};
     struct table t;
     table_init(&t, heads, LIST_COLUMNS);
-    for (size_t i = 0; i < rows_count(r); i++) {
+    for (size_t i = 0; i < printed(r); i++) {
         for (int column = 0; column < LIST_COLUMNS; column++) {
             table_put(&t, rows_text(r, i, column));
         }
@@ -117,7 +123,7 @@ static bool limit_list(struct db *db, const struct options *o, struct fault *f)
         (void)puts("there is no limit");
     } else {
         ok = print_table(rows, f);
-        if (rows_count(rows) >= LIST_MAX) {
+        if (rows_count(rows) > LIST_MAX) {
             (void)printf("(not all: the first %d by name)\n", LIST_MAX);
         }
     }

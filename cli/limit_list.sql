@@ -1,6 +1,6 @@
 -- Limits and the keys in use, by name. It counts what waits.
 -- scans
---   $1 integer  at most so many
+--   $1 integer  so many, and one more to tell that there are more
 -- The last column is the row as JSON.
 SELECT l.key, coalesce(l.running_max::text, '-'), coalesce(l.rate || '/' || l.per, '-'),
        l.running, l.ready, l.waiting,
@@ -12,4 +12,4 @@ SELECT l.key, coalesce(l.running_max::text, '-'), coalesce(l.rate || '/' || l.pe
                          'running', l.running, 'ready', l.ready, 'waiting', l.waiting, 'dead', l.dead, 'paused', l.paused, 'until', l.until)
 FROM tenon.limits l
 ORDER BY l.key
-LIMIT $1::integer;
+LIMIT $1::integer + 1;

@@ -112,7 +112,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .fits = fits_trace,
         .allowed =
             "a W3C traceparent: 2, 32, 16 and 2 hexadecimal digits in lower case, with - between"),
-    OPTION(FLOW, "flow", COMMAND_ENQUEUE, "ID", "The flow that it becomes a task of.",
+    OPTION(FLOW, "flow", COMMAND_ENQUEUE | FILTERS, "ID",
+           "The flow that it becomes a task of. Of a filter: only tasks of this flow.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999),
     OPTION(PARENTS, "parents", COMMAND_ENQUEUE, "ID,...",
            "With `--flow`: tasks of flows, which it waits for.", .type = OPTION_TYPE_LIST,
@@ -205,13 +206,19 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_DURATION, .typed = true, .max = (int64_t)3650 * DAY_MS),
     OPTION(KEY, "key", FILTERS, "KEY", "Only tasks with this unique key.", .typed = true),
     OPTION(
+        LIMIT_KEY, "limit-key", FILTERS, "KEY",
+        "Only tasks that have this among their `limit_keys`. Without `--state`, `list` then means "
+        "what has not ended.",
+        .typed = true),
+    OPTION(
         PAYLOAD, "payload", FILTERS | COMMAND_SCHEDULE | COMMAND_SIGNAL, "PATH|JSON",
         "Only tasks whose payload fits this predicate of SQL/JSON path, such as "
         "`$.to == \"ann@example.com\"`. For `schedule`: the payload of its tasks, by default `{}`; "
         "an object gets the key `tick`, the moment of the tick. For `signal`: what it carries, by "
         "default `true`.",
         .typed = true),
-    OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "N", "So many at most.",
+    OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "N",
+           "So many at most. For `flow ID`: so many of its tasks, else 10,000.",
            .type = OPTION_TYPE_INT, .def = "50", .min = 1, .max = 10000),
     OPTION(AFTER, "after", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "ID",
            "The next page: only what is older than this, as the page before said.",
