@@ -453,6 +453,30 @@ static void test_until_empty_ends_after_a_sweep_that_found_nothing(void **state)
     decider_free(d);
 }
 
+/* Nor after a short sweep, which leaves out what was due long ago. */
+static void test_until_empty_does_not_end_after_a_short_sweep(void **state)
+{
+    (void)state;
+    struct decider *d = decider_make(1, 1, exec_mode);
+    struct claim *c = claimed(1, "a");
+    d->until_empty = true;
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, 10, &c, 1); /* it took 10 ms: the next one from the head is due in 3 s */
+    (void)decide(d, 10);
+    reply(d, 2000, 1, OUTCOME_DONE);
+    gone(d, 2000, 0, "exit status 0");
+    (void)decide(d, 2000);
+    assert_true(d->round.way == POLL_SWEEP && d->polling.reach_ms >= 0);
+    commit(d, 2000, NULL, 0);
+    assert_int_equal(d->stop_level, 0);
+    (void)decide(d, 2000);
+    assert_true(d->round.way == POLL_SWEEP && d->polling.reach_ms < 0);
+    polled(d, 2000, POLL_ALL);
+    assert_int_equal(d->stop_level, 1);
+    decider_free(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_paused_kinds_are_not_asked_for),
         cmocka_unit_test(test_until_empty_ends_when_all_is_paused),
         cmocka_unit_test(test_until_empty_ends_after_a_sweep_that_found_nothing),
+        cmocka_unit_test(test_until_empty_does_not_end_after_a_short_sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,6 +178,35 @@ static void test_what_is_requeue_is_not_taken_for_unknown(void **state)
     decider_free(d);
 }
 
+/* It lies before where the polls go on, and on a busy machine a sweep from the head may rest for a
+ * minute. */
+static void test_what_is_given_back_ready_is_swept_soon(void **state)
+{
+    static const struct {
+        enum requeue_state requeued;
+        int64_t full_ms;
+    } cases[] = {
+        {REQUEUE_READY, 6 + SWEEP_REST_MAX_MS},
+        {REQUEUE_WAITS, SWEEP_FULL_REST_MAX_MS},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct decider *d = running(exec_mode, claimed(5, "a"));
+        settle(d, 3);
+        reply(d, 4, 5, OUTCOME_RELEASED);
+        gone(d, 4, 0, "");
+        (void)decide(d, 5);
+        assert_int_equal(d->round.n_requeue, 1);
+        d->polling.next_full_ms = SWEEP_FULL_REST_MAX_MS;
+        d->round.requeue_state[0] = cases[i].requeued;
+        feed(d, 6, (struct event){.type = EVENT_ROUND_DONE});
+        (void)decide(d, 6);
+        assert_int_equal(d->n_held, 0);
+        assert_int_equal(d->polling.next_full_ms, cases[i].full_ms);
+        decider_free(d);
+    }
+}
+
 /* Its task is done, too. */
 static void test_a_bad_value_is_found_by_halving(void **state)
 {
@@ -515,6 +544,7 @@ int main(void)
         cmocka_unit_test(test_an_unknown_outcome_asks_first_what_is_ours),
         cmocka_unit_test(test_another_claim_with_the_same_attempt_is_given_back),
         cmocka_unit_test(test_what_is_requeue_is_not_taken_for_unknown),
+        cmocka_unit_test(test_what_is_given_back_ready_is_swept_soon),
         cmocka_unit_test(test_a_bad_value_is_found_by_halving),
         cmocka_unit_test(test_claimed_tasks_without_a_child_go_back_after_a_second),
         cmocka_unit_test(test_a_worker_may_end_before_it_takes_an_answer),

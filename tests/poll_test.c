@@ -276,6 +276,21 @@ static void test_after_a_slow_poll_the_next_do_not_read_what_it_has(void **state
     assert_int_equal(poll_reach_ms(&p), SWEEP_REACH_MS);
 }
 
+/* In a backlog it has read the last seconds alone: the polls still read what is older. */
+static void test_after_a_slow_short_sweep_polls_read_on(void **state)
+{
+    (void)state;
+    begin(POLL_ON);
+    read_to(0, 4, 100);
+    (void)end(POLL_FULL);
+    poll_begin(&p, POLL_SWEEP, SWEEP_REACH_MS, 0, now);
+    now += POLL_SLOW_MS + 1;
+    assert_int_equal(end(POLL_ALL), POLL_ALL);
+    begin(POLL_ON);
+    assert_int_equal(from(0, 4), 100);
+    assert_int_equal(poll_reach_ms(&p), -1);
+}
+
 #define WITH_CURSORS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -294,6 +309,7 @@ int main(void)
         WITH_CURSORS(test_what_was_empty_is_left_out_for_a_moment),
         WITH_CURSORS(test_a_poll_that_left_something_out_has_not_read_all),
         WITH_CURSORS(test_after_a_slow_poll_the_next_do_not_read_what_it_has),
+        WITH_CURSORS(test_after_a_slow_short_sweep_polls_read_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

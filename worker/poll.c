@@ -125,7 +125,8 @@ enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms)
                                                     : now_ms + (int64_t)p->n_queues * POLL_EMPTY_MS;
     }
     p->ask_all = end == POLL_ALL && p->n_ranges < p->n_queues * POLL_PRIORITIES;
-    if (end == POLL_ALL && !p->ask_all && now_ms > p->begun_ms + POLL_SLOW_MS) {
+    bool short_sweep = p->way != POLL_ON && p->reach_ms >= 0; /* it has not read what is older */
+    if (end == POLL_ALL && !p->ask_all && !short_sweep && now_ms > p->begun_ms + POLL_SLOW_MS) {
         p->slow_ms = p->begun_ms;
     }
     if (end == POLL_FULL && !swept && p->way != POLL_ON) {

@@ -43,6 +43,13 @@ void polling_sweep(struct polling *p, int64_t now_ms)
     }
 }
 
+void polling_given_back(struct polling *p, int64_t now_ms)
+{
+    if (p->next_full_ms > now_ms + SWEEP_REST_MAX_MS) {
+        p->next_full_ms = now_ms + SWEEP_REST_MAX_MS;
+    }
+}
+
 static int64_t between(int64_t least, int64_t n, int64_t most)
 {
     return n < least ? least : n > most ? most : n;

@@ -58,6 +58,10 @@ void polling_sweep_now(struct polling *p, int64_t now_ms);
 /* Polls passed over what may be claimed from now on: sweep at once, from the head. */
 void polling_sweep(struct polling *p, int64_t now_ms);
 
+/* A task is ready again, and lies before where the polls go on: the next sweep from the head does
+ * not wait longer than short ones do. */
+void polling_given_back(struct polling *p, int64_t now_ms);
+
 /* Its round has ended. `found`: a task, or not all kinds were asked for. */
 void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,
                  int64_t took_ms, int64_t jitter_ms, int64_t now_ms);

@@ -64,6 +64,9 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
         }
         note_requeue(d, c, x->requeue_state[i]);
         decider_drop_claim(d, c);
+        if (x->requeue_state[i] == REQUEUE_READY) {
+            polling_given_back(&d->polling, now_ms);
+        }
     }
     /* what was only missed says nothing about the value that failed the round before */
     if (x->n_finish + x->n_requeue > n_missed && d->rounds.outcomes_max < ROUND_OUTCOMES_MAX) {
@@ -197,7 +200,8 @@ static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
     polling_end(p, x->way, x->end, x->n_claimed > 0 || x->leaves_out, now_ms - d->rounds.begun_ms,
                 decider_jitter(d, POLL_JITTER_MS), now_ms);
     bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
-    bool empty = swept && p->sweep == SWEEP_OVER && !p->sweep_found && d->n_held == 0;
+    bool all = swept && p->reach_ms < 0 && p->sweep == SWEEP_OVER;
+    bool empty = all && !p->sweep_found && d->n_held == 0;
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
         d->stop_ms = now_ms + d->drain_limit_ms;
