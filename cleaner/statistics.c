@@ -13,14 +13,15 @@
 #include <stdlib.h>
 
 enum { TEXT_BYTES_MAX = 4 << 20, ARRAY_BYTES_MAX = 400 };
-enum { QUEUES, UNHANDLED, FLEET, LIMITS, WAITS, CALLS };
+enum { QUEUES, UNHANDLED, FLEET, LIMITS, BLOCKED, WAITS, CALLS };
 
 /* The columns of status_queues.sql ... */
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_STATES, Q_AT_LEAST = 9 };
 enum { U_QUEUE, U_KIND, U_READY };
-/* ... statistics_fleet.sql, statistics_limits.sql, statistics_waits.sql */
+/* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql, statistics_waits.sql */
 enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED };
-enum { L_NAME, L_PAUSED, L_WAITING };
+enum { L_NAME, L_PAUSED, L_WAITING, L_HELD, L_MAX };
+enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_FLOWS };
 enum { W_UNTIL_US, W_QUEUE, W_KIND, W_BUCKET, W_COUNT, W_SUM_US };
 
 struct statistics {
@@ -102,19 +103,41 @@ static void put_fleet(struct buf *b, const struct rows *r)
                  rows_bool(r, 0, F_PAUSED));
 }
 
+/* One line for each limit that has a value. */
+static void put_limit(struct buf *b, const struct rows *r, int column, const char *name,
+                      const char *help)
+{
+    metric_head(b, name, "gauge", help);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        if (!rows_is_null(r, i, column)) {
+            metric_int(b, name, LABELS({"limit", rows_text(r, i, L_NAME)}),
+                       column == L_PAUSED ? rows_bool(r, i, column) : rows_int(r, i, column));
+        }
+    }
+}
+
 static void put_limits(struct buf *b, const struct rows *r)
 {
-    metric_head(b, "tenon_limit_waiting", "gauge",
-                "Tasks that wait in line at a limit, counted to 1,000.");
-    for (size_t i = 0; i < rows_count(r); i++) {
-        metric_int(b, "tenon_limit_waiting", LABELS({"limit", rows_text(r, i, L_NAME)}),
-                   rows_int(r, i, L_WAITING));
+    put_limit(b, r, L_WAITING, "tenon_limit_waiting",
+              "Tasks that wait in line at a limit, counted to 1,000.");
+    put_limit(b, r, L_HELD, "tenon_limit_held",
+              "Tasks that a limit has let go and that are ready or run, counted to 1,000.");
+    put_limit(b, r, L_MAX, "tenon_limit_running_max",
+              "So many tasks of one key are ready or run at once, at most.");
+    put_limit(b, r, L_PAUSED, "tenon_limit_paused", "Is the limit paused?");
+}
+
+static void put_blocked(struct buf *b, const struct rows *r)
+{
+    static const char *const reasons[] = {"parent", "limit", "time", "signal"};
+    metric_head(b, "tenon_blocked_tasks", "gauge",
+                "Blocked tasks by what they wait for, each counted to 10,000.");
+    for (int i = B_PARENT; i <= B_SIGNAL; i++) {
+        metric_int(b, "tenon_blocked_tasks", LABELS({"reason", reasons[i]}), rows_int(r, 0, i));
     }
-    metric_head(b, "tenon_limit_paused", "gauge", "Is the limit paused?");
-    for (size_t i = 0; i < rows_count(r); i++) {
-        metric_int(b, "tenon_limit_paused", LABELS({"limit", rows_text(r, i, L_NAME)}),
-                   rows_bool(r, i, L_PAUSED));
-    }
+    metric_gauge(b, "tenon_flows_unfinished",
+                 "Flows and batches that have not ended, counted to 10,000.",
+                 rows_int(r, 0, B_FLOWS));
 }
 
 /* --- gathering ------------------------------------------------------------------------------ */
@@ -158,6 +181,7 @@ static void take(struct statistics *s, const struct db_call *calls)
     put_unhandled(&s->text, calls[UNHANDLED].rows);
     put_fleet(&s->text, calls[FLEET].rows);
     put_limits(&s->text, calls[LIMITS].rows);
+    put_blocked(&s->text, calls[BLOCKED].rows);
     take_waits(s, calls[WAITS].rows);
 }
 
@@ -181,6 +205,7 @@ static void gather(struct statistics *s)
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = bounded, .n_params = 2},
         [FLEET] = {.statement = &sql_statistics_fleet},
         [LIMITS] = {.statement = &sql_statistics_limits, .params = limits, .n_params = 1},
+        [BLOCKED] = {.statement = &sql_statistics_blocked, .params = bounded, .n_params = 1},
         [WAITS] = {.statement = &sql_statistics_waits, .params = waits, .n_params = 3},
     };
     struct fault f = {.code = FAULT_NONE};

@@ -1,7 +1,8 @@
--- For /metrics: limits, and how many tasks wait in line at each, in those of its keys; counted to 1,000.
+-- For /metrics: limits, how many tasks wait in line at each and how many it has let go, in all of its keys, counted to 1,000;
+-- and how many of a key it lets run at once.
 --   $1 bigint  how many limits
-SELECT l.name, l.paused, w.n
-FROM (SELECT name, paused FROM tenon.limit ORDER BY name LIMIT $1::bigint) l
+SELECT l.name, l.paused, w.n, h.n, CASE WHEN l.strict THEN 1 ELSE l.running END
+FROM (SELECT name, paused, strict, running FROM tenon.limit ORDER BY name LIMIT $1::bigint) l
 CROSS JOIN LATERAL (
     SELECT count(*) AS n
     FROM (SELECT FROM tenon.limit_task WHERE state = 'waits' AND key = l.name
@@ -9,4 +10,11 @@ CROSS JOIN LATERAL (
           SELECT FROM tenon.limit_task WHERE state = 'waits' AND key >= l.name || ':' AND key < l.name || ';'
           LIMIT 1000) t
 ) w
+CROSS JOIN LATERAL (
+    SELECT count(*) AS n
+    FROM (SELECT FROM tenon.limit_task WHERE state IN ('held', 'ending') AND key = l.name
+          UNION ALL
+          SELECT FROM tenon.limit_task WHERE state IN ('held', 'ending') AND key >= l.name || ':' AND key < l.name || ';'
+          LIMIT 1000) t
+) h
 ORDER BY l.name;

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 180 */
+/* long: 300 */
 /* `--http`: what worker and cleaner count is what happened; /ready and /live turn when something
  * fails; nothing is asked of PostgreSQL unless somebody scrapes. */
 #include "tests/support/proxy.h"
@@ -28,23 +29,38 @@ static struct process *leader(struct fixture *fx)
 
 enum { NO_PROMTOOL = 99 };
 
-/* What a page says is what promtool takes, where there is one (Debian's package prometheus). */
-static void check_with_promtool(struct fixture *fx, const char *page)
+/* Ask promtool, where there is one (Debian's package prometheus): "$0" is the file. At night there
+ * must be. */
+static void promtool(struct fixture *fx, const char *check, const char *path)
 {
-    static const char command[] = "command -v promtool > /dev/null || exit 99;"
-                                  "promtool check metrics < \"$0\"";
-    char path[300];
-    (void)snprintf(path, sizeof path, "%s/metrics", fx->dir);
-    file_write(path, page);
+    char command[128];
+    (void)snprintf(command, sizeof command,
+                   "command -v promtool > /dev/null || exit 99; promtool check %s", check);
     const char *const argv[] = {"sh", "-c", command, path, NULL};
     struct process *p = process_spawn(fx, argv, NULL);
     int code = process_wait(p, LIMIT_MS);
-    if (code == NO_PROMTOOL) {
-        print_message("promtool is not here (Debian's package prometheus): only our own parser\n");
+    if (code == NO_PROMTOOL && !getenv("TEST_NO_SKIP")) {
+        print_message("promtool is not here (script/bootstrap --with-promtool): %s, not checked\n",
+                      check);
     } else if (code != 0) {
         char *log = file_text(p->log), *out = file_text(p->out);
         fail_msg("promtool: %d, %s%s", code, log, out);
     }
+}
+
+static void check_with_promtool(struct fixture *fx, const char *page)
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/metrics", fx->dir);
+    file_write(path, page);
+    promtool(fx, "metrics < \"$0\"", path);
+}
+
+static void test_the_alert_rules(void **state)
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/monitoring/alerts.yaml", repository);
+    promtool(*state, "rules \"$0\"", path);
 }
 
 #define ENDED(kind, outcome)                                                                       \
@@ -191,6 +207,16 @@ static void fill(struct fixture *fx)
                  "SELECT tenon.enqueue('good', queue => 'p');"
                  "SELECT tenon.enqueue('good', queue => 'p', limit_keys => '{k}') FROM"
                  " generate_series(1, 2);"
+                 "SELECT tenon.flow('f'), tenon.batch(on_end => 'good');"
+                 "SELECT tenon.enqueue('good', queue => 'r', flow => 1);"
+                 "SELECT tenon.enqueue('good', queue => 'r', flow => 1, after => ARRAY[(SELECT"
+                 " max(id) FROM tenon.task)]) FROM generate_series(1, 3);"
+                 "SELECT tenon.enqueue('good', queue => 'r', limit_keys => '{k}', delay => '1 h');"
+                 "SELECT tenon.enqueue('sleeper', queue => 'r');"
+                 "UPDATE tenon.task SET run_at = 'infinity', wanted_at = 'infinity' WHERE kind ="
+                 " 'sleeper';"
+                 "INSERT INTO tenon.waiting SELECT id, 's', now() + interval '1 h' FROM tenon.task"
+                 " WHERE kind = 'sleeper';"
                  "SELECT tenon.settle();"
                  "SELECT tenon.pause(queue => 'p')");
 }
@@ -217,6 +243,13 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     assert_true(scrape_value(page, "tenon_unhandled_tasks{queue=\"q\",kind=\"nobody\"}") == 7);
     assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"k\"}") == 1);
     assert_true(scrape_value(page, "tenon_limit_paused{limit=\"k\"}") == 0);
+    assert_true(scrape_value(page, "tenon_limit_held{limit=\"k\"}") == 1);
+    assert_true(scrape_value(page, "tenon_limit_running_max{limit=\"k\"}") == 1);
+    assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"parent\"}") == 3);
+    assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"limit\"}") == 1);
+    assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"time\"}") == 1);
+    assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"signal\"}") == 1);
+    assert_true(scrape_value(page, "tenon_flows_unfinished") == 2);
     assert_true(scrape_value(page, "tenon_queue_tasks{queue=\"p\",state=\"blocked\"}") == 1);
     assert_true(scrape_value(page, "tenon_cleaner_leads") == 1);
     assert_true(scrape_value(page, "tenon_leader_present") == 1);
@@ -342,6 +375,7 @@ int main(void)
         WITH_SERVERS(test_nobody_asks_nobody_gathers),
         WITH_SERVERS(test_the_rights_of_a_cleaner),
         WITH_SERVERS(test_many_queues),
+        WITH_DATABASE(test_the_alert_rules),
     };
     return RUN_GROUP(tests);
 }
