@@ -1,44 +1,80 @@
-/* label: e2e */
-/* timeout: 240 */
+/* label: fault */
+/* timeout: 480 */
 /* long: 1800 */
 /* The bank: transfers by handlers in C, Python, Node and SQL, each in the transaction that finishes
- * its task, while everything is killed at random and frozen handlers are revived. What counts in
- * the end are the balances and the ledger, both written by plain statements that would take a
- * double. Its random numbers begin with TEST_SEED, which a failure names. */
+ * its task, while everything is killed, PostgreSQL and RabbitMQ too, and frozen handlers are
+ * revived, whose finish must be refused. What counts in the end are the balances and the ledger,
+ * both written by plain statements that would take a double. Its random numbers begin with
+ * TEST_SEED, which a failure names. 400 transfers, and each language frozen in both ways; with
+ * TEST_LONG=1, as in script/nightly, 10,000. */
+#include "tests/support/clients.h"
 #include "tests/support/load.h"
+#include "tests/support/servers.h"
 #include "tests/support/working.h"
 
+#include "cleaner/statements.h"
 #include "core/now.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
     ACCOUNTS = 1000, /* so many that what is frozen does not block all else; even, see below */
     BALANCE = 100000,
-    PAUSE_EVERY = 10, /* one in so many transfers waits before it commits, for who freezes it */
-    TURN = 20,        /* transfers of one language are enqueued together */
+    TURN = 20, /* transfers of one language are enqueued together */
     WORKERS = 2,
     CHILDREN_MAX = 64,
-    ENVIRONMENT_MS = 200000, /* npm and pip, when they run for the first time */
     END_MS = 120000,
-    GIVEN_MS = 8000, /* a frozen task, to another worker */
+    FROZEN_FIRST =
+        100000, /* numbers of the transfers that are frozen; below 1e6, as bank.c has "%g" */
+    FROZEN_TIMEOUT_S = 2, /* how long one may take that is to pass its deadline */
+    FROZEN_PAUSE_S = 3, /* and how long it waits before it finishes its task, if nobody ends that */
+    FREEZE_TRIES = 10,  /* it may be over before it is frozen */
+    GIVEN_MS = 20000,   /* a frozen task, to another worker */
+    STRIKE_MS = 30000,  /* within that there is something to strike */
+    KILLED_MS = 5000,   /* what was killed is gone */
 };
 
 static const char *const languages[] = {"c", "sql", "python", "node"};
 enum { LANGUAGES = sizeof languages / sizeof *languages };
 
-enum strike { STRIKE_CHILD, STRIKE_BACKEND, STRIKE_CLEANER, STRIKE_WORKER, STRIKE_FREEZE, STRIKES };
+enum strike {
+    STRIKE_CHILD,
+    STRIKE_BACKEND,
+    STRIKE_CLEANER,
+    STRIKE_WORKER,
+    STRIKE_POSTGRES,
+    STRIKE_RABBITMQ,
+    STRIKE_FREEZE,
+    STRIKES
+};
+static const char *const struck[STRIKES] = {
+    [STRIKE_CHILD] = "handlers",
+    [STRIKE_BACKEND] = "backends",
+    [STRIKE_CLEANER] = "cleaners",
+    [STRIKE_WORKER] = "workers",
+    [STRIKE_POSTGRES] = "PostgreSQL",
+    [STRIKE_RABBITMQ] = "RabbitMQ",
+    [STRIKE_FREEZE] = "frozen and revived",
+};
+enum { POSTGRES, RABBITMQ }; /* the servers of the test's own */
+/* Until when a worker is frozen, with what it runs. */
+enum way { UNTIL_DECLARED_DEAD, UNTIL_PAST_DEADLINE, WAYS };
 
 struct bank {
     struct fixture *fx;
     unsigned seed;
-    int64_t transfers, at_once;    /* so many between two strikes */
-    char commands[LANGUAGES][600]; /* "" = there is no such language here */
+    int64_t transfers, at_once; /* so many between two strikes */
+    int server_strikes_max;     /* of PostgreSQL; of RabbitMQ, which starts slowly, half of it */
+    char commands[LANGUAGES][600];
     struct process *workers[WORKERS], *cleaner;
-    int strikes[STRIKES];
+    int strikes[STRIKES]; /* that hit */
+    int strikes_least;    /* of each kind */
+    int frozen[LANGUAGES][WAYS];
+    int64_t to_freeze; /* transfers of which one was to be frozen */
 };
 
 static int chance(struct bank *b, int n)
@@ -48,22 +84,6 @@ static int chance(struct bank *b, int n)
 
 /* --- its handlers --- */
 
-/* What script/python-env or script/node-env prints; "" where the language is missing. */
-static void environment(struct fixture *fx, const char *script, char *ret, size_t size)
-{
-    char command[400];
-    *ret = '\0';
-    (void)snprintf(command, sizeof command, "cd %s && exec %s", repository, script);
-    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
-    if (process_wait(p, ENVIRONMENT_MS) == 0) {
-        char *text = file_text(p->out);
-        (void)snprintf(ret, size, "%.*s", (int)strcspn(text, "\n"), text);
-        free(text);
-    } else {
-        print_message("%s: no transfers in this language, as it is not here\n", script);
-    }
-}
-
 static void find_handlers(struct bank *b)
 {
     enum { C, SQL, PYTHON, NODE, BYTES = sizeof *b->commands };
@@ -72,21 +92,16 @@ static void find_handlers(struct bank *b)
     (void)snprintf(b->commands[C], BYTES, "exec %s", program);
     (void)snprintf(b->commands[SQL], BYTES,
                    "exec %s-sql --function public.transfer --connections 2", tenon_program);
-    environment(b->fx, "script/python-env", env, sizeof env);
-    if (*env) {
-        (void)snprintf(b->commands[PYTHON], BYTES,
-                       "cd %s/clients/python/tests && exec %s/bin/python -B -m tenon bank"
-                       " --concurrency 4",
-                       repository, env);
-    }
-    environment(b->fx, "script/node-env", env, sizeof env);
-    if (*env) {
-        (void)snprintf(b->commands[NODE], BYTES,
-                       "cd %s && exec node node_modules/tenon/bin/tenon-node.js --concurrency 4"
-                       " tests/"
-                       "bank.fixture.js",
-                       env);
-    }
+    clients_environment(b->fx, "script/python-env", env, sizeof env);
+    (void)snprintf(b->commands[PYTHON], BYTES,
+                   "cd %s/clients/python/tests && exec %s/bin/python -B -m tenon bank"
+                   " --concurrency 4",
+                   repository, env);
+    clients_environment(b->fx, "script/node-env", env, sizeof env);
+    (void)snprintf(b->commands[NODE], BYTES,
+                   "cd %s && exec node node_modules/tenon/bin/tenon-node.js --concurrency 4"
+                   " ./tests/bank.fixture.js",
+                   env);
 }
 
 static void open_bank(struct bank *b)
@@ -96,7 +111,7 @@ static void open_bank(struct bank *b)
              "CREATE TABLE public.ledger (n bigint, source bigint, target bigint, amount bigint,"
              " by text);"
              "INSERT INTO public.account SELECT id, %d FROM generate_series(1, %d) id",
-             BALANCE, ACCOUNTS);
+             BALANCE, ACCOUNTS + 2);
     test_sql(b->fx,
              "CREATE FUNCTION public.transfer(payload jsonb) RETURNS void LANGUAGE plpgsql AS $$"
              " DECLARE source bigint := payload->>'from'; target bigint := payload->>'to';"
@@ -109,19 +124,24 @@ static void open_bank(struct bank *b)
              " PERFORM pg_sleep((payload->>'pause')::double precision); END $$");
 }
 
+static void set_kinds(struct bank *b)
+{
+    for (int i = 0; i < LANGUAGES; i++) {
+        test_sql(b->fx,
+                 "SELECT tenon.set_kind('bank_%s', '{\"retry\": \"constant(1 ms)\","
+                 " \"max_attempts\": 1000}')",
+                 languages[i]);
+    }
+}
+
 static void enqueue_some(struct bank *b, int language, int64_t first, int64_t n)
 {
-    const char *word = languages[language];
     first += language * b->transfers;
     test_sql(b->fx,
-             "SELECT tenon.set_kind('bank_%s', '{\"retry\": \"constant(1 ms)\","
-             " \"max_attempts\": 1000}');"
              "SELECT tenon.enqueue_many('bank_%s', array_agg(jsonb_build_object("
              "'n', n, 'from', 1 + n %% %d, 'to', 1 + (n * 7 + 3) %% %d, 'amount', 1 + n %% 9,"
-             " 'pause', CASE n %% %d WHEN 0 THEN 0.5 ELSE 0 END)))"
-             " FROM generate_series(%lld, %lld) n",
-             word, word, ACCOUNTS, ACCOUNTS, PAUSE_EVERY, (long long)first,
-             (long long)(first + n - 1));
+             " 'pause', 0))) FROM generate_series(%lld, %lld) n",
+             languages[language], ACCOUNTS, ACCOUNTS, (long long)first, (long long)(first + n - 1));
 }
 
 /* In turns, so that all languages are at it at the same time. */
@@ -130,10 +150,8 @@ static int64_t enqueue_transfers(struct bank *b)
     int64_t all = 0;
     for (int64_t first = 1; first <= b->transfers; first += TURN) {
         for (int i = 0; i < LANGUAGES; i++) {
-            if (*b->commands[i]) {
-                enqueue_some(b, i, first, TURN);
-                all += TURN;
-            }
+            enqueue_some(b, i, first, TURN);
+            all += TURN;
         }
     }
     return all;
@@ -149,35 +167,15 @@ static struct process *start_worker(struct bank *b)
     (void)snprintf(url, sizeof url, "TENON_DATABASE_URL=%s", b->fx->database_url);
     (void)snprintf(handler_url, sizeof handler_url, "DATABASE_URL=%s", b->fx->database_url);
     for (int i = 0; i < LANGUAGES; i++) {
-        if (*b->commands[i]) {
-            (void)snprintf(handlers[i], sizeof handlers[i], "bank_%s=pool:%s", languages[i],
-                           b->commands[i]);
-            args[n++] = "--handler";
-            args[n++] = handlers[i];
-        }
+        (void)snprintf(handlers[i], sizeof handlers[i], "bank_%s=pool:%s", languages[i],
+                       b->commands[i]);
+        args[n++] = "--handler";
+        args[n++] = handlers[i];
     }
     return tenon_spawn(b->fx, args, (const char *const[]){url, handler_url, NULL});
 }
 
-/* Its children, the guard too; returns how many. */
-static int children_of(const struct process *worker, pid_t pids[CHILDREN_MAX])
-{
-    char path[100];
-    int n = 0, pid;
-    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)worker->pid,
-                   (int)worker->pid);
-    FILE *children = fopen(path, "r");
-    while (children && n < CHILDREN_MAX && fscanf(children, "%d", &pid) == 1) {
-        pids[n++] = pid;
-    }
-    if (children) {
-        (void)fclose(children);
-    }
-    return n;
-}
-
-/* Declares a worker dead, as a cleaner does that has watched it for 15 s, and requeues its tasks.
- */
+/* As a cleaner does that has watched a worker for 15 s; its tasks are requeued. */
 static void declare_dead(struct bank *b, const struct process *worker)
 {
     test_sql(b->fx,
@@ -187,52 +185,116 @@ static void declare_dead(struct bank *b, const struct process *worker)
     free(TENON_RUN(b->fx, 0, "cleaner", "--once"));
 }
 
-/* --- strikes --- */
+/* --- strikes: each returns whether it hit what lived, and is gone --- */
 
-static void kill_child(struct bank *b)
+/* A child that runs, and is not the worker's guard. */
+static bool is_handler(pid_t pid)
+{
+    char path[64], name[32] = "", state = 'Z';
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *stat = fopen(path, "r");
+    if (stat) {
+        (void)fscanf(stat, "%*d (%31[^)]) %c", name, &state);
+        (void)fclose(stat);
+    }
+    return state != 'Z' && strcmp(name, "tenon guard") != 0;
+}
+
+static bool kill_child(struct bank *b)
 {
     pid_t pids[CHILDREN_MAX];
-    int n = children_of(b->workers[chance(b, WORKERS)], pids);
-    if (n > 0) {
-        (void)kill(pids[chance(b, n)], SIGKILL);
+    int n = process_children(b->workers[chance(b, WORKERS)], pids, CHILDREN_MAX);
+    pid_t pid = n > 0 ? pids[chance(b, n)] : 0;
+    bool hits = pid > 0 && is_handler(pid);
+    if (pid > 0) {
+        (void)kill(pid, SIGKILL);
     }
+    for (int64_t until = now_ms() + KILLED_MS; hits && is_handler(pid) && now_ms() < until;) {
+        test_sql(b->fx, "SELECT pg_sleep(0.005)");
+    }
+    return hits && !is_handler(pid);
 }
 
-static void end_backend(struct bank *b)
+static bool end_backend(struct bank *b)
 {
-    test_sql(b->fx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname ="
-                    " current_database() AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1");
+    return test_sql_bool(b->fx,
+                         "SELECT coalesce(bool_or(pg_terminate_backend(pid, %d)), false) FROM ("
+                         "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+                         " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+                         " ORDER BY random() LIMIT 1) one",
+                         KILLED_MS);
 }
 
-static void kill_cleaner(struct bank *b)
+/* False: it had ended by itself, which none of them may. */
+static bool kill_living(struct process *p)
 {
-    process_kill(b->cleaner);
+    bool lived = !process_is_gone(p);
+    process_kill(p);
+    return lived && p->status == 128 + SIGKILL;
+}
+
+static bool kill_cleaner(struct bank *b)
+{
+    assert_true(kill_living(b->cleaner));
     b->cleaner = TENON(b->fx, "cleaner");
+    return true;
 }
 
-static void kill_worker(struct bank *b)
+static bool kill_worker(struct bank *b)
 {
     int i = chance(b, WORKERS);
-    process_kill(b->workers[i]);
+    assert_true(kill_living(b->workers[i]));
     declare_dead(b, b->workers[i]);
     b->workers[i] = start_worker(b);
+    return true;
 }
 
-/* The task that this worker runs, and that waits before it commits; 0 = there is none. */
-static int64_t paused_task(struct bank *b, const struct process *worker)
+/* kill -9 of all of PostgreSQL, or an immediate stop, which its own recovery follows too. */
+static bool kill_postgres(struct bank *b)
 {
-    return test_sql_int(b->fx,
-                        "SELECT coalesce(min(t.id), 0) FROM tenon.task t JOIN tenon.worker w"
-                        " ON w.id = t.worker_id WHERE w.pid = %d AND w.ended_at IS NULL AND"
-                        " t.start_time < now() - interval '50 ms' AND (t.payload->>'pause')"
-                        "::double precision > 0",
-                        (int)worker->pid);
+    server_use(POSTGRES);
+    bool hits = server_listens();
+    if (b->strikes[STRIKE_POSTGRES] % 2 == 0) {
+        server_do("kill");
+    } else {
+        server_signal(server_postmaster(), SIGQUIT);
+    }
+    hits = hits && server_falls_silent();
+    server_do("start");
+    server_reconnect(b->fx);
+    return hits;
 }
 
-static void send_all(const pid_t *pids, int n, int signal)
+static bool kill_rabbitmq(struct bank *b)
 {
-    for (int i = 0; i < n; i++) {
-        (void)kill(pids[i], signal);
+    (void)b;
+    server_use(RABBITMQ);
+    bool hits = server_listens();
+    server_do("kill");
+    hits = hits && server_falls_silent();
+    server_do("start");
+    return hits;
+}
+
+/* --- a handler that stands still in the middle of a transfer --- */
+
+static const char timed_out[] = "canceling statement due to statement timeout";
+
+/* A transfer, its task, and who runs it. */
+struct frozen {
+    int language;
+    enum way way;
+    int64_t n, id, claims;
+    size_t timed_out; /* statements, before */
+    struct process *worker;
+    pid_t children[CHILDREN_MAX];
+    int children_n;
+};
+
+static void send_all(const struct frozen *z, int signal)
+{
+    for (int i = 0; i < z->children_n; i++) {
+        (void)kill(z->children[i], signal);
     }
 }
 
@@ -247,54 +309,179 @@ static bool comes_true(struct bank *b, int64_t limit_ms, const char *format, int
     return is;
 }
 
-/* What blocks on rows that the frozen transaction has locked may leave the others no room. */
-static bool given_to_another(struct bank *b, int64_t id, int64_t claims)
+/* Between two accounts that no other transfer touches, so that what is frozen blocks nothing else.
+ */
+static void enqueue_to_freeze(struct bank *b, int language, enum way way, struct frozen *ret)
 {
-    return comes_true(b, GIVEN_MS,
-                      "SELECT NOT EXISTS (SELECT FROM tenon.task WHERE id = %lld AND NOT"
-                      " (claims > %lld AND start_time IS NOT NULL))",
-                      id, claims);
+    server_use(POSTGRES);
+    *ret = (struct frozen){.language = language,
+                           .way = way,
+                           .n = FROZEN_FIRST + b->to_freeze++,
+                           .timed_out = server_log_lines(timed_out)};
+    ret->id = test_sql_int(b->fx,
+                           "SELECT tenon.enqueue('bank_%s', jsonb_build_object('n', %lld, 'from',"
+                           " %d, 'to', %d, 'amount', 3, 'pause', %d), priority => 9, timeout =>"
+                           " '%d s')",
+                           languages[language], (long long)ret->n, ACCOUNTS + 1, ACCOUNTS + 2,
+                           FROZEN_PAUSE_S,
+                           way == UNTIL_PAST_DEADLINE ? FROZEN_TIMEOUT_S : END_MS / 1000);
 }
 
-/* A worker stands still with its children, one of them in the middle of a transfer; it is declared
- * dead, another one gets the task; then all of it goes on. False: that could not be had. */
-static bool freeze(struct bank *b)
+/* Its accounts are locked by whoever runs it; the task is not, which tenon.finish() would do. */
+static const char in_the_middle[] =
+    "WITH account AS (SELECT FROM public.account WHERE id = %lld FOR UPDATE SKIP LOCKED),"
+    " task AS (SELECT FROM tenon.task WHERE id = %lld AND start_time IS NOT NULL"
+    " FOR UPDATE SKIP LOCKED)"
+    " SELECT (SELECT count(*) FROM account) = 0 AND (SELECT count(*) FROM task) = 1";
+
+/* False: it is over already, or its process is none of ours any more. */
+static bool stop_its_worker(struct bank *b, struct frozen *z)
 {
-    pid_t pids[CHILDREN_MAX];
-    struct process *frozen = b->workers[chance(b, WORKERS)];
-    bool is = false;
-    for (int64_t until = now_ms() + GIVEN_MS; paused_task(b, frozen) == 0 && now_ms() < until;) {
-        test_sql(b->fx, "SELECT pg_sleep(0.005)");
+    if (!comes_true(b, END_MS, in_the_middle, ACCOUNTS + 1, z->id)) {
+        return false;
     }
-    process_signal(frozen, SIGSTOP);
-    int n = children_of(frozen, pids);
-    send_all(pids, n, SIGSTOP);
-    int64_t id = paused_task(b, frozen);
-    if (id > 0) {
-        int64_t claims = test_sql_int(b->fx,
-                                      "SELECT coalesce(max(claims), 0) FROM tenon.task"
-                                      " WHERE id = %lld",
-                                      (long long)id);
-        declare_dead(b, frozen);
-        is = given_to_another(b, id, claims);
+    int64_t pid = test_sql_int(b->fx,
+                               "SELECT w.pid FROM tenon.task t JOIN tenon.worker w ON w.id ="
+                               " t.worker_id WHERE t.id = %lld",
+                               (long long)z->id);
+    for (int i = 0; i < WORKERS; i++) {
+        z->worker = b->workers[i]->pid == pid ? b->workers[i] : z->worker;
     }
-    send_all(pids, n, SIGCONT);
-    process_signal(frozen, SIGCONT);
+    if (z->worker) {
+        process_signal(z->worker, SIGSTOP);
+        z->children_n = process_children(z->worker, z->children, CHILDREN_MAX);
+        send_all(z, SIGSTOP);
+        z->claims = test_sql_int(b->fx, "SELECT claims FROM tenon.task WHERE id = %lld",
+                                 (long long)z->id);
+    }
+    return z->worker &&
+           test_sql_bool(b->fx, in_the_middle, (long long)ACCOUNTS + 1, (long long)z->id);
+}
+
+/* Its deadline passes, and the leader requeues it, without the minute of grace that it gives. */
+static void run_past_deadline(struct bank *b, const struct frozen *z)
+{
+    static const char *const params[] = {"0 seconds", "1000"};
+    (void)comes_true(b, GIVEN_MS,
+                     "SELECT start_time + make_interval(secs => timeout_ms / 1000.0) <"
+                     " statement_timestamp() FROM tenon.task WHERE id = %lld AND claims = %lld",
+                     z->id, z->claims);
+    PGresult *result = PQexecParams(b->fx->conn, sql_deadlines_expired.text, 2, NULL, params, NULL,
+                                    NULL, 0);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+}
+
+/* The next attempt waits for nothing. */
+static void leave_out_the_pause(struct bank *b, const struct frozen *z)
+{
+    test_sql(b->fx,
+             "UPDATE tenon.task SET payload = payload || '{\"pause\": 0}' WHERE id ="
+             " (SELECT id FROM tenon.task WHERE id = %lld FOR UPDATE SKIP LOCKED)",
+             (long long)z->id);
+}
+
+/* PostgreSQL refused what the frozen handler wrote late, and its worker says that its outcome does
+ * not count. tenon-sql's statement ends at its task's deadline before it comes to the claim. */
+static void judge_refused(const struct frozen *z)
+{
+    char refused[100], lost[100];
+    bool is_cut = z->way == UNTIL_PAST_DEADLINE && strcmp(languages[z->language], "sql") == 0;
+    (void)snprintf(refused, sizeof refused, "tenon: the claim '%lld/%lld/", (long long)z->id,
+                   (long long)z->claims);
+    (void)snprintf(lost, sizeof lost, "event=claim_lost task=%lld ", (long long)z->id);
+    server_use(POSTGRES);
+    if (is_cut ? server_log_lines(timed_out) == z->timed_out : server_log_lines(refused) == 0) {
+        fail_msg("transfer %lld: not in PostgreSQL's log: %s", (long long)z->n,
+                 is_cut ? timed_out : refused);
+    }
+    process_await_line(z->worker, lost, END_MS);
+}
+
+/* The handlers go on first: they find that their claim is lost, and the other one's transfer comes
+ * through. */
+static void revive(struct bank *b, const struct frozen *z)
+{
+    send_all(z, SIGCONT);
+    test_await(b->fx, END_MS, "SELECT count(*) > 0, count(*) FROM public.ledger WHERE n = %lld",
+               (long long)z->n);
+    if (z->worker) {
+        process_signal(z->worker, SIGCONT);
+    }
+}
+
+/* A worker stands still with its children, one of them in the middle of a transfer, until the task
+ * is past its deadline, or the worker declared dead; another one gets the task; then all of it goes
+ * on. False: that could not be had. */
+static bool freeze_once(struct bank *b, int language, enum way way)
+{
+    struct frozen z;
+    enqueue_to_freeze(b, language, way, &z);
+    bool is = stop_its_worker(b, &z);
+    leave_out_the_pause(b, &z);
+    if (is && way == UNTIL_PAST_DEADLINE) {
+        run_past_deadline(b, &z);
+    } else if (is) {
+        declare_dead(b, z.worker);
+    }
+    is = is && comes_true(b, GIVEN_MS,
+                          "SELECT count(*) = 1 FROM tenon.task WHERE id = %lld AND claims > %lld"
+                          " AND start_time IS NOT NULL",
+                          z.id, z.claims);
+    revive(b, &z);
+    if (is) {
+        judge_refused(&z);
+    }
     return is;
 }
 
-/* Each kind in its turn. */
+/* Each language in its turn, in both ways. */
+static bool freeze(struct bank *b)
+{
+    int n = b->strikes[STRIKE_FREEZE], language = n % LANGUAGES;
+    enum way way = (n + n / LANGUAGES) % WAYS == 0 ? UNTIL_PAST_DEADLINE : UNTIL_DECLARED_DEAD;
+    for (int i = 0; i < FREEZE_TRIES; i++) {
+        if (freeze_once(b, language, way)) {
+            b->frozen[language][way]++;
+            return true;
+        }
+    }
+    fail_msg("no transfer in %s was frozen in %d tries", languages[language], FREEZE_TRIES);
+    return false;
+}
+
+/* Until it hits: a worker that has just started has no children, a backend may end before. */
+static void strike_until_hit(struct bank *b, enum strike which)
+{
+    static bool (*const strikes[STRIKES])(struct bank *) = {
+        [STRIKE_CHILD] = kill_child,       [STRIKE_BACKEND] = end_backend,
+        [STRIKE_CLEANER] = kill_cleaner,   [STRIKE_WORKER] = kill_worker,
+        [STRIKE_POSTGRES] = kill_postgres, [STRIKE_RABBITMQ] = kill_rabbitmq,
+        [STRIKE_FREEZE] = freeze,
+    };
+    bool hit = false;
+    for (int64_t until = now_ms() + STRIKE_MS; !hit && now_ms() < until;) {
+        hit = strikes[which](b);
+        test_sql(b->fx, "SELECT pg_sleep(0.005)");
+    }
+    if (!hit) {
+        fail_msg("%s: nothing was hit within %d ms", struck[which], STRIKE_MS);
+    }
+    b->strikes[which]++;
+}
+
+/* Each kind in its turn; the servers a few times. */
 static void strike(struct bank *b, int64_t turn)
 {
-    static void (*const strikes[])(struct bank *) = {kill_child, end_backend, kill_cleaner,
-                                                     kill_worker};
-    enum strike which = (enum strike)(turn % STRIKES);
-    if (which == STRIKE_FREEZE) {
-        b->strikes[which] += freeze(b);
-    } else {
-        strikes[which](b);
-        b->strikes[which]++;
+    static const enum strike order[] = {STRIKE_CHILD,   STRIKE_FREEZE,  STRIKE_BACKEND,
+                                        STRIKE_WORKER,  STRIKE_FREEZE,  STRIKE_POSTGRES,
+                                        STRIKE_CLEANER, STRIKE_RABBITMQ};
+    enum strike which = order[turn % (int64_t)(sizeof order / sizeof *order)];
+    if ((which == STRIKE_POSTGRES && b->strikes[which] >= b->server_strikes_max) ||
+        (which == STRIKE_RABBITMQ && b->strikes[which] >= b->server_strikes_max / 2)) {
+        which = STRIKE_CHILD;
     }
+    strike_until_hit(b, which);
 }
 
 /* --- the verdict --- */
@@ -319,7 +506,7 @@ static void judge(struct bank *b, int64_t n)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.ledger"), n);
     assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT n) FROM public.ledger"), n);
     assert_int_equal(test_sql_int(fx, "SELECT sum(balance) FROM public.account"),
-                     (int64_t)ACCOUNTS * BALANCE);
+                     (int64_t)(ACCOUNTS + 2) * BALANCE);
     assert_int_equal(test_sql_int(fx,
                                   "SELECT count(*) FROM public.account a WHERE balance <> %d"
                                   " + (SELECT coalesce(sum(amount), 0) FROM public.ledger"
@@ -333,16 +520,42 @@ static void judge(struct bank *b, int64_t n)
                      n);
 }
 
+/* Of each language as many as were enqueued, and frozen in each way; what took part is said. */
+static void judge_languages(struct bank *b)
+{
+    for (int i = 0; i < LANGUAGES; i++) {
+        int64_t n = test_sql_int(b->fx, "SELECT count(*) FROM public.ledger WHERE by = '%s'",
+                                 languages[i]);
+        print_message("ran: the bank: %lld transfers in %s; frozen: %d, %d\n", (long long)n,
+                      languages[i], b->frozen[i][UNTIL_DECLARED_DEAD],
+                      b->frozen[i][UNTIL_PAST_DEADLINE]);
+        assert_in_range(n, b->transfers, INT64_MAX);
+        assert_in_range(b->frozen[i][UNTIL_DECLARED_DEAD], 1, INT64_MAX);
+        assert_in_range(b->frozen[i][UNTIL_PAST_DEADLINE], 1, INT64_MAX);
+    }
+}
+
+static void judge_strikes(const struct bank *b)
+{
+    for (int i = 0; i < STRIKES; i++) {
+        print_message("struck: %s: %d\n", struck[i], b->strikes[i]);
+        assert_in_range(b->strikes[i], b->strikes_least, INT64_MAX);
+    }
+}
+
 static void test_transfers(void **state)
 {
     struct bank b = {.fx = *state,
                      .transfers = load_is_long() ? 2500 : 100,
-                     .at_once = load_is_long() ? 100 : 20};
+                     .at_once = load_is_long() ? 250 : 14,
+                     .server_strikes_max = load_is_long() ? 6 : 2,
+                     .strikes_least = load_is_long() ? 3 : 1};
     const char *seed = getenv("TEST_SEED");
     b.seed = seed ? (unsigned)strtoul(seed, NULL, 10) : (unsigned)getpid();
     print_message("TEST_SEED=%u\n", b.seed);
     find_handlers(&b);
     open_bank(&b);
+    set_kinds(&b);
     int64_t n = enqueue_transfers(&b);
     b.cleaner = TENON(b.fx, "cleaner");
     for (int i = 0; i < WORKERS; i++) {
@@ -352,19 +565,34 @@ static void test_transfers(void **state)
         await_ledger(&b, done, END_MS);
         strike(&b, done / b.at_once);
     }
-    judge(&b, n);
-    print_message("%lld transfers; killed: %d children, %d backends, %d cleaners, %d workers;"
-                  " frozen and revived when another one had the task: %d\n",
-                  (long long)n, b.strikes[STRIKE_CHILD], b.strikes[STRIKE_BACKEND],
-                  b.strikes[STRIKE_CLEANER], b.strikes[STRIKE_WORKER], b.strikes[STRIKE_FREEZE]);
+    judge(&b, n + b.to_freeze);
+    judge_languages(&b);
+    judge_strikes(&b);
     for (int i = 0; i < WORKERS; i++) {
         process_await_line(b.workers[i], "event=worker_ready", LIMIT_MS);
         end_well(b.workers[i]);
     }
 }
 
+static int start_servers(void **state)
+{
+    (void)state;
+    server_use(POSTGRES);
+    server_open("postgres");
+    server_use(RABBITMQ);
+    server_open("rabbitmq");
+    return 0;
+}
+
+static int close_servers(void **state)
+{
+    (void)state;
+    server_close();
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {WITH_SERVERS(test_transfers)};
-    return RUN_GROUP(tests);
+    return cmocka_run_group_tests(tests, start_servers, close_servers);
 }

@@ -4,11 +4,14 @@
 #include "tests/support/working.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* A file in the directory of the test. */
 static const char *path_of(struct fixture *fx, const char *name, char ret[400])
@@ -117,6 +120,67 @@ static void test_new_code_runs_the_next_task(void **state)
     free(out);
 }
 
+/* A pseudo terminal, and what was printed on it. */
+struct terminal {
+    int fd;
+    char name[100], text[65536];
+    size_t bytes;
+};
+
+static void terminal_open(struct terminal *t)
+{
+    *t = (struct terminal){.fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)};
+    assert_true(t->fd >= 0 && grantpt(t->fd) == 0 && unlockpt(t->fd) == 0);
+    assert_int_equal(ptsname_r(t->fd, t->name, sizeof t->name), 0);
+}
+
+/* Read until it has printed this. */
+static void terminal_await(struct terminal *t, struct process *p, const char *text)
+{
+    for (int64_t i = 0; !strstr(t->text, text); i++) {
+        struct pollfd p_fd = {.fd = t->fd, .events = POLLIN};
+        if (process_is_gone(p) || i > LIMIT_MS / 10) {
+            fail_msg("\"%s\" is not in: %s", text, t->text);
+        }
+        (void)poll(&p_fd, 1, 10);
+        ssize_t n = read(t->fd, t->text + t->bytes, sizeof t->text - 1 - t->bytes);
+        t->bytes += n > 0 ? (size_t)n : 0;
+    }
+}
+
+/* `tenon dev` with that as its stdout, one task, and its end. */
+static void run_on_terminal(struct fixture *fx, struct terminal *t, const char *variable)
+{
+    char command[600];
+    terminal_open(t);
+    (void)snprintf(command, sizeof command,
+                   "exec %s dev --handler 'a=echo this is it >&2; exit 3' >%s", tenon_program,
+                   t->name);
+    struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
+                                      (const char *const[]){variable, NULL});
+    await_worker(fx, 1);
+    (void)test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    terminal_await(t, p, "this is it");
+    terminal_await(t, p, "event=task_failed");
+    process_signal(p, SIGINT);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    (void)close(t->fd);
+    test_sql(fx, "DELETE FROM tenon.worker; DELETE FROM tenon.task");
+}
+
+static void test_colours_on_a_terminal(void **state)
+{
+    static struct terminal t;
+    run_on_terminal(*state, &t, "NO_COLOR");
+    assert_contains(t.text, "\033[34msetup    |\033[0m ");
+    assert_contains(t.text, "\033[36mcleaner  |\033[0m event=");
+    assert_contains(t.text, "\033[32mworker   |\033[0m event=");
+    assert_contains(t.text, "\033[33mhandler  |\033[0m this is it");
+    run_on_terminal(*state, &t, "NO_COLOR=1");
+    assert_null(strchr(t.text, '\033'));
+    assert_contains(t.text, "handler  | this is it");
+}
+
 /* A folder that is named, and a handler that stays: what is in flight ends before the new one. */
 static void test_a_folder_is_watched(void **state)
 {
@@ -189,9 +253,8 @@ static void test_what_is_missing_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_new_code_runs_the_next_task),
-        WITH_DATABASE(test_a_folder_is_watched),
-        WITH_DATABASE(test_servers_of_the_clone),
+        WITH_SERVERS(test_new_code_runs_the_next_task), WITH_DATABASE(test_colours_on_a_terminal),
+        WITH_DATABASE(test_a_folder_is_watched),        WITH_DATABASE(test_servers_of_the_clone),
         WITH_DATABASE(test_what_is_missing_is_said),
     };
     return RUN_GROUP(tests);

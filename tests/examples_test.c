@@ -162,7 +162,7 @@ static void test_exec_handler(void **state)
     char *out = shell(fx, 0,
                       "printf '%s' '{\"to\": \"ann@example.org\"}' | TENON_TASK_ID=7 "
                       "$EXAMPLES/handler.sh");
-    assert_contains(out, "{\"sent\": \"task-7\"}");
+    assert_contains(out, "{\"sent\": true}");
     free(out);
     out = shell(fx, 0, "cat $MAILDIR/new/task-7");
     assert_contains(out, "To: ann@example.org");
@@ -179,8 +179,7 @@ static void test_pool_handler_in_python(void **state)
                       "'{\"id\":8,\"kind\":\"welcome_mail\",\"payload\":{}}' "
                       "'{\"id\":9,\"kind\":\"other\",\"payload\":{}}' | $EXAMPLES/handler.py");
     assert_contains(out, "{\"hello\": \"tenon\", \"in_flight\": 8}\n");
-    assert_contains(out,
-                    "{\"id\": 7, \"outcome\": \"done\", \"result\": {\"sent\": \"task-7\"}}\n");
+    assert_contains(out, "{\"id\": 7, \"outcome\": \"done\", \"result\": {\"sent\": true}}\n");
     assert_contains(out, "{\"id\": 8, \"outcome\": \"dead\"");
     assert_contains(out, "{\"id\": 9, \"outcome\": \"failed\"");
     free(out);

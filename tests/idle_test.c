@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 120 */
-/* What an idle system asks of PostgreSQL: a worker and two cleaners, after some work. */
+/* What an idle system asks of PostgreSQL: a worker and two cleaners, after some work, and who waits
+ * for a task that does not end. */
 #include "tests/support/fixture.h"
 #include "tests/support/process.h"
 
@@ -13,6 +14,7 @@ enum {
     WATCHED_S = 10,
     OFTEN_MAX = WATCHED_S + 1, /* one a second, the window's both ends included */
     ALL_MAX = 5 * WATCHED_S,   /* worker 1.2 a second, leader 1.4, the other cleaner 1 */
+    WAITER_MAX = 2,            /* one in ten seconds, the window's both ends included */
     ALL_MIN = 2 * WATCHED_S,   /* with fewer, nobody was watched */
 };
 
@@ -46,6 +48,17 @@ static void check_often(struct fixture *fx)
     free(busiest);
 }
 
+/* It has asked before it is watched, and is there all the time. */
+static void check_waiter(struct fixture *fx, struct process *waiter)
+{
+    assert_in_range(sql_int(fx->maintenance,
+                            "SELECT count(*) FROM seen WHERE query ~ 'tenon.await'"),
+                    0, WAITER_MAX);
+    assert_false(process_is_gone(waiter));
+    test_sql(fx, "SELECT tenon.cancel(id) FROM tenon.task WHERE awaited");
+    assert_int_equal(process_wait(waiter, STOP_MS), 1);
+}
+
 static void test_an_idle_system_asks_little(void **state)
 {
     struct fixture *fx = *state;
@@ -59,9 +72,12 @@ static void test_an_idle_system_asks_little(void **state)
     test_sql(fx, "SELECT tenon.enqueue('mail', delay => '1 hour')");
     test_sql(fx, "SELECT tenon.set_schedule('s', every => '1 hour', kind => 'mail')");
     test_await(fx, LIMIT_MS, "SELECT count(*) = 20, count(*) FROM tenon.finished");
+    struct process *waiter = TENON(fx, "wait", "21");
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 1, count(*) FROM tenon.task WHERE awaited");
     test_await(fx, LIMIT_MS, "%s", asleep);
     sql_run(fx->maintenance, watch, WATCHED_S, fx->database, WATCHED_S);
     check_often(fx);
+    check_waiter(fx, waiter);
     struct process *const all[] = {worker, first, second};
     for (size_t i = 0; i < 3; i++) {
         process_signal(all[i], SIGTERM);

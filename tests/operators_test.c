@@ -105,6 +105,14 @@ static void test_list(void **state)
     SAYS(fx, "scheduled", "list", "--key", "k");
     SAYS(fx, "no task fits", "list", "--kind", "pay", "--older-than", "1h");
     SAYS(fx, "no task fits", "list", "--error", "Refused");
+    SAYS(fx, "5\n", "enqueue", "child", "--flow",
+         (free(test_sql_text(fx, "SELECT tenon.flow('f')")), "1"), "--limit-keys", "tenant:42");
+    SAYS(fx, "child", "list", "--flow", "1");
+    SAYS(fx, "child", "list", "--limit-key", "tenant:42");
+    SAYS(fx, "no task fits", "list", "--flow", "2");
+    SAYS(fx, "no task fits", "list", "--limit-key", "tenant:4");
+    SAYS(fx, "1 task cancelled", "cancel", "--flow", "1", "--yes");
+    FAILS(fx, 2, "--flow \"x\" is not allowed", "list", "--flow", "x");
     FAILS(fx, 1, "a predicate of SQL/JSON path", "list", "--payload", "$.to ==");
     FAILS(fx, 2, "--limit \"0\" is not allowed", "list", "--limit", "0");
 }

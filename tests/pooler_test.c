@@ -3,11 +3,13 @@
 #include "tests/support/working.h"
 
 #include "core/now.h"
+#include "include/tenon/tenon.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,7 +87,12 @@ static void refuses(struct fixture *fx, const char *url, const char *command)
 {
     const char *const args[] = {command, "--database-url", url, NULL};
     const char *const worker[] = {command, "--database-url", url, "--handler", "a=true", NULL};
-    struct process *p = tenon_spawn(fx, strcmp(command, "worker") == 0 ? worker : args, NULL);
+    const char *const wait[] = {command, "--database-url", url, "1", NULL};
+    struct process *p = tenon_spawn(fx,
+                                    strcmp(command, "worker") == 0 ? worker
+                                    : strcmp(command, "wait") == 0 ? wait
+                                                                   : args,
+                                    NULL);
     assert_int_equal(process_wait(p, READY_MS), 2);
     assert_int_equal(process_lines(p, "pooler"), 1);
 }
@@ -137,6 +144,46 @@ static void test_commands_leave_nothing_behind(void **state)
                      0);
 }
 
+static void test_doctor_names_it(void **state)
+{
+    struct fixture *fx = *state;
+    char url[512];
+    (void)pooler(fx, "transaction", url);
+    char *out = TENON_RUN(fx, 1, "doctor", "--database-url", url);
+    assert_contains(out, "pooler: ");
+    assert_contains(out, "needs a direct connection");
+    free(out);
+    is_clean(url);
+}
+
+/* Behind a pooler nothing is heard: who would wait there for ever is told so, and nothing listens
+ * in its sessions. What is only asked for by SQL works, and a direct connection hears the end. */
+static void test_waiting(void **state)
+{
+    static const char *const modes[] = {"transaction", "session"};
+    struct fixture *fx = *state;
+    char url[512];
+    for (int i = 0; i < 2; i++) {
+        (void)pooler(fx, modes[i], url);
+        tenon_awaited task = {.id = test_sql_int(fx, "SELECT tenon.enqueue('nobody')")};
+        refuses(fx, url, "wait");
+        PGconn *conn = sql_connect(url);
+        assert_int_equal(tenon_wait(conn, &task, 1, READY_MS), TENON_MISUSE);
+        assert_contains(tenon_errmsg(), "needs a direct connection");
+        assert_int_equal(sql_int(conn, "SELECT count(*) FROM pg_listening_channels()"), 0);
+        test_sql(fx, "LISTEN tenon_ended");
+        assert_true(
+            sql_bool(conn, "SELECT state = 'ready' FROM tenon.await(%lld)", (long long)task.id));
+        sql_run(conn, "SELECT tenon.cancel(%lld)", (long long)task.id);
+        assert_true(sql_bool(conn, "SELECT state = 'cancelled' FROM tenon.result(%lld)",
+                             (long long)task.id));
+        PQfinish(conn);
+        assert_int_equal(tenon_wait(fx->conn, &task, 1, 0), TENON_OK);
+        assert_int_equal(task.state, TENON_TASK_CANCELLED);
+        free(task.error);
+    }
+}
+
 /* With its presence direct a worker may send its rounds through a session of the pooler, which
  * dies. */
 static void test_rounds_in_session_mode(void **state)
@@ -162,6 +209,8 @@ int main(void)
         WITH_SERVERS(test_producers_in_transaction_mode),
         WITH_DATABASE(test_presence_and_cleaner_refuse),
         WITH_DATABASE(test_commands_leave_nothing_behind),
+        WITH_DATABASE(test_doctor_names_it),
+        WITH_DATABASE(test_waiting),
         WITH_SERVERS(test_rounds_in_session_mode),
     };
     return RUN_GROUP(tests);

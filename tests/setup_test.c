@@ -85,6 +85,7 @@ static void test_fresh_database(void **state)
         (void)snprintf(line, sizeof line, "\napplied %s\n", schema_migrations[i].name);
         assert_contains(out, line);
     }
+    assert_contains(out, "if RabbitMQ's users are not to be allowed everything");
     assert_contains(out, "rabbitmqctl set_permissions");
     free(out);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.migration"), schema_migrations_n);

@@ -95,8 +95,10 @@ class Soak(Stage):
     def judge(self, faults, samples, end):
         placed = {n: (task, fails) for n, task, fails in self.query("SELECT * FROM soak.placed")}
         dead = dict(self.query("SELECT id, reason FROM tenon.dead"))
-        verdict = Verdict(placed, Logs(self.logs), Journal(self.env["SOAK_JOURNAL"]), faults.struck,
-                          dead)
+        later = dict(self.query("SELECT id, (payload ->> 'number')::bigint FROM tenon.tasks t"
+                                " WHERE NOT EXISTS (SELECT FROM soak.placed p WHERE p.task = t.id)"))
+        verdict = Verdict(placed, later, Logs(self.logs), Journal(self.env["SOAK_JOURNAL"]),
+                          faults.struck, dead)
         self.broken += verdict.broken
         print(verdict.text())
         flat_faults = sum(fault.flat for fault in faults.struck)

@@ -60,7 +60,7 @@ static int execute(PGconn *conn, const char *text, int *ret_true)
 }
 
 /* Make a task up; its strings live until the next call. */
-static void make_task(tenon_task *task, int *ret_fails)
+static void make_task(tenon_task *task, long long number, int *ret_fails)
 {
     static char payload[64], key[32];
     int fails = !plain && chance(1);
@@ -72,8 +72,8 @@ static void make_task(tenon_task *task, int *ret_fails)
         *ret_fails = 0;
         return;
     }
-    (void)snprintf(payload, sizeof payload, "{\"ms\": %ld%s}", 5 + random() % 30,
-                   fails ? ", \"fail\": true" : "");
+    (void)snprintf(payload, sizeof payload, "{\"ms\": %ld, \"number\": %lld%s}", 5 + random() % 30,
+                   number, fails ? ", \"fail\": true" : "");
     (void)snprintf(key, sizeof key, "key-%ld", random() % 20);
     task->kind = chance(10) ? "solo" : "work";
     task->payload = payload;
@@ -89,7 +89,7 @@ static int place(tenon *t, PGconn *conn, long long number, int64_t *ret_id)
     tenon_task task;
     char text[160];
     int fails;
-    make_task(&task, &fails);
+    make_task(&task, number, &fails);
     if (!execute(conn, "BEGIN", NULL) || tenon_enqueue(t, conn, &task, ret_id) != TENON_OK) {
         return 0;
     }

@@ -25,7 +25,7 @@ class Producer:
 
     def place(self, cursor, number):
         fails = self.chance(1)
-        payload = {"ms": self.random.randrange(5, 35), **({"fail": True} if fails else {})}
+        payload = {"ms": self.random.randrange(5, 35), "number": number, **({"fail": True} if fails else {})}
         cursor.execute(
             "SELECT tenon.enqueue(%s, %s, priority => %s, max_attempts => %s, unique_key => %s,"
             " delay => %s * interval '1 ms')",

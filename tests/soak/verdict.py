@@ -1,5 +1,6 @@
 """What was lost, what ran without being committed, what ran twice and why: by the application's own table, the
-producers' logs and the handlers' journal. Of tenon's tables only one thing is asked: which tasks are dead."""
+producers' logs and the handlers' journal. Of tenon's tables two things are asked: which tasks are dead, and what the
+payload is of a task whose id no producer was told."""
 import collections
 
 CRASHES_MAX = 3    # tenon gives a task up after so many workers died with it
@@ -57,12 +58,15 @@ class Logs:
 
 
 class Verdict:
-    """`placed`: {number: (task, fails)} as the application's table has it."""
+    """`placed`: {number: (task, fails)} as the application's table has it. `later`: {task: number} of those it does
+    not have: what is enqueued under the key of a running task gets that one's id, and runs after it under its own."""
 
-    def __init__(self, placed, logs, journal, faults, dead):
+    def __init__(self, placed, later, logs, journal, faults, dead):
         self.rows, self.broken, self.details = [], [], []
         self.placed, self.logs, self.journal, self.faults = placed, logs, journal, faults
         self.tasks = {task: fails for task, fails in placed.values()}
+        self.later = [task for task, number in later.items() if number in placed]
+        self.tasks.update((task, False) for task in self.later)
         self.dead = dead
         self.check_commits()
         self.check_lost()
@@ -84,6 +88,7 @@ class Verdict:
                  and outcome in ("committed", "rolled_back")]
         self.row("  contradicted by the table", len(wrong), not wrong)
         self.row("tasks committed", len(self.tasks))
+        self.row("  to run after one of their key", len(self.later))
 
     def died_with_workers(self, task):
         runs = self.journal.runs.get(task, [])

@@ -66,20 +66,32 @@ static struct fence fence_of(const struct held *c)
     return f;
 }
 
-char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
-                   const char *delay_ms)
+static char *requeue(struct fixture *fx, const struct held *c, const char *reason,
+                     const char *error, const char *delay_ms, const char *signal)
 {
     struct fence f = fence_of(c);
-    char reasons[64], errors[1024], delays[64];
+    char reasons[64], errors[1024], delays[64], signals[64];
     (void)snprintf(reasons, sizeof reasons, "{%s}", reason);
     (void)snprintf(errors, sizeof errors, error ? "{\"%s\"}" : "{NULL}", error);
     (void)snprintf(delays, sizeof delays, "{%s}", delay_ms ? delay_ms : "NULL");
+    (void)snprintf(signals, sizeof signals, "{%s}", signal);
     const char *const params[] = {c->worker, f.ids,  f.claims, f.starts_us, reasons,
-                                  errors,    delays, "{NULL}", "{s}"};
+                                  errors,    delays, "{NULL}", signals};
     PGresult *result = statement_run(fx->conn, &sql_requeue, params, 9);
     char *state = strdup(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "");
     PQclear(result);
     return state;
+}
+
+char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
+                   const char *delay_ms)
+{
+    return requeue(fx, c, reason, error, delay_ms, "s");
+}
+
+char *held_wait(struct fixture *fx, const struct held *c, const char *signal, const char *delay_ms)
+{
+    return requeue(fx, c, "wait", NULL, delay_ms, signal);
 }
 
 bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,

@@ -31,6 +31,9 @@ void held_new(struct fixture *fx, struct held *ret);
 char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
                    const char *delay_ms);
 
+/* The same for one that waits for `signal`, for so long; `delay_ms` may be NULL. */
+char *held_wait(struct fixture *fx, const struct held *c, const char *signal, const char *delay_ms);
+
 /* worker/finish.sql, or finish_unlocked.sql, for one task; was it finished? */
 bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,
                  const char *reply);

@@ -177,6 +177,21 @@ void process_signal(struct process *p, int signal)
     }
 }
 
+int process_children(const struct process *p, pid_t *ret, int max)
+{
+    char path[64];
+    int n = 0, pid;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)p->pid, (int)p->pid);
+    FILE *children = fopen(path, "re");
+    while (children && n < max && fscanf(children, "%d", &pid) == 1) {
+        ret[n++] = pid;
+    }
+    if (children) {
+        (void)fclose(children);
+    }
+    return n;
+}
+
 bool process_is_gone(struct process *p)
 {
     int status;
@@ -248,6 +263,8 @@ void processes_end(struct fixture *fx)
         kill_children();
         if (waitpid(-1, NULL, 0) < 0) {
             break;
+        }
+        while (waitpid(-1, NULL, WNOHANG) > 0) {
         }
     }
 }

@@ -45,6 +45,9 @@ void process_signal(struct process *p, int signal);
 /* kill -9, and wait until it is gone. */
 void process_kill(struct process *p);
 
+/* Its children, a worker's guard too; returns how many, `max` at most. */
+int process_children(const struct process *p, pid_t *ret, int max);
+
 /* Wait until it is gone; returns exit code, or 128 + signal. Fails after limit_ms. */
 int process_wait(struct process *p, int64_t limit_ms);
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 enum { CONNECTIONS = 64, BUFFER_BYTES = 65536, TICK_MS = 5, LIMIT_MS = 5000, WAYS = 2 };
+enum { TEXT_BYTES = 32 };
 
 /* What the test writes and the proxy reads, and the other way round; shared memory. */
 struct proxy_rules {
@@ -29,6 +30,11 @@ struct proxy_rules {
     atomic_bool cut_hangs;
     atomic_int cuts_left;
     atomic_int break_how, breaks_wanted, breaks_done;
+    struct {
+        atomic_bool on; /* the rest stands since before */
+        size_t skip;
+        char mark[TEXT_BYTES], text[TEXT_BYTES];
+    } overwrites[WAYS];
 
     atomic_int accepted, cut;
     atomic_int_fast64_t bytes[WAYS];
@@ -164,8 +170,19 @@ static void accept_all(struct server *s)
     }
 }
 
+/* In what has come and not gone yet. */
+static void overwrite(const struct server *s, struct flow *f, int way)
+{
+    const char *mark = s->rules->overwrites[way].mark, *text = s->rules->overwrites[way].text;
+    char *at = memmem(f->data, f->len, mark, strlen(mark));
+    size_t skip = strlen(mark) + s->rules->overwrites[way].skip;
+    if (at && (size_t)(f->data + f->len - at) >= skip + strlen(text)) {
+        memcpy(at + skip, text, strlen(text));
+    }
+}
+
 /* False: this way has ended, by an error or by its limit. */
-static bool take(struct connection *c, int way)
+static bool take(const struct server *s, struct connection *c, int way)
 {
     struct flow *f = &c->flow[way];
     size_t room = BUFFER_BYTES - f->len;
@@ -174,6 +191,9 @@ static bool take(struct connection *c, int way)
         f->eof = true;
     }
     f->len += n > 0 ? (size_t)n : 0;
+    if (s->rules->overwrites[way].on) {
+        overwrite(s, f, way);
+    }
     return n > 0 || f->eof || room == 0 || errno == EAGAIN;
 }
 
@@ -207,7 +227,7 @@ static bool give(struct server *s, struct connection *c, int way)
 static bool pass(struct server *s, struct connection *c)
 {
     for (int way = 0; !c->deaf && way < WAYS; way++) {
-        if (!s->rules->stalled[way] && (!take(c, way) || !give(s, c, way))) {
+        if (!s->rules->stalled[way] && (!take(s, c, way) || !give(s, c, way))) {
             return false;
         }
     }
@@ -358,6 +378,17 @@ void proxy_stall(struct proxy *p, enum proxy_way way, bool stalled)
 void proxy_throttle(struct proxy *p, enum proxy_way way, int bytes_per_s)
 {
     p->rules->bytes_per_s[way] = bytes_per_s;
+}
+
+void proxy_overwrite(struct proxy *p, enum proxy_way way, const char *mark, size_t skip,
+                     const char *text)
+{
+    assert_false(p->rules->overwrites[way].on);
+    assert_true(strlen(mark) < TEXT_BYTES && strlen(text) < TEXT_BYTES);
+    p->rules->overwrites[way].skip = skip;
+    (void)snprintf(p->rules->overwrites[way].mark, TEXT_BYTES, "%s", mark);
+    (void)snprintf(p->rules->overwrites[way].text, TEXT_BYTES, "%s", text);
+    p->rules->overwrites[way].on = true;
 }
 
 void proxy_break(struct proxy *p, enum proxy_break how)

@@ -50,6 +50,11 @@ void proxy_hang_next(struct proxy *p, enum proxy_way way, int64_t bytes, int n);
 void proxy_stall(struct proxy *p, enum proxy_way way, bool stalled);
 void proxy_throttle(struct proxy *p, enum proxy_way way, int bytes_per_s);
 
+/* All connections, also later ones: `skip` bytes behind `mark` stands `text`, whatever the sender
+ * wrote there. For what is sent in one piece. Strings, each shorter than 32 bytes. */
+void proxy_overwrite(struct proxy *p, enum proxy_way way, const char *mark, size_t skip,
+                     const char *text);
+
 /* Break every connection there is; returns when it is done. */
 void proxy_break(struct proxy *p, enum proxy_break how);
 

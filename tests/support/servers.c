@@ -1,5 +1,7 @@
 #include "tests/support/servers.h"
 
+#include "tests/support/port.h"
+#include "tests/support/process.h"
 #include "tests/support/temporary.h"
 
 #include "core/now.h"
@@ -9,6 +11,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -16,7 +20,8 @@ enum { END_LIMIT_MS = 20000, UP_LIMIT_MS = 30000, POLL_MS = 5, COMMAND_BYTES = 2
 
 static struct server {
     char base[256], state[300], service[16], postmaster_file[512];
-    int alive; /* 0 = never opened; its other end sees our death */
+    const char *url; /* the variable with its address */
+    int alive;       /* 0 = never opened; its other end sees our death */
 } servers[SERVERS_MAX], *server = servers;
 
 void server_use(int n)
@@ -103,12 +108,46 @@ void server_open(const char *service)
     leave_guard();
     server_do("start");
     if (strcmp(service, "postgres") == 0) {
+        server->url = "DATABASE_URL";
         take_environment("DATABASE_URL TENON_PGDATA");
         (void)snprintf(server->postmaster_file, sizeof server->postmaster_file, "%s/postmaster.pid",
                        test_env("TENON_PGDATA"));
     } else {
+        server->url = "AMQP_URL";
         take_environment("AMQP_URL TENON_SERVICES TENON_RABBITMQCTL");
     }
+}
+
+bool server_listens(void)
+{
+    int port = 0, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const char *at = strrchr(test_env(server->url), '@');
+    assert_true(at && sscanf(at, "@127.0.0.1:%d", &port) == 1);
+    struct sockaddr_in address = port_address(port);
+    bool is = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    (void)close(fd);
+    return is;
+}
+
+bool server_falls_silent(void)
+{
+    for (int64_t until = now_ms() + END_LIMIT_MS; server_listens() && now_ms() < until;) {
+        (void)poll(NULL, 0, POLL_MS);
+    }
+    return !server_listens();
+}
+
+size_t server_log_lines(const char *text)
+{
+    char path[400];
+    size_t n = 0;
+    (void)snprintf(path, sizeof path, "%s/%s.log", server->state, server->service);
+    char *log = file_text(path), *rest = log, *line;
+    while ((line = strsep(&rest, "\n"))) {
+        n += strstr(line, text) ? 1 : 0;
+    }
+    free(log);
+    return n;
 }
 
 /* The guards wipe. */
@@ -182,4 +221,30 @@ void server_reconnect(struct fixture *fx)
     PQfinish(fx->maintenance);
     fx->conn = sql_connect(fx->database_url);
     fx->maintenance = sql_connect(test_env("DATABASE_URL"));
+}
+
+void server_crash(struct fixture *fx)
+{
+    server_signal(server_postmaster(), SIGQUIT);
+    server_do("start");
+    server_reconnect(fx);
+}
+
+int server_fixture_setup(void **state, const char *vhost)
+{
+    server_open("postgres");
+    if (fixture_setup_database(state) != 0) {
+        return -1;
+    }
+    struct fixture *fx = *state;
+    server_vhost(fx, vhost);
+    free(TENON_RUN(fx, 0, "setup")); /* the exchange */
+    return 0;
+}
+
+int server_fixture_teardown(void **state)
+{
+    int r = fixture_teardown(state);
+    server_close();
+    return r;
 }

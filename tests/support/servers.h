@@ -25,6 +25,15 @@ pid_t server_postmaster(void);
 /* Send it a signal (0 = none) and wait until it is gone. */
 void server_signal(pid_t pid, int signal);
 
+/* Does it take connections? */
+bool server_listens(void);
+
+/* Waits until it takes none; false: it still does. Threads of a killed process may end late. */
+bool server_falls_silent(void);
+
+/* How many lines of its log contain `text`. */
+size_t server_log_lines(const char *text);
+
 void server_close(void); /* all of them */
 
 /* A virtual host of the shared RabbitMQ with a name of its own, for a fixture whose database is on
@@ -33,5 +42,12 @@ void server_vhost(struct fixture *fx, const char *name);
 
 /* The fixture's connections again, after the server was away. */
 void server_reconnect(struct fixture *fx);
+
+/* PostgreSQL crashes, and recovers; likewise. */
+void server_crash(struct fixture *fx);
+
+/* As fixture_setup(), with a private PostgreSQL and that virtual host; and its end. */
+int server_fixture_setup(void **state, const char *vhost);
+int server_fixture_teardown(void **state);
 
 #endif

@@ -102,6 +102,14 @@ bool stepper_settle(struct stepper *s, PGconn *watch)
     return true;
 }
 
+void stepper_await(struct stepper *s)
+{
+    if (!answered(s, LIMIT_MS)) {
+        fail_msg("a statement is not answered within %d ms", LIMIT_MS);
+    }
+    take(s);
+}
+
 const char *stepper_state(const struct stepper *s)
 {
     const char *state = PQresultErrorField(s->result, PG_DIAG_SQLSTATE);

@@ -34,6 +34,9 @@ void stepper_send_prepared(struct stepper *s, const struct statement *st, const 
  * lock_timeout). */
 bool stepper_settle(struct stepper *s, PGconn *watch);
 
+/* Wait until what is under way is answered, whatever locks it waits for meanwhile. */
+void stepper_await(struct stepper *s);
+
 /* The SQLSTATE of the last answer, "" when it was no error. */
 const char *stepper_state(const struct stepper *s);
 
