@@ -23,7 +23,7 @@ def welcome_mail(task):
         mail.write("From: service@example.org\nTo: %s\nSubject: Welcome\n"
                    "Message-ID: <%s@example.org>\n\nHello, and welcome.\n" % (to, name))
     os.rename(temporary, os.path.join(MAILDIR, "new", name))
-    return {"sent": name}
+    return {"sent": True}
 
 
 HANDLERS = {"welcome_mail": welcome_mail}

@@ -35,4 +35,4 @@ name=task-$TENON_TASK_ID
 } >"$MAILDIR/tmp/$name.$$"
 mv "$MAILDIR/tmp/$name.$$" "$MAILDIR/new/$name"
 
-printf '{"sent": "%s"}\n' "$name"
+echo '{"sent": true}'
