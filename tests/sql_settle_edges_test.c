@@ -282,9 +282,8 @@ static void test_a_take_in_a_deadlock(void **state)
 {
     struct fixture *fx = *state;
     struct stepper taker, operator;
-    test_sql(
-        fx,
-        "SELECT tenon.set_limit('r', rate => 1, per => '1 h'), tenon.set_limit('r:1', rate => 1, per => '1 h')");
+    test_sql(fx, "SELECT tenon.set_limit('r', rate => 1, per => '1 h'),"
+                 " tenon.set_limit('r:1', rate => 1, per => '1 h')");
     stepper_open(&taker, fx->database_url, 0);
     stepper_open(&operator, fx->database_url, 0);
     sql_run(taker.conn, "SET deadlock_timeout = '500 ms'");

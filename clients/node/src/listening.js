@@ -311,12 +311,21 @@ async function ask(listener, awaited, { text, ids }, left, refused) {
                 const half = Math.floor(part.length / 2);
                 parts.push(part.slice(0, half), part.slice(half));
             } else {
-                awaited.drop(part);
-                for (const id of part) {
-                    refused(id, error);
-                }
+                refuse(awaited, part, (id) => refused(id, error));
             }
         }
+    }
+}
+
+/**
+ * @param {import('./awaited.js').Awaited} awaited
+ * @param {string[]} ids
+ * @param {(id: string) => void} refused
+ */
+function refuse(awaited, ids, refused) {
+    awaited.drop(ids);
+    for (const id of ids) {
+        refused(id);
     }
 }
 
