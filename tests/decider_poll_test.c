@@ -199,6 +199,22 @@ static void test_a_short_sweep_ends_no_backlog(void **state)
     decider_free(d);
 }
 
+/* What it has found and could not claim yet does not become too old for it. */
+static void test_a_short_sweep_that_goes_on_reads_what_it_began_with(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    int64_t now = next_sweep(d, 10);
+    polled(d, now + 100, POLL_ALL);
+    now = next_sweep(d, now + 100);
+    assert_int_equal(d->round.reach_ms, SWEEP_REACH_MS);
+    polled(d, now, POLL_BOUNDED);
+    int64_t later = next_poll(d, now);
+    assert_int_equal(d->round.way, POLL_SWEEP_ON);
+    assert_int_equal(d->round.reach_ms, SWEEP_REACH_MS + later - now);
+    decider_free(d);
+}
+
 static void test_a_full_poll_is_followed_by_the_next_when_there_is_room(void **state)
 {
     (void)state;
@@ -488,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_a_sweep_goes_on_when_the_backlog_is_over),
         cmocka_unit_test(test_sweeps_that_take_long_are_rare),
         cmocka_unit_test(test_a_short_sweep_ends_no_backlog),
+        cmocka_unit_test(test_a_short_sweep_that_goes_on_reads_what_it_began_with),
         cmocka_unit_test(test_a_full_poll_is_followed_by_the_next_when_there_is_room),
         cmocka_unit_test(test_in_a_backlog_wakeups_are_acked_and_not_asked_for),
         cmocka_unit_test(test_once_a_second_a_poll_goes_first),

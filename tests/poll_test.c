@@ -284,11 +284,46 @@ static void test_after_a_slow_short_sweep_polls_read_on(void **state)
     read_to(0, 4, 100);
     (void)end(POLL_FULL);
     poll_begin(&p, POLL_SWEEP, SWEEP_REACH_MS, 0, now);
+    read_to(0, 4, 900);
     now += POLL_SLOW_MS + 1;
     assert_int_equal(end(POLL_ALL), POLL_ALL);
     begin(POLL_ON);
     assert_int_equal(from(0, 4), 100);
     assert_int_equal(poll_reach_ms(&p), -1);
+}
+
+static void short_sweep(void)
+{
+    now += 1000;
+    poll_begin(&p, POLL_SWEEP, SWEEP_REACH_MS, 0, now);
+}
+
+/* Where nothing was due lately, something older may wait. */
+static void test_what_a_short_sweep_found_empty_is_not_left_out(void **state)
+{
+    (void)state;
+    short_sweep();
+    (void)end(POLL_ALL);
+    poll_begin(&p, POLL_ON, -1, 0, now);
+    assert_int_equal(p.n_ranges, ALL_RANGES);
+}
+
+/* One that a backlog of higher priority holds up is not gone on with from there. */
+static void test_after_a_short_sweep_the_next_comes_from_the_head(void **state)
+{
+    (void)state;
+    begin(POLL_ON);
+    read_to(0, 4, 900);
+    (void)end(POLL_ALL);
+    short_sweep();
+    read_to(0, 4, 700);
+    (void)end(POLL_BOUNDED);
+    short_sweep();
+    assert_int_equal(from(0, 4), 700);
+    read_to(0, 4, 800);
+    (void)end(POLL_BOUNDED);
+    begin(POLL_SWEEP);
+    assert_int_equal(from(0, 4), 0);
 }
 
 #define WITH_CURSORS(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -310,6 +345,8 @@ int main(void)
         WITH_CURSORS(test_a_poll_that_left_something_out_has_not_read_all),
         WITH_CURSORS(test_after_a_slow_poll_the_next_do_not_read_what_it_has),
         WITH_CURSORS(test_after_a_slow_short_sweep_polls_read_on),
+        WITH_CURSORS(test_what_a_short_sweep_found_empty_is_not_left_out),
+        WITH_CURSORS(test_after_a_short_sweep_the_next_comes_from_the_head),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,16 +29,19 @@ static bool is_before(struct poll_place a, struct poll_place b)
 }
 
 /* What was swept is swept anew, each range for itself: in one that a backlog of higher priority
- * holds up, the sweep goes on where it is. */
+ * holds up, the sweep goes on where it is, unless that was a short one, and this one comes from the
+ * head. */
 static void begin_sweep(struct poll *p)
 {
+    bool is_short = p->reach_ms >= 0, all = p->sweep_was_short && !is_short;
     for (size_t i = 0; i < p->n_queues * POLL_PRIORITIES; i++) {
         struct poll_cursor *c = &p->cursors[i];
-        if (c->swept) {
+        if (c->swept || all) {
             c->sweep = head;
             c->swept = false;
         }
     }
+    p->sweep_was_short = is_short;
 }
 
 static struct poll_cursor *cursor_of(struct poll *p, const struct poll_range *r)
@@ -103,11 +106,19 @@ static size_t count_reached(const struct poll *p, enum poll_end end)
     return n;
 }
 
-static void move_cursor(struct poll_cursor *c, const struct poll_range *r, enum poll_way way,
+static bool is_short_sweep(const struct poll *p)
+{
+    return p->way != POLL_ON && p->reach_ms >= 0;
+}
+
+/* Before what a short sweep has read may be what polls are yet to read. */
+static void move_cursor(const struct poll *p, struct poll_cursor *c, const struct poll_range *r,
                         bool through)
 {
-    c->next = is_before(c->next, r->to) ? r->to : c->next;
-    if (way != POLL_ON) {
+    if (is_before(c->next, r->to) && !is_short_sweep(p)) {
+        c->next = r->to;
+    }
+    if (p->way != POLL_ON) {
         c->sweep = r->to;
         c->swept = through || !is_before(r->to, c->next);
     }
@@ -119,14 +130,17 @@ enum poll_end poll_end(struct poll *p, enum poll_end end, int64_t now_ms)
     bool swept = true;
     for (size_t i = 0; i < reached; i++) {
         struct poll_cursor *c = cursor_of(p, &p->ranges[i]);
-        move_cursor(c, &p->ranges[i], p->way, end == POLL_ALL || i + 1 < reached);
+        move_cursor(p, c, &p->ranges[i], end == POLL_ALL || i + 1 < reached);
         swept = c->swept;
-        c->empty_until_ms = was_read(&p->ranges[i]) ? 0
-                                                    : now_ms + (int64_t)p->n_queues * POLL_EMPTY_MS;
+        if (was_read(&p->ranges[i])) {
+            c->empty_until_ms = 0;
+        } else if (!is_short_sweep(p)) { /* there may be something older */
+            c->empty_until_ms = now_ms + (int64_t)p->n_queues * POLL_EMPTY_MS;
+        }
     }
     p->ask_all = end == POLL_ALL && p->n_ranges < p->n_queues * POLL_PRIORITIES;
-    bool short_sweep = p->way != POLL_ON && p->reach_ms >= 0; /* it has not read what is older */
-    if (end == POLL_ALL && !p->ask_all && !short_sweep && now_ms > p->begun_ms + POLL_SLOW_MS) {
+    if (end == POLL_ALL && !p->ask_all && !is_short_sweep(p) &&
+        now_ms > p->begun_ms + POLL_SLOW_MS) {
         p->slow_ms = p->begun_ms;
     }
     if (end == POLL_FULL && !swept && p->way != POLL_ON) {

@@ -50,6 +50,7 @@ struct poll {
     enum poll_way way;
     bool ask_all;              /* the next one leaves nothing out */
     int64_t reach_ms;          /* a sweep reads only what was due so long ago; -1 = all */
+    bool sweep_was_short;      /* the last one that began */
     int64_t begun_ms, slow_ms; /* the poll in flight, and the last slow one; INT64_MIN = none */
 };
 

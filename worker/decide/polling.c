@@ -18,6 +18,7 @@ bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
     } else if (now_ms >= p->next_sweep_ms) {
         *ret = POLL_SWEEP;
         p->reach_ms = now_ms < p->next_full_ms ? next_reach_ms(p) : -1;
+        p->sweep_begun_ms = now_ms;
         p->sweep_found = false;
         p->sweep_took_ms = 0;
     } else if (p->at_once || now_ms >= p->next_ms) {
@@ -103,6 +104,11 @@ void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool f
     }
     p->backlog = full;
     p->next_ms = now_ms + (end == POLL_ALL ? POLL_EVERY_MS + jitter_ms : pause_ms);
+}
+
+int64_t polling_reach_ms(const struct polling *p, int64_t now_ms)
+{
+    return p->reach_ms < 0 ? -1 : p->reach_ms + now_ms - p->sweep_begun_ms;
 }
 
 int64_t polling_due(const struct polling *p)

@@ -40,7 +40,8 @@ struct polling {
     bool at_once; /* told to, also while a poll is in flight: that may have begun too early */
     bool backlog; /* the last poll came back full */
     enum sweep sweep;
-    int64_t reach_ms;      /* it reads what was due so long ago; -1 = all, from the head */
+    int64_t reach_ms; /* it reads what was due so long before it began; -1 = all, from the head */
+    int64_t sweep_begun_ms;
     unsigned short_sweep;  /* which one of SWEEP_REACHES that do not come from the head */
     int64_t sweep_took_ms; /* its polls, together */
     bool sweep_found;      /* something is left, or may be */
@@ -65,6 +66,9 @@ void polling_given_back(struct polling *p, int64_t now_ms);
 /* Its round has ended. `found`: a task, or not all kinds were asked for. */
 void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool found,
                  int64_t took_ms, int64_t jitter_ms, int64_t now_ms);
+
+/* What a poll of a sweep reads that begins now: what was due so long ago; -1 = all. */
+int64_t polling_reach_ms(const struct polling *p, int64_t now_ms);
 
 /* When the next one is due, when there is room. */
 int64_t polling_due(const struct polling *p);

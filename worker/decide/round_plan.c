@@ -218,7 +218,7 @@ static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
     if (polling_begin(&d->polling, &x->way, now_ms)) {
         x->n_poll = x->way == POLL_LOWEST ? 1 : room;
         x->turn = d->polling.turn;
-        x->reach_ms = d->polling.reach_ms;
+        x->reach_ms = polling_reach_ms(&d->polling, now_ms);
         if (d->polling.backlog) {
             wakeups_discard(&d->wakeups); /* polls find their tasks */
         }
