@@ -5295,168 +5295,6 @@ CREATE TABLE tenon.attempt (
 )
 PARTITION BY RANGE (ended_at);
 
-CREATE TABLE tenon.attempt_20261123 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261124 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261125 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261126 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261127 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261128 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261129 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261130 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
-CREATE TABLE tenon.attempt_20261201 (
-    ended_at timestamp with time zone NOT NULL,
-    id bigint NOT NULL,
-    attempt integer NOT NULL,
-    claims integer NOT NULL,
-    started_at timestamp with time zone NOT NULL,
-    worker_id uuid NOT NULL,
-    host text,
-    outcome text NOT NULL,
-    queue text NOT NULL,
-    kind text NOT NULL,
-    error_class text,
-    error text,
-    exit_code integer,
-    signal integer,
-    CONSTRAINT attempt_outcome_check CHECK ((outcome = ANY (ARRAY['failed'::text, 'timed_out'::text, 'crashed'::text, 'dead'::text])))
-);
-
 CREATE TABLE tenon.audit (
     id bigint NOT NULL,
     at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -5902,24 +5740,6 @@ CREATE TABLE tenon.waiting (
     settled boolean DEFAULT false NOT NULL
 );
 
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261123 FOR VALUES FROM ('2026-11-23 00:00:00+00') TO ('2026-11-24 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261124 FOR VALUES FROM ('2026-11-24 00:00:00+00') TO ('2026-11-25 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261125 FOR VALUES FROM ('2026-11-25 00:00:00+00') TO ('2026-11-26 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261126 FOR VALUES FROM ('2026-11-26 00:00:00+00') TO ('2026-11-27 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261127 FOR VALUES FROM ('2026-11-27 00:00:00+00') TO ('2026-11-28 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261128 FOR VALUES FROM ('2026-11-28 00:00:00+00') TO ('2026-11-29 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261129 FOR VALUES FROM ('2026-11-29 00:00:00+00') TO ('2026-11-30 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261130 FOR VALUES FROM ('2026-11-30 00:00:00+00') TO ('2026-12-01 00:00:00+00');
-
-ALTER TABLE ONLY tenon.attempt ATTACH PARTITION tenon.attempt_20261201 FOR VALUES FROM ('2026-12-01 00:00:00+00') TO ('2026-12-02 00:00:00+00');
-
 ALTER TABLE ONLY tenon.again
     ADD CONSTRAINT again_pkey PRIMARY KEY (id);
 
@@ -6001,24 +5821,6 @@ CREATE INDEX again_untaken ON tenon.again USING btree (id) WHERE (NOT taken);
 
 CREATE INDEX attempt_id ON ONLY tenon.attempt USING btree (id);
 
-CREATE INDEX attempt_20261123_id_idx ON tenon.attempt_20261123 USING btree (id);
-
-CREATE INDEX attempt_20261124_id_idx ON tenon.attempt_20261124 USING btree (id);
-
-CREATE INDEX attempt_20261125_id_idx ON tenon.attempt_20261125 USING btree (id);
-
-CREATE INDEX attempt_20261126_id_idx ON tenon.attempt_20261126 USING btree (id);
-
-CREATE INDEX attempt_20261127_id_idx ON tenon.attempt_20261127 USING btree (id);
-
-CREATE INDEX attempt_20261128_id_idx ON tenon.attempt_20261128 USING btree (id);
-
-CREATE INDEX attempt_20261129_id_idx ON tenon.attempt_20261129 USING btree (id);
-
-CREATE INDEX attempt_20261130_id_idx ON tenon.attempt_20261130 USING btree (id);
-
-CREATE INDEX attempt_20261201_id_idx ON tenon.attempt_20261201 USING btree (id);
-
 CREATE INDEX audit_at ON tenon.audit USING btree (at);
 
 CREATE INDEX dead_at ON tenon.dead USING btree (dead_at);
@@ -6076,24 +5878,6 @@ CREATE INDEX waiting_unsettled ON tenon.waiting USING btree (task_id) WHERE (NOT
 CREATE INDEX waiting_until ON tenon.waiting USING btree (until);
 
 CREATE INDEX worker_alive ON tenon.worker USING btree (started_at) WHERE (ended_at IS NULL);
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261123_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261124_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261125_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261126_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261127_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261128_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261129_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261130_id_idx;
-
-ALTER INDEX tenon.attempt_id ATTACH PARTITION tenon.attempt_20261201_id_idx;
 
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN ((old.limit_keys IS NOT NULL)) EXECUTE FUNCTION tenon.limited_deleted();
 
