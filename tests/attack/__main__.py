@@ -21,6 +21,7 @@ WORKERS, SLOTS = 2, 8
 WARM_S, BASELINE_S = 10, 120
 READY_LIMIT_S, DRAIN_LIMIT_S, ANSWER_LIMIT_S = 60, 60, 60
 HINT_EVERY_S = 1.0
+HINT_BYTES = 500  # of each log
 MEMORY_MORE_MB = 64  # that a worker or cleaner may take under attack
 # role: (configure, write, read) in RabbitMQ, as docs/operations.md says
 PARTS = {"tenon_worker": (r"^tenon\.", r"^tenon\.", r"^tenon(\.|$)"), "tenon_cleaner": ("^tenon$", "^tenon$", "^$"),
@@ -84,7 +85,7 @@ class Attack(Stage):
 
     def give_hint(self):
         """Which ids there are by now: what an attacker could find out by enqueueing one."""
-        lines = [line for path in glob.glob(self.dir + "/producer-*.transactions") for line in lines_of(path)[-2:]]
+        lines = [line for path in glob.glob(self.dir + "/producer-*.transactions") for line in lines_of(path, HINT_BYTES)]
         newest = max((int(line.split()[2]) for line in lines), default=1)
         with open(self.hint + ".new", "w", encoding="ascii") as file:
             file.write(str(newest))

@@ -2,6 +2,7 @@
 producers' logs and the handlers' journal. Of tenon's tables two things are asked: which tasks are dead, and what the
 payload is of a task whose id no producer was told."""
 import collections
+import os
 
 CRASHES_MAX = 3    # tenon gives a task up after so many workers died with it
 TELLING_S = 2.0    # a run may have ended so long before its worker died, and its end not be told yet
@@ -10,9 +11,13 @@ RECOVERY_S = 90.0  # a claim whose commit was not known may be given back so muc
 Run = collections.namedtuple("Run", "task attempt pid worker start")
 
 
-def lines_of(path):
+def lines_of(path, most_bytes=None):
+    """Its whole lines, or those of its last bytes."""
     try:
         with open(path, "rb") as file:
+            if most_bytes and os.fstat(file.fileno()).st_size > most_bytes:
+                file.seek(-most_bytes, os.SEEK_END)
+                file.readline()
             data = file.read()
     except FileNotFoundError:
         return []
