@@ -52,6 +52,12 @@ CREATE TYPE tenon.limit_room AS (
 	why text
 );
 
+CREATE DOMAIN tenon.outcome AS text
+	CONSTRAINT outcome_check CHECK ((VALUE = ANY (ARRAY['done'::text, 'cancelled'::text, 'expired'::text])));
+
+CREATE DOMAIN tenon.run_ms AS bigint
+	CONSTRAINT run_ms_check CHECK (((VALUE >= 1) AND (VALUE <= '2592000000'::bigint)));
+
 CREATE FUNCTION tenon.act_states(act text) RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -82,11 +88,8 @@ END $$;
 CREATE TABLE tenon.task (
     id bigint NOT NULL,
     run_at timestamp with time zone NOT NULL,
-    start_time timestamp with time zone,
     created_at timestamp with time zone NOT NULL,
-    start_before timestamp with time zone,
-    worker_id uuid,
-    timeout_ms bigint NOT NULL,
+    timeout_ms tenon.run_ms NOT NULL,
     claims integer DEFAULT 0 NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
     crashes integer DEFAULT 0 NOT NULL,
@@ -98,6 +101,9 @@ CREATE TABLE tenon.task (
     queue text NOT NULL,
     kind text NOT NULL,
     payload jsonb NOT NULL,
+    start_time timestamp with time zone,
+    start_before timestamp with time zone,
+    worker_id uuid,
     unique_key text,
     retry text,
     trace text,
@@ -111,8 +117,7 @@ CREATE TABLE tenon.task (
     flow bigint,
     limit_keys text[],
     awaited boolean,
-    steps jsonb,
-    CONSTRAINT task_check CHECK ((((start_time IS NULL) = (worker_id IS NULL)) AND ((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint))))
+    steps jsonb
 )
 WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
 
@@ -2894,7 +2899,7 @@ CREATE TABLE tenon.finished (
     failures integer NOT NULL,
     crashes integer NOT NULL,
     priority smallint NOT NULL,
-    outcome text NOT NULL,
+    outcome tenon.outcome NOT NULL,
     queue text NOT NULL,
     kind text NOT NULL,
     payload jsonb NOT NULL,
@@ -2908,8 +2913,7 @@ CREATE TABLE tenon.finished (
     timeout_ms bigint,
     max_attempts integer,
     retry text,
-    progress jsonb,
-    CONSTRAINT finished_outcome_check CHECK ((outcome = ANY (ARRAY['done'::text, 'cancelled'::text, 'expired'::text])))
+    progress jsonb
 )
 PARTITION BY RANGE (finished_at);
 
@@ -5632,10 +5636,7 @@ CREATE TABLE tenon.producer (
 CREATE VIEW tenon.ready AS
  SELECT t.id,
     t.run_at,
-    t.start_time,
     t.created_at,
-    t.start_before,
-    t.worker_id,
     t.timeout_ms,
     t.claims,
     t.failures,
@@ -5648,6 +5649,9 @@ CREATE VIEW tenon.ready AS
     t.queue,
     t.kind,
     t.payload,
+    t.start_time,
+    t.start_before,
+    t.worker_id,
     t.unique_key,
     t.retry,
     t.trace,

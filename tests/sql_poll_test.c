@@ -149,18 +149,6 @@ static void test_it_claims_a_bounded_number_of_bytes(void **state)
     poll_is(fx->conn, worker, (struct asked){"{b}", "9", FROM_HEAD, "10000", "1"}, "2 / 2:3F ");
 }
 
-/* Wherever the rows lie. */
-static void test_what_it_claims_comes_in_order(void **state)
-{
-    struct fixture *fx = *state;
-    char worker[UUID_BYTES];
-    make(fx, worker);
-    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - interval '1 minute' WHERE payload = '5'");
-    test_sql(fx, "UPDATE tenon.task SET priority = 9 WHERE payload = '7'");
-    poll_is(fx->conn, worker, (struct asked){"{a}", "4", FROM_HEAD, UNBOUNDED},
-            "7 5 1 3 / 1:7F / 2:3F ");
-}
-
 /* Of what it wants it passes over what others hold, and it locks nothing else. */
 static void test_it_locks_only_what_it_claims(void **state)
 {
@@ -266,7 +254,6 @@ int main(void)
         WITH_DATABASE(test_it_reads_a_bounded_number_of_rows),
         WITH_DATABASE(test_it_leaves_to_sweeps_what_was_due_before),
         WITH_DATABASE(test_it_claims_a_bounded_number_of_bytes),
-        WITH_DATABASE(test_what_it_claims_comes_in_order),
         WITH_DATABASE(test_it_locks_only_what_it_claims),
         WITH_DATABASE(test_it_reads_the_payloads_that_it_claims),
         WITH_DATABASE(test_it_reads_little),

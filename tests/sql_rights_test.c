@@ -312,7 +312,7 @@ static void test_intervals_of_mixed_sign(void **state)
     test_sql_fails(fx, "23514", "history_keep",
                    "UPDATE tenon.setting SET history_keep = '-1 year 361 days'");
     test_sql(fx, "SELECT tenon.enqueue('a')");
-    test_sql_fails(fx, "23514", "task_check", "UPDATE tenon.task SET timeout_ms = -1");
+    test_sql_fails(fx, "23514", "run_ms_check", "UPDATE tenon.task SET timeout_ms = -1");
 }
 
 static void finish_with(struct fixture *fx, const char *result, const char *want)

@@ -272,6 +272,24 @@ static void test_priority_goes_first(void **state)
     journal_clear(&j);
 }
 
+/* Also of those that one poll claims together, wherever their rows lie. */
+static void test_what_was_ready_first_goes_first(void **state)
+{
+    struct fixture *fx = *state;
+    struct journal j;
+    test_sql(fx, "SELECT tenon.enqueue('a', priority => n %% 2) FROM generate_series(1, 20) n");
+    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - id * interval '1 second'");
+    char h[256];
+    free(TENON_RUN(fx, 0, "worker", "--slots", "1", "--handler",
+                   handler(h, "a=exec %s", "journal.sh"), "--until-empty"));
+    journal_read(fx, &j);
+    assert_int_equal(j.n, 20);
+    for (size_t i = 0; i < j.n; i++) {
+        assert_int_equal(j.runs[i].id, i < 10 ? 19 - 2 * (int)i : 40 - 2 * (int)i);
+    }
+    journal_clear(&j);
+}
+
 static int64_t heap_now(struct process *p, size_t statistics)
 {
     process_signal(p, SIGUSR1);
@@ -360,6 +378,7 @@ int main(void)
         WITH_SERVERS(test_many_workers_run_each_task_once),
         WITH_SERVERS(test_work_is_shared_fairly),
         WITH_SERVERS(test_priority_goes_first),
+        WITH_SERVERS(test_what_was_ready_first_goes_first),
         WITH_SERVERS(test_memory_does_not_grow_with_tasks),
         WITH_SERVERS(test_a_paused_queue_stands_still),
         WITH_SERVERS(test_without_a_history_done_tasks_leave_no_trace),

@@ -41,10 +41,10 @@ WITH read AS MATERIALIZED (
 )
 (SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
         queue, kind, trace, payload, 1 + failures + crashes, progress, NULL::bigint, NULL::boolean, NULL::boolean,
-        steps
- FROM claimed ORDER BY priority DESC, run_at, id)
-UNION ALL  -- id, run_at, which range; whether all was claimed that was asked for; whether $8 rows were read
-SELECT id, NULL, (date_part('epoch', run_at) * 1000000)::bigint, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer, NULL
+        steps, (date_part('epoch', run_at) * 1000000)::bigint  -- in no order, as to sort them here costs a twentieth of it all
+ FROM claimed)
+UNION ALL  -- id, which range; whether all was claimed that was asked for; whether $8 rows were read; run_at
+SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+       NULL, range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer, NULL, (date_part('epoch', run_at) * 1000000)::bigint
 FROM (SELECT * FROM read LIMIT (SELECT place FROM full_at)) ends
 WHERE next IS DISTINCT FROM range OR place = (SELECT place FROM full_at);

@@ -7,11 +7,11 @@
 
 enum {
     POLL_COLUMN_ID = 0,
-    POLL_COLUMN_RUN_AT = 2,
     POLL_COLUMN_RANGE = 13,
     POLL_COLUMN_FULL = 14,
     POLL_COLUMN_BOUNDED = 15,
     POLL_COLUMN_STEPS = 16,
+    POLL_COLUMN_RUN_AT = 17,
     CLAIM_COLUMN_PROGRESS = 12,
     CLAIM_COLUMN_STEPS = 13,
 };
@@ -155,18 +155,56 @@ static struct claim *read_claim(const struct rows *rows, size_t i, int steps)
     return c;
 }
 
-static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n, int steps)
+static bool take_row(struct round_calls *r, const struct rows *rows, size_t i, int steps)
 {
     struct round *x = r->round;
-    for (size_t i = 0; i < n; i++) {
-        struct claim *c = read_claim(rows, i, steps);
-        if (!c) {
-            return false;
-        }
+    struct claim *c = read_claim(rows, i, steps);
+    if (c) {
         c->handler = handlers_find(&r->context->served->handlers, c->kind);
         x->claimed[x->n_claimed++] = c;
     }
-    return true;
+    return c;
+}
+
+static bool read_claims(struct round_calls *r, const struct rows *rows)
+{
+    bool read = true;
+    for (size_t i = 0; read && i < rows_count(rows); i++) {
+        read = take_row(r, rows, i, CLAIM_COLUMN_STEPS);
+    }
+    return read;
+}
+
+/* Which of the tasks that a poll has claimed is whose turn: the rows come in any order. */
+struct turn {
+    int64_t priority, run_at_us, id;
+    size_t row;
+};
+
+static int compare_turns(const void *one, const void *two)
+{
+    const struct turn *a = one, *b = two;
+    int by_priority = (a->priority < b->priority) - (a->priority > b->priority);
+    int by_time = (a->run_at_us > b->run_at_us) - (a->run_at_us < b->run_at_us);
+    return by_priority ? by_priority : by_time ? by_time : (a->id > b->id) - (a->id < b->id);
+}
+
+/* The first n rows, the highest priority first, and of those what was ready first. */
+static bool read_polled(struct round_calls *r, const struct rows *rows, size_t n)
+{
+    struct turn turns[ROUND_CLAIMS_MAX];
+    for (size_t i = 0; i < n; i++) {
+        turns[i] = (struct turn){.priority = rows_int(rows, i, 6),
+                                 .run_at_us = rows_int(rows, i, POLL_COLUMN_RUN_AT),
+                                 .id = rows_int(rows, i, 0),
+                                 .row = i};
+    }
+    qsort(turns, n, sizeof *turns, compare_turns);
+    bool read = true;
+    for (size_t i = 0; read && i < n; i++) {
+        read = take_row(r, rows, turns[i].row, POLL_COLUMN_STEPS);
+    }
+    return read;
 }
 
 /* The claimed tasks, and how far was read for them. */
@@ -186,7 +224,7 @@ static bool read_poll(struct round_calls *r, const struct rows *rows)
         }
     }
     x->end = poll_end(&r->context->poll, end, now_ms());
-    return read_claims(r, rows, n, POLL_COLUMN_STEPS);
+    return read_polled(r, rows, n);
 }
 
 static bool read_owned(struct round *x, const struct rows *rows)
@@ -230,8 +268,7 @@ bool round_read(struct round_calls *r)
         read_requeue(x, r->requeue->rows);
     }
     if (r->claim) {
-        const struct rows *rows = r->claim->rows;
-        return read_claims(r, rows, rows_count(rows), CLAIM_COLUMN_STEPS);
+        return read_claims(r, r->claim->rows);
     }
     return !r->poll || read_poll(r, r->poll->rows);
 }

@@ -20,11 +20,11 @@ enum {
     POLL_PARAMS = 11,
     PARAM_MARKED = 9,
     COLUMN_ID = 0,
-    COLUMN_RUN_AT = 2, /* of an end */
     COLUMN_PAYLOAD = 10,
     COLUMN_RANGE = 13, /* NULL = a claimed task */
     COLUMN_FULL = 14,
     COLUMN_BOUNDED = 15,
+    COLUMN_RUN_AT = 17,
 };
 
 /* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */
