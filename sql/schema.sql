@@ -2520,7 +2520,7 @@ BEGIN
         SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
          CROSS JOIN LATERAL tenon.limit_rule(k.key) r
          CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
-                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000) o
+                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000 FOR UPDATE SKIP LOCKED) o
          WHERE r.rate IS NOT NULL));
 END $$;
 
@@ -2755,7 +2755,8 @@ CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
     AS $$
 #variable_conflict use_variable
 DECLARE
-    r record;
+    r   record;
+    old timestamptz;
 BEGIN
     PERFORM tenon.check_limit_keys(ARRAY[key]);
     SELECT * INTO r FROM tenon.limit_rule(key);
@@ -2774,6 +2775,9 @@ BEGIN
     IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
         RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
     END IF;
+    old := clock_timestamp() - r.per;  -- counts no more; a few more go than come
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
+        SELECT s.ctid FROM tenon.limit_start s WHERE s.key = key AND s.at < old ORDER BY s.at LIMIT 100 FOR UPDATE SKIP LOCKED));
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
@@ -3553,6 +3557,7 @@ DECLARE
     n integer;
     m integer;
     k integer;
+    starts integer;
 BEGIN
     SELECT * INTO s FROM tenon.setting;
     DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
@@ -3561,12 +3566,15 @@ BEGIN
     DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
         SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS m = ROW_COUNT;
-    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of limits that were dropped
-        SELECT l.ctid FROM tenon.limit_start l WHERE l.at < now() - interval '31 days' LIMIT most));
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of keys that are not used any more
+        SELECT l.ctid FROM tenon.limit_start l
+         WHERE l.at < now() - coalesce((SELECT max(r.per) FROM tenon.limit r), interval '31 days')
+         ORDER BY l.at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS starts = ROW_COUNT;
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
+    RETURN n + m + starts + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 
 CREATE FUNCTION tenon.purge_flows(before timestamp with time zone, most integer) RETURNS integer
@@ -5842,6 +5850,8 @@ CREATE INDEX flow_wait_parent ON tenon.flow_wait USING btree (parent, task);
 CREATE INDEX kind_paused ON tenon.kind USING btree (name) WHERE paused;
 
 CREATE INDEX limit_due_at ON tenon.limit_due USING btree (due_at);
+
+CREATE INDEX limit_start_at ON tenon.limit_start USING btree (at);
 
 CREATE INDEX limit_start_key ON tenon.limit_start USING btree (key, at);
 

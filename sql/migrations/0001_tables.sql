@@ -632,7 +632,8 @@ BEGIN
 END $$;
 
 -- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
--- unique_for is, and flows that ended as long ago as the history is kept, but at least an hour; returns how many.
+-- unique_for is, starts that are older than the longest `per` of all limits, and flows that ended as long ago as the history
+-- is kept, but at least an hour; returns how many.
 CREATE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -640,6 +641,7 @@ DECLARE
     n integer;
     m integer;
     k integer;
+    starts integer;
 BEGIN
     SELECT * INTO s FROM tenon.setting;
     DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
@@ -648,12 +650,15 @@ BEGIN
     DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
         SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS m = ROW_COUNT;
-    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of limits that were dropped
-        SELECT l.ctid FROM tenon.limit_start l WHERE l.at < now() - interval '31 days' LIMIT most));
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(  -- of keys that are not used any more
+        SELECT l.ctid FROM tenon.limit_start l
+         WHERE l.at < now() - coalesce((SELECT max(r.per) FROM tenon.limit r), interval '31 days')
+         ORDER BY l.at LIMIT most FOR UPDATE SKIP LOCKED));
+    GET DIAGNOSTICS starts = ROW_COUNT;
     DELETE FROM tenon.unique_hold WHERE (unique_key, kind) IN (
         SELECT h.unique_key, h.kind FROM tenon.unique_hold h WHERE h.until < now() ORDER BY h.until LIMIT most FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS k = ROW_COUNT;
-    RETURN n + m + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
+    RETURN n + m + starts + k + tenon.purge_flows(now() - greatest(s.history_keep, interval '1 hour'), most);
 END $$;
 REVOKE ALL ON FUNCTION tenon.make_partitions, tenon.drop_history, tenon.purge FROM PUBLIC;
 SELECT tenon.make_partitions();

@@ -71,6 +71,7 @@ CREATE TABLE tenon.limit_start (
     n   integer     NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX limit_start_key ON tenon.limit_start (key, at);
+CREATE INDEX limit_start_at ON tenon.limit_start (at);
 COMMENT ON TABLE tenon.limit_start IS 'What counts against rates: starts of tasks that have ended since, and what `tenon.limit_take` took.';
 COMMENT ON COLUMN tenon.limit_start.key IS 'The key.';
 COMMENT ON COLUMN tenon.limit_start.at IS 'When.';
@@ -468,7 +469,8 @@ LANGUAGE sql STABLE AS $$
                           WHERE t.key = k.key AND t.task_id = e.task_id OFFSET 0) l
 $$;
 
--- A run that has ended counts as a start from here on. What is older than its rate's time counts no more.
+-- A run that has ended counts as a start from here on. What is older than its rate's time counts no more, and goes, but
+-- for what a tenon.limit_take() in an open transaction has locked.
 CREATE FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -479,7 +481,7 @@ BEGIN
         SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
          CROSS JOIN LATERAL tenon.limit_rule(k.key) r
          CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
-                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000) o
+                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000 FOR UPDATE SKIP LOCKED) o
          WHERE r.rate IS NOT NULL));
 END $$;
 
@@ -696,7 +698,8 @@ CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1 s' AS $$
 #variable_conflict use_variable
 DECLARE
-    r record;
+    r   record;
+    old timestamptz;
 BEGIN
     PERFORM tenon.check_limit_keys(ARRAY[key]);
     SELECT * INTO r FROM tenon.limit_rule(key);
@@ -715,6 +718,9 @@ BEGIN
     IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
         RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
     END IF;
+    old := clock_timestamp() - r.per;  -- counts no more; a few more go than come
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
+        SELECT s.ctid FROM tenon.limit_start s WHERE s.key = key AND s.at < old ORDER BY s.at LIMIT 100 FOR UPDATE SKIP LOCKED));
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
