@@ -217,6 +217,9 @@ static void fill(struct fixture *fx)
                  " 'sleeper';"
                  "INSERT INTO tenon.waiting SELECT id, 's', now() + interval '1 h' FROM tenon.task"
                  " WHERE kind = 'sleeper';"
+                 "SELECT tenon.set_limit('kind/mail', running => 1);"
+                 "SELECT tenon.set_limit('kind/mail:urgent', running => 1);"
+                 "SELECT tenon.enqueue('mail:urgent', queue => 'm') FROM generate_series(1, 5);"
                  "SELECT tenon.settle();"
                  "SELECT tenon.pause(queue => 'p')");
 }
@@ -246,7 +249,10 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     assert_true(scrape_value(page, "tenon_limit_held{limit=\"k\"}") == 1);
     assert_true(scrape_value(page, "tenon_limit_running_max{limit=\"k\"}") == 1);
     assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"parent\"}") == 3);
-    assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"limit\"}") == 1);
+    assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"kind/mail:urgent\"}") == 4);
+    assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"kind/mail\"}") == 0);
+    assert_true(scrape_value(page, "tenon_limit_held{limit=\"kind/mail\"}") == 0);
+    assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"limit\"}") == 5);
     assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"time\"}") == 1);
     assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"signal\"}") == 1);
     assert_true(scrape_value(page, "tenon_flows_unfinished") == 2);

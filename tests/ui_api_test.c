@@ -265,14 +265,16 @@ static void test_limits(void **state)
     struct fixture *fx = *state;
     struct web w;
     test_sql(fx, "SELECT tenon.set_limit('t', running => 2), tenon.set_limit('t:1', running => 1,"
-                 " until => now() + interval '1 h'), tenon.set_limit('u', strict => true)");
+                 " until => now() + interval '1 h'), tenon.set_limit('u', strict => true),"
+                 " tenon.set_limit('kind/b', running => 1), tenon.set_limit('kind/b:c', running"
+                 " => 1); SELECT tenon.enqueue('b:c') FROM generate_series(1, 5)");
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
                  " '{t:1}'), tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
                  " '{t:2}'), tenon.enqueue('a', limit_keys => '{free}')");
     test_sql(fx, "SELECT tenon.settle()");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/limits");
-    (void)list(o, "limits", 5);
+    (void)list(o, "limits", 7);
     const json_t *t = limit_of(o, "t"), *one = limit_of(o, "t:1"), *two = limit_of(o, "t:2");
     assert_int_equal(number(t, "held"), 3);
     assert_true(json_is_false(json_object_get(t, "is_key")));
@@ -285,6 +287,8 @@ static void test_limits(void **state)
     assert_string_equal(text(two, "rule"), "t");
     assert_true(json_is_null(json_object_get(limit_of(o, "free"), "rule")));
     assert_true(json_is_true(json_object_get(limit_of(o, "u"), "strict")));
+    assert_int_equal(number(limit_of(o, "kind/b"), "waiting"), 0); /* of kind/b:c four do */
+    assert_int_equal(number(limit_of(o, "kind/b"), "held"), 0);
     assert_true(json_is_false(json_object_get(o, "more")));
     json_decref(o);
     o = web_get(&w, 200, "/api/limits?key=t%3A");

@@ -1,6 +1,6 @@
 -- Limits, and keys that unfinished tasks have, by name, each as JSON: what holds, and how many tasks were let go and wait.
 -- From one key to the next by the index, and counted to a bound, so that what waits costs nothing. In each row, of which there
--- is at least one, whether there are more keys.
+-- is at least one, whether there are more keys. A kind or a queue has no other keys, whatever colons its name has.
 --   $1 text  only names that begin so    $2 integer  how many limits, and how many keys    $3 integer  how far to count
 WITH RECURSIVE line AS (
     (SELECT l.key FROM tenon.limit_task l WHERE l.key >= $1::text ORDER BY l.key LIMIT 1)
@@ -28,12 +28,12 @@ LEFT JOIN LATERAL tenon.limit_rule(k.key) r ON true
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
     SELECT FROM tenon.limit_task WHERE state IN ('held', 'ending') AND key = k.key
     UNION ALL
-    SELECT FROM tenon.limit_task WHERE state IN ('held', 'ending') AND key >= o.name || ':' AND key < o.name || ';'
+    SELECT FROM tenon.limit_task WHERE state IN ('held', 'ending') AND key >= o.name || ':' AND key < o.name || ';' AND o.name !~ '^(kind|queue)/'
     LIMIT $3::integer) t) held
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
     SELECT FROM tenon.limit_task WHERE state = 'waits' AND key = k.key
     UNION ALL
-    SELECT FROM tenon.limit_task WHERE state = 'waits' AND key >= o.name || ':' AND key < o.name || ';'
+    SELECT FROM tenon.limit_task WHERE state = 'waits' AND key >= o.name || ':' AND key < o.name || ';' AND o.name !~ '^(kind|queue)/'
     LIMIT $3::integer) t) waits
 CROSS JOIN LATERAL (SELECT count(*) AS n FROM (
     SELECT FROM tenon.limit_task WHERE state = 'dead' AND key = k.key LIMIT $3::integer) t) dead
