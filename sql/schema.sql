@@ -2603,8 +2603,9 @@ CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence te
     AS $_$
     SELECT r.paused, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
                 WHEN d.why IS NOT NULL THEN d.why
-                WHEN r.strict THEN 'its tasks run one after the other' || coalesce(format(', and the dead task %s blocks them', x.dead), '')
-                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per, CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END) END,
+                WHEN r.strict THEN concat_ws(', ', 'its tasks run one after the other', 'and the dead task ' || x.dead || ' blocks them', e.ending)
+                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per,
+                               CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END, e.ending) END,
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
                 WHEN r.strict THEN format('tenon limit show %s', $1)
@@ -2612,6 +2613,9 @@ CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence te
       FROM tenon.limit_rule($1) r
       CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
            SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
+      CROSS JOIN LATERAL (
+           SELECT CASE WHEN count(*) > 0 THEN format('%s of them cancelled, counted until %s', count(*), to_char(max(l.wanted_at) AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"')) END AS ending
+             FROM tenon.limit_task l WHERE r.running IS NOT NULL AND l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'ending') e
       LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
       LEFT JOIN tenon.limit_due d ON d.key = $1
      LIMIT 1

@@ -130,6 +130,10 @@ static void test_cancelled_while_it_runs(void **state)
     assert_free(fx, "");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 0);
     assert_true(test_sql_bool(fx, "SELECT running = 1 FROM tenon.limits WHERE key = 't'"));
+    char *why = test_sql_text(fx, "SELECT tenon.why(2)");
+    assert_contains(why, "(1 at once, 1 of them cancelled, counted until ");
+    assert_contains(why, " UTC), behind 0 tasks.");
+    free(why);
     test_sql(fx, "UPDATE tenon.limit_task SET wanted_at = now() WHERE state = 'ending'");
     assert_free(fx, "2");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 1);
@@ -320,6 +324,9 @@ static void test_kinds_and_queues(void **state)
                  "SELECT tenon.enqueue('mail')");
     assert_free(fx, "1 3 4 6 7 9");
     assert_true(test_sql_bool(fx, "SELECT limit_keys IS NULL FROM tenon.tasks WHERE id = 9"));
+    test_sql(fx, "SELECT tenon.set_limit('kind/sms', rate => 2, per => '1 h');"
+                 "SELECT tenon.enqueue('sms') FROM generate_series(1, 3)");
+    assert_free(fx, "1 3 4 6 7 9 10 11");
 }
 
 /* A task with parents enters the line of its keys when they are done; and a flow that is cancelled

@@ -13,13 +13,18 @@ struct situation {
     const char *code, *says; /* parts, separated by '|' */
 };
 
-/* The task wants to start at `at`; one task holds the limit, and one is before it. */
-#define LIMITED(at, also)                                                                          \
-    "SELECT tenon.set_limit('t', running => 1);"                                                   \
-    "SELECT tenon.enqueue('a', limit_keys => '{t:1}', priority => 9) FROM generate_series(1, 2);"  \
-    "UPDATE tenon.task SET run_at = 'infinity', wanted_at = " at ", limit_keys = '{t:1}'"          \
+/* The task wants to start at `at` under the limit `name`, as one of `keys`, with `n` of a higher
+ * priority before it. */
+#define LIMITED_BY(name, limit, keys, more, n, at, also)                                           \
+    "SELECT tenon.set_limit('" name "', " limit ");"                                               \
+    "SELECT tenon.enqueue('a'" more ", priority => 9) FROM generate_series(1, " n ");"             \
+    "UPDATE tenon.task SET run_at = 'infinity', wanted_at = " at ", limit_keys = '{" keys "}'"     \
     " WHERE id = %1$lld; SELECT tenon.queue_limits('{%1$lld}'); SELECT tenon.settle();"            \
     "SELECT " also
+
+/* One task holds the limit, and one is before it. */
+#define LIMITED(at, also)                                                                          \
+    LIMITED_BY("t", "running => 1", "t:1", ", limit_keys => '{t:1}'", "2", at, also)
 
 static const struct situation situations[] = {
     {"scheduled", "UPDATE tenon.task SET run_at = now() + interval '1 h' WHERE id = %1$lld", NULL,
@@ -39,6 +44,21 @@ static const struct situation situations[] = {
     {"waits for a limit that is paused",
      LIMITED("now()", "tenon.pause_limit('t', 'they asked') IS NULL"), NULL, "limit_paused",
      "the limit t:1 (it is paused by |: they asked)|tenon limit resume t."},
+    {"waits for a rate",
+     LIMITED_BY("t", "rate => 5, per => '1 min'", "t:1", ", limit_keys => '{t:1}'", "6", "now()",
+                "1 = 1"),
+     NULL, "limit", "It waits for the limit t:1 (5 per 00:01:00), behind 1 task.|limit show t:1"},
+    {"waits for its turn",
+     LIMITED_BY("t", "fair => true", "t:1", ", limit_keys => '{t:1}'", "30", "now()", "1 = 1"),
+     NULL, "limit",
+     "It waits for the limit t:1 (fair to all t keys), behind 2 tasks.|limit show t:1"},
+    {"waits for the limit of its kind",
+     LIMITED_BY("kind/a", "running => 1, rate => 5, per => '1 h'", "kind/a", "", "2", "now()",
+                "1 = 1"),
+     NULL, "limit", "the limit kind/a (1 at once, 5 per 01:00:00), behind 1 |limit show kind/a"},
+    {"waits for the limit of its queue",
+     LIMITED_BY("queue/default", "running => 2", "queue/default", "", "3", "now()", "1 = 1"), NULL,
+     "limit", "the limit queue/default (2 at once), behind 1 task.|limit show queue/default"},
     {"waits for its time, then for a limit", LIMITED("now() + interval '1 h'", "1 = 1"), NULL,
      "not_due", "It is due at |and waits for the limit t:1 then|tenon set %1$lld --run-at now"},
     {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
@@ -134,7 +154,8 @@ static void check(struct fixture *fx, const struct situation *s)
     free(code);
     free(why);
     test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
-                 " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event;"
+                 " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event,"
+                 " tenon.limit_due, tenon.limit_turn;"
                  "UPDATE tenon.setting SET paused = false");
 }
 
