@@ -15,6 +15,12 @@ NOTIFY = {"adaptive": """SELECT tenon.enqueue('noop', '{"i": 0}')""",
           "always": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false), pg_notify('tenon', '')""",
           "never": """SELECT tenon.enqueue('noop', '{"i": 0}', notify => false)"""}
 FLEET = {"slots": 8, "env": {"BENCH_WORK_MS": "10"}}
+# The parts of a chain's links, and all of each: the medians in ms. `parent_end` is when the one before had ended.
+LINK_PARTS = {"end_to_ready": "run_at - parent_end", "ready_to_claim": "start_time - run_at",
+              "claim_to_end": "finished_at - start_time", "link": "finished_at - parent_end"}
+LINK_P50 = """SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM {}))
+                FROM (SELECT *, lag(finished_at) OVER (ORDER BY finished_at) AS parent_end FROM tenon.finished) link
+               WHERE parent_end IS NOT NULL"""
 LATE_MS = 900  # a worker looks for itself once a second: what starts later after its commit was not woken up
 
 
@@ -407,6 +413,8 @@ def flows_chain(b):
         b.tenon.wait_until_done(300)
     ms = b.servers.value("SELECT extract(epoch FROM max(finished_at) - min(finished_at)) * 1000 FROM tenon.finished")
     b.add("flows", f"chain-{links}", "ms_per_link", float(ms) / (links - 1), "ms")
+    for part, interval in LINK_PARTS.items():
+        b.add("flows", f"chain-{links}", f"p50_ms_{part}", b.servers.value(LINK_P50.format(interval)), "ms")
 
 
 ALL = {"drain": drain, "latency": latency, "sustained": sustained, "notify": notify, "held-snapshot": held_snapshot,
