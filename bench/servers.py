@@ -113,14 +113,27 @@ class Servers:
             self.block(self.blocked)
 
     def block(self, n):
-        """So many tasks that wait for a parent, which is due in a year; they stay while all else is emptied."""
+        """So many tasks, of which half wait for a parent, which is due in a year, and half for the first of them, which nobody
+        handles and which holds all of their limit; they stay while all else is emptied."""
+        self.block_by_parent(n // 2)
+        self.block_by_limit(n - n // 2)
+        self.sql("VACUUM ANALYZE")
+
+    def block_by_parent(self, n):
         self.sql("SELECT tenon.enqueue('noop', flow => tenon.flow('blocked'), queue => 'blocked', delay => '1 year')")
         flow, parent = self.sql("SELECT flow, id FROM tenon.task WHERE queue = 'blocked'")[0]
         for first in range(0, n, 10000):
             self.sql("SELECT cardinality(tenon.enqueue_many('noop', array_fill('{}'::jsonb, ARRAY[%s]), flow => %s,"
                      " after => ARRAY[%s], queue => 'blocked'))", min(10000, n - first), flow, parent)
         self.sql("TRUNCATE tenon.flow_note")
-        self.sql("VACUUM ANALYZE")
+
+    def block_by_limit(self, n):
+        self.sql("SELECT tenon.set_limit('blocked', running => 1)")
+        for first in range(0, n, 10000):
+            self.sql("SELECT cardinality(tenon.enqueue_many('noop', array_fill('{}'::jsonb, ARRAY[%s]),"
+                     " limit_keys => '{blocked}', queue => 'blocked'))", min(10000, n - first))
+        while self.value("SELECT tenon.settle()") > 0:
+            pass
 
     def setup(self):
         subprocess.run([self.tenon, "setup"], check=True, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
