@@ -510,7 +510,7 @@ static void test_bad_arguments(void **state)
     assert_true(test_sql_bool(fx, "SELECT limit_keys IS NULL FROM tenon.task WHERE id = 2"));
 }
 
-/* A million that wait at one key are not read for another: few rows are. */
+/* 20,000 that wait at one key are not read for another: few rows are. */
 static void test_others_cost_nothing(void **state)
 {
     struct fixture *fx = *state;
