@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,10 +23,10 @@ MOMENT = timedelta(seconds=1)
 class Pipes:
     """A child and what a worker would say to it."""
 
-    def __init__(self, *words: str) -> None:
+    def __init__(self, *words: str, **env: str) -> None:
         command = [sys.executable, "-m", "tenon", *words]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, cwd=HERE, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0)
+        pipe, env = subprocess.PIPE, {**os.environ, **env}
+        self.process = subprocess.Popen(command, cwd=HERE, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=env)
         self.hello = self.read()
         self.ids = 16
 
@@ -37,10 +38,13 @@ class Pipes:
         assert self.process.stdin
         self.process.stdin.write(line + b"\n")
 
-    def send(self, kind: str, payload: str = "{}", progress: str = "null", steps: str = "{}") -> int:
+    def send(
+        self, kind: str, payload: str = "{}", progress: str = "null", steps: str = "{}", max_attempts: int = 25
+    ) -> int:
         self.ids += 1
         self.write(
-            f'{{"id":{self.ids},"kind":"{kind}","queue":"default","attempt":1,"failures":0,"max_attempts":25,'
+            f'{{"id":{self.ids},"kind":"{kind}","queue":"default","attempt":1,"failures":0,'
+            f'"max_attempts":{max_attempts},'
             f'"timeout_ms":3600000,"claim":"{self.ids}/1/1/x","trace":null,"progress":{progress},'
             f'"steps":{steps},"payload":{payload}}}'.encode()
         )

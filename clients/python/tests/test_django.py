@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import HERE, program, run_program
+from test_child import Pipes
 
 import tenon
 import tenon.testing
@@ -216,6 +217,21 @@ def test_cancelled() -> None:
         cursor.execute("SELECT tenon.cancel(%s)", [result.id])
     result.refresh()
     assert (result.status, result.is_finished, result.attempts) == (TaskResultStatus.FAILED, True, 0)
+
+
+def test_a_lost_claim_is_no_end_and_a_cancel_is_one(tmp_path: Path) -> None:
+    log = tmp_path / "signals"
+    child = Pipes("tenon.django.child:app", DJANGO_SETTINGS_MODULE="project.settings", SIGNALS=str(log))
+    ended = []
+    for why, max_attempts in (("lost", 1), ("lost", 2), ("cancelled", 1), ("cancelled", 2)):
+        for kind in ("project.tasks.stopped", "project.tasks.stopped_in_a_thread"):
+            number = child.send(kind, '{"args": [], "kwargs": {}}', max_attempts=max_attempts)
+            assert child.read() == {"id": number, "progress": "begun"}
+            child.write(b'{"stop":%d,"why":"%s"}' % (number, why.encode()))
+            assert child.read() == {"id": number, "outcome": "interrupted"}
+            ended += [f"finished {number} FAILED"] if why == "cancelled" else []
+    child.end()
+    assert [line for line in log.read_text().splitlines() if line.startswith("finished")] == ended
 
 
 def test_after_the_commit_and_never_before() -> None:

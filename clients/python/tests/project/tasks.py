@@ -1,5 +1,7 @@
 """Tasks as Django's documentation has them."""
 
+import asyncio
+
 from django.db import connection, transaction
 
 import tenon
@@ -57,6 +59,20 @@ def lambda_returned():
 @task
 def twice(key):
     return {key: key * 2}
+
+
+@task
+async def stopped():
+    tenon.current().set_progress("begun")
+    await asyncio.Event().wait()
+
+
+@task
+def stopped_in_a_thread():
+    tenon.current().set_progress("begun")
+    while not tenon.current().wait(60):
+        pass
+    tenon.current().check()
 
 
 @task

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
@@ -36,6 +37,8 @@ from tenon.django.results import task_of
 
 logger = logging.getLogger("tenon.django")
 _WORKER = f"{socket.gethostname()}:{os.getpid()}"
+_STOPPED = Interrupted | asyncio.CancelledError
+"""How a task ends that is told to stop."""
 
 
 class Runner:
@@ -98,11 +101,12 @@ class Runner:
         return value
 
     def _failed(self, context: Context, result: TaskResult[Any], error: BaseException) -> None:
-        """Its last attempt is its end; of those before that, the log speaks."""
-        if isinstance(error, Later | Interrupted | Suspended):
-            return
+        """Its last attempt is its end, and so is a cancel; of attempts before that, the log speaks."""
+        cancelled = isinstance(error, _STOPPED) and context.stopped_why == "cancelled"
+        if isinstance(error, Later | Suspended | _STOPPED) and not cancelled:
+            return  # it runs again, maybe elsewhere already: its claim may be lost
         logger.warning("task %s (%s) failed: %s", context.id, self.kind, class_of(error))
-        if not isinstance(error, Dead) and context.failures + 1 < context.max_attempts:
+        if not (cancelled or isinstance(error, Dead)) and context.failures + 1 < context.max_attempts:
             return
         path = f"{type(error).__module__}.{type(error).__qualname__}"
         result.errors.append(TaskError(exception_class_path=path, traceback=describe(error)))
