@@ -44,7 +44,7 @@ static int idle_sessions(const struct sql *q)
 {
     int n = 0;
     for (int i = 0; i < q->open; i++) {
-        n += !q->sessions[i].batch;
+        n += sql_session_is_idle(&q->sessions[i]);
     }
     return n;
 }
@@ -186,7 +186,7 @@ static void begin_batches(struct sql *q)
     for (int i = 0; i < q->open && q->waiting; i++) {
         int idle = idle_sessions(q);
         int share = idle > 0 ? (q->n_waiting + idle - 1) / idle : 0;
-        if (!q->sessions[i].batch) {
+        if (sql_session_is_idle(&q->sessions[i])) {
             sql_session_begin(&q->sessions[i], take_batch(q, share < q->batch ? share : q->batch),
                               now_ms());
             i -= !look_after(q, i);
@@ -227,7 +227,7 @@ static void stop_task(struct sql *q, int64_t id)
         {
             if (w->task.id == id) {
                 w->stopped = true;
-                sql_session_cancel(&q->sessions[i]);
+                sql_session_cancel(&q->sessions[i], now_ms());
             }
         }
     }
@@ -261,33 +261,51 @@ static bool take_lines(struct sql *q, struct fault *f)
 
 /* --- the loop --- */
 
+enum { CANCELS = CONNECTIONS_MAX, INPUT = 2 * CONNECTIONS_MAX, POLLED };
+
 static bool go_on(struct sql *q, const struct pollfd *ready, struct fault *f)
 {
     for (int i = q->open - 1; i >= 0; i--) { /* from the end: a lost one is taken out */
-        if (ready[i].revents) {
-            sql_session_go_on(&q->sessions[i]);
-            (void)look_after(q, i);
+        struct sql_session *s = &q->sessions[i];
+        if (ready[CANCELS + i].revents) {
+            sql_session_cancelled(s);
         }
+        if (ready[i].revents) {
+            sql_session_go_on(s);
+        }
+        sql_session_expire(s, now_ms());
+        (void)look_after(q, i);
     }
-    return !ready[CONNECTIONS_MAX].revents || take_lines(q, f);
+    return !ready[INPUT].revents || take_lines(q, f);
+}
+
+static int turn_ms(const struct sql *q)
+{
+    int64_t least_ms = -1;
+    for (int i = 0; i < q->open; i++) {
+        int64_t wait_ms = sql_session_wait_ms(&q->sessions[i], now_ms());
+        least_ms = wait_ms >= 0 && (least_ms < 0 || wait_ms < least_ms) ? wait_ms : least_ms;
+    }
+    return (int)least_ms;
 }
 
 /* What is begun is read by the next turn. */
 static bool turn(struct sql *q, struct fault *f)
 {
-    struct pollfd ready[CONNECTIONS_MAX + 1];
+    struct pollfd ready[POLLED];
     for (int i = 0; i < CONNECTIONS_MAX; i++) {
-        bool is_open = i < q->open;
-        ready[i].fd = is_open ? sql_session_fd(&q->sessions[i]) : -1;
-        ready[i].events = (short)(POLLIN | (is_open && q->sessions[i].sending ? POLLOUT : 0));
+        const struct sql_session *s = i < q->open ? &q->sessions[i] : NULL;
+        ready[i] = (struct pollfd){.fd = s ? sql_session_fd(s) : -1,
+                                   .events = s && s->sending ? POLLIN | POLLOUT : POLLIN};
+        ready[CANCELS + i] = (struct pollfd){.fd = s ? s->cancel_fd : -1, .events = POLLIN};
     }
-    ready[CONNECTIONS_MAX].fd = q->pool.ended || q->retires ? -1 : STDIN_FILENO;
-    ready[CONNECTIONS_MAX].events = POLLIN;
-    int n = poll(ready, CONNECTIONS_MAX + 1, -1);
+    ready[INPUT] = (struct pollfd){.fd = q->pool.ended || q->retires ? -1 : STDIN_FILENO,
+                                   .events = POLLIN};
+    int n = poll(ready, POLLED, turn_ms(q));
     if (n < 0 && errno != EINTR) {
         return fault_set(f, FAULT_BUG, "could not poll: %s", strerror(errno));
     }
-    return n <= 0 || go_on(q, ready, f);
+    return n < 0 || go_on(q, ready, f);
 }
 
 static int room_of(const struct sql *q)

@@ -4,11 +4,14 @@
 #include "core/sqlstate.h"
 #include "handlers/statements.h"
 
+#include <fcntl.h>
 #include <libpq-fe.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <utlist.h>
 
 enum { STATEMENT_BYTES_MAX = 1024, NAME_BYTES = 16, ARRAY_BYTES_MAX = 1 << 30 };
@@ -84,7 +87,7 @@ static bool prepare_function(PGconn *conn, const char *function, int number, str
 bool sql_session_open(struct sql_session *s, const struct sql_settings *settings, struct fault *f)
 {
     const char *url = getenv("DATABASE_URL");
-    *s = (struct sql_session){.conn = connect_to(url ? url : ""), .limit_ms = -1};
+    *s = (struct sql_session){.conn = connect_to(url ? url : ""), .limit_ms = -1, .cancel_fd = -1};
     if (PQstatus(s->conn) != CONNECTION_OK) {
         (void)fault_of(s->conn, NULL, f);
         return fault_add(f, "could not connect to PostgreSQL");
@@ -103,6 +106,7 @@ void sql_session_close(struct sql_session *s)
     struct sql_work *w, *next;
     PQfinish(s->conn);
     s->conn = NULL;
+    sql_session_cancelled(s);
     DL_FOREACH_SAFE(s->batch, w, next)
     {
         sql_work_free(w);
@@ -156,9 +160,9 @@ static void take_results(struct sql_session *s)
 
 /* Whether it has committed is unknown, and need not be known: if it has, its tasks have ended, and
  * their answers, whose claims are not valid any more, change nothing. */
-static void lose(struct sql_session *s)
+static void lose(struct sql_session *s, const char *why)
 {
-    struct sql_error lost = {.sqlstate = SQLSTATE_LOST, .message = PQerrorMessage(s->conn)};
+    struct sql_error lost = {.sqlstate = SQLSTATE_LOST, .message = why};
     if (!s->failed) {
         sql_verdict_of(&lost, &s->verdict);
     }
@@ -178,7 +182,7 @@ static int64_t limit_of(const struct sql_work *w, int64_t now_ms)
 }
 
 /* Tasks that wait behind a slow one of their batch are not to wait for long. It is the server that
- * ends it: to ask for that takes a connection of its own, for which all others would wait. */
+ * ends it: to ask for that takes a connection of its own, which may never be answered. */
 static int64_t limit_of_batch(const struct sql_session *s)
 {
     const struct sql_work *w;
@@ -237,7 +241,7 @@ void sql_session_begin(struct sql_session *s, struct sql_work *batch, int64_t no
     bool ok = send_batch(s) && PQpipelineSync(s->conn) == 1;
     s->sending = ok && PQflush(s->conn) == 1;
     if (!ok) {
-        lose(s);
+        lose(s, PQerrorMessage(s->conn));
     }
 }
 
@@ -249,7 +253,7 @@ void sql_session_go_on(struct sql_session *s)
     bool ok = PQconsumeInput(s->conn) == 1;
     take_results(s);
     if (!ok || PQstatus(s->conn) != CONNECTION_OK) {
-        lose(s);
+        lose(s, PQerrorMessage(s->conn));
     }
 }
 
@@ -262,10 +266,78 @@ struct sql_work *sql_session_take(struct sql_session *s)
     return batch;
 }
 
-void sql_session_cancel(struct sql_session *s)
+/* --- cancel --- */
+
+struct cancel {
+    PGcancel *request;
+    int fd; /* closed when the request was answered */
+};
+
+static void cancel_free(struct cancel *c)
 {
+    PQfreeCancel(c->request);
+    (void)close(c->fd);
+    free(c);
+}
+
+static void *run_cancel(void *arg)
+{
+    struct cancel *c = arg;
     char error[256];
-    PGcancel *cancel = PQgetCancel(s->conn);
-    (void)(cancel && PQcancel(cancel, error, sizeof error));
-    PQfreeCancel(cancel);
+    (void)PQcancel(c->request, error, sizeof error);
+    cancel_free(c);
+    return NULL;
+}
+
+/* In a thread, as PQcancel() waits for an answer, however long. */
+static bool start_cancel(struct cancel *c)
+{
+    pthread_t thread;
+    return c->request && pthread_create(&thread, NULL, run_cancel, c) == 0 &&
+           pthread_detach(thread) == 0;
+}
+
+void sql_session_cancel(struct sql_session *s, int64_t now_ms)
+{
+    int ends[2];
+    struct cancel *c = s->cancel_fd < 0 ? malloc(sizeof *c) : NULL;
+    if (!c || pipe2(ends, O_CLOEXEC) != 0) {
+        free(c);
+        return;
+    }
+    *c = (struct cancel){.request = PQgetCancel(s->conn), .fd = ends[1]};
+    s->cancel_fd = ends[0];
+    s->cancel_ms = now_ms;
+    if (!start_cancel(c)) {
+        cancel_free(c);
+    }
+}
+
+void sql_session_cancelled(struct sql_session *s)
+{
+    if (s->cancel_fd >= 0) {
+        (void)close(s->cancel_fd);
+    }
+    s->cancel_fd = -1;
+}
+
+bool sql_session_is_idle(const struct sql_session *s)
+{
+    return !s->batch && s->cancel_fd < 0;
+}
+
+int64_t sql_session_wait_ms(const struct sql_session *s, int64_t now_ms)
+{
+    int64_t left_ms = s->cancel_ms + SQL_CANCEL_LIMIT_MS - now_ms;
+    if (s->cancel_fd < 0) {
+        return -1;
+    }
+    return left_ms > 0 ? left_ms : 0;
+}
+
+void sql_session_expire(struct sql_session *s, int64_t now_ms)
+{
+    if (sql_session_wait_ms(s, now_ms) == 0) {
+        lose(s, "the server did not answer a cancel");
+    }
 }

@@ -4,10 +4,16 @@
 #include "tests/support/proxy.h"
 #include "tests/support/working.h"
 
+#include "core/now.h"
+
 #include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Of pg_stat_activity: a function that sleeps. */
+#define ASLEEP "datname = current_database() AND wait_event = 'PgSleep'"
 
 /* A worker with tenon-sql for these kinds; the handler connects to `url`. */
 static struct process *start(struct fixture *fx, const char *url, const char *const *kinds,
@@ -262,9 +268,7 @@ static void test_slow_functions_hold_no_others(void **state)
     test_sql(fx, "SELECT tenon.enqueue_many('pay', array_fill('{\"n\": 1, \"sleep\": 600}'"
                  "::jsonb, ARRAY[100]))");
     struct process *p = start_one(fx, "--function app.pay --connections 3");
-    test_await(fx, LIMIT_MS,
-               "SELECT count(*) = 3 FROM pg_stat_activity WHERE datname ="
-               " current_database() AND wait_event = 'PgSleep'");
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 3 FROM pg_stat_activity WHERE " ASLEEP);
     assert_true(test_sql_bool(fx, held, 3));
     process_kill(p);
     /* and the same when they become slow */
@@ -321,8 +325,7 @@ static void test_several_at_once(void **state)
 /* Its statement ends within moments; the same child goes on. */
 static void test_a_cancelled_task(void **state)
 {
-    static const char sleeping[] = "SELECT count(*) = %d FROM pg_stat_activity WHERE datname ="
-                                   " current_database() AND wait_event = 'PgSleep'";
+    static const char sleeping[] = "SELECT count(*) = %d FROM pg_stat_activity WHERE " ASLEEP;
     struct fixture *fx = *state;
     make_functions(fx);
     struct process *p = start_one(fx, "--function app.pay");
@@ -399,6 +402,72 @@ static pid_t child_of(const struct process *worker)
         (void)fclose(children);
     }
     return found;
+}
+
+/* pay() that first waits for a lock which this session has, if it is to. */
+static void make_pay_or_hold(struct fixture *fx)
+{
+    make_functions(fx);
+    test_sql(fx, "CREATE FUNCTION app.pay_or_hold(payload jsonb) RETURNS jsonb LANGUAGE plpgsql AS"
+                 " $$ BEGIN IF payload ? 'hold' THEN PERFORM pg_advisory_lock_shared(1);"
+                 " PERFORM pg_advisory_unlock_shared(1); END IF; RETURN app.pay(payload); END $$;"
+                 "SELECT pg_advisory_lock(1)");
+}
+
+static void await_connection(struct proxy *proxy, int before)
+{
+    int64_t until_ms = now_ms() + LIMIT_MS;
+    while (proxy_accepted(proxy) == before) {
+        assert_true(now_ms() < until_ms);
+        (void)poll(NULL, 0, 5);
+    }
+}
+
+/* One that sleeps on one connection, one that is held on the other, and some that wait for that. */
+static int64_t fill(struct fixture *fx)
+{
+    static const char event[] = "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname ="
+                                " current_database() AND wait_event = '%s'";
+    int64_t sleeps = enqueue(fx, "pay", "{\"n\": 1, \"sleep\": 600}", "1 h");
+    test_await(fx, LIMIT_MS, event, "PgSleep");
+    (void)enqueue(fx, "pay", "{\"n\": 2, \"hold\": true}", "20 s");
+    test_await(fx, LIMIT_MS, event, "advisory");
+    for (int i = 0; i < 2; i++) {
+        (void)enqueue(fx, "pay", "{\"n\": 3}", "20 s");
+    }
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 4 FROM tenon.tasks WHERE state = 'running'");
+    return sleeps;
+}
+
+/* The server is asked to end a statement by way of a proxy that never says a word. What else the
+ * child has goes on: what runs on its other connection, and what waits for that. */
+static void test_a_cancel_without_an_answer(void **state)
+{
+    enum { QUICK = 200 };
+    struct fixture *fx = *state;
+    struct proxy proxy;
+    make_pay_or_hold(fx);
+    proxy_open(&proxy, fx->database_url);
+    struct process *p = start(fx, proxy.url, (const char *const[]){"pay", NULL},
+                              "--function app.pay_or_hold --connections 2 --batch 8");
+    test_sql(fx, "SELECT tenon.enqueue_many('pay', array_fill('{\"n\": 0}'::jsonb, ARRAY[%d]))",
+             QUICK);
+    await_done(fx, QUICK); /* they are quick, so by now the child takes several at once */
+    int64_t cancelled = fill(fx);
+    int connections = proxy_accepted(&proxy);
+    proxy_door(&proxy, PROXY_SILENT);
+    assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)cancelled));
+    await_connection(&proxy, connections);
+    test_sql(fx, "SELECT pg_advisory_unlock(1)");
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = %d AND sum(claims) = %d, count(*), sum(claims)"
+               " FROM tenon.finished WHERE outcome = 'done'",
+               QUICK + 3, QUICK + 3);
+    proxy_door(&proxy, PROXY_SERVES);
+    await(fx, enqueue(fx, "pay", "{\"n\": 4}", "20 s"), "state = 'done'"); /* by a new child */
+    assert_int_equal(paid(fx), QUICK + 4);
+    end_well(p);
+    proxy_close(&proxy);
 }
 
 /* By turns: kill -9 of the child, kill -9 of the whole worker, the end of a backend. */
@@ -505,6 +574,7 @@ int main(void)
         WITH_DATABASE(test_a_cancelled_task),
         WITH_DATABASE(test_a_cancelled_task_that_waits),
         WITH_DATABASE(test_a_commit_without_an_answer),
+        WITH_DATABASE(test_a_cancel_without_an_answer),
         WITH_SERVERS(test_exactly_once),
         WITH_SERVERS(test_exactly_once_in_batches),
         WITH_DATABASE(test_it_does_not_start),
