@@ -72,10 +72,9 @@ static void test_django_tasks(void **state)
 static void run_newest(struct fixture *fx, const char *tests, const char *what)
 {
     if (!pytest(fx, "newest", tests)) {
-        print_message("skipped: %s: it wants Python 3.12 or newer, which script/python-env newest"
-                      " does not find\n",
-                      what);
-        skip();
+        skip_missing("%s: it wants Python 3.12 or newer, which script/python-env newest does not"
+                     " find",
+                     what);
     }
     print_message("ran: %s\n", what);
 }
@@ -86,7 +85,7 @@ static void test_django_6(void **state)
     const char *which =
         getenv("TEST_LONG") != NULL
             ? "test_django.py"
-            : "test_django.py -k 'flags or failures or validation or results or checks'";
+            : "test_django.py -k 'flags or failures or validation or results or checks or commit'";
     run_newest(*state, which, "Django's own Tasks framework");
 }
 

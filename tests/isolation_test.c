@@ -84,7 +84,7 @@ static void test_another_user(void **state)
 {
     struct fixture *fx = *state;
     if (geteuid() != 0) {
-        skip();
+        skip_missing("handlers of another user: run script/test as root");
     }
     char want[64];
     const struct passwd *nobody = getpwnam("nobody");
