@@ -45,10 +45,11 @@ static bool pytest(struct fixture *fx, const char *which, const char *tests)
 
 static void test_client(void **state)
 {
-    assert_true(pytest(*state, "",
-                       "test_child.py test_enqueue.py test_payload.py test_publisher.py"
-                       " test_secrets.py test_steps.py test_waiter.py test_waiting.py"
-                       " test_worker.py"));
+    assert_true(
+        pytest(*state, "",
+               "test_child.py test_enqueue.py test_finish.py test_payload.py test_publisher.py"
+               " test_secrets.py test_steps.py test_waiter.py test_waiting.py"
+               " test_worker.py"));
 }
 
 static void test_readme(void **state)
