@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -253,13 +254,19 @@ def test_after_a_fork(conn: psycopg.Connection, spy: Spy) -> None:
         publisher.hold(conn, [WakeUp(1, "tenon", "default/plain")])
         publisher.publish(conn)
         assert spy.next() == 1
-        pid = os.fork()
-        if pid == 0:
-            publisher.hold(spy, [WakeUp(2, "tenon", "default/plain")])
-            publisher.publish(spy)
-            publisher.close(20)
-            os._exit(0)
+        publisher.hold(conn, [WakeUp(2, "tenon", "default/plain")])
+        with publisher._lock:  # as another thread has it
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(60)
+                publisher.publish(conn)  # which is the parent's to do
+                publisher.hold(spy, [WakeUp(3, "tenon", "default/plain")])
+                publisher.publish(spy)
+                publisher.close(20)
+                os._exit(0)
         assert os.waitpid(pid, 0)[1] == 0
+        assert spy.next() == 3
+        publisher.publish(conn)
         assert spy.next() == 2
 
 

@@ -49,12 +49,16 @@ class Publisher:
     def __init__(self, url: str) -> None:
         self._url = url
         self._open = _pick_library()
+        self._begin_anew()
+        _publishers.add(self)
+        atexit.register(self.close)
+
+    def _begin_anew(self) -> None:
+        """In a fork, too: it has neither the thread nor what was enqueued, and whoever has the lock is not there."""
         self._pending: weakref.WeakKeyDictionary[Any, list[WakeUp]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._queue: queue.Queue[tuple[float, WakeUp] | None] = queue.Queue(WAITING_MAX)
         self._thread: threading.Thread | None = None
-        atexit.register(self.close)
 
     def publish(self, conn: Any) -> None:
         """Publish what was enqueued on this connection. Call it after the commit.
@@ -70,7 +74,7 @@ class Publisher:
     def close(self, timeout: float = 2.0) -> None:
         """Publish what waits, for so many seconds at most, and end the thread."""
         atexit.unregister(self.close)
-        if self._thread is not None and self._pid == os.getpid():
+        if self._thread is not None:
             with contextlib.suppress(queue.Full):
                 self._queue.put_nowait(None)
             self._thread.join(timeout)
@@ -94,8 +98,6 @@ class Publisher:
 
     def _ensure_thread(self) -> None:
         with self._lock:
-            if self._pid != os.getpid():  # a fork has the queue, but not the thread
-                self._pid, self._queue, self._thread = os.getpid(), queue.Queue(WAITING_MAX), None
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="tenon-publisher", daemon=True)
                 self._thread.start()
@@ -135,6 +137,18 @@ class Publisher:
             return self._open(self._url)
         except Exception:
             return None
+
+
+_publishers: weakref.WeakSet[Publisher] = weakref.WeakSet()
+
+
+def _begin_all_anew() -> None:
+    for publisher in _publishers:
+        publisher._begin_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all_anew)
 
 
 def key_of(conn: Any) -> Any:
