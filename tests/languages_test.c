@@ -2,8 +2,8 @@
 /* timeout: 300 */
 /* long: 300 */
 /* examples/go, ruby, php, java: enqueue in the user's transaction, and handle. A language that is
- * not there is skipped; the test says what ran, and how to install what did not. The long variant differs in
- * that script/nightly lets it skip none. */
+ * not there is skipped; the test says what ran, and how to install what did not. The long variant
+ * is the same, for script/nightly, which lets it skip none. */
 #include "tests/support/process.h"
 
 #include <stdio.h>
