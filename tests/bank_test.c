@@ -4,7 +4,8 @@
 /* The bank: transfers by handlers in C, Python, Node and SQL, each in the transaction that finishes
  * its task, while everything is killed, PostgreSQL and RabbitMQ too, and frozen handlers are
  * revived, whose finish must be refused. What counts in the end are the balances and the ledger,
- * both written by plain statements that would take a double. Its random numbers begin with
+ * both written by plain statements that would take a double. The order of strikes and all else that
+ * is random begin with
  * TEST_SEED, which a failure names. 400 transfers, and each language frozen in both ways; with
  * TEST_LONG=1, as in script/nightly, 10,000. */
 #include "tests/support/clients.h"
@@ -24,7 +25,6 @@
 enum {
     ACCOUNTS = 1000, /* so many that what is frozen does not block all else; even, see below */
     BALANCE = 100000,
-    TURN = 20, /* transfers of one language are enqueued together */
     WORKERS = 2,
     CHILDREN_MAX = 64,
     END_MS = 120000,
@@ -32,10 +32,11 @@ enum {
         100000, /* numbers of the transfers that are frozen; below 1e6, as bank.c has "%g" */
     FROZEN_TIMEOUT_S = 2, /* how long one may take that is to pass its deadline */
     FROZEN_PAUSE_S = 3, /* and how long it waits before it finishes its task, if nobody ends that */
-    FREEZE_TRIES = 10,  /* it may be over before it is frozen */
-    GIVEN_MS = 20000,   /* a frozen task, to another worker */
-    STRIKE_MS = 30000,  /* within that there is something to strike */
-    KILLED_MS = 5000,   /* what was killed is gone */
+    TURNS_MAX = 64,
+    FREEZE_TRIES = 10, /* it may be over before it is frozen */
+    GIVEN_MS = 20000,  /* a frozen task, to another worker */
+    STRIKE_MS = 30000, /* within that there is something to strike */
+    KILLED_MS = 5000,  /* what was killed is gone */
 };
 
 static const char *const languages[] = {"c", "sql", "python", "node"};
@@ -51,15 +52,6 @@ enum strike {
     STRIKE_FREEZE,
     STRIKES
 };
-static const char *const struck[STRIKES] = {
-    [STRIKE_CHILD] = "handlers",
-    [STRIKE_BACKEND] = "backends",
-    [STRIKE_CLEANER] = "cleaners",
-    [STRIKE_WORKER] = "workers",
-    [STRIKE_POSTGRES] = "PostgreSQL",
-    [STRIKE_RABBITMQ] = "RabbitMQ",
-    [STRIKE_FREEZE] = "frozen and revived",
-};
 enum { POSTGRES, RABBITMQ }; /* the servers of the test's own */
 /* Until when a worker is frozen, with what it runs. */
 enum way { UNTIL_DECLARED_DEAD, UNTIL_PAST_DEADLINE, WAYS };
@@ -67,12 +59,13 @@ enum way { UNTIL_DECLARED_DEAD, UNTIL_PAST_DEADLINE, WAYS };
 struct bank {
     struct fixture *fx;
     unsigned seed;
-    int64_t transfers, at_once; /* so many between two strikes */
-    int server_strikes_max;     /* of PostgreSQL; of RabbitMQ, which starts slowly, half of it */
+    int turns, each;        /* so many transfers of each language are enqueued before a strike */
+    int server_strikes_max; /* of PostgreSQL; of RabbitMQ, which starts slowly, half of it */
     char commands[LANGUAGES][600];
     struct process *workers[WORKERS], *cleaner;
-    int strikes[STRIKES]; /* that hit */
-    int strikes_least;    /* of each kind */
+    enum strike plan[TURNS_MAX]; /* for each turn */
+    int strikes[STRIKES];        /* that hit */
+    int strikes_least;           /* of each kind */
     int frozen[LANGUAGES][WAYS];
     int64_t to_freeze; /* transfers of which one was to be frozen */
 };
@@ -134,27 +127,24 @@ static void set_kinds(struct bank *b)
     }
 }
 
-static void enqueue_some(struct bank *b, int language, int64_t first, int64_t n)
+static int64_t transfers_of_each(const struct bank *b)
 {
-    first += language * b->transfers;
-    test_sql(b->fx,
-             "SELECT tenon.enqueue_many('bank_%s', array_agg(jsonb_build_object("
-             "'n', n, 'from', 1 + n %% %d, 'to', 1 + (n * 7 + 3) %% %d, 'amount', 1 + n %% 9,"
-             " 'pause', 0))) FROM generate_series(%lld, %lld) n",
-             languages[language], ACCOUNTS, ACCOUNTS, (long long)first, (long long)(first + n - 1));
+    return (int64_t)b->turns * b->each;
 }
 
-/* In turns, so that all languages are at it at the same time. */
-static int64_t enqueue_transfers(struct bank *b)
+/* So that all languages are at it at the same time; returns how many there are by then. */
+static int64_t enqueue_some(struct bank *b, int turn)
 {
-    int64_t all = 0;
-    for (int64_t first = 1; first <= b->transfers; first += TURN) {
-        for (int i = 0; i < LANGUAGES; i++) {
-            enqueue_some(b, i, first, TURN);
-            all += TURN;
-        }
+    for (int i = 0; i < LANGUAGES; i++) {
+        int64_t first = 1 + i * transfers_of_each(b) + (int64_t)turn * b->each;
+        test_sql(b->fx,
+                 "SELECT tenon.enqueue_many('bank_%s', array_agg(jsonb_build_object("
+                 "'n', n, 'from', 1 + n %% %d, 'to', 1 + (n * 7 + 3) %% %d, 'amount', 1 + n %% 9,"
+                 " 'pause', 0))) FROM generate_series(%lld, %lld) n",
+                 languages[i], ACCOUNTS, ACCOUNTS, (long long)first,
+                 (long long)(first + b->each - 1));
     }
-    return all;
+    return (int64_t)(turn + 1) * LANGUAGES * b->each;
 }
 
 /* --- its processes --- */
@@ -187,32 +177,20 @@ static void declare_dead(struct bank *b, const struct process *worker)
 
 /* --- strikes: each returns whether it hit what lived, and is gone --- */
 
-/* A child that runs, and is not the worker's guard. */
-static bool is_handler(pid_t pid)
-{
-    char path[64], name[32] = "", state = 'Z';
-    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *stat = fopen(path, "r");
-    if (stat) {
-        (void)fscanf(stat, "%*d (%31[^)]) %c", name, &state);
-        (void)fclose(stat);
-    }
-    return state != 'Z' && strcmp(name, "tenon guard") != 0;
-}
-
 static bool kill_child(struct bank *b)
 {
     pid_t pids[CHILDREN_MAX];
     int n = process_children(b->workers[chance(b, WORKERS)], pids, CHILDREN_MAX);
     pid_t pid = n > 0 ? pids[chance(b, n)] : 0;
-    bool hits = pid > 0 && is_handler(pid);
+    bool hits = pid > 0 && process_is_handler(pid);
     if (pid > 0) {
         (void)kill(pid, SIGKILL);
     }
-    for (int64_t until = now_ms() + KILLED_MS; hits && is_handler(pid) && now_ms() < until;) {
+    for (int64_t until = now_ms() + KILLED_MS;
+         hits && process_is_handler(pid) && now_ms() < until;) {
         test_sql(b->fx, "SELECT pg_sleep(0.005)");
     }
-    return hits && !is_handler(pid);
+    return hits && !process_is_handler(pid);
 }
 
 static bool end_backend(struct bank *b)
@@ -450,33 +428,51 @@ static bool freeze(struct bank *b)
     return false;
 }
 
+static const struct {
+    const char *what;
+    bool (*once)(struct bank *);
+} strikes[STRIKES] = {
+    [STRIKE_CHILD] = {"handlers", kill_child},
+    [STRIKE_BACKEND] = {"backends", end_backend},
+    [STRIKE_CLEANER] = {"cleaners", kill_cleaner},
+    [STRIKE_WORKER] = {"workers", kill_worker},
+    [STRIKE_POSTGRES] = {"PostgreSQL", kill_postgres},
+    [STRIKE_RABBITMQ] = {"RabbitMQ", kill_rabbitmq},
+    [STRIKE_FREEZE] = {"frozen and revived", freeze},
+};
+
 /* Until it hits: a worker that has just started has no children, a backend may end before. */
 static void strike_until_hit(struct bank *b, enum strike which)
 {
-    static bool (*const strikes[STRIKES])(struct bank *) = {
-        [STRIKE_CHILD] = kill_child,       [STRIKE_BACKEND] = end_backend,
-        [STRIKE_CLEANER] = kill_cleaner,   [STRIKE_WORKER] = kill_worker,
-        [STRIKE_POSTGRES] = kill_postgres, [STRIKE_RABBITMQ] = kill_rabbitmq,
-        [STRIKE_FREEZE] = freeze,
-    };
     bool hit = false;
     for (int64_t until = now_ms() + STRIKE_MS; !hit && now_ms() < until;) {
-        hit = strikes[which](b);
+        hit = strikes[which].once(b);
         test_sql(b->fx, "SELECT pg_sleep(0.005)");
     }
     if (!hit) {
-        fail_msg("%s: nothing was hit within %d ms", struck[which], STRIKE_MS);
+        fail_msg("%s: nothing was hit within %d ms", strikes[which].what, STRIKE_MS);
     }
     b->strikes[which]++;
 }
 
-/* Each kind in its turn; the servers a few times. */
-static void strike(struct bank *b, int64_t turn)
+/* Each language is frozen in each way, and of the rest each kind gets its share, in any order. */
+static void plan_strikes(struct bank *b)
 {
-    static const enum strike order[] = {STRIKE_CHILD,   STRIKE_FREEZE,  STRIKE_BACKEND,
-                                        STRIKE_WORKER,  STRIKE_FREEZE,  STRIKE_POSTGRES,
-                                        STRIKE_CLEANER, STRIKE_RABBITMQ};
-    enum strike which = order[turn % (int64_t)(sizeof order / sizeof *order)];
+    static const enum strike rest[] = {STRIKE_BACKEND, STRIKE_WORKER,   STRIKE_POSTGRES,
+                                       STRIKE_CLEANER, STRIKE_RABBITMQ, STRIKE_CHILD};
+    assert_in_range(b->turns, 1, TURNS_MAX);
+    for (int i = 0; i < b->turns; i++) {
+        int j = chance(b, i + 1);
+        b->plan[i] = b->plan[j];
+        b->plan[j] = i < LANGUAGES * WAYS ? STRIKE_FREEZE
+                                          : rest[i % (int)(sizeof rest / sizeof *rest)];
+    }
+}
+
+/* As planned; the servers a few times. */
+static void strike(struct bank *b, int turn)
+{
+    enum strike which = b->plan[turn];
     if ((which == STRIKE_POSTGRES && b->strikes[which] >= b->server_strikes_max) ||
         (which == STRIKE_RABBITMQ && b->strikes[which] >= b->server_strikes_max / 2)) {
         which = STRIKE_CHILD;
@@ -529,7 +525,7 @@ static void judge_languages(struct bank *b)
         print_message("ran: the bank: %lld transfers in %s; frozen: %d, %d\n", (long long)n,
                       languages[i], b->frozen[i][UNTIL_DECLARED_DEAD],
                       b->frozen[i][UNTIL_PAST_DEADLINE]);
-        assert_in_range(n, b->transfers, INT64_MAX);
+        assert_in_range(n, transfers_of_each(b), INT64_MAX);
         assert_in_range(b->frozen[i][UNTIL_DECLARED_DEAD], 1, INT64_MAX);
         assert_in_range(b->frozen[i][UNTIL_PAST_DEADLINE], 1, INT64_MAX);
     }
@@ -538,7 +534,7 @@ static void judge_languages(struct bank *b)
 static void judge_strikes(const struct bank *b)
 {
     for (int i = 0; i < STRIKES; i++) {
-        print_message("struck: %s: %d\n", struck[i], b->strikes[i]);
+        print_message("struck: %s: %d\n", strikes[i].what, b->strikes[i]);
         assert_in_range(b->strikes[i], b->strikes_least, INT64_MAX);
     }
 }
@@ -546,8 +542,8 @@ static void judge_strikes(const struct bank *b)
 static void test_transfers(void **state)
 {
     struct bank b = {.fx = *state,
-                     .transfers = load_is_long() ? 2500 : 100,
-                     .at_once = load_is_long() ? 250 : 14,
+                     .turns = load_is_long() ? 50 : 25,
+                     .each = load_is_long() ? 50 : 4,
                      .server_strikes_max = load_is_long() ? 6 : 2,
                      .strikes_least = load_is_long() ? 3 : 1};
     const char *seed = getenv("TEST_SEED");
@@ -556,14 +552,17 @@ static void test_transfers(void **state)
     find_handlers(&b);
     open_bank(&b);
     set_kinds(&b);
-    int64_t n = enqueue_transfers(&b);
+    plan_strikes(&b);
     b.cleaner = TENON(b.fx, "cleaner");
     for (int i = 0; i < WORKERS; i++) {
         b.workers[i] = start_worker(&b);
     }
-    for (int64_t done = b.at_once; done < n; done += b.at_once) {
-        await_ledger(&b, done, END_MS);
-        strike(&b, done / b.at_once);
+    int64_t n = 0;
+    for (int i = 0; i < b.turns; i++) {
+        int64_t before = n;
+        n = enqueue_some(&b, i);
+        await_ledger(&b, before + b.to_freeze + 1, END_MS); /* and the others are under way */
+        strike(&b, i);
     }
     judge(&b, n + b.to_freeze);
     judge_languages(&b);

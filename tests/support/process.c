@@ -192,6 +192,18 @@ int process_children(const struct process *p, pid_t *ret, int max)
     return n;
 }
 
+bool process_is_handler(pid_t pid)
+{
+    char path[64], name[32] = "", state = 'Z';
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *stat = fopen(path, "r");
+    if (stat) {
+        (void)fscanf(stat, "%*d (%31[^)]) %c", name, &state);
+        (void)fclose(stat);
+    }
+    return state != 'Z' && strcmp(name, "tenon guard") != 0;
+}
+
 bool process_is_gone(struct process *p)
 {
     int status;

@@ -48,6 +48,9 @@ void process_kill(struct process *p);
 /* Its children, a worker's guard too; returns how many, `max` at most. */
 int process_children(const struct process *p, pid_t *ret, int max);
 
+/* Whether this child of a worker runs, and is not its guard. */
+bool process_is_handler(pid_t pid);
+
 /* Wait until it is gone; returns exit code, or 128 + signal. Fails after limit_ms. */
 int process_wait(struct process *p, int64_t limit_ms);
 
