@@ -4,10 +4,9 @@
 /* The bank: transfers by handlers in C, Python, Node and SQL, each in the transaction that finishes
  * its task, while everything is killed, PostgreSQL and RabbitMQ too, and frozen handlers are
  * revived, whose finish must be refused. What counts in the end are the balances and the ledger,
- * both written by plain statements that would take a double. The order of strikes and all else that
- * is random begin with
- * TEST_SEED, which a failure names. 400 transfers, and each language frozen in both ways; with
- * TEST_LONG=1, as in script/nightly, 10,000. */
+ * both written by plain statements that would take a double. The order of strikes, and all else
+ * that is random, follows from TEST_SEED, which a failure names. 400 transfers, and each language
+ * frozen in both ways; with TEST_LONG=1, as in script/nightly, 10,000. */
 #include "tests/support/clients.h"
 #include "tests/support/load.h"
 #include "tests/support/servers.h"
