@@ -5,7 +5,8 @@ usage: bench/reads.py [--times N] [--json]                    after: script/buil
 
 On an empty database: it makes the schema and the tasks. Prints, for each path of the page's API, for the metrics of a
 cleaner that leads, and for the commands, the median and the longest of N times, in milliseconds: the answer as a whole,
-as the one who asks sees it (a command's with the start of its process and its connection).
+as the one who asks sees it (a command's with the start of its process and its connection). A worker lives, whose only slot
+is taken for as long as that lasts: else why one of the others waits would be told without counting what is before it.
 """
 import argparse
 import json
@@ -26,7 +27,7 @@ UI, METRICS = "127.0.0.1:7099", "127.0.0.1:7098"
 SEED = (
     """INSERT INTO tenon.task (run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority, delayed, announced,
                                queue, kind, payload)
-       SELECT now(), now(), 60000, 0, 25, 10, 4, false, true, 'bulk', 'mail', jsonb_build_object('n', i)
+       SELECT now(), now(), 86400000, 0, 25, 10, 4, false, true, 'bulk', 'mail', jsonb_build_object('n', i)
        FROM generate_series(1, 1000000) i""",
     """INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures, crashes, priority, outcome, queue, kind,
                                    payload)
@@ -51,16 +52,16 @@ def run(*args):
     subprocess.run([TENON, *args], check=True, stdout=subprocess.DEVNULL)
 
 
-def reads(token, waiting, dead):
+def reads(token, first, last, dead):
     """(what, call) for each."""
-    paths = ["session", "overview", "rates", "dead", "flows", "limits", "schedules", "workers", "audit", f"tasks/{waiting}",
-             f"tasks/{dead}"]
+    paths = ["session", "overview", "rates", "dead", "flows", "limits", "schedules", "workers", "audit", f"tasks/{first}",
+             f"tasks/{last}", f"tasks/{dead}"]
     paths += ["tasks?" + urllib.parse.urlencode({"filter": json.dumps(f)}) for f in FILTERS]
     for path in paths:
         yield "GET /api/" + urllib.parse.unquote_plus(path), lambda path=path: answer(f"http://{UI}/api/{path}", token)
     yield "GET /metrics", lambda: answer(f"http://{METRICS}/metrics")
-    for args in (("status",), ("list",), ("list", "--state", "dead"), ("list", "--error", "Timeout"), ("show", str(waiting)),
-                 ("show", str(dead)), ("why", str(waiting)), ("why", str(dead))):
+    for args in (("status",), ("list",), ("list", "--state", "dead"), ("list", "--error", "Timeout"), ("show", str(first)),
+                 ("show", str(last)), ("show", str(dead)), ("why", str(first)), ("why", str(last)), ("why", str(dead))):
         yield "tenon " + " ".join(args), lambda args=args: run(*args)
 
 
@@ -82,15 +83,25 @@ def await_answer(url):
     raise SystemExit(f"{url} does not answer: is something else at this port?")
 
 
+def await_start(cursor):
+    """The ids of the first and the last that wait, when one runs; and of a dead one."""
+    for _ in range(600):
+        cursor.execute("SELECT min(id) FILTER (WHERE start_time IS NULL), max(id), (SELECT min(id) FROM tenon.dead) FROM tenon.task"
+                       " HAVING count(start_time) > 0")
+        if ids := cursor.fetchone():
+            return ids
+        time.sleep(0.1)
+    raise SystemExit("the worker has started nothing")
+
+
 def measure(cursor, n):
-    cursor.execute("SELECT (SELECT min(id) FROM tenon.task), (SELECT min(id) FROM tenon.dead)")
     programs = [subprocess.Popen([TENON, *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-                for args in (("ui", "--listen", UI), ("cleaner", "--http", METRICS))]
+                for args in (("ui", "--listen", UI), ("cleaner", "--http", METRICS),
+                             ("worker", "--queues", "bulk", "--slots", "1", "--handler", "mail=sleep 86400", "--drain-limit", "1s"))]
     try:
-        ids = cursor.fetchone()
         token = programs[0].stdout.readline().strip().partition("#token=")[2]  # it listens before it prints
         await_answer(f"http://{METRICS}/metrics")
-        return {what: times_of(call, n) for what, call in reads(token, *ids)}
+        return {what: times_of(call, n) for what, call in reads(token, *await_start(cursor))}
     finally:
         for program in programs:
             program.send_signal(signal.SIGTERM)

@@ -128,11 +128,20 @@ CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT hig
     SET jit TO 'off'
     AS $_$
     SELECT count(*), count(*) FILTER (WHERE a.priority > ($1).priority)
-      FROM (SELECT o.priority FROM tenon.task o
-             WHERE o.queue = ($1).queue AND o.priority >= ($1).priority AND o.start_time IS NULL
-               AND o.run_at <= clock_timestamp()
-               AND (o.priority > ($1).priority OR (o.run_at, o.id + 0) < (($1).run_at, ($1).id))
-             ORDER BY o.queue, o.priority DESC, o.run_at, o.id + 0 LIMIT $2) a
+      FROM (SELECT p.priority
+              FROM generate_series(9, ($1).priority, -1) AS p (priority)
+             CROSS JOIN LATERAL (
+                   SELECT CASE WHEN p.priority > ($1).priority THEN statement_timestamp() ELSE ($1).run_at END AS run_at OFFSET 0) e
+             CROSS JOIN LATERAL (
+                   (SELECT FROM tenon.task o
+                     WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at < e.run_at
+                     ORDER BY o.run_at LIMIT $2)
+                   UNION ALL
+                   (SELECT FROM tenon.task o
+                     WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at = e.run_at
+                       AND o.id + 0 < ($1).id
+                     ORDER BY o.id + 0 LIMIT $2)) o
+             LIMIT $2) a
 $_$;
 
 CREATE TABLE tenon.again (
@@ -5049,9 +5058,12 @@ BEGIN
         advice := format('tenon set %s --run-at now, if it shall not wait', w.task_id);
     ELSIF w.state = 'waits' THEN
         SELECT * INTO r FROM tenon.limit_in_way(w.key);
-        n := (SELECT count(*) FROM (
-            SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits'
-               AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
+        n := (SELECT count(*) FROM (  -- two ranges of limit_task_line, in its order: a bitmap would be made of all of them
+            SELECT FROM ((SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority > w.priority
+                           ORDER BY l.priority DESC, l.wanted_at, l.task_id LIMIT 10000)
+                   UNION ALL (SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority = w.priority
+                                 AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)
+                               ORDER BY l.wanted_at, l.task_id LIMIT 10000)) r LIMIT 10000) b);
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
         sentence := format('It waits for the limit %s (%s), %s.', w.key, r.sentence, tenon.behind_text(n));
         advice := r.advice;

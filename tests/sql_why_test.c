@@ -179,17 +179,59 @@ static void test_an_open_transaction(void **state)
     PQfinish(other);
 }
 
-/* However long the queue is: what is before it is counted to a bound. */
+/* Rows of tables and entries of indexes. */
+static int64_t rows_read(PGconn *conn)
+{
+    return sql_int(conn, "SELECT sum(pg_stat_get_xact_tuples_returned(oid)) FROM pg_class"
+                         " WHERE relnamespace = 'tenon'::regnamespace");
+}
+
+/* The answer for a task says so, and reads no more rows than that. */
+static void says_after(struct fixture *fx, int64_t id, const char *says, int64_t rows)
+{
+    int64_t before = (test_sql(fx, "BEGIN"), rows_read(fx->conn));
+    char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)id);
+    int64_t read = rows_read(fx->conn) - before;
+    test_sql(fx, "ROLLBACK");
+    assert_contains(why, says);
+    if (read > rows) {
+        fail_msg("it reads %lld rows and not at most %lld for: %s", (long long)read,
+                 (long long)rows, why);
+    }
+    free(why);
+}
+
+/* However long the queue is: what is before it is counted to a bound, and what is behind it, or not
+ * due, is not read. */
 static void test_a_long_queue(void **state)
 {
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[11000]))");
-    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
-    char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)id);
-    assert_contains(why, "behind at least 10000 tasks, 0 of them");
-    free(why);
+    int64_t first = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}')),"
+                 " tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}'), priority => 9,"
+                 " delay => '1 h')");
+    int64_t last = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    test_sql(fx, "ANALYZE tenon.task");
+    says_after(fx, first, "behind 0 tasks, 0 of them", 1000);
+    says_after(fx, last, "behind at least 10000 tasks, 0 of them", 11000);
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), priority => 5)");
+    says_after(fx, first, "behind 5 tasks, 5 of them", 1000);
+}
+
+static void test_a_long_line(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
+                 "SELECT tenon.enqueue('a', limit_keys => '{t:1}'); SELECT tenon.settle()");
+    int64_t first = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{t:1}')");
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{12000}'), limit_keys =>"
+                 " '{t:1}')");
+    int64_t last = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{t:1}')");
+    test_sql(fx, "ANALYZE tenon.task, tenon.limit_task");
+    says_after(fx, first, "the limit t:1 (1 at once), behind 0 tasks.", 1000);
+    says_after(fx, last, "the limit t:1 (1 at once), behind at least 10000 tasks.", 11000);
 }
 
 int main(void)
@@ -198,6 +240,7 @@ int main(void)
         WITH_DATABASE(test_each_state_has_its_sentence),
         WITH_DATABASE(test_an_open_transaction),
         WITH_DATABASE(test_a_long_queue),
+        WITH_DATABASE(test_a_long_line),
     };
     return RUN_GROUP(tests);
 }

@@ -13,15 +13,26 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
 $$;
 
--- How many ready tasks of its queue are before this one, counted up to `most`, and how many of them by their priority.
+-- How many ready tasks of its queue are before this one, counted up to `most`, and how many of them by their priority. Of each
+-- priority two ranges of task_order are read, which end at the task, or now. (One range, up to a row of both columns, would be
+-- read on through all that have the same run_at.)
 CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT count(*), count(*) FILTER (WHERE a.priority > ($1).priority)
-      FROM (SELECT o.priority FROM tenon.task o
-             WHERE o.queue = ($1).queue AND o.priority >= ($1).priority AND o.start_time IS NULL
-               AND o.run_at <= clock_timestamp()
-               AND (o.priority > ($1).priority OR (o.run_at, o.id + 0) < (($1).run_at, ($1).id))
-             ORDER BY o.queue, o.priority DESC, o.run_at, o.id + 0 LIMIT $2) a
+      FROM (SELECT p.priority
+              FROM generate_series(9, ($1).priority, -1) AS p (priority)
+             CROSS JOIN LATERAL (
+                   SELECT CASE WHEN p.priority > ($1).priority THEN statement_timestamp() ELSE ($1).run_at END AS run_at OFFSET 0) e
+             CROSS JOIN LATERAL (
+                   (SELECT FROM tenon.task o
+                     WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at < e.run_at
+                     ORDER BY o.run_at LIMIT $2)
+                   UNION ALL
+                   (SELECT FROM tenon.task o
+                     WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at = e.run_at
+                       AND o.id + 0 < ($1).id
+                     ORDER BY o.id + 0 LIMIT $2)) o
+             LIMIT $2) a
 $$;
 
 CREATE FUNCTION tenon.time_text(moment timestamptz) RETURNS text

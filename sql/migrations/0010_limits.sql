@@ -932,9 +932,12 @@ BEGIN
         advice := format('tenon set %s --run-at now, if it shall not wait', w.task_id);
     ELSIF w.state = 'waits' THEN
         SELECT * INTO r FROM tenon.limit_in_way(w.key);
-        n := (SELECT count(*) FROM (
-            SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits'
-               AND (l.priority > w.priority OR l.priority = w.priority AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)) LIMIT 10000) b);
+        n := (SELECT count(*) FROM (  -- two ranges of limit_task_line, in its order: a bitmap would be made of all of them
+            SELECT FROM ((SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority > w.priority
+                           ORDER BY l.priority DESC, l.wanted_at, l.task_id LIMIT 10000)
+                   UNION ALL (SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority = w.priority
+                                 AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)
+                               ORDER BY l.wanted_at, l.task_id LIMIT 10000)) r LIMIT 10000) b);
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
         sentence := format('It waits for the limit %s (%s), %s.', w.key, r.sentence, tenon.behind_text(n));
         advice := r.advice;
