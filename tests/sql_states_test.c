@@ -114,6 +114,15 @@ static void do_retry(struct fixture *fx, const struct held *c)
     test_sql(fx, "SELECT tenon.retry('{\"ids\": %lld}')", (long long)c->id);
 }
 
+static void do_retry_limited(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx,
+             "UPDATE tenon.dead SET limit_keys = '{x}' WHERE id = %lld;"
+             "UPDATE tenon.finished SET limit_keys = '{x}' WHERE id = %lld",
+             (long long)c->id, (long long)c->id);
+    do_retry(fx, c);
+}
+
 static void do_cancel_all(struct fixture *fx, const struct held *c)
 {
     test_sql(fx, "SELECT tenon.cancel_all('{\"ids\": %lld}')", (long long)c->id);
@@ -143,6 +152,16 @@ static void do_set_now(struct fixture *fx, const struct held *c)
 static void do_set_ahead(struct fixture *fx, const struct held *c)
 {
     set_run_at(fx, c, "now() + interval '1 h'");
+}
+
+/* Only a ready one has limits: they keep one blocked until its time has come. */
+static void do_set_ahead_limited(struct fixture *fx, const struct held *c)
+{
+    test_sql(fx,
+             "UPDATE tenon.task SET limit_keys = '{x}'"
+             " WHERE id = %lld AND start_time IS NULL AND run_at <= now()",
+             (long long)c->id);
+    do_set_ahead(fx, c);
 }
 
 static void do_set_priority(struct fixture *fx, const struct held *c)
@@ -275,10 +294,13 @@ static const struct doing doings[] = {
     {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
     {"tenon.cancel_all", "cancel", NULL, TASK_CANCELLED, .run = do_cancel_all},
     {"tenon.retry", "retry", NULL, TASK_READY, .run = do_retry},
+    {"tenon.retry, with limits", "retry", NULL, TASK_BLOCKED, .run = do_retry_limited},
     {"tenon.delete", "delete", NULL, TASK_NONE, .run = do_delete},
     {"tenon.run_now", "run_now", NULL, TASK_READY, .run = do_run_now},
     {"tenon.set, run_at now", "run_now", NULL, TASK_READY, .run = do_set_now},
     {"tenon.set, run_at ahead", "put_off", NULL, TASK_SCHEDULED, .run = do_set_ahead},
+    {"tenon.set, run_at ahead, with limits", "put_off", NULL, TASK_BLOCKED,
+     .run = do_set_ahead_limited},
     {"tenon.set, priority", NULL, NULL, TASK_NONE, .run = do_set_priority},
     {"tenon.unblock", "unblock", NULL, TASK_READY, .run = do_unblock},
     {"tenon.unblock, run_at ahead", "unblock", NULL, TASK_SCHEDULED, .run = do_unblock_ahead},
