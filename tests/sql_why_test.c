@@ -62,6 +62,12 @@ static const struct situation situations[] = {
     {"waits for its time, then for a limit", LIMITED("now() + interval '1 h'", "1 = 1"), NULL,
      "not_due", "It is due at |and waits for the limit t:1 then|tenon set %1$lld --run-at now"},
     {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
+    {"after a crash",
+     "UPDATE tenon.task SET crashes = 1, last_error = 'worker x died', run_at = now() + '1 h'"
+     " WHERE id = %1$lld",
+     NULL, "not_due", "It is due at |, after crash 1 of 3: worker x died|tenon run-now %1$lld"},
+    {"in a copy", "UPDATE tenon.home SET database = 1", NULL, "copied",
+     "No worker runs anything here: the schema tenon was copied to this database|tenon adopt"},
     {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
      "The queue default is paused by |since |: mail is down|tenon resume default"},
     {"kind paused", "SELECT tenon.pause(kind => 'a')", NULL, "kind_paused",
@@ -72,6 +78,8 @@ static const struct situation situations[] = {
      "no_worker", "No living worker handles the kind a in the queue default|none lives|start one"},
     {"no worker for the kind", "UPDATE tenon.worker SET kinds = '{b}'", NULL, "no_worker",
      "kind a in the queue default|those that live serve default/b|--handler 'a="},
+    {"no worker but one that is draining", "UPDATE tenon.worker SET state = 'draining'", NULL,
+     "no_worker", "those that live serve default/a,b,mail (and is draining)|start"},
     {"no worker for the queue", "UPDATE tenon.worker SET queues = '{mail}'", NULL, "no_worker",
      "those that live serve mail/"},
     {"backing off", "UPDATE tenon.worker SET backing_off = 'a,b: no such file'", NULL,
@@ -156,7 +164,7 @@ static void check(struct fixture *fx, const struct situation *s)
     test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
                  " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event,"
                  " tenon.limit_due, tenon.limit_turn;"
-                 "UPDATE tenon.setting SET paused = false");
+                 "UPDATE tenon.setting SET paused = false; SELECT tenon.adopt()");
 }
 
 static void test_each_state_has_its_sentence(void **state)

@@ -56,6 +56,13 @@ DECLARE
     h record := tenon.handled(t.queue, t.kind);
     a record;
 BEGIN
+    code := 'copied';
+    sentence := tenon.copied();
+    IF sentence IS NOT NULL THEN
+        sentence := format('No worker runs anything here: %s.', sentence);
+        advice := 'if tasks are to run in this copy: tenon adopt';
+        RETURN;
+    END IF;
     SELECT * INTO p FROM tenon.paused v
      WHERE v.what = 'everything' OR v.what = 'queue' AND v.name = t.queue OR v.what = 'kind' AND v.name = t.kind LIMIT 1;
     IF FOUND THEN
@@ -67,8 +74,9 @@ BEGIN
         code := 'no_worker';
         sentence := format('No living worker handles the kind %s in the queue %s; %s.', t.kind, t.queue,
             (SELECT CASE count(*) WHEN 0 THEN 'none lives at all'
-                    ELSE 'those that live serve ' || left(string_agg(format('%s/%s', array_to_string(w.queues, ','), array_to_string(w.kinds, ',')), ' and ' ORDER BY w.started_at), 300) END
-               FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state = 'alive'));
+                    ELSE 'those that live serve ' || left(string_agg(format('%s/%s%s', array_to_string(w.queues, ','), array_to_string(w.kinds, ','),
+                                                                    CASE w.state WHEN 'draining' THEN ' (and is draining)' END), ' and ' ORDER BY w.started_at), 300) END
+               FROM tenon.worker w WHERE w.ended_at IS NULL AND w.state IN ('alive', 'draining')));
         advice := format('start one: tenon worker --queues %s --handler ''%s=...''', t.queue, t.kind);
     ELSIF h.backs_off IS NOT NULL THEN
         code := 'handler_backs_off';
