@@ -31,12 +31,20 @@ def report(b, workload, variant, figures, prefix=""):
 def drain(b):
     for n in b.sizes.drain:
         b.tenon.prepare(n)
-        report(b, "drain", n, drain_once(b, n))
+        report(b, "drain", n, plain := drain_once(b, n))
+        drain_unique(b, n, plain)
     drain_published(b)
     with b.tenon.without_history() as last_finish:
         for n in b.sizes.drain:
             b.tenon.prepare(n)
             report(b, "drain", f"{n}-without-history", drain_once(b, n, last_finish=last_finish))
+
+
+def drain_unique(b, n, plain):
+    """Each with a unique key of its own, right after as many without."""
+    b.tenon.prepare(n, unique=True)
+    report(b, "drain", f"{n}-unique-key", figures := drain_once(b, n))
+    b.add("drain", f"{n}-unique-key", "to_plain", figures["tasks_per_s"] / plain["tasks_per_s"], "")
 
 
 def drain_published(b):

@@ -84,20 +84,21 @@ class Tenon:
             self.produce(1, tasks=50)
             self.wait_until_done(30)
 
-    def enqueue_sql(self, n, queue=None, run_at=None, announced=True, kind="noop"):
-        """Bulk inserts of 10,000 with payloads {"i": number}, made in the server."""
+    def enqueue_sql(self, n, queue=None, run_at=None, announced=True, kind="noop", unique=False):
+        """Bulk inserts of 10,000 with payloads {"i": number}, made in the server; `unique`: each with a key of its own."""
         with contextlib.closing(self.servers.connect()) as conn, conn.cursor() as cursor:
             for first in range(0, n, 10000):
                 cursor.execute(
                     "SELECT tenon.enqueue_many(%s, (SELECT array_agg(jsonb_build_object('i', i))"
-                    " FROM generate_series(%s, %s) i), queue => %s, run_at => %s, announced => %s)",
-                    (kind, first, min(first + 10000, n) - 1, queue, run_at, announced))
+                    " FROM generate_series(%s, %s) i), queue => %s, run_at => %s, announced => %s, unique_keys => %s::text[])",
+                    (kind, first, last := min(first + 10000, n) - 1, queue, run_at, announced,
+                     [f"key:{i}" for i in range(first, last + 1)] if unique else None))
 
-    def prepare(self, n, queues=("default",)):
+    def prepare(self, n, queues=("default",), unique=False):
         """`n` tasks in a database that has come to rest."""
         self.servers.empty_tenon(queues)
         for queue in queues:
-            self.enqueue_sql(n // len(queues), queue=queue)
+            self.enqueue_sql(n // len(queues), queue=queue, unique=unique)
         self.rest()
 
     def rest(self):
