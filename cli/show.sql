@@ -68,10 +68,18 @@ CROSS JOIN LATERAL (VALUES
     ('result', result::text),
     ('payload', payload::text)) AS l (name, text)
 UNION ALL
-(SELECT 'attempt ' || a.attempt,
-        format('%s, %s after %s on %s%s', to_char(a.started_at, form), a.outcome,
-               date_trunc('milliseconds', a.ended_at - a.started_at), coalesce(a.host, a.worker_id::text), ': ' || left(tenon.error_line(a.error), 200))
+-- Of each attempt a line of its own, then the last five of its error.
+(SELECT l.name, l.text
  FROM known j
  JOIN tenon.attempt a ON a.id = j.id
+ CROSS JOIN LATERAL (
+    SELECT 0 AS line, 'attempt ' || a.attempt AS name,
+           format('%s to %s: %s%s after %s%s, worker %s', to_char(a.started_at, j.form), to_char(a.ended_at, j.form), a.outcome,
+                  ' (' || nullif(concat_ws(', ', a.error_class, 'exit ' || a.exit_code, 'signal ' || a.signal), '') || ')',
+                  date_trunc('milliseconds', a.ended_at - a.started_at), ' on ' || a.host, a.worker_id) AS text
+    UNION ALL
+    (SELECT e.line, '', left(e.text, 1000)
+     FROM regexp_split_to_table(rtrim(a.error, E' \n'), '\n') WITH ORDINALITY AS e (text, line)
+     ORDER BY e.line DESC LIMIT 5)) l
  WHERE a.id = $1::bigint
- ORDER BY a.ended_at);
+ ORDER BY a.ended_at, a.attempt, l.line);

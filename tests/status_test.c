@@ -326,6 +326,46 @@ static void test_show_is_harmless_on_a_terminal(void **state)
     json_decref(o);
 }
 
+/* A task of a kind, whose only attempt ends as it must; then a part of what is said of that. */
+static void assert_attempt(struct fixture *fx, const char *kind, const char *parts)
+{
+    char part_of[300], *rest = part_of;
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('%s', max_attempts => 1, timeout => '1 s')",
+                              kind);
+    test_await(fx, LIMIT_MS, "SELECT state = 'dead' FROM tenon.tasks WHERE id = %lld",
+               (long long)id);
+    char *out = show_text(fx, id);
+    (void)snprintf(part_of, sizeof part_of, "%s", parts);
+    for (char *part; (part = strsep(&rest, "|"));) {
+        assert_contains(out, part);
+    }
+    char *where = test_sql_text(fx, "SELECT ' on ' || host || ', worker ' || id FROM tenon.worker");
+    assert_contains(out, where);
+    free(where);
+    free(out);
+}
+
+/* Of each attempt: when, how it ended, on whom, and the last lines of what it said. */
+static void test_show_tells_of_attempts(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = TENON(fx, "worker", "--handler",
+                              "exit=printf 'one\\n2\\n3\\n4\\n5\\nsix\\n' >&2; exit 3", "--handler",
+                              "trace=printf 'Traceback:\\n at x\\nValueError: bad\\n' >&2; exit 1",
+                              "--handler", "killed=echo dying >&2; kill -9 $$", "--handler",
+                              "slow=echo so slow >&2; exec sleep 60");
+    assert_attempt(
+        fx, "exit",
+        " UTC: failed (exit_3, exit 3) after 00:00:0|\n               2\n|\n               six\n");
+    assert_attempt(
+        fx, "trace",
+        " UTC: failed (ValueError, exit 1) after 00:00:0|\n               exit status 1: "
+        "Traceback:\n                at x\n               ValueError: bad\n");
+    assert_attempt(fx, "killed", " UTC: failed (signal_9, signal 9) after |dying\n");
+    assert_attempt(fx, "slow", " UTC: timed_out (timeout) after 00:00:0|so slow\n");
+    process_kill(p);
+}
+
 static void test_show_of_no_task(void **state)
 {
     struct fixture *fx = *state;
@@ -362,6 +402,7 @@ int main(void)
         WITH_DATABASE(test_show_says_why),
         WITH_DATABASE(test_show_keeps_every_digit),
         WITH_DATABASE(test_show_is_harmless_on_a_terminal),
+        WITH_DATABASE(test_show_tells_of_attempts),
         WITH_DATABASE(test_show_of_no_task),
     };
     return RUN_GROUP(tests);
