@@ -104,9 +104,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "long to wait at most; without it until all have ended. For `canary`: likewise, else 10s.",
         .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
     OPTION(RETRY, "retry", COMMAND_ENQUEUE | DEFAULTS, "POLICY",
-           "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h)`, "
-           "`linear(10 s, 1 h)` or `constant(1 min)`; else that of its kind or queue, else "
-           "`sidekiq`."),
+           "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h, 10 %)`, "
+           "`linear(...)` or `constant(...)`, with the first delay, the longest, and what chance "
+           "adds, or `sidekiq(1 day, 10 %)`; else that of its kind or queue, else `sidekiq`."),
     OPTION(
         TRACE, "trace", COMMAND_ENQUEUE, "TRACEPARENT", "The trace that the handler goes on with.",
         .fits = fits_trace,

@@ -534,7 +534,7 @@ BEGIN
         PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
     END IF;
     IF NOT tenon.is_retry(retry) THEN
-        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, or exponential(10 s, 1 h, 10 %), linear(...), constant(...) with a first delay of 1 ms to 30 days');
+        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, sidekiq(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days');
     END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
@@ -2164,15 +2164,16 @@ CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s doubl
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
 DECLARE
-    part text[] := regexp_match(policy, '^(sidekiq|exponential|linear|constant)(?:\(([^,()]+)(?:,([^,()]+))?(?:,\s*(\d{1,3}) ?%)?\))?$');
+    part text[] := coalesce(regexp_match(policy, '^(exponential|linear|constant)\(([^,()%]+)(?:,([^,()%]+))?(?:,\s*(\d{1,3}) ?%)?\)$'),
+                            regexp_match(policy, '^(sidekiq)()(?:\(([^,()%]+)(?:,\s*(\d{1,3}) ?%)?\))?$'));
 BEGIN
-    IF part[1] IS NULL OR (part[1] <> 'sidekiq') <> (part[2] IS NOT NULL) THEN
+    IF part[1] IS NULL THEN
         RETURN;
     END IF;
-    first_s := extract(epoch FROM coalesce(part[2], '15 s')::interval);
+    first_s := extract(epoch FROM coalesce(nullif(part[2], ''), '1 ms')::interval);
     cap_s := extract(epoch FROM coalesce(part[3]::interval, interval '30 days'));
-    jitter := coalesce(part[4]::integer, 10) / 100.0;
-    IF first_s BETWEEN 0.001 AND cap_s AND cap_s <= 2592000 AND jitter <= 1 THEN
+    jitter := coalesce(part[4]::integer, CASE WHEN part[1] <> 'sidekiq' THEN 10 END) / 100.0;
+    IF first_s BETWEEN 0.001 AND cap_s AND cap_s <= 2592000 AND coalesce(jitter, 0) <= 1 THEN
         curve := part[1];
     END IF;
 EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow OR interval_field_overflow THEN
@@ -4112,7 +4113,8 @@ CREATE FUNCTION tenon.retry_delay(failures integer, policy text DEFAULT NULL::te
                WHEN 'exponential' THEN least(p.cap_s, p.first_s * power(2, least(failures - 1, 60))) * (1 + p.jitter * random())
                WHEN 'linear' THEN least(p.cap_s, p.first_s * failures) * (1 + p.jitter * random())
                WHEN 'constant' THEN p.first_s * (1 + p.jitter * random())
-               ELSE power(failures, 4) + 15 + random() * 10 * failures END)
+               ELSE least(coalesce(p.cap_s, 2592000), power(failures, 4) + 15) * (1 + coalesce(p.jitter, 0) * random())
+                    + CASE WHEN p.jitter IS NULL THEN random() * 10 * failures ELSE 0 END END)
       FROM tenon.retry_parts(policy) p
 $$;
 

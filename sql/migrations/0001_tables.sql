@@ -51,20 +51,22 @@ COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session t
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
 
--- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add. NULLs: it is none.
+-- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add (NULL with `sidekiq`, which
+-- has a jitter of its own, if not given). NULLs: it is none.
 CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision,
     OUT jitter double precision)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    part text[] := regexp_match(policy, '^(sidekiq|exponential|linear|constant)(?:\(([^,()]+)(?:,([^,()]+))?(?:,\s*(\d{1,3}) ?%)?\))?$');
+    part text[] := coalesce(regexp_match(policy, '^(exponential|linear|constant)\(([^,()%]+)(?:,([^,()%]+))?(?:,\s*(\d{1,3}) ?%)?\)$'),
+                            regexp_match(policy, '^(sidekiq)()(?:\(([^,()%]+)(?:,\s*(\d{1,3}) ?%)?\))?$'));
 BEGIN
-    IF part[1] IS NULL OR (part[1] <> 'sidekiq') <> (part[2] IS NOT NULL) THEN
+    IF part[1] IS NULL THEN
         RETURN;
     END IF;
-    first_s := extract(epoch FROM coalesce(part[2], '15 s')::interval);
+    first_s := extract(epoch FROM coalesce(nullif(part[2], ''), '1 ms')::interval);
     cap_s := extract(epoch FROM coalesce(part[3]::interval, interval '30 days'));
-    jitter := coalesce(part[4]::integer, 10) / 100.0;
-    IF first_s BETWEEN 0.001 AND cap_s AND cap_s <= 2592000 AND jitter <= 1 THEN
+    jitter := coalesce(part[4]::integer, CASE WHEN part[1] <> 'sidekiq' THEN 10 END) / 100.0;
+    IF first_s BETWEEN 0.001 AND cap_s AND cap_s <= 2592000 AND coalesce(jitter, 0) <= 1 THEN
         curve := part[1];
     END IF;
 EXCEPTION WHEN invalid_datetime_format OR datetime_field_overflow OR interval_field_overflow THEN
@@ -93,7 +95,7 @@ COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, no
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
-COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = `sidekiq`, n^4 + 15 s.';
+COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `sidekiq`, n^4 + 15 s.';
 COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
 COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set, best by `tenon.pause`: while true, no worker claims from it. What runs goes on.';
 COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
@@ -124,7 +126,7 @@ COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0
 COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
-COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
 COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
 COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';

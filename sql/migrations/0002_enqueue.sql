@@ -58,7 +58,7 @@ BEGIN
         PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
     END IF;
     IF NOT tenon.is_retry(retry) THEN
-        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, or exponential(10 s, 1 h, 10 %), linear(...), constant(...) with a first delay of 1 ms to 30 days');
+        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, sidekiq(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days');
     END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
@@ -533,7 +533,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
-- `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %); default: that of the kind, else of the queue, else `sidekiq`.
+- `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %), or `sidekiq(1 day, 10 %)`; default: that of the kind, else of the queue, else `sidekiq`.
 - `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
 - `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
 - `after`: tasks of flows, its parents: it is `blocked` until they are done.

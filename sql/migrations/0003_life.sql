@@ -1,15 +1,16 @@
 -- The rest of a task's life: requeue, finish, cancel. The worker's own statements for claiming and
 -- finishing many tasks at once stand beside the worker.
 
--- How long after its n-th failure a task waits. Without a policy, and with `sidekiq`: n^4 + 15 s, and up to 10 n s of
--- jitter. The curve is Sidekiq's, which people know: 25 attempts take about three weeks.
+-- How long after its n-th failure a task waits. Without a policy, and with `sidekiq`: n^4 + 15 s, at most 30 days, and up to
+-- 10 n s of jitter. The curve is Sidekiq's, which people know: 25 attempts take about three weeks.
 CREATE FUNCTION tenon.retry_delay(failures integer, policy text DEFAULT NULL) RETURNS interval
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT make_interval(secs => CASE p.curve
                WHEN 'exponential' THEN least(p.cap_s, p.first_s * power(2, least(failures - 1, 60))) * (1 + p.jitter * random())
                WHEN 'linear' THEN least(p.cap_s, p.first_s * failures) * (1 + p.jitter * random())
                WHEN 'constant' THEN p.first_s * (1 + p.jitter * random())
-               ELSE power(failures, 4) + 15 + random() * 10 * failures END)
+               ELSE least(coalesce(p.cap_s, 2592000), power(failures, 4) + 15) * (1 + coalesce(p.jitter, 0) * random())
+                    + CASE WHEN p.jitter IS NULL THEN random() * 10 * failures ELSE 0 END END)
       FROM tenon.retry_parts(policy) p
 $$;
 
