@@ -122,6 +122,11 @@ static void test_acts(void **state)
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
         SCHEDULE(fx, 1, "", "there is no schedule beat; tenon schedule list", acts[i], "beat");
     }
+    char *noted = test_sql_text(fx, "SELECT string_agg(act || ' ' || (what ->> 'schedule'), ', '"
+                                    " ORDER BY id) FROM tenon.audit WHERE who = session_user");
+    assert_string_equal(noted, "set_schedule beat, pause_schedule beat, resume_schedule beat,"
+                               " run_schedule_now beat, drop_schedule beat");
+    free(noted);
 }
 
 static void test_what_is_refused(void **state)

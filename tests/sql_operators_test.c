@@ -129,6 +129,38 @@ static void test_filters(void **state)
     free(by);
 }
 
+/* Also while it is a row of tenon.task; but what is done to one that expired waits for settle. */
+static void test_expired_ones_before_and_after_settle(void **state)
+{
+    struct fixture *fx = *state;
+    int64_t moved = place(fx, 'e', "a", "");
+    test_sql(fx, "UPDATE tenon.task SET start_before = now(); SELECT tenon.settle()");
+    int64_t unmoved = place(fx, 'f', "a", "");
+    test_sql(fx, "UPDATE tenon.task SET start_before = now()");
+    (void)place(fx, 'r', "a", "");
+    static const struct {
+        const char *filter, *names;
+    } found[] = {
+        {"{\"state\": \"expired\"}", "ef"},
+        {"{\"state\": \"ready\"}", "r"},
+        {"{\"state\": [\"expired\", \"ready\"]}", "efr"},
+        {"{\"state\": \"expired\", \"kind\": \"b\"}", ""},
+        {"{\"state\": [\"cancelled\", \"done\"]}", ""},
+    };
+    for (size_t i = 0; i < sizeof found / sizeof *found; i++) {
+        char *got = names(fx, found[i].filter);
+        assert_string_equal(got, found[i].names);
+        free(got);
+        assert_int_equal(test_sql_int(fx, "SELECT n FROM tenon.count_tasks('%s')", found[i].filter),
+                         strlen(found[i].names));
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"state\": \"expired\"}')"), 1);
+    assert_state(fx, moved, "ready");
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_state(fx, unmoved, "expired");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete('{\"state\": \"expired\"}')"), 1);
+}
+
 static const struct {
     const char *filter, *says;
 } bad[] = {
@@ -500,6 +532,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_filters),
+        WITH_DATABASE(test_expired_ones_before_and_after_settle),
         WITH_DATABASE(test_bad_filters_are_refused),
         WITH_DATABASE(test_pages),
         WITH_DATABASE(test_acts_want_a_filter_and_their_states),

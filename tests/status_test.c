@@ -259,6 +259,43 @@ static void test_status_stops_counting(void **state)
     free(out);
 }
 
+/* Is there a line in which each of these is more than nothing, and one worker lives? */
+static bool watched_all(struct process *p)
+{
+    static const char *const rates[] = {"arrived_per_s", "ended_per_s", "failed_per_s",
+                                        "died_per_s"};
+    char *out = file_text(p->out), *rest = out;
+    bool all = false;
+    for (char *line; !all && (line = strsep(&rest, "\n"));) {
+        json_t *o = json_loads(line, 0, NULL); /* NULL: it is not whole yet */
+        all = o && json_integer_value(json_object_get(o, "workers")) == 1 &&
+              json_integer_value(json_object_get(o, "slots")) == 3;
+        for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+            all = all && json_number_value(json_object_get(o, rates[i])) > 0;
+        }
+        json_decref(o);
+    }
+    free(out);
+    return all;
+}
+
+/* With a worker, whose sessions tell PostgreSQL's counters about once a second what they did. */
+static void test_watch_counts_ends(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *worker = TENON(fx, "worker", "--slots", "3", "--handler", "good=true",
+                                   "--handler", "bad=exit 1");
+    struct process *p = TENON(fx, "status", "--watch", "--json");
+    while (!watched_all(p)) {
+        assert_false(process_is_gone(p));
+        test_sql(fx, "SELECT tenon.enqueue('good'), tenon.enqueue('bad', max_attempts => 1),"
+                     " pg_stat_force_next_flush()");
+        test_await(fx, LIMIT_MS, "SELECT NOT EXISTS (SELECT FROM tenon.task)");
+    }
+    process_kill(p);
+    process_kill(worker);
+}
+
 /* --- show ----------------------------------------------------------------------------------- */
 
 static void test_show_says_why(void **state)
@@ -399,6 +436,7 @@ int main(void)
         WITH_DATABASE(test_status_names_kinds_that_wait_in_vain),
         WITH_DATABASE(test_status_of_thousands_of_queues),
         WITH_DATABASE(test_status_stops_counting),
+        WITH_DATABASE(test_watch_counts_ends),
         WITH_DATABASE(test_show_says_why),
         WITH_DATABASE(test_show_keeps_every_digit),
         WITH_DATABASE(test_show_is_harmless_on_a_terminal),

@@ -234,6 +234,17 @@ def test_a_lost_claim_is_no_end_and_a_cancel_is_one(tmp_path: Path) -> None:
     assert [line for line in log.read_text().splitlines() if line.startswith("finished")] == ended
 
 
+def test_expired() -> None:
+    result = tasks.add.enqueue(1)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE tenon.task SET start_before = now() WHERE id = %s", [result.id])
+        result.refresh()
+        assert result.status == TaskResultStatus.FAILED  # nothing starts it any more
+        cursor.execute("SELECT tenon.settle()")
+    result.refresh()
+    assert (result.status, result.is_finished, result.attempts) == (TaskResultStatus.FAILED, True, 0)
+
+
 def test_after_the_commit_and_never_before() -> None:
     with transaction.atomic():
         result = tasks.there.enqueue(1)
