@@ -12,6 +12,7 @@ COMMIT;
 
 BEGIN;
 SELECT tenon.enqueue('welcome_mail', '{"to": "nobody@example.org"}');
+SELECT state, kind, payload FROM tenon.mine();  -- what this transaction has enqueued: for tests, which roll back
 ROLLBACK;
 
 -- Everything that can be said about a task.
@@ -25,6 +26,19 @@ SELECT tenon.enqueue('report', '{"month": "2026-01"}',
 
 -- The key is taken: the id of the task that holds it comes back.
 SELECT tenon.enqueue('report', '{"month": "2026-01"}', unique_key => 'report-2026-01');
+
+-- Or what waits takes it in: its payload is now {"month": "2026-01", "format": "pdf"}.
+SELECT tenon.enqueue('report', '{"format": "pdf"}', unique_key => 'report-2026-01', on_conflict => 'merge');
+
+-- Once, when nobody has changed this customer for five seconds, and no later than a minute after the first change.
+SELECT tenon.enqueue('index_customer', '{"customer": 42}', unique_key => 'customer-42',
+                     debounce => '5 s', debounce_max => '1 minute')
+  FROM generate_series(1, 3);
+
+-- Worth nothing in a quarter of an hour; until then it is tried again soon.
+SELECT tenon.enqueue('login_code', '{"to": "ann@example.org"}',
+                     start_before => now() + interval '15 minutes',
+                     retry        => 'exponential(2 s, 1 min, 20 %)');
 
 -- Many at once; the ids come in the order of the payloads.
 SELECT tenon.enqueue_many('thumbnail', array_agg(jsonb_build_object('image', n)))

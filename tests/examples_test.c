@@ -59,7 +59,20 @@ static void test_producers(void **state)
 static void test_psql(void **state)
 {
     struct fixture *fx = *state;
-    free(shell(fx, 0, "psql -X -v ON_ERROR_STOP=1 -f $EXAMPLES/psql.sql \"$DATABASE_URL\""));
+    char *out = shell(fx, 0,
+                      "psql -X -v ON_ERROR_STOP=1 -AF ' ' -f $EXAMPLES/psql.sql \"$DATABASE_URL\"");
+    assert_contains(out,
+                    "ready welcome_mail {\"to\": \"nobody@example.org\"}\n(1 row)\nROLLBACK\n");
+    assert_contains(out, "state kind count\nready login_code 1\nready thumbnail 100\n"
+                         "ready welcome_mail 1\nscheduled index_customer 1\nscheduled report 1\n");
+    free(out);
+    assert_true(test_sql_bool(
+        fx, "SELECT bool_and(CASE kind"
+            " WHEN 'report' THEN payload = '{\"month\": \"2026-01\", \"format\": \"pdf\"}'"
+            " WHEN 'index_customer' THEN run_at BETWEEN now() AND now() + interval '6 s'"
+            " WHEN 'login_code' THEN start_before BETWEEN now() + interval '14 min' AND now() +"
+            " interval '15 min' AND retry = 'exponential(2 s, 1 min, 20 %%)' ELSE true END)"
+            " FROM tenon.task"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE kind = 'thumbnail'"),
                      100);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE kind = 'report'"), 1);
