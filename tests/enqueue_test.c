@@ -42,6 +42,32 @@ static void test_command(void **state)
     broker_close(b);
 }
 
+/* Its options that say what becomes of others under the key, and of the task when time goes by. */
+static void test_options_of_a_unique_key(void **state)
+{
+    struct fixture *fx = *state;
+#define MAIL(payload)                                                                              \
+    TENON_RUN(fx, 0, "enqueue", "mail", payload, "--unique-key", "k", "--on-conflict", "merge",    \
+              "--unique-for", "1h", "--debounce", "1min", "--debounce-max", "90s",                 \
+              "--start-before", "2099-01-31 08:00+01", "--retry", "constant(1 min, 1 min, 0 %)")
+    char *id = MAIL("{\"a\": 1, \"b\": 1}");
+    assert_true(test_sql_bool(
+        fx, "SELECT start_before = '2099-01-31 07:00Z' AND retry = 'constant(1 min, 1 min, 0 %%)'"
+            " AND run_at - created_at BETWEEN '59 s' AND '61 s' AND (SELECT until - t.created_at"
+            " BETWEEN '59 min' AND '61 min' AND h.id = t.id FROM tenon.unique_hold h)"
+            " FROM tenon.task t"));
+    test_sql(fx, "UPDATE tenon.task SET created_at = created_at - interval '80 s'");
+    char *again = MAIL("{\"b\": 2}");
+#undef MAIL
+    assert_string_equal(again, id);
+    assert_true(test_sql_bool(fx, "SELECT payload = '{\"a\": 1, \"b\": 2}' AND"
+                                  " run_at - created_at = interval '90 s' FROM tenon.task"));
+    free(id);
+    free(again);
+    free(TENON_RUN(fx, 2, "enqueue", "mail", "{}", "--retry", "often"));
+    free(TENON_RUN(fx, 2, "enqueue", "mail", "{}", "--debounce-max", "90s"));
+}
+
 /* The program's own words about a payload on stdin. */
 static char *from_stdin(struct fixture *fx, const char *printf_args, int code)
 {
@@ -86,6 +112,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_command),
+        WITH_DATABASE(test_options_of_a_unique_key),
         WITH_SERVERS(test_command_reads_stdin),
     };
     return RUN_GROUP(tests);

@@ -221,6 +221,39 @@ static void test_every_field(void **state)
     broker_close(b);
 }
 
+/* The last of those under a key counts, its payload joined to the first one's; the first one is
+ * 80 s old by then, and so waits 10 s and not a minute. */
+static void test_fields_of_a_unique_key(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b;
+    tenon *t = make(fx, &b);
+    tenon_task task = task_of("mail");
+    int64_t id, again;
+    task.payload = "{\"a\": 1, \"b\": 1}";
+    task.unique_key = "key";
+    task.on_conflict = "merge";
+    task.unique_for_ms = 3600000;
+    task.debounce_ms = 60000;
+    task.debounce_max_ms = 90000;
+    task.start_before = "2099-01-31 08:00+01";
+    task.retry = "constant(1 min, 1 min, 0 %)";
+    assert_code(tenon_enqueue(t, fx->conn, &task, &id), TENON_OK);
+    assert_true(test_sql_bool(
+        fx, "SELECT start_before = '2099-01-31 07:00Z' AND retry = 'constant(1 min, 1 min, 0 %%)'"
+            " AND run_at - created_at BETWEEN '59 s' AND '61 s' AND (SELECT until - t.created_at"
+            " BETWEEN '59 min' AND '61 min' AND h.id = t.id FROM tenon.unique_hold h)"
+            " FROM tenon.task t"));
+    test_sql(fx, "UPDATE tenon.task SET created_at = created_at - interval '80 s'");
+    task.payload = "{\"b\": 2}";
+    assert_code(tenon_enqueue(t, fx->conn, &task, &again), TENON_OK);
+    assert_int_equal(again, id);
+    assert_true(test_sql_bool(fx, "SELECT payload = '{\"a\": 1, \"b\": 2}' AND"
+                                  " run_at - created_at = interval '90 s' FROM tenon.task"));
+    tenon_free(t);
+    broker_close(b);
+}
+
 /* A child of a task of the same transaction, and many of them; what waits is not published. */
 static void test_flows(void **state)
 {
@@ -498,6 +531,7 @@ int main(void)
         WITH_SERVERS(test_a_session_lost_before_the_commit),
         WITH_SERVERS(test_future_tasks_are_left_to_the_cleaner),
         WITH_SERVERS(test_every_field),
+        WITH_SERVERS(test_fields_of_a_unique_key),
         WITH_SERVERS(test_flows),
         WITH_SERVERS(test_the_queue_of_the_kind),
         WITH_SERVERS(test_many),
