@@ -2,8 +2,9 @@
 /* timeout: 240 */
 /* long: 4500 */
 /* Limits by the journal of the handlers, while workers and cleaners are killed and PostgreSQL
- * crashes: never more at once than allowed, never more starts in any time than the rate, in order,
- * and whose turn it is. With TEST_LONG these are a million starts, and RabbitMQ is killed too. */
+ * crashes: never more at once than allowed, never more starts in any time than the rate (by all
+ * claims, too), in order, and whose turn it is. With TEST_LONG these are a million starts, and
+ * RabbitMQ is killed too. */
 #include "tests/support/load.h"
 #include "tests/support/servers.h"
 #include "tests/support/working.h"
@@ -34,26 +35,74 @@ enum {
     RATE = 20, /* starts within RATE_MS */
     RATE_LONG = 1000,
     RATE_MS = 1000,
+    LATE_PARTS = 4,    /* a handler is late when a part of RATE_MS has gone by since the claim */
+    CHILDREN_MS = 100, /* in which those of a killed worker are gone */
+    STRIKES_MAX = 20000,
     TAKERS = 6,
     TAKES = 40,
     KEY_BYTES = 16,
 };
 
-/* A task of ms milliseconds, and which key to look for in the journal. */
-static void give(struct fixture *fx, const char *key, const char *keys, int n, int ms)
+/* What a task does, for or after so many milliseconds, and which key to look for in the journal. */
+static void give_to(struct fixture *fx, const char *key, const char *keys, int n, const char *what,
+                    int ms)
 {
     for (int left = n; left > 0; left -= AT_ONCE) {
         test_sql(fx,
                  "INSERT INTO keyed SELECT unnest(tenon.enqueue_many('a', array_fill("
-                 "'{\"do\": \"sleep\", \"ms\": %d}'::jsonb, ARRAY[%d]), limit_keys => '%s',"
-                 " retry => 'constant(1 s)')), '%s'",
-                 ms, left < AT_ONCE ? left : AT_ONCE, keys, key);
+                 "'{\"do\": \"%s\", \"ms\": %d, \"delay_ms\": %d}'::jsonb, ARRAY[%d]),"
+                 " limit_keys => '%s', retry => 'constant(1 s)')), '%s'",
+                 what, ms, ms, left < AT_ONCE ? left : AT_ONCE, keys, key);
     }
+}
+
+static void give(struct fixture *fx, const char *key, const char *keys, int n, int ms)
+{
+    give_to(fx, key, keys, n, "sleep", ms);
 }
 
 static void make_keyed(struct fixture *fx)
 {
     test_sql(fx, "CREATE TABLE keyed (id bigint PRIMARY KEY, key text)");
+}
+
+/* Each claim of the key "r", whatever became of it: one that is released, or answered `later`,
+ * leaves no other trace. */
+static void record_claims(struct fixture *fx)
+{
+    test_sql(fx, "CREATE TABLE claim (id bigint, claims integer, us bigint);"
+                 "CREATE FUNCTION claimed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                 " INSERT INTO public.claim VALUES (NEW.id, NEW.claims,"
+                 "  extract(epoch FROM NEW.start_time) * 1000000); RETURN NULL; END $$;"
+                 "CREATE TRIGGER claimed AFTER UPDATE ON tenon.task FOR EACH ROW WHEN"
+                 " (OLD.start_time IS NULL AND NEW.start_time IS NOT NULL AND NEW.limit_keys ="
+                 " '{r}') EXECUTE FUNCTION public.claimed()");
+}
+
+/* A moment before and one after each round's strikes. */
+static struct {
+    size_t n;
+    int64_t ns[2 * STRIKES_MAX];
+} struck;
+
+static void note_strike(int64_t later_ms)
+{
+    assert_in_range(struck.n, 0, 2 * STRIKES_MAX - 1);
+    struck.ns[struck.n++] = load_now_ns() + later_ms * 1000000;
+}
+
+/* A run without an end surely went on until the first strike after its start, which killed it or
+ * another; one that began while they struck counts at its start. */
+static int64_t surely_until(const struct journal_run *run)
+{
+    size_t i = 0;
+    if (run->end_ns > 0) {
+        return run->end_ns;
+    }
+    while (i < struck.n && struck.ns[i] <= run->start_ns) {
+        i++;
+    }
+    return i < struck.n && i % 2 == 0 ? struck.ns[i] : run->start_ns + 1;
 }
 
 struct moment {
@@ -81,8 +130,7 @@ static bool *ids_of(struct fixture *fx, const char *key, size_t n)
     return has;
 }
 
-/* The most runs of tasks with this key that went on at one moment. One that did not end was killed,
- * nobody knows when: it counts at its start. */
+/* The most runs of tasks with this key that went on at one moment. */
 static int most_at_once(struct fixture *fx, const struct journal *j, const char *key, size_t n_ids)
 {
     struct moment *m = calloc(2 * j->n + 1, sizeof *m);
@@ -94,7 +142,7 @@ static int most_at_once(struct fixture *fx, const struct journal *j, const char 
         const struct journal_run *run = &j->runs[i];
         if (has[run->id]) {
             m[n++] = (struct moment){run->start_ns, 1};
-            m[n++] = (struct moment){run->end_ns > 0 ? run->end_ns : run->start_ns + 1, -1};
+            m[n++] = (struct moment){surely_until(run), -1};
         }
     }
     qsort(m, n, sizeof *m, compare);
@@ -125,22 +173,58 @@ static void assert_in_order(struct fixture *fx, const struct journal *j, const c
     free(has);
 }
 
-/* By the claims, which are the moments that count: of every start of every key, how many there were
- * in the time that ended with it. */
-static void assert_rate(struct fixture *fx, const char *key, int rate, int ms)
+static void assert_most_within(struct fixture *fx, const char *starts, int rate, int64_t us)
 {
-    char *most = test_sql_text(
-        fx,
-        "WITH s AS (SELECT start_time AS at FROM tenon.tasks JOIN keyed USING (id) WHERE key = '%s'"
-        " AND start_time IS NOT NULL UNION ALL SELECT started_at FROM tenon.attempt JOIN keyed"
-        " USING (id) WHERE key = '%s')"
-        "SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY at RANGE BETWEEN '%d us' PRECEDING AND"
-        " CURRENT ROW) AS n FROM s) w",
-        key, key, ms * 1000 - 1);
-    if (!most || strtol(most, NULL, 10) > rate) {
-        fail_msg("%s starts of %s within %d ms", most ? most : "no", key, ms);
+    int64_t most = test_sql_int(fx,
+                                "SELECT max(n) FROM (SELECT count(*) OVER (ORDER BY us RANGE"
+                                " BETWEEN %lld PRECEDING AND CURRENT ROW) AS n FROM %s) w",
+                                (long long)us - 1, starts);
+    print_message("at most %lld of %d in %lld us by %s\n", (long long)most, rate, (long long)us,
+                  starts);
+    assert_in_range(most, 1, rate);
+}
+
+static void store_runs(struct fixture *fx, const struct journal *j)
+{
+    char line[96];
+    test_sql(fx, "CREATE TABLE run (id bigint, claims integer, us bigint)");
+    PQclear(PQexec(fx->conn, "COPY run FROM STDIN"));
+    for (size_t i = 0; i < j->n; i++) {
+        const struct journal_run *run = &j->runs[i];
+        int n = snprintf(line, sizeof line, "%lld\t%d\t%lld\n", (long long)run->id, run->claims,
+                         (long long)run->start_ns / 1000);
+        assert_int_equal(PQputCopyData(fx->conn, line, n), 1);
     }
-    free(most);
+    assert_int_equal(PQputCopyEnd(fx->conn, NULL), 1);
+    for (PGresult *r; (r = PQgetResult(fx->conn));) {
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+        PQclear(r);
+    }
+}
+
+/* By the claims, which are the moments that count, and by the journal: handlers that start within a
+ * part of RATE_MS after their claims cannot be more than the rate in what is left of it. */
+static void assert_rate(struct fixture *fx, const struct journal *j, int rate)
+{
+    enum { LATE_US = RATE_MS * 1000 / LATE_PARTS };
+    assert_most_within(fx, "claim", rate, RATE_MS * 1000);
+    store_runs(fx, j);
+    test_sql(fx, "CREATE TABLE lag AS SELECT r.us, r.us - c.us AS lag FROM run r JOIN keyed k"
+                 " ON k.id = r.id AND k.key = 'r' LEFT JOIN claim c ON c.id = r.id AND c.claims ="
+                 " r.claims AND c.us <= r.us");
+    char *lags = test_sql_text(fx,
+                               "SELECT format('%%s runs, %%s ms after their claims at most, %%s"
+                               " of them late', count(*), max(lag) / 1000, count(*) FILTER ("
+                               "WHERE lag > %d)) FROM lag",
+                               LATE_US);
+    print_message("%s\n", lags);
+    free(lags);
+    assert_true(test_sql_bool(fx,
+                              "SELECT count(*) = count(lag) AND count(*) FILTER (WHERE lag >"
+                              " %d) <= count(*) / 4 FROM lag",
+                              LATE_US));
+    test_sql(fx, "CREATE VIEW journal AS SELECT us FROM lag WHERE lag <= %d", LATE_US);
+    assert_most_within(fx, "journal", rate, RATE_MS * 1000 - LATE_US);
 }
 
 static int start_servers(void **state)
@@ -176,6 +260,7 @@ static void work_together(struct fixture *fx, struct process *workers[WORKERS],
     for (int i = 0;
          i < ROUNDS || (is_long && test_sql_bool(fx, "SELECT EXISTS (TABLE tenon.task)")); i++) {
         (void)poll(NULL, 0, is_long ? KILL_EVERY_LONG_MS : KILL_EVERY_MS);
+        note_strike(0);
         process_kill(workers[i % WORKERS]);
         workers[i % WORKERS] = pool_worker(fx, is_long ? "8" : "4", "1");
         bool second = i % second_every == 12;
@@ -186,9 +271,32 @@ static void work_together(struct fixture *fx, struct process *workers[WORKERS],
         if (i % crash_every == 6) {
             crash_servers(fx, is_long);
         }
+        note_strike(CHILDREN_MS);
         test_sql(fx,
                  "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0"); /* the third is the last */
     }
+}
+
+/* ret: how many of those with two keys ran at once */
+static int assert_numbers(struct fixture *fx, const struct journal *j, size_t n, int most_wide)
+{
+    char key[KEY_BYTES];
+    for (int i = 0; i < KEYS; i++) {
+        (void)snprintf(key, sizeof key, "c:%d", i);
+        int most = most_at_once(fx, j, key, n);
+        if (most > SHARED) {
+            fail_msg("%d of %s at once", most, key);
+        }
+        (void)snprintf(key, sizeof key, "o:%d", i);
+        assert_int_equal(most_at_once(fx, j, key, n), 1);
+        assert_in_order(fx, j, key, n);
+    }
+    test_sql(fx, "UPDATE keyed SET key = 'wide' WHERE key LIKE 'c:%%'");
+    int wide = most_at_once(fx, j, "wide", n);
+    if (wide > most_wide || wide < 2) {
+        fail_msg("%d of wide at once", wide);
+    }
+    return wide;
 }
 
 static void test_never_more(void **state)
@@ -200,6 +308,7 @@ static void test_never_more(void **state)
     int most_wide = is_long ? WIDE_LONG : WIDE;
     char key[KEY_BYTES], keys[2 * KEY_BYTES];
     make_keyed(fx);
+    record_claims(fx);
     test_sql(
         fx,
         "SELECT tenon.set_limit('c', running => %d); SELECT tenon.set_limit('o', strict => true);"
@@ -216,7 +325,8 @@ static void test_never_more(void **state)
         (void)snprintf(keys, sizeof keys, "{%s}", key);
         give(fx, key, keys, ordered, task_ms);
     }
-    give(fx, "r", "{r}", each, 5);
+    give_to(fx, "r", "{r}", each - each / 6, "sleep", 5);
+    give_to(fx, "r", "{r}", each / 6, "once later", 5); /* each is two starts */
     for (int i = 0; i < WORKERS; i++) {
         workers[i] = pool_worker(fx, "4", "1");
     }
@@ -232,22 +342,8 @@ static void test_never_more(void **state)
     journal_read(fx, &j);
     assert_int_equal(journal_tasks(&j), n);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
-    for (int i = 0; i < KEYS; i++) {
-        (void)snprintf(key, sizeof key, "c:%d", i);
-        int most = most_at_once(fx, &j, key, n);
-        if (most > SHARED) {
-            fail_msg("%d of %s at once", most, key);
-        }
-        (void)snprintf(key, sizeof key, "o:%d", i);
-        assert_int_equal(most_at_once(fx, &j, key, n), 1);
-        assert_in_order(fx, &j, key, n);
-    }
-    test_sql(fx, "UPDATE keyed SET key = 'wide' WHERE key LIKE 'c:%%'");
-    int wide = most_at_once(fx, &j, "wide", n);
-    if (wide > most_wide || wide < 2) {
-        fail_msg("%d of wide at once", wide);
-    }
-    assert_rate(fx, "r", rate, RATE_MS);
+    int wide = assert_numbers(fx, &j, n, most_wide);
+    assert_rate(fx, &j, rate);
     print_message("%zu runs of %zu tasks, %d at once of those with two keys\n", j.n, n, wide);
     journal_clear(&j);
     for (int i = 0; i < WORKERS; i++) {
@@ -263,6 +359,7 @@ static void test_a_rate_without_workers(void **state)
 {
     struct fixture *fx = *state;
     make_keyed(fx);
+    record_claims(fx);
     test_sql(fx, "SELECT tenon.set_limit('r', rate => 5, per => '500 ms')");
     struct process *cleaner = TENON(fx, "cleaner");
     process_await_line(cleaner, "event=leader", LIMIT_MS);
@@ -276,7 +373,7 @@ static void test_a_rate_without_workers(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = 'r'"), 5);
     struct process *worker = pool_worker(fx, "8", "4");
     await_done(fx, 23);
-    assert_rate(fx, "r", 5, 500);
+    assert_most_within(fx, "claim", 5, 500000);
     end_well(worker);
     end_well(cleaner);
 }
