@@ -9,8 +9,6 @@
 #include "tests/support/servers.h"
 #include "tests/support/working.h"
 
-#include "core/now.h"
-
 #include <poll.h>
 #include <stdio.h>
 #include <sys/wait.h>
@@ -395,47 +393,6 @@ static void test_one_after_the_other(void **state)
     end_well(cleaner);
 }
 
-/* How soon the full limit runs again when its worker was killed; the median of some. */
-static void test_again_in_full(void **state)
-{
-    enum { KILLS = 5, FULL = 4, BACK_IN_MS = 2000 };
-    struct fixture *fx = *state;
-    int64_t took_ms[KILLS];
-    int soon = 0;
-    make_keyed(fx);
-    test_sql(fx, "SELECT tenon.set_limit('c', running => %d)", FULL);
-    struct process *cleaner = TENON(fx, "cleaner");
-    struct process *worker = pool_worker(fx, "4", "1");
-    give(fx, "c", "{c}", 2 * FULL * (KILLS + 1), 60000);
-    (void)poll(NULL, 0,
-               16000); /* a cleaner declares nobody dead in the first 15 s of its session */
-    for (int i = 0; i < KILLS; i++) {
-        test_await(fx, LIMIT_MS,
-                   "SELECT count(*) = %d FROM tenon.task t JOIN tenon.worker w ON w.id ="
-                   " t.worker_id WHERE w.state = 'alive'",
-                   FULL);
-        struct process *heir = pool_worker(fx, "8", "1");
-        process_await_line(heir, "event=worker_ready", LIMIT_MS);
-        int64_t from_ms = now_ms();
-        process_kill(worker);
-        test_await(
-            fx, LIMIT_MS,
-            "SELECT count(*) = %d AND (SELECT count(*) = 1 FROM tenon.worker WHERE ended_at IS"
-            " NULL) FROM tenon.task t JOIN tenon.worker w ON w.id = t.worker_id"
-            " WHERE w.ended_at IS NULL",
-            FULL);
-        took_ms[i] = now_ms() - from_ms;
-        soon += took_ms[i] <= BACK_IN_MS;
-        worker = heir;
-    }
-    assert_int_equal(test_sql_int(fx, "SELECT running FROM tenon.limits WHERE key = 'c'"), FULL);
-    print_message("again in full after %lld to %lld ms\n", (long long)took_ms[0],
-                  (long long)took_ms[KILLS - 1]);
-    assert_true(soon > KILLS / 2);
-    process_kill(worker);
-    end_well(cleaner);
-}
-
 /* One tenant's backlog makes another's ten tasks wait for what was let go ahead, and for turns. */
 static void test_fairness(void **state)
 {
@@ -555,7 +512,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_a_rate_without_workers),
         WITH_SERVERS(test_one_after_the_other),
-        WITH_SERVERS(test_again_in_full),
         WITH_SERVERS(test_fairness),
         WITH_SERVERS(test_weights),
         WITH_DATABASE(test_takers),
