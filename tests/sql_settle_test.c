@@ -158,6 +158,20 @@ static void drain(struct schedule *s)
     }
 }
 
+/* One of the batch's tasks that did not go well is retried, so that the batch ends once more. */
+static void end_again(struct schedule *s)
+{
+    settle_all(s);
+    act_sql(s, s->fx->conn,
+            "WITH m AS MATERIALIZED (SELECT id FROM tenon.flow_task WHERE flow = %lld AND state IN"
+            " ('dead', 'cancelled', 'expired') ORDER BY id LIMIT 1), r AS MATERIALIZED (SELECT id,"
+            " tenon.retry(jsonb_build_object('ids', id)) FROM m), w AS (DELETE FROM public.wait w"
+            " USING r WHERE w.task = r.id) UPDATE public.made m SET parents = NULL, counts = false"
+            " FROM r WHERE m.id = r.id",
+            s->flow);
+    drain(s);
+}
+
 static void check_nothing_left(struct schedule *s)
 {
     static const char *const tables[] = {"flow_wait",
@@ -211,6 +225,7 @@ static bool run_schedule(struct schedule *s)
     sessions_close(s);
     act_sql(s, s->fx->conn, "SELECT tenon.close(%lld)", s->flow);
     drain(s);
+    end_again(s);
     if (!*s->broken) {
         check_nothing_left(s);
     }
@@ -264,6 +279,8 @@ static const struct mutant mutants[] = {
      ""},
     {13, "a dead parent counts as done", "tenon.note_ends(bigint[],timestamp with time zone)",
      "SELECT 2, 'dead', NULL", "SELECT 2, 'done', NULL"},
+    {2, "a batch that ends again has its callback again", "tenon.end_flow(tenon.flow)",
+     "AND f.end_task IS NULL", ""},
     {3, "what was let go does not count", "tenon.limit_rooms(text[],text[])",
      "l.state IN ('held', 'ending')) h", "l.state = 'ending') h"},
     {19, "a task that waits for its time loses its place", "tenon.limit_heads(tenon.limit_room[])",
