@@ -1,15 +1,29 @@
 /* label: e2e */
-/* timeout: 180 */
+/* timeout: 240 */
 /* long: 600 */
-/* Flows and batches with real workers and cleaners, which are killed all the time: every task
- * starts after the ends of its parents, and each callback comes exactly once. And the commands. */
+/* Flows and batches with real workers and cleaners, which are killed all the time while PostgreSQL
+ * crashes now and then: every task starts after the ends of its parents, and each callback comes
+ * and is done exactly once. A thousand flows, chains, and the commands. TEST_SEED=N strikes again
+ * as a run did that printed it. */
+#include "tests/support/servers.h"
 #include "tests/support/working.h"
+
+#include "core/now.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { BATCHES = 30, BATCHES_LONG = 400, MEMBERS = 8, KILL_EVERY_MS = 150, ENDS_LIMIT_MS = 120000 };
+enum {
+    BATCHES = 30,
+    BATCHES_LONG = 400,
+    MEMBERS = 8,
+    KILL_EVERY_MS = 150, /* on average */
+    CRASH_EVERY = 10,    /* strikes */
+    ENDS_LIMIT_MS = 120000,
+    FLOWS = 1000,
+    EACH = 9, /* children of the parent of such a flow */
+};
 
 /* The diamond of 3 levels, and a batch of tasks of which every second one has a parent; one in
  * eight of them dies. */
@@ -20,16 +34,18 @@ enum { BATCHES = 30, BATCHES_LONG = 400, MEMBERS = 8, KILL_EVERY_MS = 150, ENDS_
 
 static struct process *start_worker(struct fixture *fx)
 {
-    char h[256];
-    return TENON(fx, "worker", "--slots", "3", "--handler", handler(h, "a=pool:exec %s 2", "pool"),
-                 "--handler", "on_done=true", "--handler", "on_dead=true", "--handler",
-                 "on_end=true");
+    char a[256], done[256], dead[256], end[256];
+    return TENON(fx, "worker", "--slots", "3", "--handler", handler(a, "a=pool:exec %s 2", "pool"),
+                 "--handler", handler(done, "on_done=pool:exec %s 1", "pool"), "--handler",
+                 handler(dead, "on_dead=pool:exec %s 1", "pool"), "--handler",
+                 handler(end, "on_end=pool:exec %s 1", "pool"));
 }
 
 /* A batch whose tasks come in several transactions, while others of them run already. */
 static void make_batch(struct fixture *fx, int i)
 {
-    int64_t f = test_sql_int(fx, "SELECT tenon.batch('on_done', 'on_dead', 'on_end')");
+    int64_t f = test_sql_int(fx, "SELECT tenon.batch('on_done', 'on_dead', 'on_end',"
+                                 " '{\"do\": \"sleep\", \"ms\": 100}')");
     int64_t last = 0;
     for (int k = 0; k < MEMBERS; k++) {
         last = test_sql_int(fx,
@@ -41,19 +57,45 @@ static void make_batch(struct fixture *fx, int i)
     test_sql(fx, "SELECT tenon.close(%lld)", (long long)f);
 }
 
-/* Kill one of them, start another. */
-static void strike(struct fixture *fx, struct process *workers[2], struct process *cleaners[2],
-                   int i)
+struct stage {
+    struct fixture *fx;
+    struct process *workers[2], *cleaners[2];
+    unsigned random;
+};
+
+/* Kill one of the workers, start another. */
+static void strike_worker(struct stage *s)
 {
-    (void)poll(NULL, 0, KILL_EVERY_MS); /* a bounded number of strikes */
-    if (i % 3 == 0) {
-        process_kill(cleaners[i / 3 % 2]);
-        cleaners[i / 3 % 2] = TENON(fx, "cleaner");
+    int which = rand_r(&s->random) % 2;
+    process_kill(s->workers[which]);
+    s->workers[which] = start_worker(s->fx);
+    /* the third is the last */
+    test_sql(s->fx, "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0");
+}
+
+static void strike(struct stage *s, int i)
+{
+    (void)poll(NULL, 0, rand_r(&s->random) % (2 * KILL_EVERY_MS)); /* a bounded number of strikes */
+    int which = rand_r(&s->random) % 2;
+    if (i % CRASH_EVERY == CRASH_EVERY / 2) {
+        server_crash(s->fx);
+    } else if (rand_r(&s->random) % 3 == 0) {
+        process_kill(s->cleaners[which]);
+        s->cleaners[which] = TENON(s->fx, "cleaner");
     } else {
-        process_kill(workers[i % 2]);
-        workers[i % 2] = start_worker(fx);
+        strike_worker(s);
     }
-    test_sql(fx, "UPDATE tenon.task SET crashes = 0 WHERE crashes > 0"); /* the third is the last */
+}
+
+/* Most batches end when the last dead worker has been recovered: strike while callbacks run. */
+static void strike_at_callbacks(struct stage *s, int n)
+{
+    for (int i = 0; i < n && test_sql_bool(s->fx, "SELECT EXISTS (TABLE tenon.task)"); i++) {
+        test_await(s->fx, ENDS_LIMIT_MS,
+                   "SELECT EXISTS (SELECT FROM tenon.task WHERE kind LIKE 'on%%' AND start_time >"
+                   " clock_timestamp() - interval '50 ms') OR NOT EXISTS (TABLE tenon.task)");
+        strike_worker(s);
+    }
 }
 
 static void assert_none(struct fixture *fx, const char *what, const char *sql)
@@ -64,12 +106,41 @@ static void assert_none(struct fixture *fx, const char *what, const char *sql)
     }
 }
 
-static void check(struct fixture *fx, int batches)
+static void assert_after_parents(struct fixture *fx)
 {
     assert_none(fx, "a task started before its parent's end",
                 "SELECT FROM tenon.flow_task c JOIN tenon.tasks t ON t.id = c.id"
                 " CROSS JOIN unnest(c.parents) p JOIN tenon.tasks v ON v.id = p"
                 " WHERE t.start_time < v.end_time OR v.end_time IS NULL");
+}
+
+/* By the journal: one run is the one that was finished, all others were of workers that died. */
+static void assert_callbacks_ran(struct fixture *fx)
+{
+    struct journal j;
+    journal_read(fx, &j);
+    journal_store(fx, &j);
+    journal_clear(&j);
+    assert_none(fx, "a callback was not done",
+                "SELECT FROM tenon.tasks WHERE kind LIKE 'on%%' AND state <> 'done'");
+    assert_none(fx, "a callback was done without a run, or with two",
+                "SELECT FROM tenon.finished c WHERE c.kind LIKE 'on%%' AND (SELECT count(*) FROM"
+                " run r WHERE r.id = c.id AND r.claims = c.claims AND r.end_us > 0) <> 1");
+    assert_none(fx, "a callback ran once more, and no worker had died",
+                "SELECT FROM tenon.finished c JOIN run r USING (id) WHERE c.kind LIKE 'on%%' AND"
+                " r.claims <> c.claims AND NOT EXISTS (SELECT FROM tenon.attempt a WHERE a.id ="
+                " r.id AND a.claims = r.claims AND a.outcome = 'crashed')");
+    print_message("%lld callbacks, %lld runs of them\n",
+                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE kind LIKE"
+                                              " 'on%%'"),
+                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.finished JOIN run"
+                                              " USING (id) WHERE kind LIKE 'on%%'"));
+}
+
+static void check(struct fixture *fx, int batches)
+{
+    assert_after_parents(fx);
+    assert_callbacks_ran(fx);
     assert_none(fx, "a callback is missing, or there twice",
                 "SELECT f.id FROM tenon.flow f WHERE f.on_end IS NOT NULL AND"
                 " (SELECT array_agg(t.kind ORDER BY t.kind) FROM tenon.tasks t"
@@ -90,22 +161,52 @@ static void test_under_kill(void **state)
 {
     struct fixture *fx = *state;
     int n = getenv("TEST_LONG") ? BATCHES_LONG : BATCHES;
-    struct process *cleaners[2] = {TENON(fx, "cleaner"), TENON(fx, "cleaner")};
-    struct process *workers[2] = {start_worker(fx), start_worker(fx)};
+    const char *given = getenv("TEST_SEED");
+    unsigned seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)now_us();
+    struct stage s = {fx, {start_worker(fx), start_worker(fx)}, {TENON(fx, "cleaner")}, seed};
+    s.cleaners[1] = TENON(fx, "cleaner");
+    print_message("%d strikes from seed %u\n", n, seed);
     for (int i = 0; i < n; i++) {
         test_sql(fx, MAKE);
         make_batch(fx, i);
-        strike(fx, workers, cleaners, i);
+        strike(&s, i);
     }
+    strike_at_callbacks(&s, n / 2);
     test_await(fx, ENDS_LIMIT_MS,
                "SELECT NOT EXISTS (SELECT FROM tenon.task) AND NOT EXISTS (SELECT FROM"
                " tenon.flow_note), (SELECT string_agg(id || ' ' || kind || ' ' || state, ', ')"
                " FROM tenon.tasks WHERE end_time IS NULL)");
     check(fx, n);
     for (int i = 0; i < 2; i++) {
-        end_well(workers[i]);
-        end_well(cleaners[i]);
+        end_well(s.workers[i]);
+        end_well(s.cleaners[i]);
     }
+}
+
+static int start_postgres(void **state)
+{
+    return server_fixture_setup(state, "flow");
+}
+
+static void test_a_thousand_flows(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = TENON(fx, "cleaner");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    struct process *worker = pool_worker(fx, "16", "8");
+    test_sql(fx,
+             "SELECT tenon.flow(d.flow) FROM generate_series(1, %d), (SELECT jsonb_build_object("
+             "'tasks', '{\"name\": \"p\", \"kind\": \"a\"}'::jsonb || jsonb_agg("
+             "'{\"kind\": \"a\", \"after\": [\"p\"]}'::jsonb)) AS flow FROM generate_series("
+             "1, %d)) d",
+             FLOWS, EACH);
+    test_await(fx, ENDS_LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.flow_task WHERE parents <> '{}'"),
+                     FLOWS * EACH);
+    assert_after_parents(fx);
+    assert_each_ran_once(fx, (size_t)FLOWS * (1 + EACH));
+    end_well(worker);
+    end_well(cleaner);
 }
 
 /* Each link of a chain, and a thousand children of one task, by themselves, and with RabbitMQ or
@@ -208,9 +309,11 @@ static void test_commands(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_under_kill),
+        WITH_SERVERS(test_a_thousand_flows),
         WITH_SERVERS(test_a_chain),
         WITH_SERVERS(test_commands),
+        /* the last: what follows would meet its server */
+        cmocka_unit_test_setup_teardown(test_under_kill, start_postgres, server_fixture_teardown),
     };
     return RUN_GROUP(tests);
 }

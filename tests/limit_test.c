@@ -182,34 +182,18 @@ static void assert_most_within(struct fixture *fx, const char *starts, int rate,
     assert_in_range(most, 1, rate);
 }
 
-static void store_runs(struct fixture *fx, const struct journal *j)
-{
-    char line[96];
-    test_sql(fx, "CREATE TABLE run (id bigint, claims integer, us bigint)");
-    PQclear(PQexec(fx->conn, "COPY run FROM STDIN"));
-    for (size_t i = 0; i < j->n; i++) {
-        const struct journal_run *run = &j->runs[i];
-        int n = snprintf(line, sizeof line, "%lld\t%d\t%lld\n", (long long)run->id, run->claims,
-                         (long long)run->start_ns / 1000);
-        assert_int_equal(PQputCopyData(fx->conn, line, n), 1);
-    }
-    assert_int_equal(PQputCopyEnd(fx->conn, NULL), 1);
-    for (PGresult *r; (r = PQgetResult(fx->conn));) {
-        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
-        PQclear(r);
-    }
-}
-
 /* By the claims, which are the moments that count, and by the journal: handlers that start within a
  * part of RATE_MS after their claims cannot be more than the rate in what is left of it. */
 static void assert_rate(struct fixture *fx, const struct journal *j, int rate)
 {
     enum { LATE_US = RATE_MS * 1000 / LATE_PARTS };
     assert_most_within(fx, "claim", rate, RATE_MS * 1000);
-    store_runs(fx, j);
-    test_sql(fx, "CREATE TABLE lag AS SELECT r.us, r.us - c.us AS lag FROM run r JOIN keyed k"
-                 " ON k.id = r.id AND k.key = 'r' LEFT JOIN claim c ON c.id = r.id AND c.claims ="
-                 " r.claims AND c.us <= r.us");
+    journal_store(fx, j);
+    test_sql(
+        fx,
+        "CREATE TABLE lag AS SELECT r.start_us AS us, r.start_us - c.us AS lag FROM run r JOIN"
+        " keyed k ON k.id = r.id AND k.key = 'r' LEFT JOIN claim c ON c.id = r.id AND c.claims ="
+        " r.claims AND c.us <= r.start_us");
     char *lags = test_sql_text(fx,
                                "SELECT format('%%s runs, %%s ms after their claims at most, %%s"
                                " of them late', count(*), max(lag) / 1000, count(*) FILTER ("

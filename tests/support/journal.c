@@ -147,6 +147,31 @@ size_t journal_most_at_once(const struct journal *j, int pid)
     return most;
 }
 
+static void copy_run(PGconn *conn, const struct journal_run *run)
+{
+    char line[120], end[24] = "\\N";
+    if (run->end_ns) {
+        (void)snprintf(end, sizeof end, "%lld", (long long)run->end_ns / 1000);
+    }
+    int n = snprintf(line, sizeof line, "%lld\t%d\t%lld\t%s\n", (long long)run->id, run->claims,
+                     (long long)run->start_ns / 1000, end);
+    assert_int_equal(PQputCopyData(conn, line, n), 1);
+}
+
+void journal_store(const struct fixture *fx, const struct journal *j)
+{
+    test_sql(fx, "CREATE TABLE run (id bigint, claims integer, start_us bigint, end_us bigint)");
+    PQclear(PQexec(fx->conn, "COPY run FROM STDIN"));
+    for (size_t i = 0; i < j->n; i++) {
+        copy_run(fx->conn, &j->runs[i]);
+    }
+    assert_int_equal(PQputCopyEnd(fx->conn, NULL), 1);
+    for (PGresult *r; (r = PQgetResult(fx->conn));) {
+        assert_int_equal(PQresultStatus(r), PGRES_COMMAND_OK);
+        PQclear(r);
+    }
+}
+
 static void await(const struct fixture *fx, size_t want, bool ended, int64_t limit_ms)
 {
     int64_t deadline_ms = now_ms() + limit_ms;

@@ -35,6 +35,9 @@ size_t journal_overlaps(const struct journal *j);
 /* The most runs that went on at one moment; of one process when pid > 0. */
 size_t journal_most_at_once(const struct journal *j, int pid);
 
+/* The runs as a table: run (id, claims, start_us, end_us), end_us NULL = it did not end. */
+void journal_store(const struct fixture *fx, const struct journal *j);
+
 /* Wait until the journal holds this many ended (or started) runs. */
 void journal_await_ended(const struct fixture *fx, size_t n, int64_t limit_ms);
 void journal_await_started(const struct fixture *fx, size_t n, int64_t limit_ms);
