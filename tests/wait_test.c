@@ -122,14 +122,9 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* From the end as its row says it, which is before the commit. */
-static void test_how_soon(void **state)
+/* From the end as its row says it, which is before the commit; sorted. */
+static void measure(struct fixture *fx, PGconn *conn, double ms[LATENCIES])
 {
-    struct fixture *fx = *state;
-    double ms[LATENCIES];
-    PGconn *conn = sql_connect(fx->database_url);
-    struct process *p = pool_worker(fx, "1", "1");
-    process_await_line(p, "event=worker_ready", LIMIT_MS);
     for (int i = 0; i < LATENCIES; i++) {
         struct timespec at;
         tenon_awaited task = {.id = enqueue(fx, "{\"do\": \"sleep\", \"ms\": 5}")};
@@ -145,9 +140,25 @@ static void test_how_soon(void **state)
         clear(&task);
     }
     qsort(ms, LATENCIES, sizeof *ms, compare);
-    print_message("from end to waiter: p50 %.2f ms, p99 %.2f ms\n", ms[LATENCIES / 2],
-                  ms[LATENCIES * 99 / 100]);
-    assert_true(ms[LATENCIES / 2] < NET_MS / 20.0);
+    print_message("from end to waiter: p10 %.2f ms, p50 %.2f ms, p99 %.2f ms\n", ms[LATENCIES / 10],
+                  ms[LATENCIES / 2], ms[LATENCIES * 99 / 100]);
+}
+
+/* Too soon for a waiter that asks again and again; a busy machine may need more than one try. */
+static void test_how_soon(void **state)
+{
+    enum { TRIES = 3, P10_MS = 5, P50_MS = 50 };
+    struct fixture *fx = *state;
+    double ms[LATENCIES];
+    bool soon = false;
+    PGconn *conn = sql_connect(fx->database_url);
+    struct process *p = pool_worker(fx, "1", "1");
+    process_await_line(p, "event=worker_ready", LIMIT_MS);
+    for (int i = 0; i < TRIES && !soon; i++) {
+        measure(fx, conn, ms);
+        soon = ms[LATENCIES / 10] < P10_MS && ms[LATENCIES / 2] < P50_MS;
+    }
+    assert_true(soon);
     end_well(p);
     PQfinish(conn);
 }

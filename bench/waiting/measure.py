@@ -5,8 +5,9 @@ one.
     script/services start && eval "$(script/services env)" && build/release/tenon setup
     "$(script/python-env)"/bin/python bench/waiting/measure.py [threads | psycopg | asyncpg | node]...
 
-A line for each: p50 and p99 of the time from before the statement that ends a task, its commit included, to its waiter. The
-cleaner and other work on the database must rest.
+A line for each: p50 and p99 of the time from a task's end, the moment in its row (`finished_at`), to its waiter, as in
+wait_test; then p50 from before the statement that ends it, and after that has returned. The cleaner and other work on the
+database must rest.
 """
 import asyncio
 import json
@@ -95,18 +96,24 @@ def p(ms, share):
     return sorted(ms)[int(len(ms) * share)]
 
 
+def moments(ids):
+    with psycopg.connect(URL) as conn:
+        return dict(conn.execute("SELECT id, extract(epoch FROM finished_at)::float8 FROM tenon.finished WHERE id = ANY (%s)",
+                                 (ids,)).fetchall())
+
+
 def measure(name):
-    began, ended = {}, {}
+    began, returned = {}, {}
     with psycopg.connect(URL, autocommit=True) as conn:
         ids = waited_for.enqueue_many(conn, [{}] * MANY)
-    ending = threading.Thread(target=end_one_by_one, args=(ids, began, ended))
+    ending = threading.Thread(target=end_one_by_one, args=(ids, began, returned))
     ending.start()
     heard = WAYS[name](ids)
     ending.join()
-    ms = [(heard[i] - at) * 1000 for i, at in began.items()]
-    after = [(heard[i] - at) * 1000 for i, at in ended.items()]
-    print(f"{name}: p50 {p(ms, 0.5):.2f} ms, p99 {p(ms, 0.99):.2f} ms; after the statement has returned p50 {p(after, 0.5):.2f} ms",
-          flush=True)
+    ms, before, after = ([(heard[i] - at) * 1000 for i, at in since.items()]
+                         for since in (moments(list(began)), began, returned))
+    print(f"{name}: p50 {p(ms, 0.5):.2f} ms, p99 {p(ms, 0.99):.2f} ms; from before the statement p50 {p(before, 0.5):.2f} ms,"
+          f" after it has returned {p(after, 0.5):.2f} ms", flush=True)
 
 
 if __name__ == "__main__":
