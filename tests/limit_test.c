@@ -377,11 +377,48 @@ static void test_one_after_the_other(void **state)
     end_well(cleaner);
 }
 
+static size_t most_so_far(struct fixture *fx)
+{
+    struct journal j;
+    journal_read(fx, &j);
+    size_t most = journal_most_at_once(&j, 0);
+    journal_clear(&j);
+    return most;
+}
+
+/* Ten tasks of a tenant who comes anew. ret: how long the one waited that waited most, in ms */
+static int64_t ten_wait_ms(struct fixture *fx, int tenant, int64_t *ret_others)
+{
+    enum { TEN = 10 };
+    int64_t first = test_sql_int(fx,
+                                 "SELECT (tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\","
+                                 " \"ms\": 100}'::text, '{%d}'), limit_keys => '{t:%d}'))[1]",
+                                 TEN, tenant);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished WHERE id >= %lld",
+               TEN, (long long)first);
+    *ret_others = test_sql_int(
+        fx,
+        "WITH mine AS (SELECT min(created_at) AS since, max(start_time) AS till FROM tenon.finished"
+        " WHERE id >= %lld) SELECT count(*) FROM tenon.tasks, mine WHERE id < %lld AND start_time"
+        " BETWEEN since AND till",
+        (long long)first, (long long)first);
+    return test_sql_int(fx,
+                        "SELECT (1000 * extract(epoch FROM max(start_time - created_at)))::bigint"
+                        " FROM tenon.finished WHERE id >= %lld",
+                        (long long)first);
+}
+
 /* One tenant's backlog makes another's ten tasks wait for what was let go ahead, and for turns. */
 static void test_fairness(void **state)
 {
-    enum { BACKLOG = 100000, AHEAD = 8 + 2 * 4, TEN = 10, MORE = 14 /* while they are enqueued */ };
+    enum {
+        BACKLOG = 100000,
+        OTHERS = 8 + 2 * 4 + 10 + 14, /* ahead; turns; 14 while they are enqueued */
+        WAIT_MS = 2000,
+        TRIES = 3,
+    };
     struct fixture *fx = *state;
+    int64_t others = INT64_MAX, ms = INT64_MAX;
     test_sql(fx, "SELECT tenon.set_limit('t', fair => true)");
     struct process *cleaner = TENON(fx, "cleaner");
     process_await_line(cleaner, "event=leader", LIMIT_MS);
@@ -390,31 +427,16 @@ static void test_fairness(void **state)
              "SELECT tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\", \"ms\": 100}'::text,"
              " '{%d}'), limit_keys => '{t:1}')",
              BACKLOG);
-    journal_await_ended(fx, 12, LIMIT_MS); /* alone, it has all slots */
-    int64_t first = test_sql_int(fx,
-                                 "SELECT (tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\","
-                                 " \"ms\": 100}'::text, '{%d}'), limit_keys => '{t:2}'))[1]",
-                                 TEN);
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished WHERE id >= %lld",
-               TEN, (long long)first);
-    int64_t others = test_sql_int(
-        fx,
-        "WITH mine AS (SELECT min(created_at) AS since, max(start_time) AS till FROM tenon.finished"
-        " WHERE id >= %lld) SELECT count(*) FROM tenon.tasks, mine WHERE id < %lld AND start_time"
-        " BETWEEN since AND till",
-        (long long)first, (long long)first);
-    char *wait =
-        test_sql_text(fx,
-                      "SELECT max(start_time - created_at) FROM tenon.finished WHERE id >= %lld",
-                      (long long)first);
-    print_message("%lld others started before the last of them, after %s\n", (long long)others,
-                  wait);
-    free(wait);
-    assert_true(others <= AHEAD + TEN + MORE);
-    struct journal j;
-    journal_read(fx, &j);
-    assert_int_equal(journal_most_at_once(&j, 0), 4);
-    journal_clear(&j);
+    journal_await_ended(fx, 12, LIMIT_MS);
+    assert_int_equal(most_so_far(fx), 4); /* alone, it has all slots */
+    /* the machine may be busy just now */
+    for (int i = 0; i < TRIES && (others > OTHERS || ms >= WAIT_MS); i++) {
+        ms = ten_wait_ms(fx, 2 + i, &others);
+        print_message("%lld others started before the last of them, after %lld ms\n",
+                      (long long)others, (long long)ms);
+    }
+    assert_in_range(others, 0, OTHERS);
+    assert_in_range(ms, 0, WAIT_MS);
     process_kill(worker);
     end_well(cleaner);
 }
