@@ -92,7 +92,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
            .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
     OPTION(DEBOUNCE_MAX, "debounce-max", COMMAND_ENQUEUE, "TIME",
            "With `--debounce`: no later than so long after the first.",
-           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)3650 * DAY_MS),
+           .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)365 * DAY_MS),
     OPTION(START_BEFORE, "start-before", COMMAND_ENQUEUE, "TIME",
            "What has not started by this moment is expired; a moment as for `--run-at`."),
     OPTION(MAX_ATTEMPTS, "max-attempts", TASKS | DEFAULTS, "N",

@@ -144,6 +144,11 @@ CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT hig
              LIMIT $2) a
 $_$;
 
+CREATE FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    RETURN (((EXTRACT(epoch FROM span) >= least_s) AND (EXTRACT(epoch FROM span) <= most_s)) AND (date_trunc('month'::text, span) >= '00:00:00'::interval) AND (EXTRACT(day FROM span) >= (0)::numeric) AND ((span - date_trunc('day'::text, span)) >= '00:00:00'::interval));
+
 CREATE TABLE tenon.again (
     id bigint NOT NULL,
     run_at timestamp with time zone NOT NULL,
@@ -165,7 +170,10 @@ CREATE TABLE tenon.again (
     on_conflict text NOT NULL,
     debounce interval,
     debounce_max interval,
-    taken boolean NOT NULL
+    taken boolean NOT NULL,
+    CONSTRAINT again_check CHECK ((isfinite(run_at) AND isfinite(created_at) AND ((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))),
+    CONSTRAINT again_debounce_check CHECK (tenon.is_span(debounce, 0.001, (2592000)::numeric)),
+    CONSTRAINT again_debounce_max_check CHECK (tenon.is_span(debounce_max, 0.001, (31536000)::numeric))
 );
 
 CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
@@ -526,7 +534,8 @@ BEGIN
     IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
-    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0) THEN
+    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0
+                              OR now() + delay NOT BETWEEN now() AND now() + interval '10 years') THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
     IF start_before IS NOT NULL AND (NOT isfinite(start_before)
@@ -551,7 +560,7 @@ BEGIN
         PERFORM tenon.refuse('running', running::text, '1 to 1000000; to stop all of it pause it');
     ELSIF rate NOT BETWEEN 1 AND 10000 THEN
         PERFORM tenon.refuse('rate', rate::text, '1 to 10000; of more, give what may start in a shorter time');
-    ELSIF (rate IS NULL) <> (per IS NULL) OR extract(epoch FROM per) NOT BETWEEN 0.1 AND 2678400 THEN
+    ELSIF (rate IS NULL) <> (per IS NULL) OR NOT tenon.is_span(per, 0.1, 2678400) THEN
         PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
     ELSIF weight NOT BETWEEN 1 AND 1000 THEN
         PERFORM tenon.refuse('weight', weight::text, '1 to 1000');
@@ -743,8 +752,8 @@ BEGIN
     IF extract(epoch FROM debounce) NOT BETWEEN 0.001 AND 2592000 OR (debounce IS NOT NULL AND num_nonnulls(run_at, delay) > 0) THEN
         PERFORM tenon.refuse('debounce', debounce::text, '1 millisecond to 30 days, and given without run_at and delay');
     END IF;
-    IF debounce_max IS NOT NULL AND (debounce IS NULL OR debounce_max < debounce) THEN
-        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'given with debounce, and no shorter');
+    IF debounce_max IS NOT NULL AND (debounce IS NULL OR extract(epoch FROM debounce_max) NOT BETWEEN extract(epoch FROM debounce) AND 31536000) THEN
+        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'given with debounce, no shorter, and at most 365 days');
     END IF;
     RETURN true;
 END $$;
@@ -1375,6 +1384,11 @@ BEGIN
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+        IF unique_key IS NOT NULL THEN  -- the seconds that were checked, however they were said
+            unique_for := make_interval(secs => extract(epoch FROM unique_for));
+            debounce := make_interval(secs => extract(epoch FROM debounce));
+            debounce_max := make_interval(secs => extract(epoch FROM debounce_max));
+        END IF;
         IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
             limit_keys := tenon.check_limit_keys(limit_keys);
             waits := tenon.check_parents(flow, after, on_parent_dead, unique_key);
@@ -1585,7 +1599,7 @@ BEGIN
     IF (by_ms BETWEEN 1 AND timeout_max_ms) IS NOT TRUE THEN
         PERFORM tenon.refuse('by', by::text, '1 millisecond to 30 days');
     END IF;
-    deadline := clock_timestamp() + by;
+    deadline := clock_timestamp() + make_interval(secs => by_ms / 1000);
     UPDATE tenon.task t
        SET timeout_ms = greatest(t.timeout_ms, least(timeout_max_ms, ceil(extract(epoch FROM deadline - t.start_time) * 1000)))
      WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
@@ -1915,7 +1929,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
     EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
@@ -1968,7 +1982,7 @@ CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
 BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts TO %I', role);  -- of the checks there
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts, tenon.is_span TO %I', role);  -- of the checks there
     EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, signal_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
@@ -2263,7 +2277,8 @@ CREATE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
-    s tenon.setting;
+    s    tenon.setting;
+    held timestamptz := b.run_at;
 BEGIN
     SELECT * INTO s FROM tenon.setting;
     IF s.cancel_own AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
@@ -2286,7 +2301,10 @@ BEGIN
         b.start_before := CASE WHEN a.start_before IS NOT NULL AND b.start_before IS NOT NULL THEN greatest(b.start_before, a.start_before) END;
     END IF;
     IF a.debounce IS NOT NULL THEN
-        b.run_at := least(a.run_at, b.created_at + a.debounce_max);
+        b.run_at := a.run_at;
+    END IF;
+    IF a.debounce_max IS NOT NULL THEN  -- what is overdue by that comes now, or keeps its place: it does not get ahead of others
+        b.run_at := least(a.run_at, greatest(b.created_at + a.debounce_max, least(held, a.created_at)));
     END IF;
     RETURN b;
 END $$;
@@ -4537,8 +4555,15 @@ BEGIN
         END IF;
     END IF;
     RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-    RETURN false;
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN false;
+    WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it
+        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+        RAISE WARNING 'tenon: row % of tenon.again, unique_key % of kind %, is set aside: %', a.id, quote_literal(a.unique_key), a.kind, SQLERRM
+            USING HINT = 'Enqueue it anew, and delete the row.';
+        RETURN true;
 END $$;
 
 CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint) RETURNS record
@@ -5477,7 +5502,7 @@ CREATE TABLE tenon."limit" (
     CONSTRAINT limit_check CHECK (((rate IS NULL) = (per IS NULL))),
     CONSTRAINT limit_name_check CHECK (((name ~ '^[^[:space:][:cntrl:]]+$'::text) AND (length(name) <= 200))),
     CONSTRAINT limit_on_dead_check CHECK ((on_dead = ANY (ARRAY['block'::text, 'skip'::text]))),
-    CONSTRAINT limit_per_check CHECK (((EXTRACT(epoch FROM per) >= 0.1) AND (EXTRACT(epoch FROM per) <= (2678400)::numeric))),
+    CONSTRAINT limit_per_check CHECK (tenon.is_span(per, 0.1, (2678400)::numeric)),
     CONSTRAINT limit_rate_check CHECK (((rate >= 1) AND (rate <= 10000))),
     CONSTRAINT limit_running_check CHECK (((running >= 1) AND (running <= 1000000))),
     CONSTRAINT limit_weight_check CHECK (((weight >= 1) AND (weight <= 1000)))
@@ -5624,16 +5649,16 @@ CREATE TABLE tenon.setting (
     paused_why text,
     leader_key bigint DEFAULT tenon.random_key() NOT NULL,
     sleeper_key bigint DEFAULT tenon.random_key() NOT NULL,
-    CONSTRAINT setting_attempt_keep_check CHECK ((EXTRACT(epoch FROM attempt_keep) >= (3600)::numeric)),
-    CONSTRAINT setting_audit_keep_check CHECK ((EXTRACT(epoch FROM audit_keep) > (0)::numeric)),
-    CONSTRAINT setting_dead_keep_check CHECK ((EXTRACT(epoch FROM dead_keep) >= (3600)::numeric)),
+    CONSTRAINT setting_attempt_keep_check CHECK (tenon.is_span(attempt_keep, (3600)::numeric, ('31536000000'::bigint)::numeric)),
+    CONSTRAINT setting_audit_keep_check CHECK (tenon.is_span(audit_keep, 0.000001, ('31536000000'::bigint)::numeric)),
+    CONSTRAINT setting_dead_keep_check CHECK (tenon.is_span(dead_keep, (3600)::numeric, ('31536000000'::bigint)::numeric)),
     CONSTRAINT setting_exchange_check CHECK ((exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'::text)),
-    CONSTRAINT setting_history_keep_check CHECK (((EXTRACT(epoch FROM history_keep) = (0)::numeric) OR (EXTRACT(epoch FROM history_keep) >= (3600)::numeric))),
+    CONSTRAINT setting_history_keep_check CHECK ((tenon.is_span(history_keep, (0)::numeric, (0)::numeric) OR tenon.is_span(history_keep, (3600)::numeric, ('31536000000'::bigint)::numeric))),
     CONSTRAINT setting_history_rows_max_check CHECK ((history_rows_max > 0)),
     CONSTRAINT setting_on_dead_check CHECK ((on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'::text)),
     CONSTRAINT setting_one_check CHECK (one),
     CONSTRAINT setting_payload_bytes_max_check CHECK ((payload_bytes_max > 0)),
-    CONSTRAINT setting_signal_keep_check CHECK ((EXTRACT(epoch FROM signal_keep) >= (3600)::numeric))
+    CONSTRAINT setting_signal_keep_check CHECK (tenon.is_span(signal_keep, (3600)::numeric, ('31536000000'::bigint)::numeric))
 );
 
 CREATE VIEW tenon.paused AS
@@ -5940,6 +5965,8 @@ REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.adopt() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.as_again(t tenon.task) FROM PUBLIC;
 

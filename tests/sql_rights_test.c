@@ -298,7 +298,8 @@ static void test_a_kind_has_a_least_timeout(void **state)
     assert_true(test_sql_int(fx, "SELECT tenon.enqueue('mail', timeout => '1 ms')") > 0);
 }
 
-/* PostgreSQL compares with 360 days to the year and counts seconds with 365.25. */
+/* PostgreSQL compares with 360 days to the year and counts seconds with 365.25; and a time may lie
+ * elsewhere than its seconds say. */
 static void test_intervals_of_mixed_sign(void **state)
 {
     struct fixture *fx = *state;
@@ -309,10 +310,42 @@ static void test_intervals_of_mixed_sign(void **state)
                    "SELECT tenon.enqueue('a', timeout => '1 year -335 days')");
     test_sql_fails(fx, "22023", "delay -1 years",
                    "SELECT tenon.enqueue('a', delay => '-1 year 361 days')");
-    test_sql_fails(fx, "23514", "history_keep",
-                   "UPDATE tenon.setting SET history_keep = '-1 year 361 days'");
+    test_sql_fails(fx, "22023", "delay 4000 years",
+                   "SELECT tenon.enqueue('a', delay => '4000 years -1439990 days')");
+    test_sql_fails(fx, "22023", "debounce_max -1 years",
+                   "SELECT tenon.enqueue('a', unique_key => 'k', debounce => '5 s',"
+                   " debounce_max => '-1 year 361 days')");
+    test_sql_fails(fx, "22023", "debounce_max 300000 years|at most 365 days",
+                   "SELECT tenon.enqueue('a', unique_key => 'k', debounce => '5 s',"
+                   " debounce_max => '300000 years')");
+    test_sql_fails(fx, "22023", "per -1 mons",
+                   "SELECT tenon.set_limit('l', rate => 1, per => '-1 month 30 days 1 s')");
+    static const char *const keeps[] = {"history_keep", "attempt_keep", "dead_keep", "signal_keep",
+                                        "audit_keep"};
+    for (size_t i = 0; i < sizeof keeps / sizeof *keeps; i++) {
+        test_sql_fails(fx, "23514", keeps[i],
+                       "UPDATE tenon.setting SET %s = '-1 month 30 days 25 h'", keeps[i]);
+        test_sql_fails(fx, "23514", keeps[i],
+                       "UPDATE tenon.setting SET %s = '-100000000 days 2400000025 h'", keeps[i]);
+        test_sql(fx, "UPDATE tenon.setting SET %s = '1 year'", keeps[i]);
+    }
     test_sql(fx, "SELECT tenon.enqueue('a')");
     test_sql_fails(fx, "23514", "run_ms_check", "UPDATE tenon.task SET timeout_ms = -1");
+}
+
+/* What counts is their seconds: of which moment on does not matter. */
+static void test_times_are_their_seconds(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', unique_key => 'k', unique_for => '-1 month 31 days',"
+                 " debounce => '-1 month 30 days 60 s', debounce_max => '-100 days 2401 h')");
+    assert_true(test_sql_bool(fx, "SELECT bool_and(run_at - created_at = '60 s') FROM tenon.task"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(until - created_at = '24 h')"
+                                  " FROM tenon.unique_hold, tenon.task"));
+    test_sql(fx, "UPDATE tenon.task SET created_at = created_at - interval '59.5 min'");
+    test_sql(fx, "SELECT tenon.enqueue('a', unique_key => 'k', debounce => '60 s',"
+                 " debounce_max => '-100 days 2401 h')");
+    assert_true(test_sql_bool(fx, "SELECT run_at - created_at = '1 h' FROM tenon.task"));
 }
 
 static void finish_with(struct fixture *fx, const char *result, const char *want)
@@ -354,6 +387,7 @@ int main(void)
         WITH_DATABASE(test_unique_keys_are_per_kind),
         WITH_DATABASE(test_a_kind_has_a_least_timeout),
         WITH_DATABASE(test_intervals_of_mixed_sign),
+        WITH_DATABASE(test_times_are_their_seconds),
         WITH_DATABASE(test_a_result_is_measured_as_text),
     };
     return RUN_GROUP(tests);

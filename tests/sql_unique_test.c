@@ -64,6 +64,44 @@ static void test_debounce_ends(void **state)
     assert_task(fx, "{} 10 s scheduled");
 }
 
+/* One whose last moment is over keeps its place, or comes now: it does not pass those before it. */
+static void test_debounce_passes_nobody(void **state)
+{
+    struct fixture *fx = *state;
+    enqueue(fx->conn, "delay => '1 h'");
+    test_sql(fx, "UPDATE tenon.task SET created_at = created_at - interval '50 min'");
+    enqueue(fx->conn, "debounce => '5 s', debounce_max => '10 s'");
+    assert_true(test_sql_bool(fx, "SELECT run_at > now() - interval '20 s' AND"
+                                  " run_at < now() + interval '1 s' FROM tenon.task"));
+    test_sql(fx, "UPDATE tenon.task SET run_at = clock_timestamp() - interval '30 min'");
+    enqueue(fx->conn, "debounce => '5 s', debounce_max => '10 s'");
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_true(test_sql_bool(fx, "SELECT run_at BETWEEN now() - interval '31 min' AND"
+                                  " now() - interval '29 min' FROM tenon.task"));
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.again"), 0);
+}
+
+/* Nothing that is enqueued is such a row; the owner of the schema might write one. */
+static void test_a_row_that_cannot_be_stops_no_other(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue(k, unique_key => 'k', delay => '1 h')"
+                 " FROM unnest('{a,b,c}'::text[]) k");
+    test_sql(fx, "INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*"
+                 " FROM tenon.task t, tenon.as_again(t) a ORDER BY t.id");
+    test_sql(fx, "UPDATE tenon.again SET payload = '[1]', on_conflict = 'replace',"
+                 " debounce = '1 s', debounce_max = '1 day'");
+    test_sql_fails(fx, "23514", "debounce_max",
+                   "UPDATE tenon.again SET debounce_max = '300000 years'");
+    test_sql(fx, "UPDATE tenon.task SET created_at = '294276-12-31' WHERE kind = 'b'");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 3);
+    assert_true(
+        test_sql_bool(fx, "SELECT bool_and((payload = '[1]') = (kind <> 'b')) FROM tenon.task"));
+    assert_true(test_sql_bool(fx, "SELECT string_agg(kind, '') = 'b' AND bool_and(taken)"
+                                  " FROM tenon.again"));
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0); /* and it is not tried again */
+}
+
 static void test_bad_arguments(void **state)
 {
     static const struct {
@@ -398,6 +436,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_an_unstarted_holder),
         WITH_DATABASE(test_debounce_ends),
+        WITH_DATABASE(test_debounce_passes_nobody),
+        WITH_DATABASE(test_a_row_that_cannot_be_stops_no_other),
         WITH_DATABASE(test_bad_arguments),
         WITH_DATABASE(test_a_running_holder),
         WITH_DATABASE(test_requests_join_each_other),

@@ -6,23 +6,30 @@ CREATE FUNCTION tenon.random_key() RETURNS bigint
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ('x' || left(u, 8) || right(u, 8))::bit(64)::bigint FROM CAST(gen_random_uuid() AS text) u
 $$;
-REVOKE ALL ON FUNCTION tenon.random_key FROM PUBLIC;
+
+-- Is it a time of so many seconds? No part of it may be negative: '-1 month 30 days 1 s' has one second, but an hour
+-- before a moment and a time that long after it may be days or millennia apart, or beyond what PostgreSQL can say.
+CREATE FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+RETURN extract(epoch FROM span) BETWEEN least_s AND most_s AND date_trunc('month', span) >= '0'
+   AND extract(day FROM span) >= 0 AND span - date_trunc('day', span) >= '0';
+REVOKE ALL ON FUNCTION tenon.random_key, tenon.is_span FROM PUBLIC;
 
 CREATE TABLE tenon.setting (
     one               boolean  PRIMARY KEY DEFAULT true CHECK (one),
     payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
     history_keep      interval NOT NULL DEFAULT '24 hours'
-                               CHECK (extract(epoch FROM history_keep) = 0 OR extract(epoch FROM history_keep) >= 3600),
+                               CHECK (tenon.is_span(history_keep, 0, 0) OR tenon.is_span(history_keep, 3600, 31536000000)),
     history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0),
     exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
                                CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'),
     cancel_own        boolean  NOT NULL DEFAULT false,
-    attempt_keep      interval NOT NULL DEFAULT '7 days' CHECK (extract(epoch FROM attempt_keep) >= 3600),
-    dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM dead_keep) >= 3600),
+    attempt_keep      interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(attempt_keep, 3600, 31536000000)),
+    dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(dead_keep, 3600, 31536000000)),
     on_dead           text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
     confined          boolean  NOT NULL DEFAULT false,
-    signal_keep       interval NOT NULL DEFAULT '7 days' CHECK (extract(epoch FROM signal_keep) >= 3600),
-    audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (extract(epoch FROM audit_keep) > 0),
+    signal_keep       interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(signal_keep, 3600, 31536000000)),
+    audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(audit_keep, 0.000001, 31536000000)),
     paused            boolean  NOT NULL DEFAULT false,
     paused_by         text,
     paused_at         timestamptz,
@@ -313,9 +320,10 @@ CREATE TABLE tenon.again (
     enqueued_by  text,
     limit_keys   text[],
     on_conflict  text        NOT NULL,
-    debounce     interval,
-    debounce_max interval,
-    taken        boolean     NOT NULL
+    debounce     interval    CHECK (tenon.is_span(debounce, 0.001, 2592000)),
+    debounce_max interval    CHECK (tenon.is_span(debounce_max, 0.001, 31536000)),
+    taken        boolean     NOT NULL,
+    CHECK (isfinite(run_at) AND isfinite(created_at) AND timeout_ms BETWEEN 1 AND 2592000000)
 );
 CREATE INDEX again_key ON tenon.again (unique_key, kind);
 CREATE INDEX again_untaken ON tenon.again (id) WHERE NOT taken;

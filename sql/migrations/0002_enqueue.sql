@@ -50,7 +50,8 @@ BEGIN
     IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
-    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0) THEN
+    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0
+                              OR now() + delay NOT BETWEEN now() AND now() + interval '10 years') THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
     IF start_before IS NOT NULL AND (NOT isfinite(start_before)
@@ -86,8 +87,8 @@ BEGIN
     IF extract(epoch FROM debounce) NOT BETWEEN 0.001 AND 2592000 OR (debounce IS NOT NULL AND num_nonnulls(run_at, delay) > 0) THEN
         PERFORM tenon.refuse('debounce', debounce::text, '1 millisecond to 30 days, and given without run_at and delay');
     END IF;
-    IF debounce_max IS NOT NULL AND (debounce IS NULL OR debounce_max < debounce) THEN
-        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'given with debounce, and no shorter');
+    IF debounce_max IS NOT NULL AND (debounce IS NULL OR extract(epoch FROM debounce_max) NOT BETWEEN extract(epoch FROM debounce) AND 31536000) THEN
+        PERFORM tenon.refuse('debounce_max', debounce_max::text, 'given with debounce, no shorter, and at most 365 days');
     END IF;
     RETURN true;
 END $$;
@@ -172,7 +173,8 @@ END $$;
 CREATE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    s tenon.setting;
+    s    tenon.setting;
+    held timestamptz := b.run_at;
 BEGIN
     SELECT * INTO s FROM tenon.setting;
     IF s.cancel_own AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
@@ -195,7 +197,10 @@ BEGIN
         b.start_before := CASE WHEN a.start_before IS NOT NULL AND b.start_before IS NOT NULL THEN greatest(b.start_before, a.start_before) END;
     END IF;
     IF a.debounce IS NOT NULL THEN
-        b.run_at := least(a.run_at, b.created_at + a.debounce_max);
+        b.run_at := a.run_at;
+    END IF;
+    IF a.debounce_max IS NOT NULL THEN  -- what is overdue by that comes now, or keeps its place: it does not get ahead of others
+        b.run_at := least(a.run_at, greatest(b.created_at + a.debounce_max, least(held, a.created_at)));
     END IF;
     RETURN b;
 END $$;
@@ -322,6 +327,11 @@ BEGIN
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
+        IF unique_key IS NOT NULL THEN  -- the seconds that were checked, however they were said
+            unique_for := make_interval(secs => extract(epoch FROM unique_for));
+            debounce := make_interval(secs => extract(epoch FROM debounce));
+            debounce_max := make_interval(secs => extract(epoch FROM debounce_max));
+        END IF;
         IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
             limit_keys := tenon.check_limit_keys(limit_keys);
             waits := tenon.check_parents(flow, after, on_parent_dead, unique_key);
@@ -529,7 +539,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
 - `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
 - `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).
-- `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` after the first; `on_conflict` is `replace`, if not given.
+- `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` (at most 365 days) after the first; `on_conflict` is `replace`, if not given.
 - `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.

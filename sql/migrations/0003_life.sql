@@ -298,8 +298,15 @@ BEGIN
         END IF;
     END IF;
     RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-    RETURN false;
+EXCEPTION
+    WHEN lock_not_available THEN
+        RETURN false;
+    WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it
+        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+        RAISE WARNING 'tenon: row % of tenon.again, unique_key % of kind %, is set aside: %', a.id, quote_literal(a.unique_key), a.kind, SQLERRM
+            USING HINT = 'Enqueue it anew, and delete the row.';
+        RETURN true;
 END $$;
 
 -- Makes blocked tasks unblocked, but for those that somebody has locked; returns which: whoever settles wakes workers for
@@ -553,7 +560,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.grant_reader(role);
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts TO %I', role);  -- of the checks there
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts, tenon.is_span TO %I', role);  -- of the checks there
     EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, signal_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
@@ -597,7 +604,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
     EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);

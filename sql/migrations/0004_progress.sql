@@ -74,7 +74,7 @@ BEGIN
     IF (by_ms BETWEEN 1 AND timeout_max_ms) IS NOT TRUE THEN
         PERFORM tenon.refuse('by', by::text, '1 millisecond to 30 days');
     END IF;
-    deadline := clock_timestamp() + by;
+    deadline := clock_timestamp() + make_interval(secs => by_ms / 1000);
     UPDATE tenon.task t
        SET timeout_ms = greatest(t.timeout_ms, least(timeout_max_ms, ceil(extract(epoch FROM deadline - t.start_time) * 1000)))
      WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time

@@ -12,7 +12,7 @@ CREATE TABLE tenon.limit (
     name       text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[^[:space:][:cntrl:]]+$' AND length(name) <= 200),
     running    integer  CHECK (running BETWEEN 1 AND 1000000),
     rate       integer  CHECK (rate BETWEEN 1 AND 10000),
-    per        interval CHECK (extract(epoch FROM per) BETWEEN 0.1 AND 2678400),
+    per        interval CHECK (tenon.is_span(per, 0.1, 2678400)),
     strict     boolean,
     on_dead    text     CHECK (on_dead IN ('block', 'skip')),
     fair       boolean,
@@ -785,7 +785,7 @@ BEGIN
         PERFORM tenon.refuse('running', running::text, '1 to 1000000; to stop all of it pause it');
     ELSIF rate NOT BETWEEN 1 AND 10000 THEN
         PERFORM tenon.refuse('rate', rate::text, '1 to 10000; of more, give what may start in a shorter time');
-    ELSIF (rate IS NULL) <> (per IS NULL) OR extract(epoch FROM per) NOT BETWEEN 0.1 AND 2678400 THEN
+    ELSIF (rate IS NULL) <> (per IS NULL) OR NOT tenon.is_span(per, 0.1, 2678400) THEN
         PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
     ELSIF weight NOT BETWEEN 1 AND 1000 THEN
         PERFORM tenon.refuse('weight', weight::text, '1 to 1000');

@@ -10,6 +10,9 @@ BAD = (  # each must be refused
     "kind => 'work', delay => '-1 s'", "kind => 'work', delay => '11 years'", "kind => 'work', run_at => 'infinity'",
     "kind => 'work', delay => '-1 year 361 days'", "kind => 'work', run_at => now(), delay => '1 s'",
     "kind => 'work', timeout => '0'", "kind => 'work', timeout => '31 days'",
+    "kind => 'work', unique_key => 'k', debounce => '5 s', debounce_max => '300000 years'",
+    "kind => 'work', unique_key => 'k', debounce => '5 s', debounce_max => '-1 year 361 days'",
+    "kind => 'work', unique_key => 'k', unique_for => '-1 year 361 days'",
     "kind => 'work', timeout => '-1 year 361 days'", "kind => 'work', trace => 'x'", "kind => 'work', unique_key => ''",
     "kind => 'work', payload => '{'", "kind => 'work', payload => NULL::jsonb",
     "kind => 'work', payload => to_jsonb(repeat('x', 1100000))",
@@ -24,7 +27,7 @@ class Producer(Stranger):
         self.own = [0]
         self.acts.update({
             self.enqueue_odd: 40, self.enqueue_stray: 40, self.enqueue_work: 10, self.many: 5, self.bad: 10,
-            self.huge: 3, self.short: 3, self.keys: 5, self.open: 3, self.rolled_back: 5, self.cancel: 20,
+            self.huge: 3, self.short: 3, self.keys: 5, self.again: 5, self.open: 3, self.rolled_back: 5, self.cancel: 20,
             self.finish: 20, self.huge_result: 2, self.route: 5})
 
     def enqueue(self, kind, payload="{}", conn=None, **args):
@@ -87,6 +90,14 @@ class Producer(Stranger):
         for _ in range(20):
             self.enqueue(self.pick("stray", "work"), unique_key=f"key-{self.random.randrange(20)}-{id(conn)}", conn=conn)
         return 25
+
+    def again(self):
+        """What joins whatever holds the key, or follows it: tenon.settle() puts them together."""
+        for _ in range(3):
+            self.enqueue(self.pick("odd", "stray"), self.pick("{}", "1", "[1]", '{"ms": 1}'), unique_key=f"again-{self.random.randrange(5)}",
+                         on_conflict=self.pick(None, "keep", "replace", "merge"), debounce=self.pick("1 ms", "-1 month 30 days 2 s", "30 days"),
+                         debounce_max=self.pick(None, "30 days", "365 days", "-100 days 2500 hours"), unique_for=self.pick(None, None, "5 s"))
+        return 3 * ACTS_PER_S / ROWS_PER_S + 3
 
     def open(self):
         """Ids below those that others commit meanwhile; then they commit after all, or do not."""
