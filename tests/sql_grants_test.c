@@ -1,0 +1,136 @@
+/* label: sql */
+/* What each part is granted, all of it: a new function, table or column is given to nobody
+ * unnoticed. That the rights are also asked for, sql_rights_test tries. */
+#include "tests/support/fixture.h"
+
+#include <stdio.h>
+
+/* Functions by name; tables, views and sequences by right, with the columns where it is not all of
+ * them. */
+static const struct {
+    const char *part, *schema, *functions, *relations;
+} grants[] = {
+    {"stranger", "", "", ""},
+    {"producer", "USAGE",
+     "await batch cancel cancel_flow close enqueue enqueue_many enqueue_routed extend "
+     "finish finish_many flow limit_take mine parent_results progress result route_of "
+     "signal step steps wait_for",
+     "SELECT migration"},
+    {"reader", "USAGE",
+     "await backlog_seen copied count_tasks demand error_line find handled limit_rule list "
+     "next_tick parent_results queue_names rate_seen result slots_wanted why why_of",
+     "SELECT again anywhere attempt audit dead finished flow flow_note flow_task flow_wait "
+     "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
+     "lock migration paused producer queue ready schedule schedules setting settler signal "
+     "task tasks unique_hold waiting worker"},
+    {"operator", "USAGE",
+     "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
+     "count_tasks delete demand drop_limit drop_schedule enqueue enqueue_many "
+     "enqueue_routed error_line find flow handled is_retry is_span limit_rule limit_take "
+     "list mine next_tick parent_results pause pause_limit pause_schedule queue_names "
+     "rate_seen result resume resume_limit resume_schedule retry retry_parts route_of "
+     "run_now run_schedule_now set set_kind set_limit set_queue set_schedule signal "
+     "slots_wanted sync_schedules why why_of",
+     "DELETE dead kind queue\n"
+     "INSERT kind queue\n"
+     "SELECT again anywhere attempt audit dead finished flow flow_note flow_task flow_wait "
+     "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
+     "lock migration paused producer queue ready schedule schedules setting settler signal "
+     "task tasks unique_hold waiting worker\n"
+     "UPDATE kind queue\n"
+     "UPDATE setting(attempt_keep cancel_own dead_keep exchange history_keep "
+     "history_rows_max on_dead payload_bytes_max signal_keep)"},
+    {"worker", "USAGE",
+     "copied make_partitions paused_kinds printed_bytes progress_kept random_key "
+     "record_steps requeue",
+     "DELETE task\n"
+     "INSERT finished worker\n"
+     "SELECT dead(claims id worker_id)\n"
+     "SELECT finished(claims id outcome worker_id)\n"
+     "SELECT kind migration queue setting task worker\n"
+     "UPDATE task worker"},
+    {"cleaner", "USAGE",
+     "copied drop_history is_span limits_due_ms make_partitions purge queue_names "
+     "random_key requeue run_schedules settle settle_all",
+     "DELETE worker\n"
+     "SELECT again(taken)\n"
+     "SELECT dead(dead_at queue)\n"
+     "SELECT finished(created_at finished_at id kind queue run_at start_time)\n"
+     "SELECT flow(ended_at)\n"
+     "SELECT flow_note(id)\n"
+     "SELECT flow_wait(task)\n"
+     "SELECT kind lock migration queue setting task worker\n"
+     "SELECT limit(name paused running strict)\n"
+     "SELECT limit_task(key state)\n"
+     "SELECT schedule(due_at)\n"
+     "SELECT signal(settled)\n"
+     "SELECT task_id_seq\n"
+     "SELECT waiting(settled until)\n"
+     "UPDATE setting(leader_key sleeper_key)\n"
+     "UPDATE task(run_at)\n"
+     "UPDATE worker(ended_at state)"},
+};
+
+static const char functions_of[] =
+    "SELECT coalesce(string_agg(DISTINCT f.proname, ' ' ORDER BY f.proname), '') FROM pg_proc f"
+    " WHERE f.pronamespace = 'tenon'::regnamespace AND has_function_privilege('%s', f.oid, 'EXECUTE')";
+
+static const char relations_of[] =
+    "WITH relation AS (SELECT c.* FROM pg_class c WHERE c.relnamespace = 'tenon'::regnamespace AND"
+    " c.relkind IN ('r', 'p', 'v', 'S') AND NOT c.relispartition) SELECT"
+    " coalesce(string_agg(l.line, E'\\n' ORDER BY l.line COLLATE \"C\"), '') FROM ("
+    "SELECT p || ' ' || string_agg(c.relname, ' ' ORDER BY c.relname) FROM relation c CROSS JOIN"
+    " unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE,REFERENCES,TRIGGER}'::text[]) p"
+    " WHERE c.relkind <> 'S' AND has_table_privilege('%1$s', c.oid, p) GROUP BY p"
+    " UNION ALL "
+    "SELECT p || ' ' || c.relname || '(' || string_agg(a.attname, ' ' ORDER BY a.attname) || ')'"
+    " FROM relation c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT"
+    " a.attisdropped CROSS JOIN unnest('{SELECT,INSERT,UPDATE,REFERENCES}'::text[]) p"
+    " WHERE c.relkind <> 'S' AND NOT has_table_privilege('%1$s', c.oid, p)"
+    " AND has_column_privilege('%1$s', c.oid, a.attnum, p) GROUP BY p, c.relname"
+    " UNION ALL "
+    "SELECT p || ' ' || c.relname FROM relation c CROSS JOIN unnest('{USAGE,SELECT,UPDATE}'::text[]) p"
+    " WHERE c.relkind = 'S' AND has_sequence_privilege('%1$s', c.oid, p)) l (line)";
+
+static void assert_granted(const char *part, const char *what, char *got, const char *want)
+{
+    if (strcmp(got, want) != 0) {
+        print_error("%s of a %s are\n%s\nand should be\n%s\n", what, part, got, want);
+        fail();
+    }
+    free(got);
+}
+
+static void test_each_part_is_granted_this_and_no_more(void **state)
+{
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof grants / sizeof *grants; i++) {
+        char role[80];
+        (void)snprintf(role, sizeof role, "%s_p", fx->database);
+        test_sql(fx, "CREATE ROLE %s", role);
+        if (*grants[i].schema) {
+            test_sql(fx, "SELECT tenon.grant_%s('%s')", grants[i].part, role);
+        }
+        assert_granted(grants[i].part, "rights in the schema",
+                       test_sql_text(fx,
+                                     "SELECT concat_ws(' ', CASE WHEN has_schema_privilege('%1$s',"
+                                     " 'tenon', 'USAGE') THEN 'USAGE' END, CASE WHEN"
+                                     " has_schema_privilege('%1$s', 'tenon', 'CREATE') THEN"
+                                     " 'CREATE' END)",
+                                     role),
+                       grants[i].schema);
+        assert_granted(grants[i].part, "functions", test_sql_text(fx, functions_of, role),
+                       grants[i].functions);
+        assert_granted(grants[i].part, "tables", test_sql_text(fx, relations_of, role),
+                       grants[i].relations);
+        test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role, role);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_each_part_is_granted_this_and_no_more),
+    };
+    return RUN_GROUP(tests);
+}
