@@ -126,7 +126,8 @@ static const char *gaps_text(struct cleaner *c, bool all, int64_t now_ms, struct
 
 bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
-    enum pace_act act = pace_plan(&c->pace, c->notified, turn->now_ms);
+    bool notified = c->notified;
+    enum pace_act act = pace_plan(&c->pace, notified, turn->now_ms);
     struct buf gaps;
     struct rows *rows = NULL;
     bool granted = false;
@@ -145,6 +146,9 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     }
     struct news news = take_rows(c, rows, turn->now_ms);
     rows_free(rows);
+    if (notified && news.news != PACE_ROWS) {
+        ration_charge(&c->reads, turn->now_ms);
+    }
     bool full = news.above == FRESH_ROWS;
     turn->next_ms = pace_done(&c->pace, act, granted, news.news, full, turn->now_ms);
     turn->more = full;

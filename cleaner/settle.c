@@ -15,9 +15,13 @@ enum { DUE = 3 };                            /* of settle_freed.sql, after id, q
 
 /* When something was settled there may be more at once. With --once it goes on until there was
  * nothing. */
-static void plan_next(const struct cleaner *c, const struct rows *rows, struct turn *turn)
+static void plan_next(struct cleaner *c, const struct rows *rows, struct turn *turn)
 {
     turn->more = rows_int(rows, 0, SETTLED) > 0;
+    if (c->called && !turn->more) {
+        ration_charge(&c->settles, turn->now_ms);
+    }
+    c->called = false;
     if (turn->more && c->once) {
         turn->next_ms = turn->now_ms;
     } else if (!rows_is_null(rows, 0, NEXT_MS)) {

@@ -8,6 +8,7 @@
 #include "core/amqp_publisher.h"
 #include "core/db.h"
 #include "core/otlp.h"
+#include "core/ration.h"
 
 #define CLEANER_BATCH_ROWS "500"  /* that one statement locks */
 #define CLEANER_WAKE_ROWS "10000" /* TOPOLOGY_WINDOW_IDS: workers that are busy find the others */
@@ -88,7 +89,9 @@ struct cleaner {
     char sleeper_key[24]; /* of the lock that says that the leader sleeps */
     struct watermark watermark;
     struct pace pace;
-    bool notified;  /* a NOTIFY came since fresh rows were read last */
+    bool notified;                /* a NOTIFY came since fresh rows were read last */
+    bool called;                  /* one came since tenon.settle() was called last */
+    struct ration reads, settles; /* because of one, and nothing was there */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
 

@@ -21,6 +21,7 @@ struct db {
     bool broken, hot;
     bool unnamed;        /* statements are not prepared for later, in a session that is not ours */
     bool rolls_back;     /* all of it is one transaction */
+    bool heard;          /* the last call of db_next_notified() returned one */
     int64_t deadline_ms; /* of the answer that is waited for */
     char where[256];
     size_t n_prepared;
@@ -393,11 +394,12 @@ int db_fd(const struct db *db)
 
 bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES])
 {
-    if (!PQconsumeInput(db->conn)) {
-        db->broken = true;
-        return false;
-    }
     PGnotify *notify = PQnotifies(db->conn);
+    if (!notify && !db->heard) {
+        db->broken = !PQconsumeInput(db->conn) || db->broken;
+        notify = PQnotifies(db->conn);
+    }
+    db->heard = notify != NULL;
     if (notify) {
         (void)snprintf(text, DB_NOTIFIED_BYTES, "%s", notify->extra);
         PQfreemem(notify);

@@ -76,7 +76,8 @@ bool db_is_open(const struct db *db);
 /* End the session from another thread: whoever waits for it gets a fault RETRY. */
 void db_cut(struct db *db);
 
-/* The socket to poll for notifications, and what the next of them says (false: there is none). */
+/* The socket to poll for notifications, and what the next of them says. false: there is none, or it
+ * came after the first call since the last false: those of a flood do not go on without end. */
 int db_fd(const struct db *db);
 bool db_next_notified(struct db *db, char text[DB_NOTIFIED_BYTES]);
 

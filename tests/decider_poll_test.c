@@ -95,6 +95,42 @@ static void test_told_during_a_poll_it_polls_again(void **state)
     decider_free(d);
 }
 
+/* Whoever may log in can NOTIFY. */
+static void test_told_in_vain_all_the_time_it_polls_now_and_then(void **state)
+{
+    (void)state;
+    struct decider *d = swept(2);
+    int polls = 0;
+    for (int64_t now = 10; now < 10010; now++) {
+        feed(d, now, (struct event){.type = EVENT_POLL});
+        (void)decide(d, now);
+        if (d->rounds.in_flight) {
+            polls += d->round.way == POLL_ON;
+            polled(d, now, POLL_ALL);
+        }
+    }
+    assert_in_range(polls, 10000 / RATION_REST_MS / 2,
+                    (10000 + RATION_AHEAD_MS) / RATION_REST_MS + 10000 / POLL_EVERY_MS + 2);
+    (void)decide(d, 10100); /* what was told is done soon all the same */
+    assert_true(d->rounds.in_flight);
+    polled(d, 10100, POLL_ALL);
+    decider_free(d);
+}
+
+/* Something each time: none waits. */
+static void test_told_of_tasks_it_polls_each_time(void **state)
+{
+    (void)state;
+    struct polling p = {.next_ms = 1000, .next_sweep_ms = 1000};
+    for (int64_t now = 10; now < 900; now++) {
+        enum poll_way way;
+        p.at_once = true;
+        assert_true(polling_due(&p) <= now);
+        assert_true(polling_begin(&p, &way, now));
+        polling_end(&p, way, POLL_ALL, true, 1, 0, now);
+    }
+}
+
 static void test_after_the_bound_it_polls_after_a_pause(void **state)
 {
     (void)state;
@@ -499,6 +535,8 @@ int main(void)
         cmocka_unit_test(test_idle_polls_once_a_second),
         cmocka_unit_test(test_told_that_tasks_may_be_ready_it_polls_at_once),
         cmocka_unit_test(test_told_during_a_poll_it_polls_again),
+        cmocka_unit_test(test_told_in_vain_all_the_time_it_polls_now_and_then),
+        cmocka_unit_test(test_told_of_tasks_it_polls_each_time),
         cmocka_unit_test(test_after_the_bound_it_polls_after_a_pause),
         cmocka_unit_test(test_between_the_parts_of_a_sweep_it_polls_as_ever),
         cmocka_unit_test(test_a_sweep_goes_on_when_the_backlog_is_over),

@@ -6,6 +6,7 @@
 #include "tests/support/working.h"
 
 #include "core/now.h"
+#include "core/ration.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -189,6 +190,48 @@ static void test_no_lock_stops_the_history(void **state)
     no_stranger(fx, conn);
 }
 
+/* How often the leader settles, and the worker asks what is paused. */
+static void count_calls(struct fixture *fx)
+{
+    test_sql(fx, "CREATE SEQUENCE settles; CREATE SEQUENCE pings;"
+                 "ALTER FUNCTION tenon.settle_all RENAME TO settle_really;"
+                 "CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer,"
+                 " OUT freed bigint[], OUT due_ms bigint) LANGUAGE plpgsql AS $$ BEGIN"
+                 " PERFORM nextval('public.settles');"
+                 " SELECT * INTO n, freed, due_ms FROM tenon.settle_really(most, few); END $$");
+    test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text"
+                 " LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.pings'); RETURN (SELECT"
+                 " string_agg(k.name, ',') FROM tenon.kind k WHERE k.paused); END $$");
+}
+
+/* NOTIFY asks for no right. What comes of it is bounded, and what others say is heard. */
+static void test_notifications_are_heeded_within_bounds(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conn = stranger(fx);
+    count_calls(fx);
+    struct process *cleaner = TENON(fx, "cleaner");
+    struct process *worker = TENON(fx, "worker", "--handler", "a=exec true");
+    process_await_line(cleaner, "event=leader", LIMIT_MS);
+    process_await_line(worker, "event=worker_ready", LIMIT_MS);
+    int64_t begun_ms = now_ms();
+    while (now_ms() < begun_ms + 1000) {
+        sql_run(conn, "NOTIFY tenon, 'settle'; NOTIFY tenon_wakeup, 'pause';"
+                      "NOTIFY tenon_wakeup, 'default/a'");
+    }
+    int64_t most = (now_ms() - begun_ms) / RATION_REST_MS + RATION_AHEAD_MS / RATION_REST_MS + 30;
+    assert_in_range(test_sql_int(fx, "SELECT last_value FROM settles"), 8, most);
+    assert_in_range(test_sql_int(fx, "SELECT last_value FROM pings"), 8, most);
+    test_sql(fx, "SELECT tenon.enqueue('a', unique_key => i::text, limit_keys => '{one}')"
+                 " FROM generate_series(1, 3) i");
+    await_done(fx, 3);
+    test_sql(fx, "SELECT tenon.pause(NULL, 'a')");
+    process_await_line(worker, "event=kinds_paused kinds=a", SEEN_MS);
+    end_well(worker);
+    end_well(cleaner);
+    no_stranger(fx, conn);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +240,7 @@ int main(void)
         WITH_DATABASE(test_a_taken_key_stops_no_leader),
         WITH_DATABASE(test_a_taken_key_keeps_no_leader_awake),
         WITH_DATABASE(test_no_leader_is_told),
+        WITH_DATABASE(test_notifications_are_heeded_within_bounds),
         WITH_DATABASE(test_who_may_not_register_says_so),
         WITH_DATABASE(test_no_lock_stops_the_history),
     };

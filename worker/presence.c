@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/now.h"
 #include "core/point.h"
+#include "core/ration.h"
 #include "core/schema.h"
 #include "worker/statements.h"
 #include "worker/thread.h"
@@ -36,7 +37,8 @@ struct presence {
     int64_t held_ms;   /* the last moment when the lock is known to have been ours */
     int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for what comes next */
     size_t n_paused;
-    bool pause_said; /* what is paused has changed */
+    bool pause_said;      /* what is paused has changed */
+    struct ration pauses; /* pings because of that */
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
     char lock_key[24]; /* of this session */
@@ -405,6 +407,16 @@ static bool take_requests(struct presence *p, bool *ret_drain)
     return ping;
 }
 
+/* Is there something to hear of? Whoever may log in can say so. */
+static bool pause_due(struct presence *p)
+{
+    bool due = p->pause_said && now_ms() >= ration_due(&p->pauses);
+    if (due) {
+        ration_charge(&p->pauses, now_ms());
+    }
+    return due;
+}
+
 /* A session that the server has ended is noticed at once, not with the next ping: the lock must be
  * ours again before a cleaner has looked at it twice. */
 static void *presence_thread(void *arg)
@@ -414,9 +426,9 @@ static void *presence_thread(void *arg)
         struct fault f = {0};
         bool drain, ping = take_requests(p, &drain);
         p->silent_ms = ping ? 0 : p->silent_ms;
-        if (!ping && !p->pause_said && db_is_open(p->db)) {
+        if (!ping && !pause_due(p) && db_is_open(p->db)) {
             int64_t since_ms = now_ms();
-            bool spoke = hear(p, db_fd(p->db), PRESENCE_WATCH_MS);
+            bool spoke = hear(p, db_fd(p->db), p->pause_said ? RATION_REST_MS : PRESENCE_WATCH_MS);
             watch(p, since_ms);
             if (!spoke || take_notified(p)) {
                 continue;

@@ -144,7 +144,7 @@ class Stranger(Attacker):
         n = self.random.randrange(1, 50)
         for _ in range(n):
             self.sql("SELECT pg_notify(%s, %s)", self.pick("tenon", "tenon_wakeup", "tenon_wakeup", "other"),
-                     self.pick("", "default/work", "a/b c/d " * 500, self.text(1000)))
+                     self.pick("", "default/work", "settle", "pause", "a/b c/d " * 500, self.text(1000)))
         return n * ACTS_PER_S / MESSAGES_PER_S
 
     def listen(self):

@@ -8,6 +8,12 @@ static int64_t next_reach_ms(struct polling *p)
     return (int64_t)SWEEP_REACH_MS * lowest_bit;
 }
 
+/* When to do what was told. */
+static int64_t told_due(const struct polling *p)
+{
+    return p->at_once ? ration_due(&p->told) : INT64_MAX;
+}
+
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
 {
     if (p->backlog && now_ms >= p->next_lowest_ms) {
@@ -21,8 +27,9 @@ bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
         p->sweep_begun_ms = now_ms;
         p->sweep_found = false;
         p->sweep_took_ms = 0;
-    } else if (p->at_once || now_ms >= p->next_ms) {
+    } else if (now_ms >= told_due(p) || now_ms >= p->next_ms) {
         *ret = POLL_ON;
+        p->is_told = now_ms < p->next_ms;
         p->at_once = false;
     } else {
         return false;
@@ -87,6 +94,9 @@ void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool f
     if (way == POLL_LOWEST) {
         return;
     }
+    if (way == POLL_ON && p->is_told && !found) {
+        ration_charge(&p->told, now_ms);
+    }
     if (way != POLL_ON) {
         p->sweep_found = p->sweep_found || found;
         p->sweep_took_ms += took_ms;
@@ -114,5 +124,5 @@ int64_t polling_reach_ms(const struct polling *p, int64_t now_ms)
 int64_t polling_due(const struct polling *p)
 {
     int64_t due = p->next_ms < p->next_sweep_ms ? p->next_ms : p->next_sweep_ms;
-    return p->at_once ? 0 : due;
+    return told_due(p) < due ? told_due(p) : due;
 }
