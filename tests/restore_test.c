@@ -2,6 +2,7 @@
 /* timeout: 180 */
 /* An older data directory is restored while workers run: each of them works again, and claims from
  * before are over when their workers are not there. A private PostgreSQL. */
+#include "tests/support/held.h"
 #include "tests/support/process.h"
 #include "tests/support/servers.h"
 #include "tests/support/working.h"
@@ -93,10 +94,50 @@ static void test_a_restore_in_place(void **state)
     free(claim);
 }
 
+static void refused(struct fixture *fx, const char *claim)
+{
+    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", claim);
+    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.step('%s', 's')", claim);
+    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.progress('%s', '1')", claim);
+    test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.extend('%s', '1 s')", claim);
+}
+
+static void claim_text(struct fixture *fx, int64_t id, char text[HELD_TEXT_BYTES])
+{
+    struct held c;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    assert_true(held_take(fx, worker, id, &c));
+    assert_int_equal(c.claims, 1);
+    held_text(&c, text);
+}
+
+/* Refused at once, no cleaner is needed; also when the task has a claim of the same number. */
+static void test_a_claim_that_the_backup_does_not_know(void **state)
+{
+    struct fixture *fx = *state;
+    char lost[HELD_TEXT_BYTES], valid[HELD_TEXT_BYTES];
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
+    server_do("stop");
+    shell("cp -a %s %s.copy");
+    server_do("start");
+    server_reconnect(fx);
+    claim_text(fx, id, lost);
+    server_do("stop");
+    shell("rm -rf %s && mv %s.copy %s");
+    server_do("start");
+    server_reconnect(fx);
+    refused(fx, lost);
+    claim_text(fx, id, valid);
+    refused(fx, lost);
+    test_sql(fx, "SELECT tenon.finish('%s')", valid);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_A_SERVER(test_a_restore_in_place),
+        WITH_A_SERVER(test_a_claim_that_the_backup_does_not_know),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,6 +86,24 @@ static void test_workers_of_other_kinds_take_nothing(void **state)
     end_well(cleaner);
 }
 
+/* Who consumes, declares: what producers name makes no queue, and keeps nobody from starting. */
+static void test_a_thousand_names_make_no_queue(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = leader(fx, no_env), *p = worker_of(fx, "a", no_env);
+    process_await_line(p, "event=broker_up", LIMIT_MS);
+    one_by_one(fx->conn, 1);
+    test_sql(fx, "SELECT tenon.enqueue('odd', queue => 'q' || i), tenon.enqueue('a') FROM"
+                 " generate_series(1, 1000) i");
+    await_done(fx, 1001);
+    broker_ctl("list_queues --quiet --no-table-headers --vhost %s name | grep -v '^$' >%s/queues;"
+               " test \"$(cat %s/queues)\" = tenon.default/a",
+               fx->vhost, fx->dir, fx->dir);
+    assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT queue) FROM tenon.ready"), 1000);
+    end_well(p);
+    end_well(cleaner);
+}
+
 /* A worker of the kinds k0 to k99 on so many queues, q0 and so on. */
 static struct process *worker_of_many(struct fixture *fx, int n_queues)
 {
@@ -327,6 +345,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_workers_of_other_kinds_take_nothing),
+        WITH_SERVERS(test_a_thousand_names_make_no_queue),
         WITH_SERVERS(test_a_thousand_pairs),
         WITH_SERVERS(test_too_many_pairs),
         WITH_SERVERS(test_two_databases_on_one_virtual_host),
