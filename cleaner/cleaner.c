@@ -61,7 +61,7 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
     (void)ppoll(fds, 2, &wait, NULL);
 }
 
-/* Whoever may log in can send them: what was in vain too often waits a little. */
+/* Whoever may log in can send them: what found nothing too often waits a little. */
 static void hurry_within(struct cleaner *c, enum chore_id id, const struct ration *r, int64_t at_ms)
 {
     chores_hurry(c, id, at_ms > ration_due(r) ? at_ms : ration_due(r));

@@ -1,6 +1,6 @@
 /* How often to do what anybody may ask for: whoever may log in to the database can NOTIFY. What
- * was asked for and done in vain is charged; in the long run that is once in RATION_REST_MS, and
- * a few may come one by one. */
+ * was done and found nothing is charged; in the long run that is once in RATION_REST_MS, and a few
+ * may come one by one. */
 #ifndef TENON_CORE_RATION_H
 #define TENON_CORE_RATION_H
 
@@ -18,7 +18,7 @@ struct ration {
 /* The earliest moment for the next time. */
 int64_t ration_due(const struct ration *r);
 
-/* It was done in vain. */
+/* It was done, and found nothing. */
 void ration_charge(struct ration *r, int64_t now_ms);
 
 #endif

@@ -96,7 +96,7 @@ static void test_told_during_a_poll_it_polls_again(void **state)
 }
 
 /* Whoever may log in can NOTIFY. */
-static void test_told_in_vain_all_the_time_it_polls_now_and_then(void **state)
+static void test_told_all_the_time_it_polls_now_and_then(void **state)
 {
     (void)state;
     struct decider *d = swept(2);
@@ -535,7 +535,7 @@ int main(void)
         cmocka_unit_test(test_idle_polls_once_a_second),
         cmocka_unit_test(test_told_that_tasks_may_be_ready_it_polls_at_once),
         cmocka_unit_test(test_told_during_a_poll_it_polls_again),
-        cmocka_unit_test(test_told_in_vain_all_the_time_it_polls_now_and_then),
+        cmocka_unit_test(test_told_all_the_time_it_polls_now_and_then),
         cmocka_unit_test(test_told_of_tasks_it_polls_each_time),
         cmocka_unit_test(test_after_the_bound_it_polls_after_a_pause),
         cmocka_unit_test(test_between_the_parts_of_a_sweep_it_polls_as_ever),

@@ -73,7 +73,8 @@ static const struct {
 
 static const char functions_of[] =
     "SELECT coalesce(string_agg(DISTINCT f.proname, ' ' ORDER BY f.proname), '') FROM pg_proc f"
-    " WHERE f.pronamespace = 'tenon'::regnamespace AND has_function_privilege('%s', f.oid, 'EXECUTE')";
+    " WHERE f.pronamespace = 'tenon'::regnamespace"
+    " AND has_function_privilege('%s', f.oid, 'EXECUTE')";
 
 static const char relations_of[] =
     "WITH relation AS (SELECT c.* FROM pg_class c WHERE c.relnamespace = 'tenon'::regnamespace AND"
@@ -89,7 +90,8 @@ static const char relations_of[] =
     " WHERE c.relkind <> 'S' AND NOT has_table_privilege('%1$s', c.oid, p)"
     " AND has_column_privilege('%1$s', c.oid, a.attnum, p) GROUP BY p, c.relname"
     " UNION ALL "
-    "SELECT p || ' ' || c.relname FROM relation c CROSS JOIN unnest('{USAGE,SELECT,UPDATE}'::text[]) p"
+    "SELECT p || ' ' || c.relname FROM relation c"
+    " CROSS JOIN unnest('{USAGE,SELECT,UPDATE}'::text[]) p"
     " WHERE c.relkind = 'S' AND has_sequence_privilege('%1$s', c.oid, p)) l (line)";
 
 static void assert_granted(const char *part, const char *what, char *got, const char *want)
