@@ -147,7 +147,7 @@ $_$;
 CREATE FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
-    RETURN (((EXTRACT(epoch FROM span) >= least_s) AND (EXTRACT(epoch FROM span) <= most_s)) AND (date_trunc('month'::text, span) >= '00:00:00'::interval) AND (EXTRACT(day FROM span) >= (0)::numeric) AND ((span - date_trunc('day'::text, span)) >= '00:00:00'::interval));
+    RETURN ((EXTRACT(epoch FROM span) >= least_s) AND (EXTRACT(epoch FROM span) <= most_s) AND (date_trunc('month'::text, span) >= '00:00:00'::interval) AND (EXTRACT(day FROM span) >= (0)::numeric) AND ((span - date_trunc('day'::text, span)) >= '00:00:00'::interval));
 
 CREATE TABLE tenon.again (
     id bigint NOT NULL,

@@ -11,7 +11,7 @@ $$;
 -- before a moment and a time that long after it may be days or millennia apart, or beyond what PostgreSQL can say.
 CREATE FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) RETURNS boolean
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
-RETURN extract(epoch FROM span) BETWEEN least_s AND most_s AND date_trunc('month', span) >= '0'
+RETURN extract(epoch FROM span) >= least_s AND extract(epoch FROM span) <= most_s AND date_trunc('month', span) >= '0'
    AND extract(day FROM span) >= 0 AND span - date_trunc('day', span) >= '0';
 REVOKE ALL ON FUNCTION tenon.random_key, tenon.is_span FROM PUBLIC;
 
