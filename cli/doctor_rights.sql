@@ -21,13 +21,13 @@ WITH part (part, privilege, kind, objects, columns) AS (VALUES
     ('cleaner', 'SELECT', 'column', '{waiting}', '{settled,until}'),
     ('cleaner', 'SELECT', 'column', '{signal}', '{settled}'),
     ('cleaner', 'SELECT', 'column', '{schedule}', '{due_at}'),
-    ('cleaner', 'SELECT', 'column', '{finished}', '{id,queue,kind,created_at,run_at,start_time,finished_at}'),
+    ('cleaner', 'SELECT', 'column', '{finished}', '{ctid,id,queue,kind,created_at,run_at,start_time,finished_at}'),
     ('cleaner', 'SELECT', 'column', '{dead}', '{queue,dead_at}'),
     ('cleaner', 'SELECT', 'column', '{limit}', '{name,paused,strict,running}'),
     ('cleaner', 'SELECT', 'column', '{limit_task}', '{key,state}'),
     ('cleaner', 'SELECT', 'column', '{flow_wait}', '{task}'),
     ('cleaner', 'SELECT', 'column', '{flow}', '{ended_at}'),
-    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,requeue,settle,settle_all,limits_due_ms,make_partitions,drop_history,purge,random_key,is_span,queue_names}', NULL)
+    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,requeue,settle,settle_all,limits_due_ms,make_partitions,drop_history,purge,random_key,is_span,queue_names,ended_tids}', NULL)
 ), need AS MATERIALIZED (
     SELECT p.part, p.privilege, p.kind, o.object, c.col, CASE WHEN p.kind IN ('table', 'column', 'sequence') THEN to_regclass('tenon.' || quote_ident(o.object)) END AS relation
       FROM part p CROSS JOIN LATERAL unnest(p.objects) AS o (object) LEFT JOIN LATERAL unnest(p.columns) AS c (col) ON true

@@ -1223,6 +1223,24 @@ CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal int
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
 $$;
 
+CREATE FUNCTION tenon.ended_tids(since timestamp with time zone, last_blocks integer, spread_blocks integer) RETURNS tid[]
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET jit TO 'off'
+    AS $_$
+    WITH day AS (
+        SELECT (pg_relation_size(c.oid) / current_setting('block_size')::integer)::integer AS blocks
+          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+         WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
+           AND to_date(right(c.relname, 8), 'YYYYMMDD') >= ($1 AT TIME ZONE 'UTC')::date
+    ), block AS (
+        SELECT b FROM day, generate_series(greatest(blocks - $2, 0), blocks - 1) b
+        UNION
+        SELECT b FROM day, generate_series(0, blocks - 1, greatest(1, blocks / nullif($3, 0))) b WHERE $3 > 0
+    )
+    SELECT array_agg(('(' || b || ',' || line || ')')::tid) FROM block, generate_series(1, 80) line  -- no row is so short that there are more
+$_$;
+
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
     LANGUAGE sql
     AS $$
@@ -1931,8 +1949,8 @@ BEGIN
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
-    EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.ended_tids TO %I', role);
+    EXECUTE format('GRANT SELECT (ctid, id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (queue, dead_at) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT (name, paused, strict, running) ON tenon.limit TO %I', role);
     EXECUTE format('GRANT SELECT (key, state) ON tenon.limit_task TO %I', role);
@@ -1972,7 +1990,7 @@ CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled, tenon.demand, tenon.slots_wanted, tenon.rate_seen, tenon.backlog_seen TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled, tenon.demand, tenon.slots_wanted, tenon.ended_tids, tenon.rate_seen, tenon.backlog_seen TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
@@ -3719,6 +3737,12 @@ CREATE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OU
         SELECT t.id, t.queue, t.created_at, t.run_at FROM tenon.task t ORDER BY t.id DESC LIMIT 5000
     ), ended AS MATERIALIZED (
         SELECT f.id, f.queue, f.created_at, f.run_at, f.start_time, f.finished_at FROM tenon.finished f ORDER BY f.id DESC LIMIT 5000
+    ), tid AS MATERIALIZED (
+        SELECT tenon.ended_tids(statement_timestamp() - interval '2 min', 100, 0) AS tids
+    ), last AS MATERIALIZED (
+        SELECT f.queue, f.start_time, f.finished_at FROM tenon.finished f
+         WHERE f.ctid = ANY ((SELECT tids FROM tid)::tid[])
+           AND f.finished_at >= date_trunc('day', statement_timestamp() - interval '2 min', 'UTC')
     ), cut AS (
         SELECT greatest((SELECT min(w.id) FROM waiting w HAVING count(*) = 5000),
                         (SELECT min(e.id) FROM ended e HAVING count(*) = 5000), 0) AS id
@@ -3726,22 +3750,30 @@ CREATE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OU
         SELECT a.queue, a.created_at, a.run_at
           FROM (SELECT w.id, w.queue, w.created_at, w.run_at FROM waiting w UNION ALL
                 SELECT e.id, e.queue, e.created_at, e.run_at FROM ended e) a, cut
-         WHERE a.id >= cut.id AND a.created_at > clock_timestamp() - interval '2 min'
-    ), rates AS (
-        SELECT count(*) FILTER (WHERE a.queue = $1 AND a.run_at <= clock_timestamp())
-               / CASE WHEN (SELECT c.id > 0 FROM cut c)
-                      THEN greatest(extract(epoch FROM clock_timestamp() - min(a.created_at)), 1) ELSE 120 END AS arrivals
-          FROM arrived a
-    ), runs AS (
-        SELECT count(*) / CASE WHEN (SELECT count(*) = 5000 FROM ended)
-                               THEN greatest(extract(epoch FROM clock_timestamp() - (SELECT min(e.finished_at) FROM ended e
-                                                           WHERE e.finished_at > clock_timestamp() - interval '2 min')), 1)
-                               ELSE 120 END AS finishes,
-               avg(extract(epoch FROM e.finished_at - e.start_time)) AS run_s
-          FROM ended e
+         WHERE a.id >= cut.id
+    ), seen AS (  -- how far back, in seconds
+        SELECT CASE WHEN (SELECT c.id > 0 FROM cut c)
+                    THEN (SELECT extract(epoch FROM clock_timestamp() - min(a.created_at)) FROM arrived a) ELSE 120 END AS arrivals_s,
+               CASE WHEN (SELECT cardinality(tids) >= 100 * 80 FROM tid)
+                    THEN (SELECT extract(epoch FROM clock_timestamp() - min(l.finished_at)) FROM last l) ELSE 120 END AS finishes_s
+    ), arrivals AS (
+        SELECT count(*) AS n FROM arrived a
+         WHERE a.queue = $1 AND a.run_at <= clock_timestamp() AND a.created_at > clock_timestamp() - interval '2 min'
+    ), runs AS MATERIALIZED (
+        SELECT true AS lately, l.start_time, l.finished_at FROM last l
+         WHERE l.queue = $1 AND l.start_time IS NOT NULL AND l.finished_at > clock_timestamp() - interval '2 min'
+        UNION ALL
+        SELECT false, e.start_time, e.finished_at FROM ended e
          WHERE e.queue = $1 AND e.start_time IS NOT NULL AND e.finished_at > clock_timestamp() - interval '2 min'
+    ), earlier AS (
+        SELECT avg(extract(epoch FROM f.finished_at - f.start_time)) AS run_s FROM tenon.finished f
+         WHERE f.ctid = ANY ((SELECT tenon.ended_tids(statement_timestamp() - interval '1 day', 50, 50) WHERE NOT EXISTS (SELECT FROM runs))::tid[])
+           AND f.finished_at > statement_timestamp() - interval '1 day' AND f.queue = $1 AND f.start_time IS NOT NULL
     )
-    SELECT greatest(rates.arrivals, runs.finishes)::double precision, runs.run_s::double precision FROM rates, runs
+    SELECT greatest((SELECT n FROM arrivals) / least(120, greatest(1, s.arrivals_s)),
+                    (SELECT count(*) FROM runs WHERE lately) / least(120, greatest(1, s.finishes_s)))::double precision,
+           coalesce((SELECT avg(extract(epoch FROM r.finished_at - r.start_time)) FROM runs r), (SELECT run_s FROM earlier))::double precision
+      FROM seen s
 $_$;
 
 CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims integer, OUT start_time timestamp with time zone, OUT worker_id uuid) RETURNS record
@@ -6073,6 +6105,8 @@ REVOKE ALL ON FUNCTION tenon.end_wait(task_id bigint, moment timestamp with time
 REVOKE ALL ON FUNCTION tenon.end_waits(tasks bigint[], anew bigint[], to_cancel bigint[], most integer, OUT n integer, OUT more boolean, OUT freed bigint[], OUT free bigint[], OUT doomed bigint[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.ended_tids(since timestamp with time zone, last_blocks integer, spread_blocks integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.enqueue(kind text, payload anycompatible, queue text, priority integer, run_at timestamp with time zone, delay interval, unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamp with time zone, max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text, trace text, notify boolean, announced boolean) FROM PUBLIC;
 

@@ -1,7 +1,8 @@
 /* label: sql */
 /* tenon.demand: the arithmetic, what it reads, and a day of a fleet that follows it. The model of
- * the day asks the same SQL function and the same decision (cli/scale.c) as `tenon scaler` does;
- * only tasks and workers are made up. */
+ * the day asks the same arithmetic (tenon.slots_wanted) and the same decision (cli/scale.c) as
+ * `tenon scaler` does. Tasks and workers are made up, and so is what is seen of them: all of the
+ * last two minutes. What tenon.demand sees of it in a database has tests of its own. */
 #include "cli/scale.h"
 #include "tests/support/process.h"
 
@@ -201,16 +202,28 @@ static void test_slots_wanted(void **state)
 
 /* --- what it reads ---------------------------------------------------------------------------- */
 
-/* So many tasks that ended in the last minute, each after `run`. */
-static void ended(struct fixture *fx, int n, const char *queue, const char *run)
+struct ended {
+    const char *queue, *run; /* each ran so long */
+    const char *ago;         /* ended so long ago; NULL = now */
+    int first, n;            /* ids */
+};
+
+static void put_ended(struct fixture *fx, struct ended e)
 {
     test_sql(fx,
              "INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, claims, "
              "failures, crashes, priority, outcome, queue, kind, payload) "
-             "SELECT now(), i, now() - interval '1 min', now() - interval '%s', "
-             "now() - interval '1 min', 1, 0, 0, 4, 'done', '%s', 'a', '{}' "
-             "FROM generate_series(1, %d) i",
-             run, queue, n);
+             "SELECT m, i, m - interval '1 min', m - interval '%s', "
+             "m - interval '1 min', 1, 0, 0, 4, 'done', '%s', 'a', '{}' "
+             "FROM generate_series(%d, %d) i, "
+             "(SELECT clock_timestamp() - interval '%s' AS m) moment",
+             e.run, e.queue, e.first, e.first + e.n - 1, e.ago ? e.ago : "0 s");
+}
+
+/* So many tasks that ended in the last minute, each after `run`. */
+static void ended(struct fixture *fx, int n, const char *queue, const char *run)
+{
+    put_ended(fx, (struct ended){.queue = queue, .run = run, .first = 1, .n = n});
 }
 
 static int64_t demand_of(struct fixture *fx, const char *queue)
@@ -240,13 +253,50 @@ static void test_what_waits_comes_and_runs(void **state)
     test_sql_fails(fx, "22023", "latency is 00:00:00", "SELECT tenon.demand('default', '0 s')");
 }
 
+/* Tasks that were enqueued long ago end beside a queue that has newer ids. */
+static void test_a_queue_beside_a_busy_one(void **state)
+{
+    struct fixture *fx = *state;
+    put_ended(fx, (struct ended){.queue = "other", .run = "1 s", .first = 1000, .n = 6000});
+    put_ended(fx, (struct ended){.queue = "default", .run = "8 s", .first = 1, .n = 240});
+    assert_in_range(demand_of(fx, "default"), 15, 25); /* two a second, each 8 s */
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 30)");
+    assert_in_range(demand_of(fx, "default"), 45, 60);
+}
+
+/* Nothing of it is among what ended lately: what it did earlier says how long its tasks run. */
+static void test_run_times_of_a_queue_that_rested(void **state)
+{
+    struct fixture *fx = *state;
+    put_ended(fx, (struct ended){.queue = "default", .run = "10 ms", .first = 1, .n = 2000});
+    put_ended(fx, (struct ended){.queue = "other", .run = "1 s", .first = 3000, .n = 20000});
+    test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[1000]))");
+    assert_in_range(demand_of(fx, "default"), 1, 20); /* 10 s of work, in 5 s */
+    assert_int_equal(test_sql_int(fx, "SELECT (run_s * 1000)::int FROM "
+                                      "tenon.rate_seen('default')"),
+                     10);
+    assert_true(test_sql_int(fx, "SELECT (run_s IS NULL)::int FROM tenon.rate_seen('none')"));
+}
+
+/* One task that has just come and gone is no rate, however much lies in the history. */
+static void test_one_task_is_no_rate(void **state)
+{
+    struct fixture *fx = *state;
+    put_ended(fx, (struct ended){
+                      .queue = "other", .run = "1 s", .ago = "10 min", .first = 1, .n = 10000});
+    put_ended(fx, (struct ended){.queue = "default", .run = "59 s", .first = 20000, .n = 1});
+    assert_in_range(demand_of(fx, "default"), 1, 2);
+    assert_int_equal(demand_of(fx, "other"), 0);
+}
+
 static int64_t rows_read(struct fixture *fx)
 {
     return test_sql_int(fx, "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) "
                             "FROM pg_stat_xact_user_tables WHERE schemaname = 'tenon'");
 }
 
-/* 10,000 of the queue, 5,000 of all that wait, 5,000 of all that ended, and what is paused. */
+/* 10,000 of the queue, 5,000 of all that wait, 5,000 of all that ended and 100 blocks of those, and
+ * what is paused. */
 static void test_it_reads_so_many_rows(void **state)
 {
     struct fixture *fx = *state;
@@ -258,7 +308,7 @@ static void test_it_reads_so_many_rows(void **state)
     test_sql(fx, "BEGIN");
     int64_t before = rows_read(fx);
     assert_true(demand_of(fx, "default") >= 1000);
-    assert_in_range(rows_read(fx) - before, 10000, 25000);
+    assert_in_range(rows_read(fx) - before, 10000, 30000);
     test_sql(fx, "COMMIT");
 }
 
@@ -303,6 +353,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_slots_wanted),
         WITH_DATABASE(test_what_waits_comes_and_runs),
+        WITH_DATABASE(test_a_queue_beside_a_busy_one),
+        WITH_DATABASE(test_run_times_of_a_queue_that_rested),
+        WITH_DATABASE(test_one_task_is_no_rate),
         WITH_DATABASE(test_it_reads_so_many_rows),
         WITH_DATABASE(test_readers_may_ask),
         WITH_DATABASE(test_the_query_of_the_manifest),

@@ -606,8 +606,8 @@ BEGIN
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names TO %I', role);
-    EXECUTE format('GRANT SELECT (id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.ended_tids TO %I', role);
+    EXECUTE format('GRANT SELECT (ctid, id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (queue, dead_at) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT (name, paused, strict, running) ON tenon.limit TO %I', role);
     EXECUTE format('GRANT SELECT (key, state) ON tenon.limit_task TO %I', role);
