@@ -199,14 +199,14 @@ static void gather(struct statistics *s)
     static const char *const bounded[] = {STATISTICS_ROWS_MAX, STATISTICS_QUEUES_MAX};
     static const char *const limits[] = {STATISTICS_LIMITS_MAX};
     const char *const waits[] = {*s->until_us ? s->until_us : NULL, STATISTICS_ENDED_MAX,
-                                 s->bounds};
+                                 STATISTICS_BLOCKS_MAX, s->bounds};
     struct db_call calls[CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = bounded, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = bounded, .n_params = 2},
         [FLEET] = {.statement = &sql_statistics_fleet},
         [LIMITS] = {.statement = &sql_statistics_limits, .params = limits, .n_params = 1},
         [BLOCKED] = {.statement = &sql_statistics_blocked, .params = bounded, .n_params = 1},
-        [WAITS] = {.statement = &sql_statistics_waits, .params = waits, .n_params = 3},
+        [WAITS] = {.statement = &sql_statistics_waits, .params = waits, .n_params = 4},
     };
     struct fault f = {.code = FAULT_NONE};
     bool ok = ask(s, calls, &f);
@@ -232,7 +232,7 @@ void statistics_write(struct statistics *s, struct buf *b)
     b->failed = b->failed || s->text.failed;
     series_write_times(s->waits, b, "tenon_task_wait_seconds",
                        "How long tasks were ready before they were started the last time, of those "
-                       "that ended: of the newest 5,000 each time.");
+                       "that ended: of about the newest 5,000 each time.");
     (void)pthread_mutex_unlock(&s->mutex);
 }
 

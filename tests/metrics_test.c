@@ -300,6 +300,25 @@ static void test_waits(void **state)
     end_well(cleaner);
 }
 
+/* More tasks of newer ids ended meanwhile than are read by their ids. */
+static void test_the_waits_of_old_tasks(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = leader(fx);
+    struct web w = scrape_at(cleaner);
+    scrape_await(&w, "tenon_statistics_up", 1, LIMIT_MS); /* from now on */
+    test_sql(fx, "SELECT tenon.enqueue('slow') FROM generate_series(1, 10);"
+                 "INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at,"
+                 " claims, failures, crashes, priority, outcome, queue, kind, payload)"
+                 " SELECT clock_timestamp(), i, now(), now(), now(), 1, 0, 0, 4, 'done', 'default',"
+                 " 'good', '{}' FROM generate_series(1001, 7000) i");
+    struct process *worker = three_kinds(fx);
+    scrape_await(&w, WAITED("slow", "count", ""), 10, LIMIT_MS);
+    scrape_await(&w, WAITED("good", "count", ""), 6000, LIMIT_MS);
+    end_well(worker);
+    end_well(cleaner);
+}
+
 static const char asked[] = "SELECT count(*) FROM pg_stat_activity WHERE datname = '%s' AND"
                             " application_name = 'tenon cleaner statistics'";
 
@@ -378,6 +397,7 @@ int main(void)
         WITH_SERVERS(test_live_while_the_main_loop_stands_still),
         WITH_SERVERS(test_the_leader_tells_what_the_database_has),
         WITH_SERVERS(test_waits),
+        WITH_SERVERS(test_the_waits_of_old_tasks),
         WITH_SERVERS(test_nobody_asks_nobody_gathers),
         WITH_SERVERS(test_the_rights_of_a_cleaner),
         WITH_SERVERS(test_many_queues),
