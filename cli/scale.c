@@ -32,3 +32,18 @@ int64_t scale_next(struct scale *s, int64_t wanted, int64_t now_ms)
     }
     return s->n;
 }
+
+bool scale_lacks(struct scale_gap *gap, int64_t told, int64_t there, int64_t now_ms)
+{
+    if (there >= told) {
+        gap->open = false;
+        return false;
+    }
+    if (!gap->open) {
+        gap->open = true;
+        gap->since_ms = now_ms;
+    }
+    bool lacks = now_ms - gap->since_ms >= SCALE_START_MS;
+    gap->open = !lacks;
+    return lacks;
+}

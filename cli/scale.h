@@ -20,4 +20,15 @@ struct scale scale_start(int64_t min, int64_t max, int64_t down_after_ms, int64_
  * the most of what was wanted then. ret: how many there should be, within min and max. */
 int64_t scale_next(struct scale *s, int64_t wanted, int64_t now_ms);
 
+/* Have there been fewer than were told to be, all through the time that one may take to start? Once
+ * for each such time. */
+enum { SCALE_START_MS = 30000 };
+
+struct scale_gap {
+    bool open;
+    int64_t since_ms;
+};
+
+bool scale_lacks(struct scale_gap *gap, int64_t told, int64_t there, int64_t now_ms);
+
 #endif

@@ -32,7 +32,8 @@ struct scaler {
     struct scale scale;
     bool begun;   /* the scale knows how many there are */
     int64_t told; /* the command was run for so many, and ended well; -1 = it did not */
-    bool away;    /* and that was logged */
+    struct scale_gap gap;
+    bool away; /* and that was logged */
     sigset_t signals;
 };
 
@@ -119,7 +120,18 @@ static int64_t decide(struct scaler *s, int64_t wanted, int64_t there)
     return scale_next(&s->scale, once && wanted < least ? least : wanted, now_ms());
 }
 
-static bool scale_to(struct scaler *s, int64_t n, int64_t slots, struct fault *f)
+/* The command ended well, and yet they are not there: lost with a host, or ended by hand. It may be
+ * wanted once more. */
+static void notice_lack(struct scaler *s, int64_t there)
+{
+    if (s->told >= 0 && scale_lacks(&s->gap, s->told, there, now_ms())) {
+        log_event(LOG_WARNING, LOG_EVENT("workers_missing"), LOG_NUM("workers", there),
+                  LOG_NUM("told", s->told));
+        s->told = -1;
+    }
+}
+
+static bool scale_to(struct scaler *s, int64_t n, int64_t there, int64_t slots, struct fault *f)
 {
     if (n == s->told) {
         return true;
@@ -129,9 +141,10 @@ static bool scale_to(struct scaler *s, int64_t n, int64_t slots, struct fault *f
         log_fault(LOG_ERROR, "scale_failed", f);
         return false;
     }
-    log_event(LOG_INFO, LOG_EVENT("scaled"), LOG_NUM("workers", n), LOG_NUM("before", s->told),
-              LOG_NUM("slots_wanted", slots));
+    log_event(LOG_INFO, LOG_EVENT("scaled"), LOG_NUM("workers", n),
+              LOG_NUM("before", s->told >= 0 ? s->told : there), LOG_NUM("slots_wanted", slots));
     s->told = n;
+    s->gap.open = false; /* they have the time to start from now on */
     return true;
 }
 
@@ -150,7 +163,9 @@ static bool step(struct scaler *s, struct fault *f)
         log_event(LOG_INFO, LOG_EVENT("demand_known"));
     }
     s->away = false;
-    return scale_to(s, decide(s, (slots + s->slots - 1) / s->slots, there), slots, f);
+    int64_t n = decide(s, (slots + s->slots - 1) / s->slots, there);
+    notice_lack(s, there);
+    return scale_to(s, n, there, slots, f);
 }
 
 /* A fault that a person must mend ends it. */

@@ -5,7 +5,9 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A scaler of 1 to 4 workers of two slots each, which are in the test's directory. */
 static struct process *scaler(struct fixture *fx, const char *once, const char *down_after)
@@ -43,6 +45,36 @@ static void test_a_fleet_grows_and_shrinks(void **state)
     process_signal(p, SIGTERM);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     assert_int_equal(process_lines(p, "event=scaled workers=4 before=1"), 1);
+}
+
+/* Worker i of the directory is lost, and its supervisor knows nothing of it any more. */
+static void lose(struct fixture *fx, int i)
+{
+    char path[300];
+    (void)snprintf(path, sizeof path, "%s/worker.%d", fx->dir, i);
+    char *pid = file_text(path);
+    assert_int_equal(kill((pid_t)strtol(pid, NULL, 10), SIGKILL), 0);
+    free(pid);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* The demand stays as it is, and so does the number: it is told again. */
+static void test_lost_workers_come_back(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *cleaner = TENON(fx, "cleaner", "--amqp-url", "none");
+    test_sql(fx, "SELECT count(tenon.enqueue('nobodys')) FROM generate_series(1, 20)");
+    struct process *p = scaler(fx, NULL, "1h");
+    await_workers(fx, 4);
+    lose(fx, 3);
+    lose(fx, 4);
+    await_workers(fx, 2);
+    process_await_line(p, "event=workers_missing workers=2 told=4", 90000);
+    await_workers(fx, 4);
+    process_await_line(p, "event=scaled workers=4 before=2", LIMIT_MS);
+    process_signal(p, SIGTERM);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+    end_well(cleaner);
 }
 
 /* From cron: what is there is counted, and it goes down by one at most. */
@@ -83,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_a_fleet_grows_and_shrinks),
+        WITH_DATABASE(test_lost_workers_come_back),
         WITH_DATABASE(test_once),
         WITH_DATABASE(test_what_goes_wrong),
     };
