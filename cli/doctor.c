@@ -35,6 +35,30 @@ bool doctor_find(struct doctor *d, const char *level, const char *subject, const
     return (one && json_array_append_new(d->findings, one) == 0) || fault_memory(f);
 }
 
+void doctor_cannot_see(struct doctor *d, const char *what, const char *advice)
+{
+    d->partly = true;
+    (void)fprintf(stderr, "tenon doctor: this role cannot see %s: %s\n", what, advice);
+}
+
+static bool see_sessions(struct doctor *d, struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    bool ok = db_exec(db, &sql_doctor_sees, NULL, 0, &rows, f);
+    if (ok && !rows_bool(rows, 0, 0)) {
+        struct buf b;
+        buf_init(&b, PRINT_BYTES_MAX);
+        buf_put_text(&b, "GRANT pg_read_all_stats TO ");
+        put_safe(&b, rows_text(rows, 0, 1));
+        doctor_cannot_see(d,
+                          "old transactions, standbys without a slot, a cleaner that stands still",
+                          buf_text(&b));
+        buf_clear(&b);
+    }
+    rows_free(rows);
+    return ok;
+}
+
 static bool ask(struct doctor *d, struct db *db, const struct statement *statement,
                 const char *const *params, int n_params, struct fault *f)
 {
@@ -110,7 +134,7 @@ static bool ask_exposed(struct doctor *d, struct db *db, const char *amqp_url, s
                                    "sslmode=verify-full in the URL, amqps://", f);
 }
 
-static void print_findings(const json_t *findings)
+static void print_findings(const json_t *findings, bool partly)
 {
     size_t i;
     json_t *one;
@@ -126,7 +150,7 @@ static void print_findings(const json_t *findings)
         buf_clear(&b);
     }
     if (json_array_size(findings) == 0) {
-        (void)puts("nothing is wrong");
+        (void)puts(partly ? "nothing is wrong in what this role can see" : "nothing is wrong");
     }
 }
 
@@ -134,8 +158,8 @@ static bool examine(struct doctor *d, struct db *db, struct fault *f)
 {
     const char *amqp_url = option_text(d->o, OPTION_AMQP_URL);
     bool broker = amqp_url && strcmp(amqp_url, "none") != 0;
-    return compare_versions(d, db, f) && ask_database(d, db, f) && compare_clocks(d, db, f) &&
-           try_session(d, f) && ask_exposed(d, db, amqp_url, f) &&
+    return compare_versions(d, db, f) && see_sessions(d, db, f) && ask_database(d, db, f) &&
+           compare_clocks(d, db, f) && try_session(d, f) && ask_exposed(d, db, amqp_url, f) &&
            (!broker || doctor_broker(d, db, amqp_url, f));
 }
 
@@ -151,7 +175,7 @@ bool doctor_run(const struct options *o, struct fault *f)
         (void)json_dumpf(d.findings, stdout, JSON_INDENT(2));
         (void)puts("}");
     } else if (ok) {
-        print_findings(d.findings);
+        print_findings(d.findings, d.partly);
     }
     bool well = ok && json_array_size(d.findings) == 0;
     json_decref(d.findings);

@@ -98,5 +98,10 @@ bool doctor_plans(struct doctor *d, struct fault *f)
         ok = explain(d, db, &hot[i], &why);
     }
     db_close(db);
-    return ok || strcmp(why.sqlstate, "42501") == 0 || fault_set(f, why.code, "%s", why.text);
+    if (!ok && strcmp(why.sqlstate, "42501") == 0) {
+        doctor_cannot_see(d, "the plans of claim and poll",
+                          "run it as the owner of the schema, or with --grant-worker besides");
+        return true;
+    }
+    return ok || fault_set(f, why.code, "%s", why.text);
 }

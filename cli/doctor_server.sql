@@ -22,7 +22,7 @@ SELECT * FROM (
     UNION ALL
     (SELECT 'warning', 'old transaction',
             format('the session %s (%s, role %s, %s) has held a snapshot or a transaction for %s: rows of ended tasks stay until it is over',
-                   a.pid, coalesce(nullif(a.application_name, ''), 'unnamed'), a.usename, coalesce(a.state, 'its state is hidden from this role'),
+                   a.pid, coalesce(nullif(a.application_name, ''), 'unnamed'), a.usename, a.state,
                    date_trunc('second', clock_timestamp() - a.xact_start)),
             format('end it, or shorten it; if nobody misses it: SELECT pg_terminate_backend(%s)', a.pid)
        FROM pg_stat_activity a
@@ -53,7 +53,7 @@ SELECT * FROM (
       ORDER BY age(h.xmin) DESC LIMIT 3)
     UNION ALL
     SELECT 'warning', 'connections', format('%s of %s connections are taken', n.n, m.most), 'raise max_connections, or put a pooler before the application'
-      FROM (SELECT count(*) AS n FROM pg_stat_activity WHERE backend_type = 'client backend') n,
+      FROM (SELECT count(*) AS n FROM pg_stat_activity WHERE coalesce(backend_type = 'client backend', datname IS NOT NULL)) n,  -- NULL: hidden
            (SELECT setting::integer AS most FROM pg_settings WHERE name = 'max_connections') m
      WHERE n.n > m.most * 0.9
     UNION ALL

@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The findings, whatever they are: tests' servers are set up to be fast, not safe. */
-static json_t *examine_with(struct fixture *fx, const char *amqp_url, const char *const *env)
+/* The findings, whatever they are: tests' servers are set up to be fast, not safe. `hidden`: what it
+ * says on stderr that it cannot see; NULL = nothing. */
+static json_t *examine_as(struct fixture *fx, const char *amqp_url, const char *const *env,
+                          const char *const *hidden)
 {
     const char *const args[] = {"doctor", "--json", "--amqp-url", amqp_url, NULL};
     struct process *p = tenon_spawn(fx, args, env);
@@ -20,7 +22,20 @@ static json_t *examine_with(struct fixture *fx, const char *amqp_url, const char
     json_t *all = json_loads(out, 0, NULL);
     assert_non_null(all);
     free(out);
+    char *err = file_text(p->log);
+    for (; hidden && *hidden; hidden++) {
+        assert_contains(err, *hidden);
+    }
+    if (!hidden) {
+        assert_null(strstr(err, "cannot see"));
+    }
+    free(err);
     return all;
+}
+
+static json_t *examine_with(struct fixture *fx, const char *amqp_url, const char *const *env)
+{
+    return examine_as(fx, amqp_url, env, NULL);
 }
 
 static json_t *examine(struct fixture *fx, const char *amqp_url)
@@ -235,7 +250,8 @@ static void test_each_right_that_is_missing(void **state)
     test_sql(fx, "ROLLBACK");
 }
 
-/* All but the plans, which EXPLAIN shows to those who may run what it explains. */
+/* What PostgreSQL hides from it, it says that it cannot see: others' sessions, and plans, which
+ * EXPLAIN shows to those who may run what it explains. */
 static void test_a_reader(void **state)
 {
     struct fixture *fx = *state;
@@ -243,17 +259,22 @@ static void test_a_reader(void **state)
     (void)snprintf(role, sizeof role, "%s_reader", fx->database);
     (void)snprintf(options, sizeof options, "PGOPTIONS=-c role=%s", role);
     const char *const env[] = {options, NULL};
+    const char *const sessions[] = {"cannot see old transactions", "GRANT pg_read_all_stats TO",
+                                    role, NULL};
+    const char *const both[] = {sessions[0], "cannot see the plans of claim and poll", NULL};
     test_sql(fx, "CREATE ROLE %s; SELECT tenon.grant_reader('%s')", role, role);
     test_sql(fx, "DROP INDEX tenon.task_order");
-    json_t *all = examine_with(fx, "none", env);
+    json_t *all = examine_as(fx, "none", env, both);
     assert_true(names(all, "index", "task_order is missing"));
     assert_true(names(all, "cleaner", "no cleaner leads"));
     assert_false(names(all, "plan", ""));
     json_decref(all);
     test_sql(fx, "SELECT tenon.grant_worker('%s')", role);
-    all = examine_with(fx, "none", env);
+    all = examine_as(fx, "none", env, sessions);
     assert_true(names(all, "plan", "plan of the poll"));
     json_decref(all);
+    test_sql(fx, "GRANT pg_read_all_stats TO %s", role);
+    json_decref(examine_with(fx, "none", env));
     test_sql(fx, "DROP OWNED BY %s; DROP ROLE %s", role, role);
 }
 
