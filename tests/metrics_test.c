@@ -140,12 +140,28 @@ static void test_ready_while_the_database_is_away(void **state)
         assert_true(scrape_value(page, "tenon_database_up") == 0);
         free(page);
     }
+    scrape_await(&both[0], "tenon_worker_presence_held", 0, LIMIT_MS);
     proxy_door(&proxy, PROXY_SERVES);
     for (int i = 0; i < 2; i++) {
         scrape_await_probe(&both[i], "/ready", 200, "", LIMIT_MS);
+        if (i == 0) {
+            scrape_await(&both[i], "tenon_worker_presence_held", 1, LIMIT_MS);
+        }
         end_well(both[i].process);
     }
     proxy_close(&proxy);
+}
+
+/* A pool whose children end before they say hello, and a handler that is well. */
+static void test_a_handler_that_does_not_start(void **state)
+{
+    struct fixture *fx = *state;
+    struct process *p = TENON(fx, "worker", FREE_PORT, "--handler", "x=pool:exec false",
+                              "--handler", "good=exec true");
+    struct web w = scrape_at(p);
+    test_sql(fx, "SELECT tenon.enqueue('x'), tenon.enqueue('good')");
+    scrape_await(&w, "tenon_worker_handlers_backing_off", 1, LIMIT_MS);
+    end_well(p);
 }
 
 /* A worker that waits for its database at the start is alive, and not ready. */
@@ -393,6 +409,7 @@ int main(void)
         WITH_SERVERS(test_a_worker_counts_what_happened),
         WITH_SERVERS(test_a_drain),
         WITH_SERVERS(test_ready_while_the_database_is_away),
+        WITH_SERVERS(test_a_handler_that_does_not_start),
         WITH_SERVERS(test_before_the_start),
         WITH_SERVERS(test_live_while_the_main_loop_stands_still),
         WITH_SERVERS(test_the_leader_tells_what_the_database_has),
