@@ -1,12 +1,16 @@
 /* label: e2e */
 /* timeout: 120 */
+/* long: 240 */
 /* `--http` of a cleaner that leads: what it counts is what it did, and what it gathers is so. */
 #include "tests/support/proxy.h"
 #include "tests/support/scrape.h"
 #include "tests/support/working.h"
 
+#include "core/point.h"
+
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define FREE_PORT "--http", "127.0.0.1:0"
 
@@ -124,12 +128,43 @@ static void test_wakeups(void **state)
     end_well(p);
 }
 
+/* A leader that stands still, as its broker or disk might make it, and goes on: with TEST_LONG=1, as
+ * it may stand for a minute. */
+static void test_live_while_it_stands_still(void **state)
+{
+#ifdef TENON_POINTS
+    if (!getenv("TEST_LONG")) {
+        print_message("skipped: runs with TEST_LONG=1, as in script/nightly\n");
+        skip();
+    }
+    struct fixture *fx = *state;
+    const char *const args[] = {"cleaner", FREE_PORT, NULL};
+    struct process *p = tenon_spawn(fx, args,
+                                    (const char *const[]){"TENON_POINT=fresh_published:1:sleep="
+                                                          "75000",
+                                                          NULL});
+    struct web w = scrape_at(p);
+    scrape_await_probe(&w, "/ready", 200, "it leads", LIMIT_MS);
+    scrape_await_probe(&w, "/live", 200, "moves", LIMIT_MS);
+    test_sql(fx, "SELECT tenon.enqueue('a')");
+    scrape_await_probe(&w, "/live", 503, "the main loop has not moved for", 90000);
+    scrape_await_probe(&w, "/ready", 503, "the main loop has not moved for", LIMIT_MS);
+    scrape_await_probe(&w, "/live", 200, "moves", LIMIT_MS);
+    scrape_await(&w, "tenon_wakeups_total{reason=\"fresh\"}", 1, LIMIT_MS);
+    end_well(p);
+#else
+    (void)state;
+    skip();
+#endif
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_recoveries),
         WITH_DATABASE(test_schedules),
         WITH_SERVERS(test_wakeups),
+        WITH_SERVERS(test_live_while_it_stands_still),
     };
     return RUN_GROUP(tests);
 }

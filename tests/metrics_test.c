@@ -35,7 +35,7 @@ static void promtool(struct fixture *fx, const char *check, const char *path)
 {
     char command[128];
     (void)snprintf(command, sizeof command,
-                   "command -v promtool > /dev/null || exit 99; promtool check %s", check);
+                   "command -v promtool > /dev/null || exit 99; promtool %s", check);
     const char *const argv[] = {"sh", "-c", command, path, NULL};
     struct process *p = process_spawn(fx, argv, NULL);
     int code = process_wait(p, LIMIT_MS);
@@ -53,14 +53,16 @@ static void check_with_promtool(struct fixture *fx, const char *page)
     char path[300];
     (void)snprintf(path, sizeof path, "%s/metrics", fx->dir);
     file_write(path, page);
-    promtool(fx, "metrics < \"$0\"", path);
+    promtool(fx, "check metrics < \"$0\"", path);
 }
 
 static void test_the_alert_rules(void **state)
 {
     char path[300];
     (void)snprintf(path, sizeof path, "%s/monitoring/alerts.yaml", repository);
-    promtool(*state, "rules \"$0\"", path);
+    promtool(*state, "check rules \"$0\"", path);
+    (void)snprintf(path, sizeof path, "%s/monitoring/alerts_test.yaml", repository);
+    promtool(*state, "test rules \"$0\"", path);
 }
 
 #define ENDED(kind, outcome)                                                                       \
