@@ -232,6 +232,12 @@ static void test_passwords(void **state)
     assert_true(test_sql_bool(fx, "SELECT what = '{\"queue\": \"mail\", \"why\": \"it burns\","
                                   " \"web_user\": \"ann\"}' AND who = session_user FROM"
                                   " tenon.audit"));
+    test_sql(fx, "SELECT tenon.flow('f'); SELECT tenon.enqueue('a', flow => 1)");
+    assert_int_equal(web_status(&w, "POST", "/api/flow", headers,
+                                "{\"act\": \"cancel\", \"flow\": 1}"),
+                     200);
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 1 FROM tenon.audit WHERE act = 'cancel_flow'"
+                                  " AND what = '{\"flow\": 1, \"web_user\": \"ann\"}'"));
     assert_int_equal(log_in(&w, "{\"user\": \"bob\", \"password\": \"hidden\"}", cookie), 200);
     (void)snprintf(headers, sizeof headers, "%s%s", web_posting, cookie);
     assert_int_equal(get(&w, "/api/overview", cookie), 200);
