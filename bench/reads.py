@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""How long everything that only looks takes with 1,000,000 waiting, 1,000,000 finished and 100,000 dead tasks.
+"""How long everything that only looks takes with 1,000,000 waiting, 1,000,000 finished and 100,000 dead tasks, 100,000
+failed attempts, a flow of 10,000 and 2,000 tasks in line at 200 limits.
 
 usage: bench/reads.py [--times N] [--json]                    after: script/build; eval "$(script/services env)"
 
@@ -37,6 +38,13 @@ SEED = (
                                queue, kind, payload, last_error, error_class)
        SELECT now() - i * interval '30 ms', nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures', 'bulk',
               'mail', '{}', 'Timeout: it', 'Timeout' FROM generate_series(1, 100000) i""",
+    """INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, outcome, queue, kind, error_class, error)
+       SELECT now() - i * interval '30 ms', i, 1, 1, now() - i * interval '30 ms', gen_random_uuid(), 'failed', 'bulk', 'mail',
+              'Timeout', 'Timeout: it' FROM generate_series(1, 100000) i""",
+    "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[10000]), queue => 'flows', flow => tenon.flow('bulk'))",
+    "SELECT tenon.set_limit('tenant:' || i, running => 1) FROM generate_series(1, 200) i",
+    """SELECT count(tenon.enqueue('mail', queue => 'limited', limit_keys => ARRAY['tenant:' || (i % 200 + 1)]))
+       FROM generate_series(1, 2000) i""",
     "VACUUM ANALYZE",
 )
 FILTERS = ({}, {"state": "dead"}, {"state": "ready", "kind": "mail"}, {"state": "dead", "error": "Timeout"}, {"state": "done"})
@@ -54,8 +62,8 @@ def run(*args):
 
 def reads(token, first, last, dead):
     """(what, call) for each."""
-    paths = ["session", "overview", "rates", "dead", "flows", "limits", "schedules", "workers", "audit", f"tasks/{first}",
-             f"tasks/{last}", f"tasks/{dead}"]
+    paths = ["session", "overview", "rates", "rates?queue=bulk", "dead", "flows", "flows/1", "limits", "limits?key=tenant:1",
+             "schedules", "workers", "audit", f"tasks/{first}", f"tasks/{last}", f"tasks/{dead}"]
     paths += ["tasks?" + urllib.parse.urlencode({"filter": json.dumps(f)}) for f in FILTERS]
     for path in paths:
         yield "GET /api/" + urllib.parse.unquote_plus(path), lambda path=path: answer(f"http://{UI}/api/{path}", token)
@@ -87,7 +95,7 @@ def await_start(cursor):
     """The ids of the first and the last that wait, when one runs; and of a dead one."""
     for _ in range(600):
         cursor.execute("SELECT min(id) FILTER (WHERE start_time IS NULL), max(id), (SELECT min(id) FROM tenon.dead) FROM tenon.task"
-                       " HAVING count(start_time) > 0")
+                       " WHERE queue = 'bulk' HAVING count(start_time) > 0")
         if ids := cursor.fetchone():
             return ids
         time.sleep(0.1)
