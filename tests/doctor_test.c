@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The findings, whatever they are: tests' servers are set up to be fast, not safe. `hidden`: what it
- * says on stderr that it cannot see; NULL = nothing. */
+/* The findings, whatever they are: tests' servers are set up to be fast, not safe. `hidden`: what
+ * it says on stderr that it cannot see; NULL = nothing. */
 static json_t *examine_as(struct fixture *fx, const char *amqp_url, const char *const *env,
                           const char *const *hidden)
 {

@@ -128,8 +128,7 @@ static void test_wakeups(void **state)
     end_well(p);
 }
 
-/* A leader that stands still, as its broker or disk might make it, and goes on: with TEST_LONG=1, as
- * it may stand for a minute. */
+/* A leader that stands still, and goes on: with TEST_LONG=1, as it may stand for a minute. */
 static void test_live_while_it_stands_still(void **state)
 {
 #ifdef TENON_POINTS
