@@ -17,7 +17,7 @@ static const struct {
      "signal step steps wait_for",
      "SELECT migration"},
     {"reader", "USAGE",
-     "await backlog_seen copied count_tasks demand error_line find handled limit_rule list "
+     "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule list "
      "next_tick parent_results queue_names rate_seen result slots_wanted why why_of",
      "SELECT again anywhere attempt audit dead finished flow flow_note flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
@@ -25,7 +25,7 @@ static const struct {
      "task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
-     "count_tasks delete demand drop_limit drop_schedule enqueue enqueue_many "
+     "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_many "
      "enqueue_routed error_line find flow handled is_retry is_span limit_rule limit_take "
      "list mine next_tick parent_results pause pause_limit pause_schedule queue_names "
      "rate_seen result resume resume_limit resume_schedule retry retry_parts route_of "
@@ -50,7 +50,7 @@ static const struct {
      "SELECT kind migration queue setting task worker\n"
      "UPDATE task worker"},
     {"cleaner", "USAGE",
-     "copied drop_history is_span limits_due_ms make_partitions purge queue_names "
+     "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
      "random_key requeue run_schedules settle settle_all",
      "DELETE worker\n"
      "SELECT again(taken)\n"
