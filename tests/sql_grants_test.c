@@ -17,8 +17,8 @@ static const struct {
      "signal step steps wait_for",
      "SELECT migration"},
     {"reader", "USAGE",
-     "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule list "
-     "next_tick parent_results queue_names rate_seen result slots_wanted why why_of",
+     "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule "
+     "list next_tick parent_results queue_names rate_seen result slots_wanted why why_of",
      "SELECT again anywhere attempt audit dead finished flow flow_note flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules setting settler signal "
