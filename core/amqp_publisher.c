@@ -15,8 +15,14 @@ enum {
     BURST = 64,        /* publishes before anything else is done */
     PACE_US = 1000,    /* bursts begin so far apart at least, but for full ones */
     FULL_FOR_MS = 100, /* nothing is sent to a queue that refused, for so long */
-    KEYS = 64,         /* routing keys are told apart by so many hashes */
-    TAGS = 4096,       /* of so many publishes it is known where they went */
+    FULL_KEYS = 64,    /* so many full queues are known at a time, or fewer */
+    TAGS = 4096,       /* publishes under way: it is known where they went */
+};
+
+/* A queue that refused. */
+struct full_queue {
+    uint32_t hash; /* of its routing key */
+    int64_t until_ms;
 };
 
 struct publisher {
@@ -31,8 +37,8 @@ struct publisher {
     pthread_cond_t settled;
     struct wakeup *pending;
     uint64_t sent, answered; /* tags of this link: the last that was published, and confirmed */
-    uint8_t key_of_tag[TAGS];
-    int64_t full_until_ms[KEYS];
+    uint32_t hash_of_tag[TAGS];
+    struct full_queue full[FULL_KEYS]; /* each in its hash's place: the last that refused stays */
     struct publisher_stats stats;
 };
 
@@ -43,6 +49,12 @@ static bool is_settled(const struct publisher *p)
     return !p->pending && p->answered == p->sent;
 }
 
+/* Publishes that may follow before another is answered. */
+static uint64_t tags_left(const struct publisher *p)
+{
+    return TAGS - (p->sent - p->answered);
+}
+
 static void drop_pending(struct publisher *p)
 {
     p->stats.dropped += (int64_t)p->n_pending;
@@ -50,27 +62,34 @@ static void drop_pending(struct publisher *p)
     wakeups_free(&p->pending);
 }
 
-static unsigned hash_of(const struct wakeup *w)
+static uint32_t hash_of(const struct wakeup *w)
 {
-    unsigned hash = 5381;
+    uint32_t hash = 5381;
     for (const char *c = w->key; *c; c++) {
         hash = hash * 33 + (unsigned char)*c;
     }
-    return hash % KEYS;
+    return hash;
+}
+
+/* Compared whole: of two keys that share a place, one's full queue must not silence the other. */
+static bool is_full(const struct publisher *p, uint32_t hash)
+{
+    const struct full_queue *q = &p->full[hash % FULL_KEYS];
+    return q->hash == hash && q->until_ms > now_ms();
 }
 
 /* Its queue is full: what waits for it need not be sent. */
-static void hold_back(struct publisher *p, unsigned key)
+static void hold_back(struct publisher *p, uint32_t hash)
 {
-    bool was_full = p->full_until_ms[key] > now_ms();
+    bool was_full = is_full(p, hash);
     struct wakeup *w, *next;
-    p->full_until_ms[key] = now_ms() + FULL_FOR_MS;
+    p->full[hash % FULL_KEYS] = (struct full_queue){hash, now_ms() + FULL_FOR_MS};
     if (was_full) {
         return;
     }
     DL_FOREACH_SAFE(p->pending, w, next)
     {
-        if (hash_of(w) == key) {
+        if (hash_of(w) == hash) {
             DL_DELETE(p->pending, w);
             free(w);
             p->n_pending--;
@@ -129,7 +148,9 @@ static void take_answer(struct publisher *p, uint64_t tag, int64_t *count)
 static void take_refusal(struct publisher *p, uint64_t tag)
 {
     (void)pthread_mutex_lock(&p->lock);
-    hold_back(p, p->key_of_tag[tag % TAGS]);
+    if (tag + TAGS > p->sent) { /* else overtaken by thousands: its place is another's by now */
+        hold_back(p, p->hash_of_tag[tag % TAGS]);
+    }
     (void)pthread_mutex_unlock(&p->lock);
     take_answer(p, tag, &p->stats.held_back);
 }
@@ -164,14 +185,13 @@ static size_t take_burst(struct publisher *p, struct wakeup *burst[BURST])
 {
     size_t n = 0;
     (void)pthread_mutex_lock(&p->lock);
-    while (p->pending && n < BURST) {
-        burst[n] = p->pending;
-        DL_DELETE(p->pending, burst[n]);
-        n++;
-        p->key_of_tag[(p->sent + n) % TAGS] = (uint8_t)hash_of(burst[n - 1]);
+    while (p->pending && n < BURST && tags_left(p) > 0) {
+        struct wakeup *w = burst[n++] = p->pending;
+        DL_DELETE(p->pending, w);
+        p->sent++; /* what fails to be sent is lost with the link */
+        p->hash_of_tag[p->sent % TAGS] = hash_of(w);
     }
     p->n_pending -= n;
-    p->sent += n; /* what fails to be sent is lost with the link */
     (void)pthread_mutex_unlock(&p->lock);
     return n;
 }
@@ -223,7 +243,7 @@ static bool work(void *owner, struct fault *f)
     }
     check_alarm(p);
     bool ok = publish_burst(p, f);
-    p->thread.unsent = p->n_pending > 0;
+    p->thread.unsent = p->n_pending > 0 && tags_left(p) > 0; /* else an answer wakes it */
     return ok;
 }
 
@@ -286,7 +306,7 @@ void wakeups_free(struct wakeup **list)
 bool publisher_offer(struct publisher *p, struct wakeup *w)
 {
     (void)pthread_mutex_lock(&p->lock);
-    bool full = w && p->full_until_ms[hash_of(w)] > now_ms();
+    bool full = w && is_full(p, hash_of(w));
     bool ok = w && !full && !p->away && p->n_pending < PUBLISHER_PENDING_MAX;
     if (ok) {
         DL_APPEND(p->pending, w);

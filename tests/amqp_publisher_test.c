@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 120 */
 /* The publisher against a real RabbitMQ, and against one that hangs. */
+#include "tests/support/proxy.h"
 #include "tests/support/seen.h"
 #include "tests/support/silent.h"
 
@@ -15,7 +16,7 @@
 
 enum { CLOSE_MS = 300 };
 
-static const char mail[] = "default/mail";
+static const char mail[] = "default/mail", image[] = "default/image";
 
 /* --- the publisher ---------------------------------------------------------------------------- */
 
@@ -204,14 +205,16 @@ static void test_too_many_at_once(void **state)
     silent_close(&silent);
 }
 
-/* A queue that is full refuses, and is left alone for a moment; others are not. */
+/* A queue that is full refuses, and is left alone for a moment; others are not, though
+ * these two share a place in the table of full ones. */
 static void test_a_full_queue(void **state)
 {
     struct fixture *fx = *state;
     struct broker *b = broker_open(fx->amqp_url);
     struct publisher *p = publisher_to(fx->amqp_url, false);
     broker_declare(b, mail);
-    broker_spy(b, "default/other", "default/other");
+    broker_spy(b, image, image);
+    broker_purge(b, image);
     for (int i = 1; i <= 10050; i++) {
         assert_true(offer(p, i));
     }
@@ -221,7 +224,7 @@ static void test_a_full_queue(void **state)
     assert_int_equal(stats.published + stats.held_back, 10050);
     assert_int_equal(stats.dropped, 0);
     assert_true(stats.held_back > 0);
-    assert_true(publisher_offer(p, wakeup_new("tenon", "default/other", 1)));
+    assert_true(publisher_offer(p, wakeup_new("tenon", image, 1)));
     broker_purge(b, mail);
     int64_t held_back = stats_of(p).held_back;
     while (!offer(p, 1)) { /* until the moment is over */
@@ -230,8 +233,37 @@ static void test_a_full_queue(void **state)
     assert_true(publisher_flush(p, LIMIT_MS));
     assert_int_equal(stats_of(p).held_back, held_back);
     assert_int_equal(broker_depth(b, mail), 1);
-    assert_int_equal(broker_depth(b, "default/other"), 1);
+    assert_int_equal(broker_depth(b, image), 1);
     publisher_close(p, 1000);
+    broker_close(b);
+}
+
+/* No more is under way than it is known where it went: a late refusal would silence another key.
+ * While the answers are late, the thread waits. */
+static void test_answers_are_late(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b = spied(fx);
+    struct proxy proxy;
+    proxy_open(&proxy, fx->amqp_url);
+    struct publisher *p = publisher_to(proxy.url, false);
+    assert_true(offer(p, 1));
+    assert_true(publisher_flush(p, LIMIT_MS));
+    proxy_stall(&proxy, PROXY_TO_CLIENT, true);
+    for (int i = 0; i < 6000; i++) {
+        assert_true(offer(p, 2));
+    }
+    await_depth(b, mail, 1 + 4096);
+    clock_t cpu = clock();
+    assert_false(publisher_flush(p, 300));
+    assert_true(clock() - cpu < CLOCKS_PER_SEC / 10);
+    assert_int_equal(broker_depth(b, mail), 1 + 4096);
+    proxy_stall(&proxy, PROXY_TO_CLIENT, false);
+    assert_true(publisher_flush(p, LIMIT_MS));
+    assert_int_equal(stats_of(p).published, 6001);
+    assert_int_equal(broker_depth(b, mail), 6001);
+    publisher_close(p, 1000);
+    proxy_close(&proxy);
     broker_close(b);
 }
 
@@ -305,6 +337,7 @@ int main(void)
         cmocka_unit_test(test_names_that_are_too_long),
         cmocka_unit_test(test_too_many_at_once),
         WITH_SERVERS(test_a_full_queue),
+        WITH_SERVERS(test_answers_are_late),
         WITH_SERVERS(test_abandoned_in_a_child),
         cmocka_unit_test(test_a_broker_that_never_answers),
         cmocka_unit_test(test_a_broker_that_lets_nobody_in),
