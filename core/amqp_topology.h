@@ -1,8 +1,8 @@
 /* What stands in RabbitMQ: a durable direct exchange, whose name is a setting of the schema, and
  * for each queue and kind that some worker serves one durable classic queue
  * `<exchange>.<queue>/<kind>`, bound with routing key `<queue>/<kind>`. A wake-up older than ten
- * seconds is worth nothing, so the queues are bounded: in length, the oldest going first, and in
- * time.
+ * seconds is worth nothing, so the queues are bounded in time, and in length: a full one
+ * refuses the next.
  *
  * Who consumes, declares: a worker its queues; `tenon setup` and the cleaner the exchange. */
 #ifndef TENON_CORE_AMQP_TOPOLOGY_H
@@ -14,7 +14,7 @@ enum {
     TOPOLOGY_EXCHANGE_BYTES = 64, /* of a name with its NUL; the schema allows 63 */
     TOPOLOGY_KEY_BYTES = 165,     /* of "<queue>/<kind>": 63, 1 and 100 */
     TOPOLOGY_NAME_BYTES = TOPOLOGY_EXCHANGE_BYTES + TOPOLOGY_KEY_BYTES,
-    TOPOLOGY_WINDOW_IDS = 10000, /* wake-ups that a queue holds, before it drops the oldest */
+    TOPOLOGY_WINDOW_IDS = 10000, /* wake-ups that a queue holds before it refuses */
     TOPOLOGY_TTL_MS = 10000,
     TOPOLOGY_EXPIRES_MS = 86400000, /* a queue that nobody consumes for a day goes */
 };

@@ -85,7 +85,7 @@ static int64_t rows_read(struct fixture *fx)
                             " + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)");
 }
 
-/* RabbitMQ drops what is over the window, whoever publishes how fast. */
+/* RabbitMQ refuses what is over the window, whoever publishes how fast. */
 static int64_t depth_in_window(struct broker *b, const char *key)
 {
     int64_t depth = broker_depth(b, key);
