@@ -90,7 +90,7 @@ static void run(struct amqp_thread *t)
     }
     struct fault ignored = {0};
     bool well = t->link && t->duty->work(t->owner, &ignored);
-    link_close(t->link, well ? t->farewell_ms : 0);
+    link_close(t->link, well ? t->close_ms : 0);
 }
 
 static void destroy(struct amqp_thread *t)
@@ -164,7 +164,7 @@ void amqp_thread_want(struct amqp_thread *t)
 void amqp_thread_end(struct amqp_thread *t, int64_t limit_ms)
 {
     struct timespec until = now_after(limit_ms + AMQP_THREAD_PATIENCE_MS);
-    t->farewell_ms = limit_ms;
+    t->close_ms = limit_ms;
     atomic_store(&t->ending, true);
     wake(t);
     if (pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until) != 0) {

@@ -45,9 +45,9 @@ struct amqp_thread {
     pthread_t id;
     int event; /* an eventfd */
     atomic_bool ending;
-    atomic_bool over;    /* the thread has ended, or nobody waits for it any more */
-    atomic_bool wanted;  /* connect */
-    int64_t farewell_ms; /* written before the thread is asked to end */
+    atomic_bool over;   /* the thread has ended, or nobody waits for it any more */
+    atomic_bool wanted; /* connect */
+    int64_t close_ms;   /* to close in good order; written before the thread is asked to end */
     const struct amqp_duty *duty;
     void *owner;
 

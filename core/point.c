@@ -61,7 +61,7 @@ static void read_environment(void)
 }
 
 /* False: another process has struck already. */
-static bool leave_word(void)
+static bool make_log_file(void)
 {
     if (!log_file) {
         return true;
@@ -105,7 +105,8 @@ static bool strike(struct fault *f)
 bool point_reached(enum point point, struct fault *f)
 {
     (void)pthread_once(&once, read_environment);
-    return point == armed && atomic_fetch_add(&reached, 1) + 1 == nth && leave_word() && strike(f);
+    return point == armed && atomic_fetch_add(&reached, 1) + 1 == nth && make_log_file() &&
+           strike(f);
 }
 
 #else

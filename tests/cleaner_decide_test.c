@@ -64,7 +64,7 @@ static void test_watermark_settles_gaps(void **state)
     assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS, false, ids), 1);
     watermark_snapshot(&mark, 99, 120);
     assert_int_equal(watermark_ask(&mark, 2 * WATERMARK_ASK_MS, false, ids), 1);
-    watermark_snapshot(&mark, 100, 120); /* from now on it is over, and this look did not ask */
+    watermark_snapshot(&mark, 100, 120); /* from now on it is over, and it was not asked for */
     assert_int_equal(watermark_ask(&mark, 3 * WATERMARK_ASK_MS, true, ids), 1);
     assert_true(watermark_see(&mark, 2, 3 * WATERMARK_ASK_MS));
     assert_int_equal(watermark_ask(&mark, 4 * WATERMARK_ASK_MS, true, ids), 0);

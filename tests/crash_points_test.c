@@ -22,11 +22,11 @@
 #include <stdio.h>
 
 enum {
-    REACH_MS = 20000,   /* until the point is reached */
-    ENDED_MS = 25000,   /* until all tasks have ended */
-    FROZEN_MS = 60000,  /* the same, while somebody is frozen: he loses his session after 30 s */
-    REVIVED_MS = 20000, /* until a revived worker is alive again */
-    BURIED_TASKS = 700, /* more than one statement recovers */
+    REACH_MS = 20000,      /* until the point is reached */
+    ENDED_MS = 25000,      /* until all tasks have ended */
+    FROZEN_MS = 60000,     /* the same, while somebody is frozen: he loses his session after 30 s */
+    REVIVED_MS = 20000,    /* until a revived worker is alive again */
+    RECOVERED_TASKS = 700, /* more than one statement recovers */
     SLEEP_MS = 300,
     LANES = 7,
     CLEANER_LANES = 3, /* the first of them */
@@ -401,7 +401,7 @@ static void place_many(void)
         lane.fx,
         "INSERT INTO public.placed SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 5}'), "
         "false, false FROM generate_series(1, %d)",
-        BURIED_TASKS);
+        RECOVERED_TASKS);
 }
 
 static void strike_recoverer(const struct round *r)

@@ -201,7 +201,7 @@ static void test_status_knows_who_is_present(void **state)
     free(out);
 }
 
-static void test_status_names_kinds_that_wait_in_vain(void **state)
+static void test_status_names_kinds_that_nobody_handles(void **state)
 {
     struct fixture *fx = *state;
     make_worker(fx, "{default}", "{mail}", true);
@@ -433,7 +433,7 @@ int main(void)
         WITH_DATABASE(test_status_of_nothing),
         WITH_DATABASE(test_status_counts_every_state),
         WITH_DATABASE(test_status_knows_who_is_present),
-        WITH_DATABASE(test_status_names_kinds_that_wait_in_vain),
+        WITH_DATABASE(test_status_names_kinds_that_nobody_handles),
         WITH_DATABASE(test_status_of_thousands_of_queues),
         WITH_DATABASE(test_status_stops_counting),
         WITH_DATABASE(test_watch_counts_ends),

@@ -45,7 +45,7 @@ static void see_to_dead(struct sim *s, struct row *r, int64_t session)
 }
 
 /* A parent is cancelled, expired or gone, and the child wants it done. */
-static bool waits_in_vain(struct sim *s, const struct row *r)
+static bool waits_for_good(struct sim *s, const struct row *r)
 {
     const struct settling *t = &s->server.settling;
     for (int i = 0; i < t->n_waits && r->on_dead == ON_DEAD_WAIT; i++) {
@@ -63,8 +63,8 @@ static bool waits_in_vain(struct sim *s, const struct row *r)
 static void see_to(struct sim *s, struct row *r)
 {
     bool dead = r->now.state == ROW_DEAD && (is_waited_for(s, r->id) || blocks_others(s, r->id));
-    bool in_vain = r->now.state == ROW_TASK && r->now.wanted_at && waits_in_vain(s, r);
-    if (!dead && !in_vain) {
+    bool stuck = r->now.state == ROW_TASK && r->now.wanted_at && waits_for_good(s, r);
+    if (!dead && !stuck) {
         return;
     }
     int64_t session = session_open(s);
