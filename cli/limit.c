@@ -69,11 +69,7 @@ static bool limit_act(struct db *db, const struct options *o, struct fault *f)
     if (!db_exec(db, &sql_limit_act, params, 3, &rows, f)) {
         return fault_add(f, "could not %s the limit %.100s", params[0], params[1]);
     }
-    bool there = !rows_is_null(rows, 0, 0);
-    if (there) {
-        (void)puts(rows_text(rows, 0, option_flag(o, OPTION_JSON)));
-    }
-    rows_free(rows);
+    bool there = print_act(rows, option_flag(o, OPTION_JSON));
     if (!there && strcmp(params[0], "resume") == 0) {
         return fault_set(f, FAULT_ABSENT, "the limit %.100s is not paused", params[1]);
     }
@@ -138,15 +134,7 @@ static bool limit_show(struct db *db, const struct options *o, struct fault *f)
     if (!db_exec(db, &sql_limit_show, params, 1, &rows, f)) {
         return fault_add(f, "could not read the limit %.100s", params[0]);
     }
-    bool there = rows_count(rows) > 0, json = option_flag(o, OPTION_JSON);
-    for (size_t i = 1; i < rows_count(rows) && !json; i++) {
-        print_pair(rows_text(rows, i, 0), rows_text(rows, i, 1));
-    }
-    if (there && json) {
-        (void)puts(rows_text(rows, 0, 1));
-    }
-    rows_free(rows);
-    return there || absent(params[0], f);
+    return print_shown(rows, option_flag(o, OPTION_JSON)) || absent(params[0], f);
 }
 
 static const struct action {

@@ -1,5 +1,7 @@
 #include "cli/print.h"
 
+#include "core/db.h"
+
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +57,29 @@ void print_pair(const char *key, const char *text)
     put_safe(&safe, text);
     (void)printf("%-*s %s\n", PAIR_COLUMNS, key, buf_text(&safe));
     buf_clear(&safe);
+}
+
+bool print_act(struct rows *rows, bool json)
+{
+    bool there = !rows_is_null(rows, 0, 0);
+    if (there) {
+        (void)puts(rows_text(rows, 0, json));
+    }
+    rows_free(rows);
+    return there;
+}
+
+bool print_shown(struct rows *rows, bool json)
+{
+    bool there = rows_count(rows) > 0;
+    for (size_t i = 1; i < rows_count(rows) && !json; i++) {
+        print_pair(rows_text(rows, i, 0), rows_text(rows, i, 1));
+    }
+    if (there && json) {
+        (void)puts(rows_text(rows, 0, 1));
+    }
+    rows_free(rows);
+    return there;
 }
 
 void table_init(struct table *t, const char *const *heads, size_t columns)

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+struct rows; /* core/db.h */
+
 enum { PRINT_BYTES_MAX = 16 << 20, TABLE_COLUMNS_MAX = 12 };
 
 /* Put a UTF-8 text so that it is harmless on a terminal and stays on one line. */
@@ -16,6 +18,14 @@ void put_safe(struct buf *b, const char *text);
 
 /* "key            text" and a line's end; nothing when the text is NULL or "". */
 void print_pair(const char *key, const char *text);
+
+/* What an act answered: one row, a sentence and JSON; NULL = there is no such thing. And free it.
+ * ret: is there? */
+bool print_act(struct rows *rows, bool json);
+
+/* What is shown of one thing: pairs from the second row on, and in the first one JSON, as the text.
+ * And free it. ret: is there any row? */
+bool print_shown(struct rows *rows, bool json);
 
 /* Rows in columns that are as wide as they must be. */
 struct table {

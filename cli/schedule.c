@@ -67,12 +67,7 @@ static bool schedule_act(struct db *db, const struct options *o, struct fault *f
     if (!db_exec(db, &sql_schedule_act, params, 2, &rows, f)) {
         return fault_add(f, "could not %s the schedule %.100s", params[0], params[1]);
     }
-    bool there = !rows_is_null(rows, 0, 0);
-    if (there) {
-        (void)puts(rows_text(rows, 0, option_flag(o, OPTION_JSON)));
-    }
-    rows_free(rows);
-    return there ||
+    return print_act(rows, option_flag(o, OPTION_JSON)) ||
            fault_set(f, FAULT_ABSENT,
                      "there is no schedule %.100s; tenon schedule list has them all", params[1]);
 }

@@ -71,15 +71,7 @@ bool schedule_show(struct db *db, const struct options *o, struct fault *f)
     if (!db_exec(db, &sql_schedule_show, params, 1, &rows, f)) {
         return fault_add(f, "could not read the schedule %.100s", params[0]);
     }
-    bool there = rows_count(rows) > 0, json = option_flag(o, OPTION_JSON);
-    for (size_t i = 1; i < rows_count(rows) && !json; i++) {
-        print_pair(rows_text(rows, i, 0), rows_text(rows, i, 1));
-    }
-    if (there && json) {
-        (void)puts(rows_text(rows, 0, 1));
-    }
-    rows_free(rows);
-    return there || absent(params[0], f);
+    return print_shown(rows, option_flag(o, OPTION_JSON)) || absent(params[0], f);
 }
 
 static bool print_next(const struct rows *rows, bool json, struct fault *f)

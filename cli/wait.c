@@ -31,11 +31,7 @@ static bool read_ids(const struct options *o, tenon_awaited *tasks, size_t n, st
 static void put_text(struct buf *b, const char *key, const char *text)
 {
     buf_put_text(b, key);
-    if (text) {
-        buf_put_json(b, text, strlen(text));
-    } else {
-        buf_put_text(b, "null");
-    }
+    buf_put_json_or_null(b, text);
 }
 
 static bool print_task(const tenon_awaited *task, struct fault *f)

@@ -183,3 +183,12 @@ void buf_put_json(struct buf *b, const char *text, size_t len)
     }
     buf_put_char(b, '"');
 }
+
+void buf_put_json_or_null(struct buf *b, const char *text)
+{
+    if (text) {
+        buf_put_json(b, text, strlen(text));
+    } else {
+        buf_put_text(b, "null");
+    }
+}

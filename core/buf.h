@@ -39,5 +39,6 @@ const char *buf_text(const struct buf *b);
 /* A JSON string, with its quotes. Bytes that are not UTF-8 become U+FFFD, NUL too, controls
  * \u00XX. */
 void buf_put_json(struct buf *b, const char *text, size_t len);
+void buf_put_json_or_null(struct buf *b, const char *text); /* NULL is null */
 
 #endif

@@ -2,31 +2,17 @@
 
 enum { US_PER_S = 1000000 };
 
-static void put_help(struct buf *b, const char *text)
+static void put_escaped(struct buf *b, const char *text, bool quotes)
 {
     for (; *text; text++) {
-        if (*text == '\\') {
-            buf_put_text(b, "\\\\");
-        } else if (*text == '\n') {
+        if (*text == '\n') {
             buf_put_text(b, "\\n");
-        } else {
-            buf_put_char(b, *text);
+            continue;
         }
-    }
-}
-
-static void put_value(struct buf *b, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '"') {
-            buf_put_text(b, "\\\"");
-        } else if (*text == '\\') {
-            buf_put_text(b, "\\\\");
-        } else if (*text == '\n') {
-            buf_put_text(b, "\\n");
-        } else {
-            buf_put_char(b, *text);
+        if (*text == '\\' || (quotes && *text == '"')) {
+            buf_put_char(b, '\\');
         }
+        buf_put_char(b, *text);
     }
 }
 
@@ -37,7 +23,7 @@ static void put_name(struct buf *b, const char *name, const struct label *labels
         buf_put_char(b, i ? ',' : '{');
         buf_put_text(b, labels[i].name);
         buf_put_text(b, "=\"");
-        put_value(b, labels[i].value);
+        put_escaped(b, labels[i].value, true);
         buf_put_char(b, '"');
     }
     buf_put_text(b, labels && labels[0].name ? "} " : " ");
@@ -46,7 +32,7 @@ static void put_name(struct buf *b, const char *name, const struct label *labels
 void metric_head(struct buf *b, const char *name, const char *type, const char *help)
 {
     buf_printf(b, "# HELP %s ", name);
-    put_help(b, help);
+    put_escaped(b, help, false);
     buf_printf(b, "\n# TYPE %s %s\n", name, type);
 }
 

@@ -49,11 +49,7 @@ void json_put_raw(struct buf *b, const char *key, const char *json)
 void json_put_string(struct buf *b, const char *key, const char *text)
 {
     json_put_key(b, key);
-    if (text) {
-        buf_put_json(b, text, strlen(text));
-    } else {
-        buf_put_text(b, "null");
-    }
+    buf_put_json_or_null(b, text);
 }
 
 /* --- who ------------------------------------------------------------------------------------ */

@@ -24,11 +24,7 @@ void line_put_claim(struct buf *b, const struct claim *task, const char *worker_
 static void put_text_key(struct buf *b, const char *key, const char *text)
 {
     buf_put_text(b, key);
-    if (text) {
-        buf_put_json(b, text, strlen(text));
-    } else {
-        buf_put_text(b, "null");
-    }
+    buf_put_json_or_null(b, text);
 }
 
 static void put_int_key(struct buf *b, const char *key, int64_t n)

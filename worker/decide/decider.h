@@ -13,8 +13,10 @@
 
 #include "worker/decide/action.h"
 #include "worker/decide/event.h"
+#include "worker/decide/give.h"
 #include "worker/decide/progress.h"
 #include "worker/decide/round.h"
+#include "worker/decide/round_plan.h"
 #include "worker/decide/slots.h"
 #include "worker/decide/step.h"
 #include "worker/decide/tally.h"

@@ -1,4 +1,5 @@
-/* Which waiting task goes to which child, and for which handler a child is started. */
+#include "worker/decide/give.h"
+
 #include "worker/decide/decider.h"
 
 #include <utlist.h>

@@ -97,15 +97,11 @@ void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms)
     if (!r->unwritten || now_ms < r->progress_ms) {
         return;
     }
-    for (int i = 0; i < d->n_slots; i++) {
-        struct claim *c;
-        DL_FOREACH(d->slots[i].given, c)
-        {
-            if (is_unwritten(c) && now_ms >= c->write_ms && progress_add(d, x, c)) {
-                c->write_ms = now_ms + PROGRESS_EVERY_MS;
-            }
-            left = left || is_unwritten(c);
+    for (struct claim *c = NULL; (c = slots_next_given(d, c));) {
+        if (is_unwritten(c) && now_ms >= c->write_ms && progress_add(d, x, c)) {
+            c->write_ms = now_ms + PROGRESS_EVERY_MS;
         }
+        left = left || is_unwritten(c);
     }
     r->unwritten = left;
     r->progress_ms = is_full(x) ? now_ms : now_ms + PROGRESS_EVERY_MS;

@@ -1,4 +1,5 @@
-/* The round with the database: what goes into the next one, and what its answer means. */
+/* The round with the database, and what its answer means. round_plan.h says what goes into the next
+ * one. */
 #ifndef TENON_WORKER_DECIDE_ROUND_H
 #define TENON_WORKER_DECIDE_ROUND_H
 
@@ -17,20 +18,11 @@ enum {
     ROUND_VERIFY_MAX = 1024,
     CLAIM_BYTES_MAX = 16 << 20, /* payloads of one claim or poll, but for the last one's */
     HELD_BYTES_MAX = 64 << 20,  /* payloads, and again results, of all handlers together */
-    AHEAD_MS = 50,              /* claim what will start within so long, where tasks are fast */
-    AHEAD_FAST_US = 20000,      /* which is, when one takes less than this */
-    AHEAD_MAX = 2048,           /* tasks claimed ahead at most */
-    UNTOLD_MAX = 1000,          /* outcomes that cannot be told: with so many, claim no more */
-    CHORES_EVERY_MS = 60000,
     CHORES_RETRY_MS = 1000,
     UNLOCKED_FOR_MS = 10000, /* after a lock was met: wait for none of the next */
-    PACE_PER_MS = 1,         /* tasks ended per ms from which on rounds keep a pace */
-    PACE_MS = 2,             /* then one begins no sooner after the last one ended */
     OWN_AGAIN_MS = 30000,    /* a session we lost may still commit: its statement_timeout is 15 s */
     RETRY_MIN_MS = 50,       /* after a round that failed, twice as long each time, with jitter */
     RETRY_MAX_MS = 5000,
-    ASK_LIMIT_MIN_MS = 500, /* for a claim or poll after one that failed, while tasks run; with each
-                               failure longer, up to RETRY_MAX_MS */
 };
 
 /* What one round asks, and, when it comes back, what it was told. Lent to the database's thread
@@ -109,20 +101,9 @@ enum { RESULT_NOTE_BYTES_MAX = 8192 };
 /* A reply whose result is this note; NULL when there is no memory. */
 char *round_result_note(const char *note);
 
-void round_plan(struct decider *d, int64_t now_ms);
-
-/* Which sides does it have? */
-bool round_tells(const struct round *x);
-bool round_requeues(const struct round *x);
-bool round_claims(const struct round *x);
 void round_done(struct decider *d, int64_t now_ms);
 void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
-int64_t round_due(const struct decider *d, int64_t now_ms);
-
 void round_free_answer(struct round *x); /* tasks that the decider has not taken */
 void round_free(struct decider *d); /* the claims that are nowhere but in the round in flight */
-
-bool round_may_claim(const struct decider *d);
-int round_capacity(const struct decider *d); /* tasks that may be claimed now */
 
 #endif

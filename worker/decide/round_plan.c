@@ -1,5 +1,4 @@
-/* What goes into the next round, and when it is due. */
-#include "worker/decide/round.h"
+#include "worker/decide/round_plan.h"
 
 #include "worker/decide/decider.h"
 
@@ -122,15 +121,11 @@ static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
     if (now_ms < d->attention_ms) {
         return;
     }
-    for (int i = 0; i < d->n_slots; i++) {
-        struct claim *c;
-        DL_FOREACH(d->slots[i].given, c)
-        {
-            if (now_ms >= c->verify_ms && x->n_verify < ROUND_VERIFY_MAX) {
-                c->verify_ms = now_ms + VERIFY_EVERY_MS;
-                c->asked = c->asked == ASKED_SOON ? ASKED : c->asked;
-                add_verify(x, c);
-            }
+    for (struct claim *c = NULL; (c = slots_next_given(d, c));) {
+        if (now_ms >= c->verify_ms && x->n_verify < ROUND_VERIFY_MAX) {
+            c->verify_ms = now_ms + VERIFY_EVERY_MS;
+            c->asked = c->asked == ASKED_SOON ? ASKED : c->asked;
+            add_verify(x, c);
         }
     }
 }

@@ -171,14 +171,23 @@ void slots_verify_soon(struct decider *d, struct claim *c, int64_t now_ms)
 
 void slots_lose_all(struct decider *d, int64_t now_ms)
 {
-    for (int i = 0; i < d->n_slots; i++) {
-        struct claim *c;
-        DL_FOREACH(d->slots[i].given, c)
-        {
-            lose(d, c, now_ms);
-        }
+    for (struct claim *c = NULL; (c = slots_next_given(d, c));) {
+        lose(d, c, now_ms);
     }
     slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
+}
+
+struct claim *slots_next_given(const struct decider *d, const struct claim *c)
+{
+    if (c && c->next) {
+        return c->next;
+    }
+    for (int i = c ? c->slot + 1 : 0; i < d->n_slots; i++) {
+        if (d->slots[i].given) {
+            return d->slots[i].given;
+        }
+    }
+    return NULL;
 }
 
 struct claim *slots_find(const struct decider *d, int slot, int64_t id)

@@ -1,4 +1,4 @@
-/* Slots: each may hold one child process. What its child says, and when it must go. give.c says
+/* Slots: each may hold one child process. What its child says, and when it must go. give.h says
  * which task goes to which child. */
 #ifndef TENON_WORKER_DECIDE_SLOTS_H
 #define TENON_WORKER_DECIDE_SLOTS_H
@@ -6,7 +6,6 @@
 #include "worker/decide/claim.h"
 
 struct decider;
-struct decider_handler;
 struct event;
 
 enum {
@@ -104,19 +103,12 @@ int slots_free(const struct decider *d, const struct slot *s); /* and how many m
 int slots_room(const struct decider *d); /* tasks that could be given to children now */
 bool slots_all_empty(const struct decider *d);
 struct claim *slots_find(const struct decider *d, int slot,
-                         int64_t id);                  /* NULL = it is not there */
+                         int64_t id); /* NULL = it is not there */
+struct claim *slots_next_given(const struct decider *d,
+                               const struct claim *c); /* of all slots; NULL: the first */
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
 
 /* Which handlers do not start, and why: "mail,sms: exit status 3", a line for each; "" = none. */
 void slots_backing_off(const struct decider *d, char *text, size_t size);
-
-/* give.c: waiting claims go to children, and children are started for them. */
-void give_decide(struct decider *d, int64_t now_ms);
-int64_t give_due(const struct decider *d, int64_t now_ms);
-
-/* From when on the waiting tasks of a handler, of which there is one at least, may be given; is
- * there a child for them now? */
-int64_t give_ripe_ms(const struct decider *d, const struct decider_handler *h);
-bool give_has_child(const struct decider *d, int handler);
 
 #endif

@@ -1,0 +1,34 @@
+/* What goes into the next round, and when it is due. */
+#ifndef TENON_WORKER_DECIDE_ROUND_PLAN_H
+#define TENON_WORKER_DECIDE_ROUND_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct decider;
+struct round;
+
+enum {
+    AHEAD_MS = 50,         /* claim what will start within so long, where tasks are fast */
+    AHEAD_FAST_US = 20000, /* which is, when one takes less than this */
+    AHEAD_MAX = 2048,      /* tasks claimed ahead at most */
+    UNTOLD_MAX = 1000,     /* outcomes that cannot be told: with so many, claim no more */
+    CHORES_EVERY_MS = 60000,
+    PACE_PER_MS = 1,        /* tasks ended per ms from which on rounds keep a pace */
+    PACE_MS = 2,            /* then one begins no sooner after the last one ended */
+    ASK_LIMIT_MIN_MS = 500, /* for a claim or poll after one that failed, while tasks run; with each
+                               failure longer, up to RETRY_MAX_MS */
+};
+
+void round_plan(struct decider *d, int64_t now_ms);
+int64_t round_due(const struct decider *d, int64_t now_ms);
+
+/* Which sides does it have? */
+bool round_tells(const struct round *x);
+bool round_requeues(const struct round *x);
+bool round_claims(const struct round *x);
+
+bool round_may_claim(const struct decider *d);
+int round_capacity(const struct decider *d); /* tasks that may be claimed now */
+
+#endif
