@@ -109,6 +109,8 @@ static void end_starts(struct fixture *fx, struct all *a)
     struct subject *no_broker = &a->start[SILENT_BROKER];
     (void)await_told(no_database, "event=waiting_for_database", a->spawn_ms, LOGIN_MS);
     (void)await_told(no_broker, "event=broker_down", a->spawn_ms, LOGIN_MS);
+    /* ready is who can be woken: no sooner than its broker_up */
+    assert_int_equal(process_lines(no_broker->process, "event=worker_ready"), 0);
     proxy_door(&no_database->database, PROXY_SERVES);
     proxy_door(&no_broker->broker, PROXY_SERVES);
     for (int i = 0; i < STARTS; i++) {

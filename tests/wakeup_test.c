@@ -17,7 +17,9 @@ enum {
     OTHERS = 7,
     SLOWER_MAX = 3,
     SLACK_US = 1000,
-    PROMPT_MS = 5000,
+    PROMPT_MS = 5000,  /* ROUNDS tasks */
+    PROMPT_US = 50000, /* half of them each */
+    TRIES = 3,
     MANY_MS = 60000
 };
 
@@ -322,11 +324,17 @@ static void prompt(struct fixture *fx, const char *const *env, const char *event
     process_await_line(p, event, LIMIT_MS);
     process_await_line(cleaner, event[0] == 'w' ? "event=leader" : event, LIMIT_MS);
     one_by_one(fx->conn, 1);
-    int64_t start_ms = now_ms();
-    one_by_one(fx->conn, ROUNDS);
-    print_message("%d tasks in a row took %lld ms, half of them started within %lld us\n", ROUNDS,
-                  (long long)(now_ms() - start_ms), (long long)median_us(fx->conn, ROUNDS));
-    assert_in_range(now_ms() - start_ms, 0, PROMPT_MS);
+    int64_t half_us = PROMPT_US + 1, took_ms = PROMPT_MS + 1;
+    for (int i = 0; i < TRIES && (half_us > PROMPT_US || took_ms > PROMPT_MS); i++) {
+        int64_t start_ms = now_ms(); /* again: the machine may have been busy */
+        one_by_one(fx->conn, ROUNDS);
+        took_ms = now_ms() - start_ms;
+        half_us = median_us(fx->conn, ROUNDS);
+        print_message("%d tasks in a row took %lld ms, half of them started within %lld us\n",
+                      ROUNDS, (long long)took_ms, (long long)half_us);
+    }
+    assert_in_range(half_us, 0, PROMPT_US);
+    assert_in_range(took_ms, 0, PROMPT_MS);
     end_well(p);
     end_well(cleaner);
 }
