@@ -204,7 +204,7 @@ struct call {
     struct params p;
 };
 
-/* `n` tasks are to be enqueued. After OK params_clear() is due. */
+/* `n` wake-ups may follow. After OK params_clear() is due. */
 static int call_begin(struct call *c, const tenon_task *task, size_t n)
 {
     tenon *t = c->t;
@@ -320,6 +320,12 @@ int tenon_prepare_statement(tenon *t, PGconn *conn)
     return code;
 }
 
+/* For how many of `n` tasks of one call is a wake-up sent? */
+static size_t wakeups_of(size_t n)
+{
+    return n < TENON_BATCH_WAKEUPS_MAX ? n : TENON_BATCH_WAKEUPS_MAX;
+}
+
 /* "{1,2,3}" */
 static void take_ids(const struct call *c, const PGresult *result, size_t n, int64_t *ret_ids)
 {
@@ -331,7 +337,9 @@ static void take_ids(const struct call *c, const PGresult *result, size_t n, int
         if (ret_ids) {
             ret_ids[i] = id;
         }
-        call_remember(c, PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2), id);
+        if (i < wakeups_of(n)) {
+            call_remember(c, PQgetvalue(result, 0, 1), PQgetvalue(result, 0, 2), id);
+        }
     }
 }
 
@@ -374,7 +382,7 @@ int tenon_enqueue_many(tenon *t, PGconn *conn, const tenon_task *common,
     if (n > TENON_BATCH_MAX || (n > 0 && !payloads)) {
         return errtext_set(TENON_MISUSE, "%zu payloads; allowed are 0 to %d", n, TENON_BATCH_MAX);
     }
-    int code = call_begin(&c, common, n);
+    int code = call_begin(&c, common, wakeups_of(n));
     if (code == TENON_OK) {
         code = run_many(conn, &c.p, payloads, unique_keys, n, &result);
         params_clear(&c.p);

@@ -353,6 +353,31 @@ static void test_hostile_search_path(void **state)
     broker_close(b);
 }
 
+/* Who has so much to do polls: more messages would cost RabbitMQ what PostgreSQL needs. */
+static void test_few_wakeups_of_a_bulk(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b;
+    tenon *t = make(fx, &b);
+    tenon_task task = task_of("mail");
+    static const char *payloads[4 * TENON_BATCH_WAKEUPS_MAX];
+    static int64_t ids[4 * TENON_BATCH_WAKEUPS_MAX];
+    task.queue = "bulk";
+    broker_spy(b, "bulk/mail", "bulk/mail");
+    broker_purge(b, "bulk/mail");
+    assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, 4 * TENON_BATCH_WAKEUPS_MAX,
+                                   ids),
+                TENON_OK);
+    assert_code(tenon_flush(t, LIMIT_MS), TENON_OK);
+    assert_int_equal(broker_depth(b, "bulk/mail"), TENON_BATCH_WAKEUPS_MAX);
+    assert_int_equal(broker_take(b, "bulk/mail"), ids[0]);
+    /* and the leader sends none in their place */
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE announced"),
+                     4 * TENON_BATCH_WAKEUPS_MAX);
+    tenon_free(t);
+    broker_close(b);
+}
+
 /* What is over the limit is not announced, so that the cleaner publishes it. */
 static void test_too_many_in_one_transaction(void **state)
 {
@@ -360,11 +385,12 @@ static void test_too_many_in_one_transaction(void **state)
     struct broker *b;
     tenon *t = make(fx, &b);
     tenon_task task = task_of("mail");
-    static const char *payloads[TENON_TRANSACTION_IDS_MAX - 1];
+    static const char *payloads[TENON_BATCH_WAKEUPS_MAX];
     test_sql(fx, "BEGIN");
-    assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL,
-                                   TENON_TRANSACTION_IDS_MAX - 1, NULL),
-                TENON_OK);
+    for (int left = TENON_TRANSACTION_IDS_MAX - 1; left > 0; left -= TENON_BATCH_WAKEUPS_MAX) {
+        size_t n = left < TENON_BATCH_WAKEUPS_MAX ? (size_t)left : TENON_BATCH_WAKEUPS_MAX;
+        assert_code(tenon_enqueue_many(t, fx->conn, &task, payloads, NULL, n, NULL), TENON_OK);
+    }
     (void)enqueue(t, fx->conn);
     (void)enqueue(t, fx->conn);
     assert_code(tenon_commit(t, fx->conn), TENON_OK);
@@ -536,6 +562,7 @@ int main(void)
         WITH_SERVERS(test_the_queue_of_the_kind),
         WITH_SERVERS(test_many),
         WITH_SERVERS(test_hostile_search_path),
+        WITH_SERVERS(test_few_wakeups_of_a_bulk),
         WITH_SERVERS(test_too_many_in_one_transaction),
         WITH_SERVERS(test_bad_tasks),
         WITH_SERVERS(test_misuse),

@@ -48,9 +48,10 @@ extern "C" {
 /* Limits. */
 #define TENON_TRANSACTION_IDS_MAX                                                                  \
     10000 /* ids remembered for one open transaction, see tenon_enqueue() */
-#define TENON_CONNECTIONS_MAX 4096 /* connections with ids remembered, of one handle */
-#define TENON_BATCH_MAX 100000     /* payloads of one tenon_enqueue_many() */
-#define TENON_FREE_LIMIT_MS 1500   /* how long tenon_free() may take */
+#define TENON_CONNECTIONS_MAX 4096  /* connections with ids remembered, of one handle */
+#define TENON_BATCH_MAX 100000      /* payloads of one tenon_enqueue_many() */
+#define TENON_BATCH_WAKEUPS_MAX 500 /* for so many of its tasks a message is sent */
+#define TENON_FREE_LIMIT_MS 1500    /* how long tenon_free() may take */
 
 typedef struct tenon tenon;
 
@@ -158,7 +159,9 @@ TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, i
  *   returns  TENON_OK, also when it is prepared already, or a code as tenon_enqueue() */
 TENON_EXPORT int tenon_prepare_statement(tenon *t, PGconn *conn);
 
-/* Enqueue one task per payload, with one statement.
+/* Enqueue one task per payload, with one statement. RabbitMQ gets messages for the first
+ * TENON_BATCH_WAKEUPS_MAX: workers with so much to do find the rest by polling, the others within
+ * a second.
  *   common       what they share; its payload and unique_key are not looked at
  *   payloads     `n` JSON texts; NULL among them = {}
  *   unique_keys  `n` keys, or NULL: none has one
