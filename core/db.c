@@ -1,5 +1,6 @@
 #include "core/db.h"
 
+#include "core/db_login.h"
 #include "core/db_where.h"
 #include "core/now.h"
 #include "core/point.h"
@@ -46,24 +47,6 @@ static const char session_pinned[] =
     "SELECT set_config(name, v, false) FROM (VALUES ('transaction_timeout', '0')," /* of 17 */
     " ('session_replication_role', 'origin')) p (name, v) WHERE current_setting(name, true) <> v;";
 
-/* What an SQLSTATE means for the caller (PostgreSQL manual, appendix A). */
-static enum fault_code code_of_state(const char *state)
-{
-    if (!*state || sqlstate_is(state, "08 57P 25006 53")) {
-        return FAULT_RETRY;
-    }
-    if (sqlstate_is(state, "40 55P03 57014")) {
-        return FAULT_AGAIN;
-    }
-    if (sqlstate_is(state, "22 23 54")) { /* 54: too deep, too large */
-        return FAULT_ROW;
-    }
-    if (sqlstate_is(state, "28 3D 42501 3F")) {
-        return FAULT_CONFIG;
-    }
-    return FAULT_BUG;
-}
-
 static bool fault_of_conn(struct db *db, struct fault *f)
 {
     db->broken = true;
@@ -103,7 +86,7 @@ static bool fault_of_result(struct db *db, const PGresult *result, struct fault 
     }
     db->broken = db->broken || sqlstate_is(state, "08 57P 25006");
     if (f->code == FAULT_NONE) {
-        (void)fault_set(f, code_of_state(state), "%s%s%s%s%s%s", primary, detail ? " (" : "",
+        (void)fault_set(f, sqlstate_fault(state), "%s%s%s%s%s%s", primary, detail ? " (" : "",
                         detail ? detail : "", detail ? ")" : "", hint ? "; " : "",
                         hint ? hint : "");
         (void)snprintf(f->sqlstate, sizeof f->sqlstate, "%s", state);
@@ -433,36 +416,6 @@ static void ignore_notice(void *arg, const PGresult *result)
     (void)result;
 }
 
-/* A login that a person must mend and one that may work in a moment look alike to libpq before
- * version 17 (no SQLSTATE for a failed connection), so the server's wording decides. */
-static enum fault_code code_of_login(const char *text)
-{
-    static const char *const mend[] = {"password authentication failed", "does not exist",
-                                       "no pg_hba.conf entry", "no password supplied",
-                                       "permission denied for database"};
-    for (size_t i = 0; i < sizeof mend / sizeof *mend; i++) {
-        if (strstr(text, mend[i])) {
-            return FAULT_CONFIG;
-        }
-    }
-    return FAULT_RETRY;
-}
-
-static PGconn *connect_to(const char *url, const char *name)
-{
-    /* what stands before dbname is a default, which the URL may override */
-    const char *const keywords[] = {"application_name",     "connect_timeout",
-                                    "keepalives_idle",      "keepalives_interval",
-                                    "keepalives_count",     "tcp_user_timeout",
-                                    "target_session_attrs", "dbname",
-                                    "client_encoding",      NULL};
-    char connect_s[12];
-    (void)snprintf(connect_s, sizeof connect_s, "%d", DB_CONNECT_LIMIT_S);
-    const char *const values[] = {name,    connect_s,    "10",           "5",    "3",
-                                  "20000", "read-write", url ? url : "", "UTF8", NULL};
-    return PQconnectdbParams(keywords, values, 1);
-}
-
 /* What every session is told, and what its kind is told besides. */
 static void session_text(enum db_kind kind, char *text, size_t size)
 {
@@ -544,14 +497,11 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     }
     db->name = name;
     db->hot = kind == DB_HOT || kind == DB_LEADER;
-    db->conn = connect_to(url, name);
-    where_text(db->conn, db->where, sizeof db->where);
-    if (PQstatus(db->conn) != CONNECTION_OK) {
-        const char *text = PQerrorMessage(db->conn);
-        (void)fault_set(f, code_of_login(text), "could not connect to PostgreSQL: %s", text);
+    if (!login_open(url, name, &db->conn, f)) {
         db_close(db);
         return false;
     }
+    where_text(db->conn, db->where, sizeof db->where);
     PQsetNoticeReceiver(db->conn, ignore_notice, NULL);
     if (!session_set_up(db, name, kind, f)) {
         (void)fault_add(f, "could not set up a session on PostgreSQL");

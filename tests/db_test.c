@@ -47,13 +47,14 @@ static void fault_is(const struct fault *f, enum fault_code code, const char *st
     }
 }
 
-static void opening_fails(const char *url, enum fault_code code, const char *part)
+static void opening_fails(const char *url, enum fault_code code, const char *state,
+                          const char *part)
 {
     struct db *db = NULL;
     struct fault f = {0};
     assert_false(db_open(url, DB_PLAIN, "test", &db, &f));
     assert_null(db);
-    fault_is(&f, code, "");
+    fault_is(&f, code, state);
     assert_contains(f.text, part);
     assert_null(strchr(f.text, '\n'));
 }
@@ -61,9 +62,9 @@ static void opening_fails(const char *url, enum fault_code code, const char *par
 static void test_bad_url(void **state)
 {
     (void)state;
-    opening_fails("postgresql://[::1", FAULT_CONFIG, "the database URL cannot be read");
-    opening_fails("nonsense", FAULT_CONFIG, "the database URL cannot be read");
-    opening_fails("postgresql://h/d?unknown_option=1", FAULT_CONFIG, "unknown_option");
+    opening_fails("postgresql://[::1", FAULT_CONFIG, "", "the database URL cannot be read");
+    opening_fails("nonsense", FAULT_CONFIG, "", "the database URL cannot be read");
+    opening_fails("postgresql://h/d?unknown_option=1", FAULT_CONFIG, "", "unknown_option");
 }
 
 static void test_login_refused(void **state)
@@ -72,9 +73,9 @@ static void test_login_refused(void **state)
     char url[600], host[256];
     db_url_mask(fx->database_url, host, sizeof host);
     (void)snprintf(url, sizeof url, "%s password=wrong", host);
-    opening_fails(url, FAULT_CONFIG, "password authentication failed");
+    opening_fails(url, FAULT_CONFIG, "28P01", "password authentication failed");
     url_with_path(fx->database_url, "no_such_database", url, sizeof url);
-    opening_fails(url, FAULT_CONFIG, "\"no_such_database\" does not exist");
+    opening_fails(url, FAULT_CONFIG, "3D000", "\"no_such_database\" does not exist");
 }
 
 /* A socket on a free port of 127.0.0.1; with `backlog` connections are accepted by the kernel. */
@@ -91,6 +92,52 @@ static int local_socket(bool listening, int *ret_port)
     return fd;
 }
 
+/* A server whose messages nobody here can read. It answers until its socket is shut down. */
+static void *refuse_in_german(void *fd)
+{
+    static const char startup[] = "S"
+                                  "SCHWERWIEGEND\0"
+                                  "VFATAL\0"
+                                  "C28P01\0"
+                                  "MPasswort-Authentifizierung fehlgeschlagen\0";
+    char asked[1024];
+    for (int peer; (peer = accept(*(int *)fd, NULL, NULL)) >= 0; (void)close(peer)) {
+        uint32_t bytes = htonl(sizeof startup + 4);
+        (void)!recv(peer, asked, sizeof asked, 0);
+        (void)!send(peer, "E", 1, MSG_NOSIGNAL | MSG_MORE);
+        (void)!send(peer, &bytes, sizeof bytes, MSG_NOSIGNAL | MSG_MORE);
+        (void)!send(peer, startup, sizeof startup, MSG_NOSIGNAL);
+    }
+    return NULL;
+}
+
+static void test_login_refused_in_german(void **state)
+{
+    (void)state;
+    int port;
+    char url[128];
+    pthread_t thread;
+    int fd = local_socket(true, &port);
+    assert_int_equal(pthread_create(&thread, NULL, refuse_in_german, &fd), 0);
+    (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d?sslmode=disable", port);
+    opening_fails(url, FAULT_CONFIG, "28P01", "SCHWERWIEGEND:  Passwort-Authentifizierung");
+    (void)shutdown(fd, SHUT_RDWR);
+    (void)pthread_join(thread, NULL);
+    (void)close(fd);
+}
+
+/* Nor is a root certificate that is not there, and no password, told by words. */
+static void test_login_that_lacks_something(void **state)
+{
+    struct fixture *fx = *state;
+    char url[600], host[256];
+    db_url_mask(fx->database_url, host, sizeof host);
+    (void)snprintf(url, sizeof url, "%s passfile=%s/none", host, fx->dir);
+    opening_fails(url, FAULT_CONFIG, "", "no password supplied");
+    (void)snprintf(url, sizeof url, "%s sslmode=verify-full sslrootcert=%s/none", host, fx->dir);
+    opening_fails(url, FAULT_CONFIG, "", "/none\" cannot be read");
+}
+
 static void test_server_away(void **state)
 {
     (void)state;
@@ -98,7 +145,7 @@ static void test_server_away(void **state)
     char url[128];
     int fd = local_socket(false, &port);
     (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d", port);
-    opening_fails(url, FAULT_RETRY, "Connection refused");
+    opening_fails(url, FAULT_RETRY, "", "Connection refused");
     (void)close(fd);
 }
 
@@ -111,7 +158,7 @@ static void test_server_that_never_answers(void **state)
     int fd = local_socket(true, &port);
     (void)snprintf(url, sizeof url, "postgresql://u@127.0.0.1:%d/d", port);
     int64_t start_ms = now_ms();
-    opening_fails(url, FAULT_RETRY, "timeout expired");
+    opening_fails(url, FAULT_RETRY, "", "timeout expired");
     assert_true(now_ms() - start_ms < (DB_CONNECT_LIMIT_S + 3) * 1000);
     (void)close(fd);
 }
@@ -502,6 +549,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_url),
         WITH_DATABASE(test_login_refused),
+        cmocka_unit_test(test_login_refused_in_german),
+        WITH_DATABASE(test_login_that_lacks_something),
         cmocka_unit_test(test_server_away),
         cmocka_unit_test(test_server_that_never_answers),
         WITH_DATABASE(test_settings_of_a_session),
