@@ -1,6 +1,7 @@
 #include "core/db.h"
 
 #include "core/db_login.h"
+#include "core/db_session.h"
 #include "core/db_where.h"
 #include "core/now.h"
 #include "core/point.h"
@@ -14,38 +15,28 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { DB_BATCH_MAX = 64, DB_PREPARED_MAX = 256, DB_CLOSE_LIMIT_MS = 1000, DB_ASK_TRIES = 5 };
+enum {
+    DB_BATCH_MAX = 64,
+    DB_FRAME = 3, /* statements around a batch in a pooler's session */
+    DB_PREPARED_MAX = 256,
+    DB_CLOSE_LIMIT_MS = 1000,
+    DB_ASK_TRIES = 5,
+};
 
 struct db {
     PGconn *conn;
     const char *name; /* borrowed: the program's, and which session of it */
     bool broken, hot;
     bool unnamed;        /* statements are not prepared for later, in a session that is not ours */
+    bool framed;         /* nor is anything set but within each transaction, by `frame` */
     bool rolls_back;     /* all of it is one transaction */
     bool heard;          /* the last call of db_next_notified() returned one */
     int64_t deadline_ms; /* of the answer that is waited for */
     char where[256];
     size_t n_prepared;
     const struct statement *prepared[DB_PREPARED_MAX]; /* by this session */
+    char frame[SESSION_TEXT_BYTES];
 };
-
-const char db_session_hot[] =
-    "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;"
-    "SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;"
-    "SET enable_indexscan = on; SET enable_indexonlyscan = on; SET enable_nestloop = on;"
-    "SET enable_tidscan = on; SET enable_sort = on; SET enable_material = on;"
-    "SET enable_hashagg = on; SET enable_partition_pruning = on; SET join_collapse_limit = 8;"
-    "SET from_collapse_limit = 8; SET max_parallel_workers_per_gather = 0;";
-
-/* What a role's or a database's own settings must not change: what a statement means, and when a
- * session ends. All may be set by anybody, but for the last: the server says so if it must be. */
-static const char session_pinned[] =
-    "SET array_nulls = on; SET standard_conforming_strings = on; SET bytea_output = 'hex';"
-    "SET backslash_quote = safe_encoding; SET transform_null_equals = off;"
-    "SET extra_float_digits = 1; SET row_security = on; SET exit_on_error = off;"
-    "SET default_transaction_deferrable = off; SET idle_session_timeout = 0;"
-    "SELECT set_config(name, v, false) FROM (VALUES ('transaction_timeout', '0')," /* of 17 */
-    " ('session_replication_role', 'origin')) p (name, v) WHERE current_setting(name, true) <> v;";
 
 static bool fault_of_conn(struct db *db, struct fault *f)
 {
@@ -268,15 +259,11 @@ static bool take_all(struct db *db, struct db_call *calls, size_t n, const bool 
     return take_sync(db, f);
 }
 
-bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, size_t *ret_failed,
-              struct fault *f)
+static bool run_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms,
+                      size_t *ret_failed, struct fault *f)
 {
-    bool prepared[DB_BATCH_MAX];
-    size_t failed = n;
-    if (n > DB_BATCH_MAX) {
-        return fault_set(f, FAULT_BUG, "a batch of %zu statements is over the limit of %d", n,
-                         DB_BATCH_MAX);
-    }
+    bool prepared[DB_BATCH_MAX + DB_FRAME];
+    *ret_failed = n;
     db->deadline_ms = now_ms() + limit_ms;
     bool ok = !db->broken || fault_set(f, FAULT_RETRY, "the session is closed");
     ok = ok && (PQenterPipelineMode(db->conn) == 1 || fault_of_conn(db, f));
@@ -284,7 +271,7 @@ bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, 
     if (ok && db->hot) {
         POINT(hot_sent);
     }
-    ok = ok && take_all(db, calls, n, prepared, &failed, f) && f->code == FAULT_NONE;
+    ok = ok && take_all(db, calls, n, prepared, ret_failed, f) && f->code == FAULT_NONE;
     if (!db->broken && PQexitPipelineMode(db->conn) != 1) {
         (void)fault_of_conn(db, f);
         ok = false;
@@ -293,6 +280,44 @@ bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, 
         rows_free(calls[i].rows);
         calls[i].rows = NULL;
     }
+    return ok;
+}
+
+static bool run_script(struct db *db, const char *text, int64_t limit_ms, struct fault *f);
+
+/* A pooler's session is ours for one transaction, in which it is set up, too. */
+static bool run_framed(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms,
+                       size_t *ret_failed, struct fault *f)
+{
+    static const struct statement begin = {"begin", "BEGIN ISOLATION LEVEL READ COMMITTED"};
+    static const struct statement commit = {"commit", "COMMIT"};
+    const struct statement settings = {"settings", db->frame};
+    struct db_call all[DB_BATCH_MAX + DB_FRAME] = {{.statement = &begin}, {.statement = &settings}};
+    struct fault ignored = {0};
+    memcpy(all + 2, calls, n * sizeof *calls);
+    all[n + 2] = (struct db_call){.statement = &commit};
+    bool ok = run_batch(db, all, n + DB_FRAME, limit_ms, ret_failed, f);
+    memcpy(calls, all + 2, n * sizeof *calls);
+    *ret_failed = *ret_failed < 2 || *ret_failed > n + 2 ? n : *ret_failed - 2;
+    rows_free(all[0].rows);
+    rows_free(all[1].rows);
+    rows_free(all[n + 2].rows);
+    if (!db->broken && PQtransactionStatus(db->conn) != PQTRANS_IDLE) {
+        db->broken = !run_script(db, "ROLLBACK", DB_CLOSE_LIMIT_MS, &ignored);
+    }
+    return ok;
+}
+
+bool db_batch(struct db *db, struct db_call *calls, size_t n, int64_t limit_ms, size_t *ret_failed,
+              struct fault *f)
+{
+    size_t failed;
+    if (n > DB_BATCH_MAX) {
+        return fault_set(f, FAULT_BUG, "a batch of %zu statements is over the limit of %d", n,
+                         DB_BATCH_MAX);
+    }
+    bool framed = db->framed && PQtransactionStatus(db->conn) == PQTRANS_IDLE;
+    bool ok = (framed ? run_framed : run_batch)(db, calls, n, limit_ms, &failed, f);
     if (ret_failed) {
         *ret_failed = failed;
     }
@@ -416,28 +441,6 @@ static void ignore_notice(void *arg, const PGresult *result)
     (void)result;
 }
 
-/* What every session is told, and what its kind is told besides. */
-static void session_text(enum db_kind kind, char *text, size_t size)
-{
-    int n =
-        snprintf(text, size,
-                 "%s SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED;"
-                 "SET timezone = 'UTC'; SET datestyle = 'ISO'; SET intervalstyle = 'postgres';"
-                 "SET client_encoding = 'UTF8'; SET search_path = pg_catalog;"
-                 "SET statement_timeout = %d; SET lock_timeout = %d;"
-                 "SET idle_in_transaction_session_timeout = %d; SET client_min_messages = warning;"
-                 "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;"
-                 "SET tcp_keepalives_count = 3; SET tcp_user_timeout = 20000; %s",
-                 kind == DB_READ ? "BEGIN ISOLATION LEVEL READ COMMITTED;" : "",
-                 DB_STATEMENT_LIMIT_MS, DB_LOCK_LIMIT_MS, DB_STATEMENT_LIMIT_MS, session_pinned);
-    if (kind == DB_HOT || kind == DB_LEADER || kind == DB_READ) {
-        (void)snprintf(text + n, size - (size_t)n, "%s", db_session_hot);
-    } else if (kind == DB_PRESENCE) {
-        (void)snprintf(text + n, size - (size_t)n, "SET idle_session_timeout = %d;",
-                       DB_IDLE_LIMIT_MS);
-    }
-}
-
 /* A pooler tells its clients another process id than the backend's own. Asked before anything is
  * set or prepared: whatever stays behind in the pooler's session is somebody else's next. So what a
  * role's own statement_timeout cuts off is asked again. */
@@ -469,20 +472,22 @@ static bool needs_direct(const struct db *db, const char *name, enum db_kind kin
 /* What a DB_READ sets goes with its transaction. */
 static bool session_set_up(struct db *db, const char *name, enum db_kind kind, struct fault *f)
 {
-    char text[2048];
+    char text[SESSION_TEXT_BYTES];
     bool pooled = false;
     if (PQsetnonblocking(db->conn, 1) != 0) {
         return fault_of_conn(db, f);
     }
-    if (kind != DB_HOT && kind != DB_READ && !ask_pooled(db, &pooled, f)) {
+    if (kind != DB_READ && !ask_pooled(db, &pooled, f)) {
         return false;
     }
     db->rolls_back = kind == DB_READ;
     db->unnamed = pooled || kind == DB_READ;
+    db->framed = pooled && kind == DB_HOT;
     if (pooled) {
-        return kind == DB_PLAIN || needs_direct(db, name, kind, f);
+        session_local_text(db->frame);
+        return kind == DB_HOT || kind == DB_PLAIN || needs_direct(db, name, kind, f);
     }
-    session_text(kind, text, sizeof text);
+    session_text(kind, text);
     return run_script(db, text, (int64_t)DB_CONNECT_LIMIT_S * 1000, f);
 }
 

@@ -145,8 +145,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "that its command starts.",
            .type = OPTION_TYPE_INT, .def = "auto", .min = 1, .max = 1000),
     OPTION(PRESENCE_URL, "presence-url", COMMAND_WORKER, "URL",
-           "A direct way to the same database, when the database URL leads through a transaction "
-           "pooler; by default the database URL.",
+           "A direct way to the same database, when the database URL leads through a pooler, in "
+           "session or transaction mode; by default the database URL.",
            .secret = true),
     OPTION(PASS_ENV, "pass-env", COMMAND_WORKER | COMMAND_DEV, "NAME,...",
            "Variables that handlers get though the worker connects with them: `DATABASE_URL` or "

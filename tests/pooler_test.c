@@ -1,5 +1,5 @@
 /* label: e2e */
-/* Through PgBouncer: producers in transaction mode, a worker's rounds in session mode. */
+/* Through PgBouncer: producers in transaction mode, workers' rounds in either. */
 #include "tests/support/working.h"
 
 #include "core/now.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READY_MS = 15000, PRODUCERS = 20, TASKS = 200 };
+enum { READY_MS = 15000, PRODUCERS = 20, TASKS = 200, POOLED = 4 };
 
 static int free_port(void)
 {
@@ -38,10 +38,10 @@ static struct process *pooler(struct fixture *fx, const char *mode, char ret_url
     (void)fprintf(file,
                   "[databases]\n%s = host=%s port=%s user=%s password=%s\n"
                   "[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n"
-                  "auth_type = any\npool_mode = %s\ndefault_pool_size = 4\nmax_client_conn = 200\n"
+                  "auth_type = any\npool_mode = %s\ndefault_pool_size = %d\nmax_client_conn = 200\n"
                   "ignore_startup_parameters = extra_float_digits,options\n",
                   fx->database, PQhost(fx->conn), PQport(fx->conn), PQuser(fx->conn),
-                  PQpass(fx->conn), port, mode);
+                  PQpass(fx->conn), port, mode, POOLED);
     (void)fclose(file);
     (void)chmod(fx->dir, 0755);
     const char *const argv[] = {"sh", "-c",
@@ -97,17 +97,25 @@ static void refuses(struct fixture *fx, const char *url, const char *command)
     assert_int_equal(process_lines(p, "pooler"), 1);
 }
 
-/* Nothing of ours stays behind in the pooler's sessions, which are others' next. */
+/* Nothing of ours stays behind in any of the pooler's sessions, which are others' next. */
 static void is_clean(const char *url)
 {
-    PGconn *conn = sql_connect(url);
-    assert_true(sql_bool(conn, "SELECT current_setting('search_path') LIKE '%%public%%' AND"
-                               " current_setting('statement_timeout') = '0' AND"
-                               " current_setting('lock_timeout') = '0' AND"
-                               " current_setting('enable_seqscan') = 'on' AND"
-                               " current_setting('timezone') <> 'UTC' AND"
-                               " NOT EXISTS (SELECT FROM pg_prepared_statements)"));
-    PQfinish(conn);
+    PGconn *conns[POOLED];
+    for (int i = 0; i < POOLED; i++) { /* each in a session of its own */
+        conns[i] = sql_connect(url);
+        sql_run(conns[i], "BEGIN");
+        assert_true(sql_bool(conns[i], "SELECT current_setting('search_path') LIKE '%%public%%' AND"
+                                       " current_setting('statement_timeout') = '0' AND"
+                                       " current_setting('lock_timeout') = '0' AND"
+                                       " current_setting('enable_seqscan') = 'on' AND"
+                                       " current_setting('plan_cache_mode') = 'auto' AND"
+                                       " current_setting('timezone') <> 'UTC' AND"
+                                       " NOT EXISTS (SELECT FROM pg_prepared_statements)"));
+    }
+    for (int i = 0; i < POOLED; i++) {
+        sql_run(conns[i], "ROLLBACK");
+        PQfinish(conns[i]);
+    }
 }
 
 static void test_presence_and_cleaner_refuse(void **state)
@@ -136,6 +144,9 @@ static void test_commands_leave_nothing_behind(void **state)
         free(TENON_RUN(fx, 0, "enqueue", "a", "--database-url", url));
         free(TENON_RUN(fx, 0, "show", "1", "--database-url", url));
         free(TENON_RUN(fx, 0, "status", "--database-url", url));
+        free(TENON_RUN(fx, 0, "schedule", "list", "--database-url", url));
+        free(TENON_RUN(fx, 0, "set", "--kind", "a", "--priority", "3", "--yes", "--database-url",
+                       url));
         is_clean(url);
     }
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 2);
@@ -184,17 +195,70 @@ static void test_waiting(void **state)
     }
 }
 
-/* With its presence direct a worker may send its rounds through a session of the pooler, which
- * dies. */
+/* With its presence direct a worker may send its rounds through sessions of the pooler. */
+static struct process *rounds_through(struct fixture *fx, const char *url, const char *slots)
+{
+    struct process *worker = TENON(fx, "worker", "--database-url", url, "--presence-url",
+                                   fx->database_url, "--slots", slots, "--drain-limit", "1s",
+                                   "--handler", "a=echo '[1e2]'");
+    process_await_line(worker, "event=worker_ready", READY_MS);
+    return worker;
+}
+
+/* Each of its own statements is in a session that a worker may have had before, or has next. */
+static void enqueue_as_a_stranger(PGconn *stranger, int n)
+{
+    for (int i = 0; i < n; i++) {
+        sql_run(stranger, "BEGIN");
+        assert_true(sql_bool(stranger, "SELECT current_setting('timezone') = 'Asia/Tokyo'"));
+        sql_run(stranger, "SELECT tenon.enqueue('a')");
+        sql_run(stranger, "COMMIT");
+    }
+}
+
+/* A round that fails is rolled back, and its session given back. */
+static void fail_a_round(struct fixture *fx, struct process *worker)
+{
+    PGconn *other = sql_connect(fx->database_url);
+    sql_run(other, "BEGIN; LOCK TABLE tenon.finished IN SHARE MODE");
+    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 10)");
+    process_await_line(worker, "event=round_failed", READY_MS);
+    sql_run(other, "COMMIT");
+    PQfinish(other);
+}
+
+static void test_rounds_in_transaction_mode(void **state)
+{
+    struct fixture *fx = *state;
+    char url[512];
+    test_sql(fx, "ALTER DATABASE %s SET timezone = 'Asia/Tokyo'", fx->database);
+    test_sql(fx, "ALTER DATABASE %s SET array_nulls = off", fx->database);
+    test_sql(fx, "ALTER DATABASE %s SET default_transaction_isolation = serializable",
+             fx->database);
+    (void)pooler(fx, "transaction", url);
+    struct process *workers[] = {rounds_through(fx, url, "4"), rounds_through(fx, url, "4")};
+    PGconn *stranger = sql_connect(url);
+    enqueue_as_a_stranger(stranger, TASKS);
+    await_done(fx, TASKS);
+    fail_a_round(fx, workers[0]);
+    await_done(fx, TASKS + 10);
+    assert_true(test_sql_bool(fx,
+                              "SELECT count(*) = %d AND sum(failures + crashes) = 0 AND"
+                              " bool_and(result = '[100]') FROM tenon.finished",
+                              TASKS + 10));
+    PQfinish(stranger);
+    is_clean(url);
+    end_well(workers[0]);
+    end_well(workers[1]);
+}
+
+/* The pooler dies. */
 static void test_rounds_in_session_mode(void **state)
 {
     struct fixture *fx = *state;
     char url[512];
     struct process *p = pooler(fx, "session", url);
-    struct process *worker = TENON(fx, "worker", "--database-url", url, "--presence-url",
-                                   fx->database_url, "--slots", "1", "--drain-limit", "1s",
-                                   "--handler", "a=true");
-    process_await_line(worker, "event=worker_ready", READY_MS);
+    struct process *worker = rounds_through(fx, url, "1");
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 20)");
     await_done(fx, 20);
     process_kill(p);
@@ -211,6 +275,7 @@ int main(void)
         WITH_DATABASE(test_commands_leave_nothing_behind),
         WITH_DATABASE(test_doctor_names_it),
         WITH_DATABASE(test_waiting),
+        WITH_SERVERS(test_rounds_in_transaction_mode),
         WITH_SERVERS(test_rounds_in_session_mode),
     };
     return RUN_GROUP(tests);
