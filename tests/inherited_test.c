@@ -2,7 +2,10 @@
 /* timeout: 240 */
 /* What a worker inherits, or what holds it up, and must not harm it: signals that are ignored,
  * limits, a stderr that nobody reads, a main loop that hangs. */
+#include "tests/support/proxy.h"
 #include "tests/support/working.h"
+
+#include "worker/presence.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -67,17 +70,34 @@ static void test_a_stderr_that_nobody_reads(void **state)
     end_well(p);
 }
 
+/* Two hang: one of them while its PostgreSQL is away. Others take over within 35 s, as far as their
+ * own clocks are meant: a machine that stands still counts for nothing. */
 static void test_a_main_loop_that_hangs(void **state)
 {
     struct fixture *fx = *state;
     static const char *const env[] = {"TENON_POINT=task_claimed:1:sleep=120000", NULL};
-    struct process *p = worker_after(fx, "true", env);
-    test_sql(fx, "SELECT tenon.enqueue('a')");
+    char url[600];
+    struct proxy proxy;
+    _Static_assert(PRESENCE_STUCK_MS + PRESENCE_WATCH_MS < 35000, "within 35 s");
+    proxy_open(&proxy, fx->database_url);
+    (void)snprintf(url, sizeof url, "export TENON_DATABASE_URL='%s'", proxy.url);
+    struct process *p = worker_after(fx, "true", env), *cut_off = worker_after(fx, url, env);
+    process_await_line(p, "event=worker_ready", READY_MS);
+    process_await_line(cut_off, "event=worker_ready", READY_MS);
+    for (int i = 1; i <= 2; i++) { /* each of them takes one */
+        test_sql(fx, "SELECT tenon.enqueue('a')");
+        test_await(fx, READY_MS, "SELECT count(DISTINCT worker_id) = %d FROM tenon.task", i);
+    }
+    struct process *cleaner = TENON(fx, "cleaner");
+    proxy_door(&proxy, PROXY_RESETS);
+    proxy_break(&proxy, PROXY_RESET);
     assert_int_equal(process_wait(p, STUCK_MS), 1);
     assert_int_equal(process_lines(p, "event=worker_stuck"), 1);
+    assert_int_equal(process_wait(cut_off, STUCK_MS), 1);
+    assert_int_equal(process_lines(cut_off, "event=worker_stuck"), 1);
+    proxy_close(&proxy);
     struct process *other = worker_after(fx, "true", NULL);
-    struct process *cleaner = TENON(fx, "cleaner");
-    await_done(fx, 1);
+    await_done(fx, 2);
     end_well(other);
     end_well(cleaner);
 }

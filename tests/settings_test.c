@@ -1,5 +1,6 @@
 /* label: e2e */
 /* Whatever a role's own settings say, statements mean what they say. */
+#include "tests/support/proxy.h"
 #include "tests/support/working.h"
 
 #include <stdio.h>
@@ -71,18 +72,26 @@ static void test_hostile_settings_of_a_role(void **state)
     end_well(cleaner);
 }
 
-/* A role that may only read is told, and waited for. */
+/* A role that may only read is told, and waited for, though it has been said already that the
+ * server was away. */
 static void test_a_role_that_may_only_read(void **state)
 {
     struct fixture *fx = *state;
+    struct proxy proxy;
+    proxy_open(&proxy, fx->database_url);
+    proxy_door(&proxy, PROXY_RESETS);
+    struct process *worker = TENON(fx, "worker", "--database-url", proxy.url, "--handler",
+                                   "a=true");
+    process_await_line(worker, "event=waiting_for_database", READY_MS);
     test_sql(fx, "ALTER ROLE %s IN DATABASE %s SET default_transaction_read_only = on",
              PQuser(fx->conn), fx->database);
-    struct process *worker = TENON(fx, "worker", "--handler", "a=true");
+    proxy_door(&proxy, PROXY_SERVES);
     process_await_line(worker, "read-only", READY_MS);
     test_sql(fx, "ALTER ROLE %s IN DATABASE %s RESET default_transaction_read_only",
              PQuser(fx->conn), fx->database);
     process_await_line(worker, "event=worker_ready", READY_MS);
     end_well(worker);
+    proxy_close(&proxy);
 }
 
 /* A cleaner says why it is not back, though it has said already that its session was lost. */

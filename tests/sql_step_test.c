@@ -116,6 +116,14 @@ static void test_limits(void **state)
     /* '{}' and the name: 3 bytes */
     test_sql_fails(fx, "22023", "steps of 1048577 bytes|1048576 bytes as text",
                    "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048572)))", claim);
+    /* stored in little, printed in much */
+    test_sql_fails(fx, "22023", "steps of 1065|1048576 bytes as text",
+                   "SELECT tenon.step('%s', 'n', ('[' || repeat('1e-16383,', 64) ||"
+                   " '1e-16383]')::jsonb)",
+                   claim);
+    assert_true(test_sql_bool(fx, "SELECT tenon.with_step_of('{}', '{\"step\": {\"name\": \"n\","
+                                  " \"value\": [' || repeat('1e-16383,', 64) || '1e-16383]}}')"
+                                  " IS NULL"));
     test_sql(fx, "SELECT tenon.step('%s', 'n', to_jsonb(repeat('x', 1048571)))", claim);
     test_sql(fx, "UPDATE tenon.task SET steps = (SELECT jsonb_object_agg(i, i)"
                  " FROM generate_series(1, 999) i)");

@@ -3,6 +3,7 @@
 /* Advisory locks are open to whoever may log in: a role that may only CONNECT takes the keys of
  * workers, of the leader and of its sleep, and hides no death, stops no task and no leader. */
 #include "tests/support/process.h"
+#include "tests/support/scrape.h"
 #include "tests/support/working.h"
 
 #include "core/now.h"
@@ -128,13 +129,16 @@ static void test_a_taken_key_keeps_no_leader_awake(void **state)
     no_stranger(fx, conn);
 }
 
-/* Nobody can become the leader: told in the log and by the status. */
+/* Nobody can become the leader: told in the log, by the status and the metrics. */
 static void test_no_leader_is_told(void **state)
 {
     struct fixture *fx = *state;
     test_sql(fx, "BEGIN; SELECT FROM tenon.setting FOR UPDATE");
-    struct process *cleaner = TENON(fx, "cleaner");
+    struct process *cleaner = TENON(fx, "cleaner", "--http", "127.0.0.1:0");
+    struct web w = scrape_at(cleaner);
+    process_await_line(cleaner, "level=error prog=cleaner", LIMIT_MS);
     process_await_line(cleaner, "event=no_leader", LIMIT_MS);
+    scrape_await(&w, "tenon_leader_present", 0, LIMIT_MS);
     char *out = tenon_run(fx, 0, (const char *const[]){"status", NULL});
     assert_non_null(strstr(out, "no cleaner leads"));
     free(out);
@@ -143,6 +147,7 @@ static void test_no_leader_is_told(void **state)
     free(out);
     test_sql(fx, "ROLLBACK");
     process_await_line(cleaner, "event=leader", LIMIT_MS);
+    scrape_await(&w, "tenon_leader_present", 1, LIMIT_MS);
     assert_int_equal(process_lines(cleaner, "event=no_leader"), 1);
     out = tenon_run(fx, 0, (const char *const[]){"status", NULL});
     assert_null(strstr(out, "no cleaner leads"));

@@ -172,6 +172,16 @@ static void cleaner_says(struct fixture *fx, const char *host, const char *mode,
     process_kill(p);
 }
 
+static void doctor_says(struct fixture *fx, const char *mode, const char *exposed)
+{
+    char url[1200];
+    const char *at = strchr(fx->database_url, '@');
+    (void)snprintf(url, sizeof url, "%.*s@%s%s?sslmode=%s", (int)(at - fx->database_url),
+                   fx->database_url, here, strrchr(at, ':'), mode);
+    says(fx, (const char *const[]){"doctor", "--database-url", url, "--amqp-url", "none", NULL},
+         NULL, 1, exposed);
+}
+
 static void worker_says(struct fixture *fx, const char *exposed)
 {
     char url[1200], text[200];
@@ -199,6 +209,7 @@ static void test_what_is_exposed_is_told(void **state)
     listen_here(fx);
     cleaner_says(fx, "127.0.0.1", "prefer", "localhost", NULL);
     cleaner_says(fx, here, "prefer", here, "PostgreSQL not encrypted, RabbitMQ not encrypted");
+    doctor_says(fx, "prefer", "encryption: PostgreSQL not encrypted");
     use_certificate(fx, "here");
     database_is_encrypted(fx);
     cleaner_says(fx, here, "require", "127.0.0.1", "PostgreSQL not verified");
@@ -206,6 +217,7 @@ static void test_what_is_exposed_is_told(void **state)
     cleaner_says(fx, here, "verify-full", "mq,localhost", "RabbitMQ not encrypted");
     cleaner_says(fx, here, "verify-full", "127.0.0.1", NULL);
     worker_says(fx, "PostgreSQL not verified");
+    doctor_says(fx, "require", "encryption: PostgreSQL not verified");
 }
 
 /* --- RabbitMQ --- */

@@ -146,14 +146,6 @@ static bool hear(struct presence *p, int fd, int64_t limit_ms)
     return any && fds[1].revents;
 }
 
-static void pause_ms(struct presence *p, int64_t ms)
-{
-    int64_t until_ms = now_ms() + ms, left_ms = ms;
-    for (; left_ms > 0 && !is_quitting(p); left_ms = until_ms - now_ms()) {
-        (void)hear(p, -1, left_ms);
-    }
-}
-
 /* Does the lock that was taken say that we live? */
 static bool check_lock(struct presence *p, const struct rows *rows, struct fault *f)
 {
@@ -308,6 +300,44 @@ static void refuse(struct presence *p, const struct fault *f)
     mailbox_push(p->mailbox, &(struct event){.type = EVENT_STOP});
 }
 
+/* A main loop that hangs starts nothing and obeys no signal: to end frees the lock, and others take
+ * over. Nothing in it may take so long. */
+static void watch(struct presence *p, int64_t since_ms)
+{
+    int64_t waited_ms = now_ms() - since_ms;
+    p->silent_ms += waited_ms < PRESENCE_WATCH_MS ? waited_ms : PRESENCE_WATCH_MS;
+    if (p->silent_ms >= PRESENCE_STUCK_MS) {
+        log_event(LOG_ERROR, LOG_EVENT("worker_stuck"), LOG_NUM("silent_ms", p->silent_ms),
+                  LOG_TEXT("error", "the main loop does not move; the process ends, so that others "
+                                    "take over"));
+        _exit(EXIT_FAILURE);
+    }
+}
+
+/* Is there a ping to do? */
+static bool take_requests(struct presence *p, bool *ret_drain)
+{
+    (void)pthread_mutex_lock(&p->mutex);
+    bool ping = p->ping;
+    p->ping = false;
+    *ret_drain = p->drain;
+    (void)pthread_mutex_unlock(&p->mutex);
+    return ping;
+}
+
+/* The main loop is watched meanwhile, too. */
+static void pause_ms(struct presence *p, int64_t ms)
+{
+    int64_t until_ms = now_ms() + ms, left_ms = ms;
+    for (; left_ms > 0 && !is_quitting(p); left_ms = until_ms - now_ms()) {
+        bool drain;
+        int64_t since_ms = now_ms();
+        (void)hear(p, -1, left_ms < PRESENCE_WATCH_MS ? left_ms : PRESENCE_WATCH_MS);
+        watch(p, since_ms);
+        p->silent_ms = take_requests(p, &drain) ? 0 : p->silent_ms;
+    }
+}
+
 /* Why it is not back yet is told when it is something new: a person may have to mend it. */
 static void come_back(struct presence *p, const struct fault *lost)
 {
@@ -380,31 +410,6 @@ static bool take_notified(struct presence *p)
         mailbox_push(p->mailbox, &(struct event){.type = EVENT_POLL});
     }
     return any;
-}
-
-/* A main loop that hangs starts nothing and obeys no signal: to end frees the lock, and others take
- * over. Nothing in it may take so long. */
-static void watch(struct presence *p, int64_t since_ms)
-{
-    int64_t waited_ms = now_ms() - since_ms;
-    p->silent_ms += waited_ms < PRESENCE_WATCH_MS ? waited_ms : PRESENCE_WATCH_MS;
-    if (p->silent_ms >= PRESENCE_STUCK_MS) {
-        log_event(LOG_ERROR, LOG_EVENT("worker_stuck"), LOG_NUM("silent_ms", p->silent_ms),
-                  LOG_TEXT("error", "the main loop does not move; the process ends, so that others "
-                                    "take over"));
-        _exit(EXIT_FAILURE);
-    }
-}
-
-/* Is there a ping to do? */
-static bool take_requests(struct presence *p, bool *ret_drain)
-{
-    (void)pthread_mutex_lock(&p->mutex);
-    bool ping = p->ping;
-    p->ping = false;
-    *ret_drain = p->drain;
-    (void)pthread_mutex_unlock(&p->mutex);
-    return ping;
 }
 
 /* Is there something to hear of? Whoever may log in can say so. */

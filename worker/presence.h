@@ -22,7 +22,7 @@ enum {
 struct presence;
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
- *   url       direct, not through a transaction pooler; borrowed, as are the others
+ *   url       direct, through no pooler; borrowed, as are the others
  *   mailbox   gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a
  *             cleaner says by NOTIFY that there is something for these queues and kinds
  *   false   CONFIG: no schema, a pooler, login refused; SCHEMA; RETRY: the server is away */

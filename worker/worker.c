@@ -91,16 +91,19 @@ static bool pause_or_stop(struct worker *w, int64_t ms)
     return signal > 0 && signal != SIGUSR1;
 }
 
-/* Be registered, however long PostgreSQL takes to be there. */
+/* Be registered, however long PostgreSQL takes to be there. Why it waits is told when it is
+ * something new: a person may have to mend it. */
 static bool become_present(struct worker *w, struct fault *f)
 {
+    char told[FAULT_TEXT_BYTES_MAX] = "";
     for (int failures = 1; !presence_open(presence_url(w->options), &w->served, w->n_slots,
                                           &w->mailbox, &w->loop.presence, f);
          failures++) {
         if (f->code != FAULT_RETRY && f->code != FAULT_AGAIN) {
             return false;
         }
-        if (failures == 1) {
+        if (strcmp(told, f->text) != 0) {
+            (void)snprintf(told, sizeof told, "%s", f->text);
             log_fault(LOG_WARNING, "waiting_for_database", f);
         }
         fault_clear(f); /* to be stopped while waiting is no failure */
