@@ -34,21 +34,29 @@ def work(task, stop):
         do_item(done)
         done += 1
         say({"id": task["id"], "progress": {"done": done, "of": task["payload"]["items"]}, "extend_ms": 60000})
-    finished = done == task["payload"]["items"]
-    del stops[task["id"]]
-    say({"id": task["id"], "outcome": "done" if finished else "interrupted"})
+    return "done" if done == task["payload"]["items"] else "interrupted"
+
+
+def run(task_id, line, stop):
+    try:
+        reply = {"outcome": work(json.loads(line), stop)}
+    except Exception as error:  # also of a payload that Python cannot read
+        reply = {"outcome": "failed", "error": repr(error)}
+    del stops[task_id]
+    say({"id": task_id, **reply})
 
 
 def main():
     say({"hello": "tenon", "in_flight": 4, "stop": True})
     for line in sys.stdin:
-        message = json.loads(line)
-        if "stop" not in message:
-            stops[message["id"]] = threading.Event()
-            threading.Thread(target=work, args=(message, stops[message["id"]])).start()
+        if not line.startswith('{"stop":'):
+            task_id = int(line[len('{"id":'):line.index(",")])
+            stops[task_id] = threading.Event()
+            threading.Thread(target=run, args=(task_id, line, stops[task_id])).start()
             continue
+        stopped = json.loads(line)["stop"]
         for task_id, stop in list(stops.items()):
-            if message["stop"] in (None, task_id):
+            if stopped in (None, task_id):
                 stop.set()
     # no more tasks come; Python waits for the threads that still work
 

@@ -81,14 +81,15 @@ def main():
         cursor.execute('CREATE TABLE IF NOT EXISTS order_effect ("order" bigint, what text)')
     say({"hello": "tenon"})
     for line in iter(sys.stdin.readline, ""):
-        task = json.loads(line)
-        task["steps"] = task.get("steps") or {}
+        task_id = int(line[len('{"id":'):line.index(",")])
         try:
+            task = json.loads(line)
+            task["steps"] = task.get("steps") or {}
             with connected() as conn:
                 reply = run(conn, task)
-        except Exception as error:
+        except Exception as error:  # also of a payload that Python cannot read
             reply = {"outcome": "failed", "error": repr(error)}
-        say({"id": task["id"], **reply})
+        say({"id": task_id, **reply})
 
 
 if __name__ == "__main__":

@@ -199,26 +199,72 @@ static void test_pool_handler_in_python(void **state)
     free(shell(fx, 0, "test -f $MAILDIR/new/task-7"));
 }
 
+/* Write block n of a language of a page, with a line before it, to $NAME. */
+#define BLOCK(page, language, n, before, name)                                                     \
+    "{ echo '" before "'; awk -v n=" #n " '/^```" language                                         \
+    "$/ { i++; f = 1; next } /^```$/ { f = "                                                       \
+    "0 } f && i == n' \"$EXAMPLES/../" page "\"; } > \"" name "\"\n"
+
+/* What JSON libraries cannot read, and a task that is as others are. */
+static const char odd_tasks[] =
+    "dir=$(dirname \"$MAILDIR\"); cd \"$dir\"; mkdir -p mail/tmp mail/new mail/cur\n" //
+    BLOCK("README.md", "python", 2, "import sys", "readme.py")                        //
+    BLOCK("README.md", "js", 2, "// of the README", "readme.js")                      //
+    BLOCK("docs/handlers.md", "python", 1, "def handle(payload): return payload", "page.py") BLOCK(
+        "docs/handlers.md", "python", 2,
+        "import json, sys\n"
+        "def run_all(payloads): return [{\"outcome\": \"done\"} for _ in payloads]",
+        "page2.py") "cat > odd.py <<'END'\n"
+                    "odd = '[' * 1500 + ']' * 1500, '[' * 3000 + ']' * 3000, '9' * 5000\n"
+                    "for id, payload in enumerate([*odd, '{\"items\": 1}'], 1):\n"
+                    "    print('{\"id\":%d,\"kind\":\"other\",\"attempt\":1,\"progress\":null,'\n"
+                    "          '\"payload\":%s}' % (id, payload))\n"
+                    "END\n";
+
+static void answers_each(struct fixture *fx, const char *handler)
+{
+    char command[3000];
+    (void)snprintf(command, sizeof command, "%spython3 odd.py | %s | tr -d ' '", odd_tasks,
+                   handler);
+    char *out = shell(fx, 0, command);
+    for (int id = 1; id <= 4; id++) {
+        char answer[40];
+        (void)snprintf(answer, sizeof answer, "{\"id\":%d,\"outcome\":\"", id);
+        assert_contains(out, answer);
+    }
+    free(out);
+}
+
 /* PostgreSQL accepts them; a handler that dies of one would take its neighbours with it. */
 static void test_payloads_that_libraries_cannot_read(void **state)
 {
-    static const char lines[] =
-        "import sys\n"
-        "for id, payload in (1, '[' * 3000 + ']' * 3000), (2, '9' * 5000), (3, '{}'):\n"
-        "    print('{\"id\":%d,\"kind\":\"other\",\"payload\":%s}' % (id, payload))\n";
-    static const char *const handlers[] = {"$EXAMPLES/handler.py", "$BUILT/handler"};
-    struct fixture *fx = *state;
+    static const char *const handlers[] = {
+        "$EXAMPLES/handler.py",
+        "$BUILT/handler",
+        "$EXAMPLES/checkpoint.py",
+        "$EXAMPLES/order.py",
+        "WEBHOOK_URL=http://127.0.0.1:1/ $EXAMPLES/on_dead/chat.py",
+        "$EXAMPLES/signup/mailer.py mail journal",
+        "$BUILT/signup/mailer mail journal",
+        "python3 readme.py",
+        "python3 page.py",
+        "{ echo '{\"tasks\":4}'; cat; } | python3 page2.py",
+    };
     for (size_t i = 0; i < sizeof handlers / sizeof *handlers; i++) {
-        char command[1024];
-        (void)snprintf(command, sizeof command,
-                       "python3 -c \"$(cat <<'END'\n%sEND\n)\" | %s | tr -d ' '", lines,
-                       handlers[i]);
-        char *out = shell(fx, 0, command);
-        assert_contains(out, "{\"id\":1,\"outcome\":\"dead\"");
-        assert_contains(out, "{\"id\":2,\"outcome\":\"dead\"");
-        assert_contains(out, "{\"id\":3,\"outcome\":\"failed\"");
-        free(out);
+        answers_each(*state, handlers[i]);
     }
+}
+
+static void test_node_handler_of_the_readme(void **state)
+{
+    char *there = shell(*state, 0, "command -v node || true");
+    bool skips = *there == '\0';
+    free(there);
+    if (skips) {
+        print_message("skipped: node is not there\n");
+        skip();
+    }
+    answers_each(*state, "node readme.js");
 }
 
 static void test_pool_handler_in_c(void **state)
@@ -338,6 +384,7 @@ int main(void)
         WITH_DATABASE(test_exec_handler),
         WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_payloads_that_libraries_cannot_read),
+        WITH_DATABASE(test_node_handler_of_the_readme),
         WITH_DATABASE(test_pool_handler_in_c),
         WITH_DATABASE(test_bulk_mail),
         WITH_DATABASE(test_bulk_mail_that_fails),

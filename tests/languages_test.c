@@ -100,14 +100,19 @@ static void assert_enqueues(struct fixture *fx, const struct language *l)
                      1);
 }
 
-/* Many at once, long lines, other letters than English ones; what can never work is dead. */
+/* Many at once, long lines, other letters than English ones; what can never work is dead, and what
+ * the language's library cannot read harms no other. */
 static void assert_handles(struct fixture *fx, const struct language *l)
 {
     char script[700];
-    test_sql(fx,
-             "SELECT tenon.enqueue('welcome_mail', '{}');"
-             "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', repeat('x', 100000)))"
-             " FROM generate_series(1, 20)");
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue('welcome_mail', '{}');"
+        "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', repeat('x', 100000)))"
+        " FROM generate_series(1, 20);"
+        "SELECT tenon.enqueue('welcome_mail', concat('{\"odd\": ', odd, '}')::jsonb) FROM (VALUES"
+        " (repeat('[', 1500) || repeat(']', 1500)), (repeat('[', 11000) || repeat(']', 11000)),"
+        " (repeat('9', 5000))) o (odd)");
     (void)snprintf(script, sizeof script,
                    "AMQP_URL=none %s worker --until-empty --slots 1"
                    " --handler \"welcome_mail=pool:exec %s\"",
@@ -116,7 +121,11 @@ static void assert_handles(struct fixture *fx, const struct language *l)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"
                                       " WHERE result = jsonb_build_object('sent', payload->'to')"),
                      21);
-    assert_true(test_sql_bool(fx, "SELECT last_error LIKE '%%no \"to\"' FROM tenon.dead"));
+    assert_true(
+        test_sql_bool(fx, "SELECT bool_and(last_error LIKE '%%no \"to\"') FROM tenon.dead"));
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 4 AND count(last_error) = 4 AND"
+                                  " bool_and(last_error NOT LIKE '%%without an answer%%')"
+                                  " FROM tenon.tasks WHERE state <> 'done'"));
 }
 
 static void enqueues_and_handles(struct fixture *fx, const struct language *l)
