@@ -3020,7 +3020,7 @@ UNION ALL
  SELECT f.id,
     f.queue,
     f.kind,
-    f.outcome AS state,
+    (f.outcome)::text AS state,
     f.priority,
     f.created_at,
     f.run_at,
@@ -5335,7 +5335,7 @@ CREATE VIEW tenon.anywhere AS
 UNION ALL
  SELECT 'finished'::text AS place,
     finished.id,
-    finished.outcome AS ended,
+    (finished.outcome)::text AS ended,
     finished.start_time,
     finished.run_at,
     (finished.failures + finished.crashes) AS failed,

@@ -549,7 +549,7 @@ CREATE VIEW tenon.tasks AS
            flow, limit_keys, steps
     FROM tenon.task
     UNION ALL
-    SELECT id, queue, kind, outcome, priority, created_at, run_at, start_time, finished_at, worker_id,
+    SELECT id, queue, kind, outcome::text, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
            payload, progress, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
            (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps

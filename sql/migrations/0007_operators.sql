@@ -179,14 +179,14 @@ END $$;
 
 -- --- finding ---
 
--- What a filter asks about. All columns come from the tables as they are, so that the rows can be read in the order of
--- ids; `since`: when it was enqueued or, if it has ended, ended.
+-- What a filter asks about. All columns come from the tables as they are, and have one type in all three (a domain is
+-- another), so that the rows can be read in the order of ids; `since`: when it was enqueued or, if it has ended, ended.
 CREATE VIEW tenon.anywhere AS
     SELECT 'task' AS place, id, NULL AS ended, start_time, run_at, failures + crashes AS failed, created_at AS since,
            queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at, limit_keys
       FROM tenon.task
     UNION ALL
-    SELECT 'finished', id, outcome, start_time, run_at, failures + crashes, finished_at,
+    SELECT 'finished', id, outcome::text, start_time, run_at, failures + crashes, finished_at,
            queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL, limit_keys
       FROM tenon.finished
     UNION ALL
