@@ -30,6 +30,23 @@ static int64_t die(struct fixture *fx, const char *kind, const char *payload, co
         kind, payload, error, error);
 }
 
+/* Five dead tasks, of which one is in mails, a letter, Late and of three hours ago; three are
+ * letters in mails, one is a card. And a schedule. */
+static void fill_for_filters(struct fixture *fx)
+{
+    test_sql(
+        fx,
+        "INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
+        " crashes, max_attempts, priority, reason, queue, kind, payload, last_error, error_class)"
+        " SELECT now() - ago::interval, nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0,"
+        " 1, 4, 'failures', queue, kind, '{}', class || ': a ' || kind || ' of ' || ago, class"
+        " FROM (VALUES ('mails', 'letter', 'Late', '3 h'), ('default', 'letter', 'Late', '3 h'),"
+        " ('mails', 'card', 'Late', '3 h'), ('mails', 'letter', 'Lost', '3 h'),"
+        " ('mails', 'letter', 'Late', '0 h')) AS t (queue, kind, class, ago)");
+    test_sql(fx, "SELECT tenon.set_schedule('a-schedule-with-a-long-name', '30 3 * * *',"
+                 " kind => 'report', zone => 'Europe/Berlin')");
+}
+
 static void fill(struct fixture *fx)
 {
     test_sql(fx, "INSERT INTO tenon.task (run_at, created_at, timeout_ms, claims, max_attempts,"
@@ -78,6 +95,7 @@ static void test_the_page(void **state)
                  " [\"<img src=x onerror=struck=1>\"]},"
                  "{\"kind\": \"c\", \"after\": [\"l\", \"r\"]}]}');"
                  "SELECT tenon.settle()");
+    fill_for_filters(fx);
     struct process *worker = TENON(fx, "worker", "--handler", "a=true");
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     WEB_OPEN(fx, &w, NULL);
@@ -93,6 +111,9 @@ static void test_the_page(void **state)
         fail_msg("%s", log);
     }
     free(log);
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM tenon.audit WHERE act = 'delete' AND n = 3"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit WHERE act = 'delete'"), 1);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Drives the page of tenon ui in a real Chromium: a failed task is found by its payload, retried and seen done; a queue is
-paused and resumed; a flow is seen as a tree and cancelled, a limit is paused; hostile texts stay texts; it fits on 400 pixels,
-and every control has a name. For ui_browser_test.
+paused and resumed; a flow is seen as a tree and cancelled, a limit is paused; hostile texts stay texts; a filter leaves one
+task, and all that fit are deleted after a question; and what views.py holds of every view. For ui_browser_test.
 
 usage: tests/browser/page.py URL ID-OF-DEAD-TASK ID-OF-HOSTILE-TASK PROFILE-FOLDER
 """
@@ -12,6 +12,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
+
+import views
 
 LIMIT_S = 30
 
@@ -48,6 +50,18 @@ class Page:
                     b?.click();
                     return Boolean(b);"""
         self.until(f"waited for the button {name!r}", lambda: self.driver.execute_script(script, name))
+
+    def find(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def shows_rows(self, n):
+        self.until(f"waited for {n} rows", lambda: len(self.find("tbody tr")) == n)
+
+    def redrawn(self):
+        """Its table has been drawn again: another node stands there."""
+        self.driver.execute_script("document.querySelector('.scroll').dataset.seen = ''")
+        self.until("waited for the table to be drawn again",
+                   lambda: self.driver.execute_script("return document.querySelector('.scroll:not([data-seen])')"))
 
     def go(self, path):
         self.driver.get(self.base + path)
@@ -117,17 +131,33 @@ def hostile_texts_stay_texts(page, task):
     assert page.driver.execute_script("return window.struck === undefined")
 
 
-def fits_and_has_names(page):
-    page.driver.set_window_size(400, 800)
-    for path in ("", "tasks", "dead", "flows", "flows/1", "limits", "schedules", "workers", "audit"):
-        page.go(path)
-        page.until("waited for the view", lambda: page.driver.find_elements(By.CSS_SELECTOR, "main h1 + div > *"))
-        wide = page.driver.execute_script("return [document.documentElement.scrollWidth, window.innerWidth]")
-        assert wide[0] <= wide[1], f"/{path} is {wide[0]} wide, the window {wide[1]}"
-        nameless = page.driver.execute_script(
-            """return [...document.querySelectorAll('button, input, select, a, table')].filter((node) =>
-                   !(node.getAttribute('aria-label') || node.textContent.trim() || node.labels?.length || node.caption)).length""")
-        assert nameless == 0, f"/{path}: {nameless} controls without a name"
+def filtered_in_the_form(page):
+    page.go("tasks")
+    page.until("waited for the filter", lambda: page.find("#f-queue"))
+    for name, value in (("queue", "mails"), ("kind", "letter"), ("error", "Late"), ("older_than", "2 hours")):
+        page.find(f"#f-{name}")[0].send_keys(value)
+    page.find("#f-older_than")[0].send_keys(Keys.ENTER)
+    page.until("waited for the address", lambda: "older_than=2+hours" in page.driver.current_url)
+    page.shows_rows(1)
+    assert "Late: a letter of 3 h" in page.text(), page.text()
+
+
+# Three of kind letter are dead in the queue mails.
+def all_that_fit_deleted(page):
+    page.go("tasks?state=dead&queue=mails&kind=letter")
+    page.shows_rows(3)
+    page.button("Delete all that fit")
+    page.shows("Delete: 3 tasks?")
+    page.button("No")
+    page.until("waited for the question to go", lambda: not page.find("dialog[open]"))
+    page.redrawn()
+    page.shows_rows(3)
+    assert "deleted" not in page.text(), page.text()
+    page.button("Delete all that fit")
+    page.shows("Delete: 3 tasks?")
+    page.button("Delete: 3 tasks")
+    page.shows("3 tasks deleted.")
+    page.shows("No task fits.")
 
 
 def main():
@@ -142,7 +172,12 @@ def main():
         pause_and_resume(page)
         tree_and_limits(page)
         hostile_texts_stay_texts(page, hostile)
-        fits_and_has_names(page)
+        filtered_in_the_form(page)
+        all_that_fit_deleted(page)
+        views.keyboard_is_enough(page)
+        views.show_well(page, hostile, "light", 400)
+        views.stays_scrolled(page)
+        views.show_well(page, hostile, "dark", 1200)
         page.button("Log out")
         page.shows("Token")
         severe = [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE" and "401" not in line["message"]]

@@ -17,12 +17,15 @@ export function el(tag, properties = {}, ...children) {
 
 export const link = (href, text, properties) => el('a', { href, ...properties }, text);
 
-// Put new content where the old was; the keyboard stays at the control of the same name.
+// Put new content where the old was; the keyboard stays at the control of the same name, and a table where it is scrolled to.
 export function swap(place, ...content) {
+    const named = () => [...place.querySelectorAll('[data-key]')];
     const key = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    const lefts = new Map(named().map((node) => [node.dataset.key, node.scrollLeft]));
     place.replaceChildren(...content.flat(Infinity).filter(Boolean));
+    for (const node of named().filter((n) => lefts.get(n.dataset.key))) node.scrollLeft = lefts.get(node.dataset.key);
     if (key) {
-        [...place.querySelectorAll('[data-key]')].find((node) => node.dataset.key === key)?.focus();
+        named().find((node) => node.dataset.key === key)?.focus({ preventScroll: true });
     }
 }
 
@@ -33,7 +36,7 @@ export function table(caption, columns, rows, empty = 'Nothing.') {
     }
     const head = el('tr', {}, columns.map((c) => el('th', { scope: 'col', class: c.class }, c.head)));
     const body = rows.map((row) => el('tr', {}, columns.map((c) => el('td', { class: c.class }, c.cell(row) ?? ''))));
-    return el('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0 },
+    return el('div', { class: 'scroll', role: 'region', 'aria-label': caption, tabindex: 0, 'data-key': `table-${caption}` },
         el('table', {}, el('caption', {}, caption), el('thead', {}, head), el('tbody', {}, body)));
 }
 
