@@ -111,6 +111,9 @@ static void test_the_page(void **state)
         fail_msg("%s", log);
     }
     free(log);
+    char *answers = file_text(p->out);
+    print_message("%s", answers);
+    free(answers);
     assert_int_equal(
         test_sql_int(fx, "SELECT count(*) FROM tenon.audit WHERE act = 'delete' AND n = 3"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit WHERE act = 'delete'"), 1);

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """Drives the page of tenon ui in a real Chromium: a failed task is found by its payload, retried and seen done; a queue is
 paused and resumed; a flow is seen as a tree and cancelled, a limit is paused; hostile texts stay texts; a filter leaves one
-task, and all that fit are deleted after a question; and what views.py holds of every view. For ui_browser_test.
+task, and all that fit are deleted after a question; and what views.py holds of every view. For ui_browser_test. With TEST_LONG,
+in a database full of tasks, each answer must come within a second.
 
 usage: tests/browser/page.py URL ID-OF-DEAD-TASK ID-OF-HOSTILE-TASK PROFILE-FOLDER
 """
+import os
 import sys
 
 from selenium import webdriver
@@ -16,6 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 import views
 
 LIMIT_S = 30
+ANSWER_MS = 1000
 
 
 def browser(profile):
@@ -32,6 +35,7 @@ class Page:
     def __init__(self, driver, url):
         self.driver = driver
         self.base = url.split("#")[0]
+        self.answers = []
 
     def until(self, what, condition):
         return WebDriverWait(self.driver, LIMIT_S, 0.1).until(lambda _: condition(), f"{what}; the page says: {self.text()}")
@@ -64,7 +68,14 @@ class Page:
                    lambda: self.driver.execute_script("return document.querySelector('.scroll:not([data-seen])')"))
 
     def go(self, path):
+        self.note_answers()
         self.driver.get(self.base + path)
+
+    def note_answers(self):
+        """How long the server took for what this page has asked it since it was loaded. An act takes as long as it has tasks."""
+        self.answers += self.driver.execute_script(
+            """return performance.getEntriesByType('resource').filter((r) => /\\/api\\/(?!preview|act\\b)/.test(r.name))
+                   .map((r) => [Math.round(r.responseEnd - r.requestStart), new URL(r.name).pathname + new URL(r.name).search])""")
 
 
 def find_and_retry(page, task):
@@ -160,6 +171,14 @@ def all_that_fit_deleted(page):
     page.shows("No task fits.")
 
 
+def answered_soon(page):
+    slowest = sorted(page.answers)[-8:]
+    print(len(page.answers), "answers; the slowest, in ms:", *(f"{path} {ms}" for ms, path in slowest), sep="\n  ")
+    assert page.answers
+    if os.environ.get("TEST_LONG"):
+        assert slowest[-1][0] < ANSWER_MS, slowest
+
+
 def main():
     url, dead, hostile, profile = sys.argv[1:]
     driver = browser(profile)
@@ -178,6 +197,8 @@ def main():
         views.show_well(page, hostile, "light", 400)
         views.stays_scrolled(page)
         views.show_well(page, hostile, "dark", 1200)
+        page.note_answers()
+        answered_soon(page)
         page.button("Log out")
         page.shows("Token")
         severe = [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE" and "401" not in line["message"]]
