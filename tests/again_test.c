@@ -6,6 +6,7 @@
 #include "tests/support/working.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -112,23 +113,85 @@ static void test_no_update_is_swallowed(void **state)
     end_well(cleaner);
 }
 
+/* --- compensating tasks ---------------------------------------------------------------------- */
+
+/* Where a worker is killed that has given tasks up: before the commit, and before and after it has
+ * read the answer. */
+static const char *const worker_points[] = {"round_planned:4", "hot_sent:4", "reply_received:5",
+                                            "requeue_committed:2"};
+static const char *const cleaner_points[] = {"worker_rest:1", "tasks_recovered:1"};
+enum { WORKER_POINTS = 4, CLEANER_POINTS = 2, BY_CHANCE = 200, FOR_EACH = 20 };
+
+/* Their handler says that they are dead; or else the next worker that is killed is their third. */
+static void give_deaths(struct fixture *fx, int n)
+{
+    test_sql(fx,
+             "SELECT tenon.enqueue('a', '{\"do\": \"dead\"}') FROM generate_series(1, %d);"
+             "UPDATE tenon.task SET crashes = 2 WHERE kind = 'a'",
+             n);
+}
+
+/* tenon, which kills itself at a point. */
+static struct process *armed(struct fixture *fx, const char *point, const char *const *args)
+{
+    char text[64];
+    (void)snprintf(text, sizeof text, "TENON_POINT=%s:kill", point);
+    return tenon_spawn(fx, args, (const char *const[]){text, NULL});
+}
+
+static void await_strike(struct process *p)
+{
+    assert_int_equal(process_wait(p, LIMIT_MS), 128 + SIGKILL);
+}
+
+static void kill_workers_by_chance(struct fixture *fx)
+{
+    give_deaths(fx, BY_CHANCE);
+    while (test_sql_int(fx, "SELECT count(*) FROM tenon.dead") < BY_CHANCE / 2) {
+        struct process *worker = pool_worker(fx, "2", "1");
+        (void)poll(NULL, 0, KILL_EVERY_MS / 4);
+        process_kill(worker);
+    }
+}
+
+/* Each holds claims then, which the cleaner takes from it. */
+static void kill_workers_at_points(struct fixture *fx)
+{
+    char h[256];
+    const char *const args[] = {
+        "worker", "--slots", "2", "--handler", handler(h, "a=pool:exec %s 1", "pool"), NULL};
+    for (int i = 0; i < WORKER_POINTS; i++) {
+        give_deaths(fx, FOR_EACH);
+        struct process *p = armed(fx, worker_points[i], args);
+        await_strike(p);
+        assert_true(test_sql_bool(fx,
+                                  "SELECT count(*) > 0 FROM tenon.task t JOIN tenon.worker w ON"
+                                  " w.id = t.worker_id WHERE w.pid = %d",
+                                  (int)p->pid));
+    }
+}
+
 /* A death and its compensation are one: whoever is killed, at whatever step. */
 static void test_each_death_has_one_compensation(void **state)
 {
-    enum { DEATHS = 300 };
+    enum { DEATHS = BY_CHANCE + WORKER_POINTS * FOR_EACH };
     struct fixture *fx = *state;
-    test_sql(fx,
-             "UPDATE tenon.setting SET on_dead = 'told';"
-             "SELECT tenon.enqueue('a', '{\"do\": \"dead\"}') FROM generate_series(1, %d)",
-             DEATHS);
-    struct process *cleaner = TENON(fx, "cleaner");
-    struct process *worker = pool_worker(fx, "2", "1");
-    while (test_sql_int(fx, "SELECT count(*) FROM tenon.dead") < DEATHS / 2) {
-        (void)poll(NULL, 0, KILL_EVERY_MS / 4);
-        process_kill(worker);
-        worker = pool_worker(fx, "2", "1");
-        test_sql(fx, "UPDATE tenon.task SET crashes = 0"); /* by its handler, not by its crashes */
+    struct process *cleaners[CLEANER_POINTS], *heir = TENON(fx, "cleaner");
+    test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told'");
+    process_await_line(heir, "event=cleaner_started", LIMIT_MS);
+    process_signal(heir, SIGSTOP); /* it must not be faster; its session ages meanwhile */
+    for (int i = 0; i < CLEANER_POINTS; i++) {
+        cleaners[i] = armed(fx, cleaner_points[i], (const char *const[]){"cleaner", NULL});
     }
+    kill_workers_by_chance(fx);
+    kill_workers_at_points(fx);
+    for (int i = 0; i < CLEANER_POINTS; i++) {
+        await_strike(cleaners[i]);
+    }
+    assert_true(test_sql_bool(fx, "SELECT count(*) > 0 FROM tenon.dead WHERE reason = 'crashes'"));
+    test_sql(fx, "UPDATE tenon.task SET crashes = 0"); /* the others by their handler after all */
+    process_signal(heir, SIGCONT);
+    struct process *worker = pool_worker(fx, "2", "1");
     test_await(fx, 60000, "SELECT count(*) = %d, count(*) FROM tenon.dead", DEATHS);
     assert_true(test_sql_bool(
         fx,
@@ -137,8 +200,10 @@ static void test_each_death_has_one_compensation(void **state)
         " = t.compensates WHERE t.kind = 'told'",
         DEATHS, DEATHS));
     end_well(worker);
-    end_well(cleaner);
+    end_well(heir);
 }
+
+/* --- the next run, and none ------------------------------------------------------------------ */
 
 /* By itself, and soon: what was enqueued while a task ran follows it without a poll's second. */
 static void test_the_next_run_follows(void **state)

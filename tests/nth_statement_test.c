@@ -96,26 +96,29 @@ static void test_setup(void **state)
 
 /* --- cleaner --------------------------------------------------------------------------------- */
 
+/* Of these die the third, by its third crash, and the late one, by its only deadline. */
 static void make_work(struct fixture *fx)
 {
-    test_sql(fx,
-             "DROP TABLE IF EXISTS tenon.finished_20200101;"
-             "TRUNCATE tenon.task, tenon.worker, tenon.dead, tenon.schedule;"
-             "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING DEFAULTS"
-             " INCLUDING CONSTRAINTS);"
-             "ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_20200101"
-             " FOR VALUES FROM ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0');"
-             "INSERT INTO tenon.worker (id, host, pid, slots, queues, kinds, state, ended_at)"
-             " VALUES ('11111111-1111-1111-1111-111111111111', 'h', 1, 1, '{default}', '{a}',"
-             " 'dead', now());"
-             "SELECT tenon.enqueue(k) FROM unnest('{orphan,orphan,orphan,third,ready}'::text[]) k;"
-             "SELECT tenon.enqueue('due', delay => '1 ms') FROM generate_series(1, 2);"
-             "UPDATE tenon.task SET start_time = now(), claims = 1,"
-             " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
-             " worker_id = '11111111-1111-1111-1111-111111111111'"
-             " WHERE kind IN ('orphan', 'third');"
-             "SELECT tenon.set_schedule('s', every => '1 h', kind => 'tick');"
-             "UPDATE tenon.schedule SET next_at = now(), due_at = now()");
+    test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told';"
+                 "DROP TABLE IF EXISTS tenon.finished_20200101;"
+                 "TRUNCATE tenon.task, tenon.worker, tenon.dead, tenon.schedule;"
+                 "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING DEFAULTS"
+                 " INCLUDING CONSTRAINTS);"
+                 "ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_20200101"
+                 " FOR VALUES FROM ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0');"
+                 "INSERT INTO tenon.worker (id, host, pid, slots, queues, kinds, state, ended_at)"
+                 " VALUES ('11111111-1111-1111-1111-111111111111', 'h', 1, 1, '{default}', '{a}',"
+                 " 'dead', now());"
+                 "SELECT tenon.enqueue(k, max_attempts => 1)"
+                 " FROM unnest('{orphan,orphan,orphan,third,late,ready}'::text[]) k;"
+                 "SELECT tenon.enqueue('due', delay => '1 ms') FROM generate_series(1, 2);"
+                 "UPDATE tenon.task SET claims = 1,"
+                 " start_time = now() - CASE kind WHEN 'late' THEN interval '1 day' ELSE '0' END,"
+                 " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
+                 " worker_id = '11111111-1111-1111-1111-111111111111'"
+                 " WHERE kind IN ('orphan', 'third', 'late');"
+                 "SELECT tenon.set_schedule('s', every => '1 h', kind => 'tick');"
+                 "UPDATE tenon.schedule SET next_at = now(), due_at = now()");
 }
 
 static bool run_cleaner(const struct strike *s)
@@ -128,11 +131,14 @@ static bool run_cleaner(const struct strike *s)
     free(TENON_RUN(s->fx, 0, "cleaner", "--once"));
     char *got = test_sql_text(
         s->fx, "SELECT string_agg(format('%%s %%s %%s %%s', kind, state, claims, crashes), ', '"
-               " ORDER BY id) FROM tenon.tasks WHERE state <> 'done'");
-    assert_string_equal(got, "orphan ready 1 1, orphan ready 1 1, orphan ready 1 1,"
-                             " third dead 1 3, ready ready 0 0, due ready 0 0, due ready 0 0,"
-                             " tick ready 0 0");
+               " ORDER BY kind) FROM tenon.tasks WHERE state <> 'done'");
+    assert_string_equal(got, "due ready 0 0, due ready 0 0, late dead 1 0, orphan ready 1 1,"
+                             " orphan ready 1 1, orphan ready 1 1, ready ready 0 0, third dead 1 3,"
+                             " tick ready 0 0, told ready 0 0, told ready 0 0");
     free(got);
+    assert_int_equal(test_sql_int(s->fx, "SELECT count(DISTINCT d.kind) FROM tenon.task t JOIN"
+                                         " tenon.dead d ON d.id = t.compensates"),
+                     2);
     assert_true(test_sql_bool(s->fx, "SELECT to_regclass('tenon.finished_20200101') IS NULL"));
     return struck;
 }
