@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 enum { PRODUCERS = 50, KEYS = 5, EACH = 15, EACH_LONG = 100, KILL_EVERY_MS = 700, PACE_MS = 200 };
+enum { EXPIRED = 20, SOON_MS = 500, TRIES = 3 };
 
 /* A handler writes down what was committed when it started, and the ids in its payload. */
 #define SEES                                                                                       \
@@ -222,29 +223,58 @@ static void test_the_next_run_follows(void **state)
     end_well(cleaner);
 }
 
-/* Also when nobody works: within a second of its moment. A worker never starts it. */
+/* Tasks that nobody starts, to be expired at moments a second and more from now; ret: how late the
+ * last of them was, in milliseconds. */
+static int64_t expire_all(struct fixture *fx)
+{
+    int64_t last = test_sql_int(
+        fx,
+        "WITH x AS (SELECT clock_timestamp() + i * interval '100 ms' AS moment"
+        " FROM generate_series(11, %d) i)"
+        "SELECT max(tenon.enqueue('a', to_jsonb(moment), start_before => moment)) FROM x",
+        EXPIRED + 10);
+    test_await(fx, LIMIT_MS,
+               "SELECT count(*) = %d FROM tenon.finished WHERE outcome = 'expired' AND id > %lld",
+               EXPIRED, (long long)last - EXPIRED);
+    assert_true(
+        test_sql_bool(fx,
+                      "SELECT bool_and(state = 'expired' AND start_time IS NULL AND last_error LIKE"
+                      " 'not started before %%' AND end_time >= (payload #>> '{}')::timestamptz)"
+                      " FROM tenon.tasks WHERE id > %lld",
+                      (long long)last - EXPIRED));
+    return test_sql_int(fx,
+                        "SELECT (1000 * max(extract(epoch FROM finished_at - (payload #>>"
+                        " '{}')::timestamptz)))::bigint FROM tenon.finished WHERE id > %lld",
+                        (long long)last - EXPIRED);
+}
+
+/* Also when nobody works, and not before their moment. A second is promised; the cleaner, which looks
+ * once a second, waits for the next of them. */
 static void test_expired(void **state)
 {
     struct fixture *fx = *state;
     struct process *cleaner = TENON(fx, "cleaner", "--amqp-url", "none");
     process_await_line(cleaner, "event=leader", LIMIT_MS);
-    test_sql(fx, "SELECT tenon.enqueue('a', start_before => clock_timestamp() + interval '2 s')"
-                 " FROM generate_series(1, 20);"
-                 "SELECT tenon.enqueue('a', start_before => now() + interval '1 h')");
-    assert_true(test_sql_bool(fx, "SELECT count(*) = 21 FROM tenon.ready"));
-    test_await(fx, LIMIT_MS, "SELECT count(*) = 20 FROM tenon.finished WHERE outcome = 'expired'");
-    assert_true(
-        test_sql_bool(fx,
-                      "SELECT bool_and(state = 'expired' AND start_time IS NULL AND last_error LIKE"
-                      " 'not started before %%') FROM tenon.tasks WHERE id <= 20"));
+    test_sql(fx, "SELECT tenon.enqueue('a', start_before => now() + interval '1 h')");
+    int64_t late_ms = expire_all(fx);
+    for (int i = 1; i < TRIES && late_ms >= SOON_MS; i++) { /* the machine may be busy just now */
+        late_ms = expire_all(fx);
+    }
+    print_message("%d expired %lld ms after their moments, or sooner\n", EXPIRED,
+                  (long long)late_ms);
+    assert_in_range(late_ms, 0, SOON_MS - 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1);
     end_well(cleaner);
-    /* nobody cleans up: the view says expired, and no worker takes it */
-    test_sql(fx,
-             "DELETE FROM tenon.task; SELECT tenon.enqueue('a', '{}',"
-             " start_before => now() + interval '1 h'); UPDATE tenon.task SET start_before = now();"
-             "SELECT tenon.enqueue('a', '{}', start_before => now() +"
-             " interval '1 h')");
+}
+
+/* Nobody cleans up: the view says expired, and no worker takes it. */
+static void test_no_worker_starts_an_expired_one(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', '{}',"
+                 " start_before => now() + interval '1 h'); UPDATE tenon.task SET start_before ="
+                 " now(); SELECT tenon.enqueue('a', '{}', start_before => now() +"
+                 " interval '1 h')");
     struct process *worker = pool_worker(fx, "1", "1");
     await_done(fx, 1);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND bool_and(state = 'expired' AND claims ="
@@ -259,6 +289,7 @@ int main(void)
         WITH_SERVERS(test_each_death_has_one_compensation),
         WITH_SERVERS(test_the_next_run_follows),
         WITH_SERVERS(test_expired),
+        WITH_SERVERS(test_no_worker_starts_an_expired_one),
     };
     return RUN_GROUP(tests);
 }

@@ -383,7 +383,13 @@ BEGIN
     part := tenon.settle_limits(most);
     n := n + part.n;
     freed := freed || part.freed;
-    due_ms := CASE WHEN n >= most THEN 0 ELSE tenon.limits_due_ms(false) END;
+    due_ms := CASE WHEN n >= most THEN 0
+                   ELSE least(tenon.limits_due_ms(false),
+                              (SELECT ceil(extract(epoch FROM t.start_before - clock_timestamp()) * 1000)::bigint
+                                 FROM tenon.task t
+                                WHERE t.start_before > moment AND t.start_before < moment + interval '1 second' AND t.start_time IS NULL
+                                ORDER BY t.start_before
+                                LIMIT 1)) END;
     IF cardinality(freed) > few THEN
         PERFORM tenon.wake(freed);
     END IF;
