@@ -3,9 +3,11 @@
 /* The commands of an operator: list, retry, cancel, delete, run-now, set, pause, resume, queue,
  * kind, audit, status --watch; with workers that run what they let go. */
 #include "core/now.h"
+#include "tests/support/load.h"
 #include "tests/support/working.h"
 
 #include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 
 /* --- helpers -------------------------------------------------------------------------------- */
@@ -284,6 +286,108 @@ static void test_everything_paused(void **state)
     end_well(p);
 }
 
+/* --- how soon all hear of it ----------------------------------------------------------------- */
+
+enum {
+    WORKERS = 5,
+    LOAD = 20000,
+    LOAD_MS = 20,
+    HEARD_MS = 1000,
+    QUIET_MS = 1500, /* after a pause: whoever has not heard of it would start tasks */
+    TRIES = 3,
+};
+
+/* The moment of the last act, by the clock that the journal has, too. */
+static int64_t acted_ns(struct fixture *fx)
+{
+    return test_sql_int(fx, "SELECT (extract(epoch FROM max(at)) * 1000000000)::bigint FROM"
+                            " tenon.audit");
+}
+
+/* By the journal, of how many workers (each has one child) a task started since; ret_last: of those
+ * the last one's first, and ret_any: the last start of all, in milliseconds after that moment. */
+static int starters(const struct fixture *fx, int64_t since_ns, int64_t *ret_last, int64_t *ret_any)
+{
+    int pids[WORKERS], n = 0;
+    struct journal j;
+    *ret_last = *ret_any = 0;
+    journal_read(fx, &j);
+    for (size_t i = 0; i < j.n; i++) {
+        int k = 0;
+        if (j.runs[i].start_ns <= since_ns) {
+            continue;
+        }
+        *ret_any = (j.runs[i].start_ns - since_ns) / 1000000;
+        while (k < n && pids[k] != j.runs[i].pid) {
+            k++;
+        }
+        if (k == n) {
+            assert_in_range(n, 0, WORKERS - 1);
+            pids[n++] = j.runs[i].pid;
+            *ret_last = *ret_any;
+        }
+    }
+    journal_clear(&j);
+    return n;
+}
+
+/* ret: how long after that moment each of them had started a task, in milliseconds */
+static int64_t await_all_start(const struct fixture *fx, int64_t since_ns)
+{
+    int64_t last_ms, any_ms, deadline_ms = now_ms() + LIMIT_MS;
+    while (starters(fx, since_ns, &last_ms, &any_ms) < WORKERS) {
+        assert_true(now_ms() < deadline_ms);
+        (void)poll(NULL, 0, 10);
+    }
+    return last_ms;
+}
+
+static void act(struct fixture *fx, const char *verb, const char *const scope[2])
+{
+    free(tenon_run(fx, 0, (const char *const[]){verb, scope[0], scope[1], NULL}));
+}
+
+/* While all of them start tasks; ret: how long after the pause, or the resume, the last one heard of
+ * it. */
+static int64_t pause_and_resume(struct fixture *fx, const char *const scope[2])
+{
+    int64_t paused_ms, resumed_ms, first_ms;
+    (void)await_all_start(fx, load_now_ns());
+    act(fx, "pause", scope);
+    (void)poll(NULL, 0, QUIET_MS);
+    (void)starters(fx, acted_ns(fx), &first_ms, &paused_ms);
+    act(fx, "resume", scope);
+    resumed_ms = await_all_start(fx, acted_ns(fx));
+    print_message(
+        "%s %s: the last start %lld ms after the pause, all go on %lld ms after its end\n",
+        scope[0], scope[1] ? scope[1] : "", (long long)paused_ms, (long long)resumed_ms);
+    return paused_ms > resumed_ms ? paused_ms : resumed_ms;
+}
+
+static void test_all_workers_hear_of_it(void **state)
+{
+    static const char *const scopes[][2] = {{"default"}, {"--kind", "a"}, {"--all"}};
+    struct fixture *fx = *state;
+    struct process *workers[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i] = pool_worker(fx, "1", "1");
+    }
+    test_sql(fx,
+             "SELECT tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\", \"ms\": %d}'::jsonb,"
+             " ARRAY[%d]))",
+             LOAD_MS, LOAD);
+    for (size_t i = 0; i < sizeof scopes / sizeof *scopes; i++) {
+        int64_t took_ms = HEARD_MS + 1;
+        for (int k = 0; k < TRIES && took_ms > HEARD_MS; k++) { /* the machine may be busy */
+            took_ms = pause_and_resume(fx, scopes[i]);
+        }
+        assert_in_range(took_ms, 0, HEARD_MS);
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        end_well(workers[i]);
+    }
+}
+
 static void test_a_mistyped_queue(void **state)
 {
     struct fixture *fx = *state;
@@ -367,6 +471,7 @@ int main(void)
         WITH_SERVERS(test_what_is_retried_runs),
         WITH_SERVERS(test_a_paused_kind),
         WITH_DATABASE(test_everything_paused),
+        WITH_SERVERS(test_all_workers_hear_of_it),
         WITH_DATABASE(test_a_mistyped_queue),
         WITH_DATABASE(test_defaults),
         WITH_DATABASE(test_status_watch),
