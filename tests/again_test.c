@@ -1,26 +1,45 @@
 /* label: e2e */
-/* timeout: 180 */
-/* long: 300 */
+/* timeout: 240 */
+/* long: 450 */
 /* No update is swallowed: whoever enqueues under a unique key gets a run that starts after his
  * commit, whatever holds the key and whoever dies. And what misses its start_before expires. */
+#include "tests/support/load.h"
+#include "tests/support/servers.h"
 #include "tests/support/working.h"
 
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PRODUCERS = 50, KEYS = 5, EACH = 15, EACH_LONG = 100, KILL_EVERY_MS = 700, PACE_MS = 200 };
+enum { PRODUCERS = 50, KEYS = 5, BURSTS = 6, BURSTS_LONG = 20, EACH = 5 };
+enum { PACE_MS = 200, KILL_EVERY_MS = 300, CRASH_EVERY = 6, RECONNECT_MS = 50 };
 enum { EXPIRED = 20, SOON_MS = 500, TRIES = 3 };
 
-/* A handler writes down what was committed when it started, and the ids in its payload. */
+/* --- no update is swallowed ------------------------------------------------------------------ */
+
+/* A handler writes down what was committed when it started, and the ids in its payload; then it
+ * works for a while, in which it misses what is committed. */
 #define SEES                                                                                       \
-    "a=psql -Xqv ON_ERROR_STOP=1 \"$APP_URL\" -v p=\"$(cat)\" <<'EOF'\n"                           \
-    "INSERT INTO seen SELECT id FROM change WHERE key = (:'p'::jsonb ->> 'key')::integer;\n"       \
+    "a=psql -Xqv ON_ERROR_STOP=1 \"$APP_URL\" -v p=\"$(cat)\" <<'EOF' && sleep 0.2\n"              \
+    "INSERT INTO seen SELECT id FROM change WHERE key = (:'p'::jsonb ->> 'key')::integer"          \
+    " ON CONFLICT DO NOTHING;\n"                                                                   \
     "INSERT INTO given SELECT k::bigint FROM jsonb_object_keys(:'p') k WHERE k <> 'key';\n"        \
     "EOF"
+
+/* What all producers have committed; and of how many commits they do not know, as the server went
+ * away before its answer. */
+static struct {
+    atomic_int committed, unknown;
+} * counts;
+
+struct fleet {
+    struct process *workers[2], *cleaners[2];
+    int kills;
+};
 
 static struct process *start_worker(struct fixture *fx)
 {
@@ -30,32 +49,63 @@ static struct process *start_worker(struct fixture *fx)
                        (const char *const[]){app, NULL});
 }
 
-/* Changes rows and enqueues, rolls back every seventh time. With odd keys payloads are merged. */
-static void produce(const struct fixture *fx, int me, int n)
+static bool execute(PGconn *conn, const char *text)
+{
+    PGresult *result = PQexec(conn, text);
+    bool ok = PQresultStatus(result) == PGRES_COMMAND_OK ||
+              PQresultStatus(result) == PGRES_TUPLES_OK;
+    PQclear(result);
+    return ok;
+}
+
+/* Change a row and enqueue. False: that failed. */
+static bool transact(PGconn *conn, int key, bool commit)
+{
+    static const char *const on_conflict[KEYS] = {"keep", "merge", "keep", "merge", "replace"};
+    char text[400];
+    (void)snprintf(text, sizeof text,
+                   "BEGIN; INSERT INTO change (key) VALUES (%d);"
+                   "SELECT tenon.enqueue('a', jsonb_build_object('key', %d, lastval()::text, 1),"
+                   " unique_key => 'k%d', on_conflict => '%s', retry => 'constant(1 s)')",
+                   key, key, key, on_conflict[key]);
+    if (!execute(conn, text)) {
+        return false;
+    }
+    if (!commit) {
+        return execute(conn, "ROLLBACK");
+    }
+    bool known = execute(conn, "COMMIT");
+    (void)atomic_fetch_add(known ? &counts->committed : &counts->unknown, 1);
+    return known;
+}
+
+/* Every seventh is rolled back. Only a server that goes away is an excuse. */
+static void produce(const struct fixture *fx, int me)
 {
     PGconn *conn = sql_connect(fx->database_url);
-    for (int i = 0; i < n; i++) {
-        int key = (me + i) % KEYS;
-        sql_run(conn, "BEGIN");
-        int64_t id = sql_int(conn, "INSERT INTO change (key) VALUES (%d) RETURNING id", key);
-        sql_run(conn,
-                "SELECT tenon.enqueue('a', '{\"key\": %d, \"%lld\": 1}', unique_key => 'k%d',"
-                " on_conflict => '%s')",
-                key, (long long)id, key, key % 2 == 1 ? "merge" : "keep");
-        sql_run(conn, i % 7 == 6 ? "ROLLBACK" : "COMMIT");
+    for (int i = 0; i < EACH; i++) {
+        if (!transact(conn, (me + i) % KEYS, (me + i) % 7 != 6) &&
+            PQstatus(conn) == CONNECTION_OK) {
+            (void)fprintf(stderr, "a producer: %s", PQerrorMessage(conn));
+            _exit(1);
+        }
+        while (PQstatus(conn) != CONNECTION_OK) {
+            (void)poll(NULL, 0, RECONNECT_MS);
+            PQreset(conn);
+        }
         (void)poll(NULL, 0, PACE_MS); /* a bounded load */
     }
     PQfinish(conn);
     _exit(0);
 }
 
-static void start_producers(const struct fixture *fx, int n, pid_t pids[PRODUCERS])
+static void start_producers(const struct fixture *fx, pid_t pids[PRODUCERS])
 {
     for (int i = 0; i < PRODUCERS; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0) {
-            produce(fx, i, n);
+            produce(fx, i);
         }
     }
 }
@@ -74,21 +124,111 @@ static int still_producing(pid_t pids[PRODUCERS])
     return n;
 }
 
+/* Servers of its own that crash, with TEST_LONG. */
+static int start_servers(void **state)
+{
+    if (load_is_long()) {
+        server_open("postgres");
+        server_use(1);
+        server_open("rabbitmq");
+        server_use(0);
+    }
+    return fixture_setup(state);
+}
+
+static void crash_servers(struct fixture *fx)
+{
+    server_crash(fx);
+    server_use(1);
+    server_do("kill");
+    server_do("start");
+    server_use(0);
+}
+
+/* A cleaner declares nobody dead in the first 15 s of its session; until then the tasks of killed
+ * workers would hold their keys. */
+static void await_patient_cleaner(struct fixture *fx)
+{
+    struct process *worker = start_worker(fx);
+    process_await_line(worker, "event=worker_ready", LIMIT_MS);
+    process_kill(worker);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.worker WHERE state = 'dead'");
+}
+
+/* Workers in turn; after them one of the two cleaners, who both settle. */
+static void kill_next(struct fixture *fx, struct fleet *f)
+{
+    int i = f->kills++;
+    process_kill(f->workers[i % 2]);
+    f->workers[i % 2] = start_worker(fx);
+    if (i % 3 == 2) {
+        process_kill(f->cleaners[1]);
+        f->cleaners[1] = TENON(fx, "cleaner");
+    }
+    test_sql(fx, "UPDATE tenon.task SET crashes = 0"); /* the third would be the last */
+}
+
+/* In the lull after it all that it has committed is seen. While others go on to enqueue under a key
+ * their runs would see what was swallowed. So would a run that is done again: in every other burst
+ * nobody is killed. */
+static void burst(struct fixture *fx, struct fleet *f, int number)
+{
+    pid_t pids[PRODUCERS];
+    start_producers(fx, pids);
+    for (int i = 0; still_producing(pids) > 0; i++) {
+        (void)poll(NULL, 0, KILL_EVERY_MS);
+        if (load_is_long() && i == 0 && number % CRASH_EVERY == CRASH_EVERY / 2) {
+            crash_servers(fx);
+        } else if (number % 2 == 1) {
+            kill_next(fx, f);
+        }
+    }
+    test_await(
+        fx, 90000,
+        "SELECT count(*) = 0, string_agg(format('%%s of key %%s', id, key), ', ') FROM change"
+        " WHERE id NOT IN (SELECT id FROM seen)");
+}
+
+static void assert_none(struct fixture *fx, const char *ids)
+{
+    int64_t n = test_sql_int(fx, "SELECT count(*) FROM (%s) t", ids);
+    if (n > 0) {
+        fail_msg("%lld: %s", (long long)n, ids);
+    }
+}
+
+/* By the table that was changed, which says what was committed. */
+static void judge(struct fixture *fx)
+{
+    int64_t changed = test_sql_int(fx, "SELECT count(*) FROM change");
+    print_message("%lld committed, %d of them without an answer; %lld runs\n", (long long)changed,
+                  (int)changed - counts->committed,
+                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.finished"));
+    assert_in_range(changed, counts->committed, counts->committed + counts->unknown);
+    assert_true(load_is_long() || changed == counts->committed);
+    assert_none(fx, "SELECT FROM tenon.dead");
+    assert_none(fx, "SELECT id FROM change WHERE key IN (1, 3) EXCEPT SELECT id FROM given");
+    assert_none(fx, "SELECT id FROM given EXCEPT SELECT id FROM change");
+    /* and not a run for each: they join each other */
+    assert_true(test_sql_bool(fx, "SELECT (SELECT count(*) FROM tenon.finished) <"
+                                  " (SELECT count(*) FROM change)"));
+}
+
 static void test_no_update_is_swallowed(void **state)
 {
     struct fixture *fx = *state;
-    int each = getenv("TEST_LONG") ? EACH_LONG : EACH;
-    pid_t pids[PRODUCERS];
+    int bursts = load_is_long() ? BURSTS_LONG : BURSTS;
     test_sql(fx, "CREATE TABLE change (id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,"
-                 " key integer); CREATE TABLE seen (id bigint); CREATE TABLE given (id bigint)");
-    struct process *cleaner = TENON(fx, "cleaner");
-    struct process *workers[2] = {start_worker(fx), start_worker(fx)};
-    start_producers(fx, each, pids);
-    for (int i = 0; still_producing(pids) > 0; i++) {
-        (void)poll(NULL, 0, KILL_EVERY_MS);
-        process_kill(workers[i % 2]);
-        workers[i % 2] = start_worker(fx);
-        test_sql(fx, "UPDATE tenon.task SET crashes = 0"); /* the third would be the last */
+                 " key integer); CREATE TABLE seen (id bigint PRIMARY KEY);"
+                 "CREATE TABLE given (id bigint)");
+    counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true((void *)counts != MAP_FAILED);
+    struct fleet f = {.cleaners = {TENON(fx, "cleaner"), TENON(fx, "cleaner")}};
+    await_patient_cleaner(fx);
+    f.workers[0] = start_worker(fx);
+    f.workers[1] = start_worker(fx);
+    for (int i = 0; i < bursts; i++) {
+        burst(fx, &f, i);
     }
     test_await(
         fx, 90000,
@@ -96,22 +236,11 @@ static void test_no_update_is_swallowed(void **state)
         " (SELECT count(*) FROM tenon.task), (SELECT count(*) FROM tenon.again),"
         " (SELECT string_agg(state || ' ' || run_at, ',') FROM tenon.tasks WHERE end_time IS"
         " NULL)");
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM change"),
-                     PRODUCERS * (each - each / 7));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
-    assert_int_equal(
-        test_sql_int(fx, "SELECT count(*) FROM change WHERE id NOT IN (SELECT id FROM seen)"), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM change WHERE key %% 2 = 1 AND id NOT IN"
-                                      " (SELECT id FROM given)"),
-                     0);
-    assert_int_equal(
-        test_sql_int(fx, "SELECT count(*) FROM given WHERE id NOT IN (SELECT id FROM change)"), 0);
-    /* and not a run for each: they join each other */
-    assert_true(test_sql_bool(fx, "SELECT (SELECT count(*) FROM tenon.finished) <"
-                                  " (SELECT count(*) FROM change)"));
-    end_well(workers[0]);
-    end_well(workers[1]);
-    end_well(cleaner);
+    judge(fx);
+    for (int i = 0; i < 2; i++) {
+        end_well(f.workers[i]);
+        end_well(f.cleaners[i]);
+    }
 }
 
 /* --- compensating tasks ---------------------------------------------------------------------- */
@@ -121,7 +250,13 @@ static void test_no_update_is_swallowed(void **state)
 static const char *const worker_points[] = {"round_planned:4", "hot_sent:4", "reply_received:5",
                                             "requeue_committed:2"};
 static const char *const cleaner_points[] = {"worker_rest:1", "tasks_recovered:1"};
-enum { WORKER_POINTS = 4, CLEANER_POINTS = 2, BY_CHANCE = 200, FOR_EACH = 20 };
+enum {
+    WORKER_POINTS = 4,
+    CLEANER_POINTS = 2,
+    BY_CHANCE = 200,
+    FOR_EACH = 20,
+    KILL_CHANCE_MS = 175
+};
 
 /* Their handler says that they are dead; or else the next worker that is killed is their third. */
 static void give_deaths(struct fixture *fx, int n)
@@ -150,7 +285,7 @@ static void kill_workers_by_chance(struct fixture *fx)
     give_deaths(fx, BY_CHANCE);
     while (test_sql_int(fx, "SELECT count(*) FROM tenon.dead") < BY_CHANCE / 2) {
         struct process *worker = pool_worker(fx, "2", "1");
-        (void)poll(NULL, 0, KILL_EVERY_MS / 4);
+        (void)poll(NULL, 0, KILL_CHANCE_MS);
         process_kill(worker);
     }
 }
@@ -248,8 +383,8 @@ static int64_t expire_all(struct fixture *fx)
                         (long long)last - EXPIRED);
 }
 
-/* Also when nobody works, and not before their moment. A second is promised; the cleaner, which looks
- * once a second, waits for the next of them. */
+/* Also when nobody works, and not before their moment. A second is promised; the cleaner, though it
+ * asks once a second, waits for the next of them. */
 static void test_expired(void **state)
 {
     struct fixture *fx = *state;
@@ -285,11 +420,13 @@ static void test_no_worker_starts_an_expired_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SERVERS(test_no_update_is_swallowed),
         WITH_SERVERS(test_each_death_has_one_compensation),
         WITH_SERVERS(test_the_next_run_follows),
         WITH_SERVERS(test_expired),
         WITH_SERVERS(test_no_worker_starts_an_expired_one),
+        /* the last: what follows would meet its servers */
+        cmocka_unit_test_setup_teardown(test_no_update_is_swallowed, start_servers,
+                                        server_fixture_teardown),
     };
     return RUN_GROUP(tests);
 }

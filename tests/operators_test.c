@@ -347,7 +347,7 @@ static void act(struct fixture *fx, const char *verb, const char *const scope[2]
     free(tenon_run(fx, 0, (const char *const[]){verb, scope[0], scope[1], NULL}));
 }
 
-/* While all of them start tasks; ret: how long after the pause, or the resume, the last one heard of
+/* While all of them start tasks; ret: how long after the pause, or its end, the last one heard of
  * it. */
 static int64_t pause_and_resume(struct fixture *fx, const char *const scope[2])
 {
