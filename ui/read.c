@@ -26,8 +26,8 @@
 #define PAGE_TASKS "50"
 #define FINISHED_READ_MAX "20000"
 #define RATE_HOURS "6"
-#define RATE_BLOCKS "100"
-#define ARRIVAL_BLOCKS "200"
+#define RATE_BLOCKS "50"
+#define ARRIVAL_BLOCKS "100"
 #define RATE_STEPS "72"
 
 enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18 };
