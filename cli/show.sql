@@ -32,7 +32,7 @@ CROSS JOIN LATERAL (VALUES
         'unique_key', unique_key, 'trace', trace, 'progress', progress, 'result', result,
         'last_error', last_error, 'error_class', error_class, 'dead_reason', dead_reason,
         'start_before', start_before, 'compensates', compensates, 'flow', flow, 'limit_keys', limit_keys, 'steps', steps,
-        'next_runs', (SELECT count(*) FROM tenon.again g WHERE g.unique_key = j.unique_key AND g.kind = j.kind AND j.end_time IS NULL),
+        'next_runs', (SELECT count(*) FROM tenon.again g WHERE g.unique_key = j.unique_key AND g.kind = j.kind AND g.failed IS NULL AND j.end_time IS NULL),
         'attempts', (SELECT coalesce(json_agg(json_build_object(
              'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
              'started_at', a.started_at, 'ended_at', a.ended_at, 'worker', a.worker_id, 'host', a.host,

@@ -171,6 +171,7 @@ CREATE TABLE tenon.again (
     debounce interval,
     debounce_max interval,
     taken boolean NOT NULL,
+    failed text,
     CONSTRAINT again_check CHECK ((isfinite(run_at) AND isfinite(created_at) AND ((timeout_ms >= 1) AND (timeout_ms <= '2592000000'::bigint)))),
     CONSTRAINT again_debounce_check CHECK (tenon.is_span(debounce, 0.001, (2592000)::numeric)),
     CONSTRAINT again_debounce_max_check CHECK (tenon.is_span(debounce_max, 0.001, (31536000)::numeric))
@@ -181,7 +182,7 @@ CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
     AS $_$
     SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
                ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
-               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false)::tenon.again
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false, NULL)::tenon.again
 $_$;
 
 CREATE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text) RETURNS record
@@ -1260,7 +1261,7 @@ BEGIN
         RETURN held;
     END IF;
     -- what came before and waits still must not come after
-    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind)
+    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.failed IS NULL)
        AND tenon.join_holder(a, interval '1 second') THEN
         RETURN held;
     END IF;
@@ -1447,7 +1448,7 @@ BEGIN
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
                      document, unique_key, retry, trace, session_user, limit_keys,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
-                     false);
+                     false, NULL);
         added := tenon.enqueue_again(again, coalesce(notify, true));
         EXIT WHEN added.id IS NOT NULL;
         -- the holder may have finished between the two statements: once more, which is enough in practice
@@ -4556,7 +4557,7 @@ BEGIN
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind FOR UPDATE SKIP LOCKED;
     IF held.id IS NOT NULL THEN
         SELECT g.* INTO first FROM tenon.again g
-         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken ORDER BY g.id DESC LIMIT 1;
+         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken AND g.failed IS NULL ORDER BY g.id DESC LIMIT 1;
         first := CASE WHEN first.id IS NOT NULL THEN tenon.joined(a, first) END;
         IF first.id IS NOT NULL THEN
             UPDATE tenon.again g
@@ -4564,7 +4565,7 @@ BEGIN
              WHERE g.id = first.id;
             DELETE FROM tenon.again g WHERE g.id = a.id;
         ELSE
-            UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+            UPDATE tenon.again g SET taken = true, failed = NULL WHERE g.id = a.id;
             UPDATE tenon.task t SET again = a.id WHERE t.id = held.id AND t.again IS NULL;
         END IF;
         RETURN true;
@@ -4591,10 +4592,10 @@ EXCEPTION
     WHEN lock_not_available THEN
         RETURN false;
     WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it
-        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it, nor take it in
+        UPDATE tenon.again g SET taken = true, failed = left(SQLERRM, 8192) WHERE g.id = a.id;
         RAISE WARNING 'tenon: row % of tenon.again, unique_key % of kind %, is set aside: %', a.id, quote_literal(a.unique_key), a.kind, SQLERRM
-            USING HINT = 'Enqueue it anew, and delete the row.';
+            USING HINT = 'Delete the row, then enqueue it anew.';
         RETURN true;
 END $$;
 
@@ -5143,7 +5144,7 @@ CREATE FUNCTION tenon.why_next(t tenon.task) RETURNS text
                                 ELSE ' %3$s other runs under its unique key %1$s wait for its end, the first since %2$s.' END,
                   ($1).unique_key, tenon.time_text(min(g.created_at)), count(*))
       FROM tenon.again g
-     WHERE g.unique_key = ($1).unique_key AND g.kind = ($1).kind AND (g.taken OR ($1).start_time IS NOT NULL)
+     WHERE g.unique_key = ($1).unique_key AND g.kind = ($1).kind AND g.failed IS NULL AND (g.taken OR ($1).start_time IS NOT NULL)
     HAVING count(*) > 0
 $_$;
 

@@ -323,6 +323,7 @@ CREATE TABLE tenon.again (
     debounce     interval    CHECK (tenon.is_span(debounce, 0.001, 2592000)),
     debounce_max interval    CHECK (tenon.is_span(debounce_max, 0.001, 31536000)),
     taken        boolean     NOT NULL,
+    failed       text,
     CHECK (isfinite(run_at) AND isfinite(created_at) AND timeout_ms BETWEEN 1 AND 2592000000)
 );
 CREATE INDEX again_key ON tenon.again (unique_key, kind);
@@ -332,6 +333,7 @@ COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
+COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
 
 -- Append-only: keys and tasks that tenon.settle_limits() has to see to. Whoever enqueues, ends or requeues a task leaves one, and so he takes
 -- no lock that another may hold.

@@ -210,7 +210,7 @@ CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
 LANGUAGE sql STABLE AS $$
     SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
                ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
-               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false)::tenon.again
+               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false, NULL)::tenon.again
 $$;
 
 -- Let the unstarted task that holds the key take in what was enqueued under it. It is locked until the commit then, so
@@ -265,7 +265,7 @@ BEGIN
         RETURN held;
     END IF;
     -- what came before and waits still must not come after
-    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind)
+    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.failed IS NULL)
        AND tenon.join_holder(a, interval '1 second') THEN
         RETURN held;
     END IF;
@@ -372,7 +372,7 @@ BEGIN
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
                      document, unique_key, retry, trace, session_user, limit_keys,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
-                     false);
+                     false, NULL);
         added := tenon.enqueue_again(again, coalesce(notify, true));
         EXIT WHEN added.id IS NOT NULL;
         -- the holder may have finished between the two statements: once more, which is enough in practice

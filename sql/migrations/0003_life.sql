@@ -267,7 +267,7 @@ BEGIN
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind FOR UPDATE SKIP LOCKED;
     IF held.id IS NOT NULL THEN
         SELECT g.* INTO first FROM tenon.again g
-         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken ORDER BY g.id DESC LIMIT 1;
+         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken AND g.failed IS NULL ORDER BY g.id DESC LIMIT 1;
         first := CASE WHEN first.id IS NOT NULL THEN tenon.joined(a, first) END;
         IF first.id IS NOT NULL THEN
             UPDATE tenon.again g
@@ -275,7 +275,7 @@ BEGIN
              WHERE g.id = first.id;
             DELETE FROM tenon.again g WHERE g.id = a.id;
         ELSE
-            UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+            UPDATE tenon.again g SET taken = true, failed = NULL WHERE g.id = a.id;
             UPDATE tenon.task t SET again = a.id WHERE t.id = held.id AND t.again IS NULL;
         END IF;
         RETURN true;
@@ -302,10 +302,10 @@ EXCEPTION
     WHEN lock_not_available THEN
         RETURN false;
     WHEN data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
-        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it
-        UPDATE tenon.again g SET taken = true WHERE g.id = a.id;
+        -- nothing that enqueues leaves such a row; should there be one, it must not stop all that comes after it, nor take it in
+        UPDATE tenon.again g SET taken = true, failed = left(SQLERRM, 8192) WHERE g.id = a.id;
         RAISE WARNING 'tenon: row % of tenon.again, unique_key % of kind %, is set aside: %', a.id, quote_literal(a.unique_key), a.kind, SQLERRM
-            USING HINT = 'Enqueue it anew, and delete the row.';
+            USING HINT = 'Delete the row, then enqueue it anew.';
         RETURN true;
 END $$;
 

@@ -206,7 +206,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                                 ELSE ' %3$s other runs under its unique key %1$s wait for its end, the first since %2$s.' END,
                   ($1).unique_key, tenon.time_text(min(g.created_at)), count(*))
       FROM tenon.again g
-     WHERE g.unique_key = ($1).unique_key AND g.kind = ($1).kind AND (g.taken OR ($1).start_time IS NOT NULL)
+     WHERE g.unique_key = ($1).unique_key AND g.kind = ($1).kind AND g.failed IS NULL AND (g.taken OR ($1).start_time IS NOT NULL)
     HAVING count(*) > 0
 $$;
 
