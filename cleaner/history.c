@@ -4,6 +4,8 @@
 #include "cleaner/statements.h"
 #include "core/log.h"
 
+#include <stdlib.h>
+
 enum { HISTORY_RETRY_MS = 60000 /* after a day met a reader or a long transaction */ };
 
 /* Drop one day, if one is due; then another may be. A lock in its way is no fault: it is tried
@@ -29,15 +31,18 @@ static bool drop_day(struct db *db, struct turn *turn, struct fault *f)
     return true;
 }
 
-/* Delete some rows that were kept long enough; then there may be more. */
-static bool purge(struct db *db, struct turn *turn, struct fault *f)
+/* Delete some rows that were kept long enough. Fewer than a batch were all, and those that get old
+ * enough meanwhile wait for the next turn: at a rate limit there may always be some. With --once no
+ * next turn comes, and it goes on until there is nothing: a flow may go only after another. */
+static bool purge(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     struct rows *rows = NULL;
     const char *const params[] = {CLEANER_BATCH_ROWS};
-    if (!db_exec(db, &sql_history_purge, params, 1, &rows, f)) {
+    if (!db_exec(c->plain, &sql_history_purge, params, 1, &rows, f)) {
         return fault_add(f, "could not delete what was kept long enough");
     }
-    if (rows_int(rows, 0, 0) > 0) {
+    int64_t again_from = c->once ? 1 : strtoll(CLEANER_BATCH_ROWS, NULL, 10);
+    if (rows_int(rows, 0, 0) >= again_from) {
         turn->more = true;
         turn->next_ms = turn->now_ms;
     }
@@ -48,5 +53,5 @@ static bool purge(struct db *db, struct turn *turn, struct fault *f)
 bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     return session_plain(c, f) && db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f) &&
-           drop_day(c->plain, turn, f) && purge(c->plain, turn, f);
+           drop_day(c->plain, turn, f) && purge(c, turn, f);
 }

@@ -356,6 +356,33 @@ static void test_old_history_goes(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 9);
 }
 
+/* Where something always gets old enough to be deleted, the leader does not delete without a pause:
+ * again at once only after a whole batch. The trigger leaves an old row after each deletion. */
+static void test_deletes_batches_only_at_once(void **state)
+{
+    struct fixture *fx = *state;
+    struct broker *b;
+    test_sql(fx, "INSERT INTO tenon.limit_start SELECT 's:' || i, now() - interval '1 year', 1"
+                 " FROM generate_series(1, 700) i;"
+                 "CREATE TABLE public.deletion (at timestamptz);"
+                 "CREATE FUNCTION public.leave() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+                 " INSERT INTO public.deletion VALUES (now());"
+                 " INSERT INTO tenon.limit_start VALUES ('s', now() - interval '1 year', 1);"
+                 " RETURN NULL; END $$;"
+                 "CREATE TRIGGER leave AFTER DELETE ON tenon.limit_start"
+                 " FOR EACH STATEMENT EXECUTE FUNCTION public.leave()");
+    struct process *p = start(fx, &b);
+    test_await(fx, LIMIT_MS, "SELECT count(*) >= 2, count(*) FROM public.deletion");
+    for (int i = 1; i <= 3; i++) { /* that turn and some more are over */
+        (void)enqueue(fx, "");
+        await_depth(b, mail, i, LIMIT_MS);
+    }
+    stop(p);
+    broker_close(b);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.deletion"), 2);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_start"), 1);
+}
+
 static void test_a_reader_only_puts_history_off(void **state)
 {
     struct fixture *fx = *state;
@@ -549,6 +576,7 @@ int main(void)
         WITH_DATABASE(test_the_third_crash_is_the_last),
         WITH_DATABASE(test_orphans_and_deadlines),
         WITH_DATABASE(test_old_history_goes),
+        WITH_SERVERS(test_deletes_batches_only_at_once),
         WITH_DATABASE(test_a_reader_only_puts_history_off),
         WITH_DATABASE(test_missing_partitions_are_made),
         WITH_SERVERS(test_once_does_everything),
