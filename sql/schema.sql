@@ -2566,8 +2566,8 @@ BEGIN
     DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
         SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
          CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-         CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
-                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000 FOR UPDATE SKIP LOCKED) o
+         CROSS JOIN LATERAL (SELECT clock_timestamp() - tenon.limit_kept(k.key) AS old OFFSET 0) w
+         CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s WHERE s.key = k.key AND s.at < w.old LIMIT 1000 FOR UPDATE SKIP LOCKED) o
          WHERE r.rate IS NOT NULL));
 END $$;
 
@@ -2668,6 +2668,10 @@ CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence te
      LIMIT 1
 $_$;
 
+CREATE FUNCTION tenon.limit_kept(key text) RETURNS interval
+    LANGUAGE sql STABLE
+    AS $_$ SELECT max(l.per) FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names($1)) $_$;
+
 CREATE FUNCTION tenon.limit_keys_of(name text, beyond text) RETURNS SETOF text
     LANGUAGE sql STABLE
     AS $_$
@@ -2724,7 +2728,8 @@ CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.
                           WHERE r.rate IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
      CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
                           WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
-     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, r.per) x
+     CROSS JOIN LATERAL (SELECT clock_timestamp() - r.per AS since OFFSET 0) w
+     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, w.since) x
                           WHERE r.rate IS NOT NULL) u
 $$;
 
@@ -2806,8 +2811,10 @@ CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
     AS $$
 #variable_conflict use_variable
 DECLARE
-    r   record;
-    old timestamptz;
+    r      record;
+    moment timestamptz;
+    kept   interval;
+    used   bigint;
 BEGIN
     PERFORM tenon.check_limit_keys(ARRAY[key]);
     SELECT * INTO r FROM tenon.limit_rule(key);
@@ -2823,12 +2830,19 @@ BEGIN
     END IF;
     PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
     SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
-    IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
-        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
+    moment := clock_timestamp();
+    used := (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, moment - r.per) u);
+    IF r.rate IS NOT NULL AND used > r.rate - n THEN
+        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n, moment - r.per);
     END IF;
-    old := clock_timestamp() - r.per;  -- counts no more; a few more go than come
+    -- What is not kept any more goes, and a few more go than come. As long as takes follow each other it is never older than
+    -- this: so what has gone, and an old snapshot keeps, is not read. The first after a pause reads all.
+    kept := tenon.limit_kept(key);
     DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
-        SELECT s.ctid FROM tenon.limit_start s WHERE s.key = key AND s.at < old ORDER BY s.at LIMIT 100 FOR UPDATE SKIP LOCKED));
+        SELECT s.ctid FROM tenon.limit_start s
+         WHERE s.key = key AND s.at < moment - kept
+           AND s.at > CASE WHEN used = 0 THEN '-infinity' ELSE moment - kept - greatest(kept, interval '1 s') END
+         ORDER BY s.at LIMIT CASE WHEN used = 0 THEN 10000 ELSE 100 END FOR UPDATE SKIP LOCKED));
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
@@ -2850,21 +2864,21 @@ BEGIN
      WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));
 END $$;
 
-CREATE FUNCTION tenon.limit_used(key text, per interval) RETURNS TABLE(at timestamp with time zone, n integer)
+CREATE FUNCTION tenon.limit_used(key text, since timestamp with time zone) RETURNS TABLE(at timestamp with time zone, n integer)
     LANGUAGE sql STABLE
     AS $_$
-    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > clock_timestamp() - $2
+    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > $2
     UNION ALL
     SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t ON true
      WHERE l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'held'
-       AND coalesce(t.start_time > clock_timestamp() - $2, true)
+       AND coalesce(t.start_time > $2, true)
 $_$;
 
-CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) RETURNS integer
+CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer, since timestamp with time zone) RETURNS integer
     LANGUAGE sql STABLE
     AS $_$
     SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
-                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $3) u) o
+                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $5) u) o
                       WHERE o.at IS NOT NULL AND o.newer > $2 - $4 ORDER BY o.at DESC LIMIT 1),
                     least(1000, extract(epoch FROM $3) * 1000)::integer)
 $_$;
@@ -4448,6 +4462,7 @@ CREATE FUNCTION tenon.set_limit(name text, running integer DEFAULT NULL::integer
 BEGIN
     PERFORM tenon.check_limit_name(name);
     PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
+    per := make_interval(secs => extract(epoch FROM per));  -- the seconds that were checked: a month is 30 days, in February as well
     INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
     VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
     ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
@@ -6251,6 +6266,8 @@ REVOKE ALL ON FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text, OUT advice text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.limit_kept(key text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.limit_keys_of(name text, beyond text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_leave(rooms tenon.limit_room[]) FROM PUBLIC;
@@ -6273,9 +6290,9 @@ REVOKE ALL ON FUNCTION tenon.limit_take(key text, n integer) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.limit_used(key text, per interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.limit_used(key text, since timestamp with time zone) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer, since timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limited_changed(ids bigint[]) FROM PUBLIC;
 

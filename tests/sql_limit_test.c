@@ -420,35 +420,6 @@ static void test_takes_leave_nothing(void **state)
     PQfinish(other);
 }
 
-/* Starts of keys that are used once: the cleaner deletes them, and reads no others. */
-static void test_old_starts_are_purged(void **state)
-{
-    enum { OLD = 250, FRESH = 5000 };
-    static const char read[] = "SELECT coalesce(sum(idx_tup_fetch + seq_tup_read), 0) FROM"
-                               " pg_stat_xact_user_tables WHERE relname = 'limit_start'";
-    struct fixture *fx = *state;
-    test_sql(fx,
-             "SELECT tenon.set_limit('s', rate => 10, per => '1 h');"
-             "INSERT INTO tenon.limit_start"
-             " SELECT 's:' || i, now() - CASE WHEN i <= %d THEN interval '2 h' ELSE '30 min' END, 1"
-             " FROM generate_series(1, %d) i; ANALYZE tenon.limit_start",
-             OLD, OLD + FRESH);
-    test_sql(fx, "BEGIN");
-    int64_t rows = -test_sql_int(fx, "%s", read);
-    for (int left = OLD; left >= 0; left -= 100) {
-        assert_int_equal(test_sql_int(fx, "SELECT tenon.purge(100)"), left < 100 ? left : 100);
-    }
-    rows += test_sql_int(fx, "%s", read);
-    test_sql(fx, "COMMIT");
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_start"), FRESH);
-    if (rows > 4L * OLD) {
-        fail_msg("%lld rows were read to delete %d", (long long)rows, OLD);
-    }
-    print_message("%lld rows were read to delete %d\n", (long long)rows, OLD);
-    test_sql(fx, "SELECT tenon.drop_limit('s')"); /* without any limit: for 31 days */
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.purge(100)"), 0);
-}
-
 /* Two that settle at once, with a stale snapshot even, let no more go than one. */
 static void test_two_settle(void **state)
 {
@@ -565,7 +536,6 @@ int main(void)
         WITH_DATABASE(test_flows),
         WITH_DATABASE(test_limit_take),
         WITH_DATABASE(test_takes_leave_nothing),
-        WITH_DATABASE(test_old_starts_are_purged),
         WITH_DATABASE(test_two_settle),
         WITH_DATABASE(test_bad_arguments),
         WITH_DATABASE(test_others_cost_nothing),

@@ -201,6 +201,10 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
 $$;
 
+-- How long starts of a key are kept: for the longest `per` of these rows. That of an exception which ends may be the shorter one.
+CREATE FUNCTION tenon.limit_kept(key text) RETURNS interval
+LANGUAGE sql STABLE AS $$ SELECT max(l.per) FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names($1)) $$;
+
 -- In which line a task waits first: that of the key that lets the fewest run at once.
 CREATE FUNCTION tenon.limit_first(keys text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
@@ -209,15 +213,16 @@ LANGUAGE sql STABLE AS $$
                        ORDER BY r.running, k.place LIMIT 1) END
 $$;
 
--- What counts against the rate of a key: all starts of the last `per`, and what was let go and has not started (`at` is
--- NULL), because that may start at any time.
-CREATE FUNCTION tenon.limit_used(key text, per interval) RETURNS TABLE (at timestamptz, n integer)
+-- What counts against the rate of a key: all starts since then, which is `per` ago, and what was let go and has not started
+-- (`at` is NULL), because that may start at any time. (A moment and not `per`: the index finds what is younger than a moment,
+-- and what is older is not read, though an old snapshot keeps it all.)
+CREATE FUNCTION tenon.limit_used(key text, since timestamptz) RETURNS TABLE (at timestamptz, n integer)
 LANGUAGE sql STABLE AS $$
-    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > clock_timestamp() - $2
+    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > $2
     UNION ALL
     SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t ON true
      WHERE l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'held'
-       AND coalesce(t.start_time > clock_timestamp() - $2, true)
+       AND coalesce(t.start_time > $2, true)
 $$;
 
 -- How many more tasks of each key may be let go, and when there may be more. `mine`: the rows of rules with
@@ -235,7 +240,8 @@ LANGUAGE sql STABLE AS $$
                           WHERE r.rate IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
      CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
                           WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
-     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, r.per) x
+     CROSS JOIN LATERAL (SELECT clock_timestamp() - r.per AS since OFFSET 0) w
+     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, w.since) x
                           WHERE r.rate IS NOT NULL) u
 $$;
 
@@ -480,8 +486,8 @@ BEGIN
     DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
         SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
          CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-         CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s
-                              WHERE s.key = k.key AND s.at < clock_timestamp() - r.per LIMIT 1000 FOR UPDATE SKIP LOCKED) o
+         CROSS JOIN LATERAL (SELECT clock_timestamp() - tenon.limit_kept(k.key) AS old OFFSET 0) w
+         CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s WHERE s.key = k.key AND s.at < w.old LIMIT 1000 FOR UPDATE SKIP LOCKED) o
          WHERE r.rate IS NOT NULL));
 END $$;
 
@@ -686,10 +692,10 @@ END $$;
 -- --- for handlers ---
 
 -- When n more may be taken, should nothing else start: so many milliseconds from now.
-CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer) RETURNS integer
+CREATE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer, since timestamptz) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
-                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $3) u) o
+                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $5) u) o
                       WHERE o.at IS NOT NULL AND o.newer > $2 - $4 ORDER BY o.at DESC LIMIT 1),
                     least(1000, extract(epoch FROM $3) * 1000)::integer)
 $$;
@@ -698,8 +704,10 @@ CREATE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1 s' AS $$
 #variable_conflict use_variable
 DECLARE
-    r   record;
-    old timestamptz;
+    r      record;
+    moment timestamptz;
+    kept   interval;
+    used   bigint;
 BEGIN
     PERFORM tenon.check_limit_keys(ARRAY[key]);
     SELECT * INTO r FROM tenon.limit_rule(key);
@@ -715,12 +723,19 @@ BEGIN
     END IF;
     PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
     SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
-    IF r.rate IS NOT NULL AND (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, r.per) u) > r.rate - n THEN
-        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n);
+    moment := clock_timestamp();
+    used := (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, moment - r.per) u);
+    IF r.rate IS NOT NULL AND used > r.rate - n THEN
+        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n, moment - r.per);
     END IF;
-    old := clock_timestamp() - r.per;  -- counts no more; a few more go than come
+    -- What is not kept any more goes, and a few more go than come. As long as takes follow each other it is never older than
+    -- this: so what has gone, and an old snapshot keeps, is not read. The first after a pause reads all.
+    kept := tenon.limit_kept(key);
     DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
-        SELECT s.ctid FROM tenon.limit_start s WHERE s.key = key AND s.at < old ORDER BY s.at LIMIT 100 FOR UPDATE SKIP LOCKED));
+        SELECT s.ctid FROM tenon.limit_start s
+         WHERE s.key = key AND s.at < moment - kept
+           AND s.at > CASE WHEN used = 0 THEN '-infinity' ELSE moment - kept - greatest(kept, interval '1 s') END
+         ORDER BY s.at LIMIT CASE WHEN used = 0 THEN 10000 ELSE 100 END FOR UPDATE SKIP LOCKED));
     INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
     RETURN 0;
 EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
@@ -804,6 +819,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.check_limit_name(name);
     PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
+    per := make_interval(secs => extract(epoch FROM per));  -- the seconds that were checked: a month is 30 days, in February as well
     INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
     VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
     ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
@@ -953,7 +969,7 @@ BEGIN
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.check_limit_keys, tenon.limit_first, tenon.queue_limits, tenon.limited_changed, tenon.limited_deleted,
-    tenon.limit_rule, tenon.limit_names, tenon.limit_used, tenon.limit_rooms, tenon.lock_rates, tenon.limit_heads, tenon.limit_again, tenon.limit_admit_several,
+    tenon.limit_rule, tenon.limit_names, tenon.limit_kept, tenon.limit_used, tenon.limit_rooms, tenon.lock_rates, tenon.limit_heads, tenon.limit_again, tenon.limit_admit_several,
     tenon.limit_admit_heads, tenon.limit_free, tenon.limit_take_part, tenon.limit_admit_share, tenon.limit_note_due, tenon.limit_leave,
     tenon.limit_admit, tenon.limit_rows, tenon.limit_count_starts, tenon.limit_back, tenon.limit_settle_ends, tenon.limit_ended, tenon.lock_limited, tenon.limit_end,
     tenon.limit_came_due, tenon.limited_stays, tenon.limit_spread,
