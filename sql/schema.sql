@@ -1239,7 +1239,8 @@ CREATE FUNCTION tenon.ended_tids(since timestamp with time zone, last_blocks int
         UNION
         SELECT b FROM day, generate_series(0, blocks - 1, greatest(1, blocks / nullif($3, 0))) b WHERE $3 > 0
     )
-    SELECT array_agg(('(' || b || ',' || line || ')')::tid) FROM block, generate_series(1, 80) line  -- no row is so short that there are more
+    SELECT array_agg(('(' || b || ',' || line || ')')::tid)
+      FROM block, generate_series(1, current_setting('block_size')::integer / 102) line  -- no row is so short that there are more
 $_$;
 
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL::text, priority integer DEFAULT NULL::integer, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, unique_key text DEFAULT NULL::text, on_conflict text DEFAULT NULL::text, unique_for interval DEFAULT NULL::interval, debounce interval DEFAULT NULL::interval, debounce_max interval DEFAULT NULL::interval, start_before timestamp with time zone DEFAULT NULL::timestamp with time zone, max_attempts integer DEFAULT NULL::integer, timeout interval DEFAULT NULL::interval, retry text DEFAULT NULL::text, limit_keys text[] DEFAULT NULL::text[], flow bigint DEFAULT NULL::bigint, after bigint[] DEFAULT NULL::bigint[], on_parent_dead text DEFAULT NULL::text, trace text DEFAULT NULL::text, notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
@@ -3395,7 +3396,7 @@ BEGIN
                    UNION ALL
                    SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
                    UNION ALL
-                   (SELECT 3, f.outcome, f.result FROM tenon.finished f
+                   (SELECT 3, f.outcome::text, f.result FROM tenon.finished f
                      WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
                      ORDER BY f.finished_at DESC LIMIT 1)
                    UNION ALL

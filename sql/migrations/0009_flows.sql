@@ -255,7 +255,7 @@ BEGIN
                    UNION ALL
                    SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
                    UNION ALL
-                   (SELECT 3, f.outcome, f.result FROM tenon.finished f
+                   (SELECT 3, f.outcome::text, f.result FROM tenon.finished f
                      WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
                      ORDER BY f.finished_at DESC LIMIT 1)
                    UNION ALL

@@ -25,7 +25,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
         UNION
         SELECT b FROM day, generate_series(0, blocks - 1, greatest(1, blocks / nullif($3, 0))) b WHERE $3 > 0
     )
-    SELECT array_agg(('(' || b || ',' || line || ')')::tid) FROM block, generate_series(1, 80) line  -- no row is so short that there are more
+    SELECT array_agg(('(' || b || ',' || line || ')')::tid)
+      FROM block, generate_series(1, current_setting('block_size')::integer / 102) line  -- no row is so short that there are more
 $$;
 
 -- What came and what ended in the last two minutes, as far back as can be seen: the newest 5,000 ids of the unfinished
