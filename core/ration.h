@@ -18,7 +18,8 @@ struct ration {
 /* The earliest moment for the next time. */
 int64_t ration_due(const struct ration *r);
 
-/* It was done, and found nothing. */
+/* It was done, and found nothing. What is done for other reasons as well may be charged faster than
+ * it is due: it is due again RATION_REST_MS after the last charge at the latest. */
 void ration_charge(struct ration *r, int64_t now_ms);
 
 #endif

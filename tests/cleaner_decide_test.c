@@ -4,6 +4,7 @@
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
+#include "core/ration.h"
 #include "tests/support/test.h"
 #include "worker/decide/slots.h"
 
@@ -219,6 +220,35 @@ static void test_verdict_waits_for_an_old_session(void **state)
     assert_int_equal(check_locks(3, 1, VERDICT_PATIENCE_MS + 2000), 0);
 }
 
+/* An awake leader reads by itself, and each read that a NOTIFY came before is charged. */
+static void test_a_ration_charged_faster_than_it_is_due(void **state)
+{
+    (void)state;
+    enum { EVERY_MS = 2, FOR_MS = 60000 };
+    struct ration r = {0};
+    for (int64_t now_ms = 0; now_ms < FOR_MS; now_ms += EVERY_MS) {
+        ration_charge(&r, now_ms);
+        assert_true(ration_due(&r) <= now_ms + RATION_REST_MS);
+    }
+}
+
+/* What comes one by one is due at once; what comes without a pause once in RATION_REST_MS. */
+static void test_a_ration(void **state)
+{
+    (void)state;
+    enum { FOR_MS = 10000 };
+    struct ration r = {0};
+    int64_t n = 0;
+    for (int64_t now_ms = 0; now_ms < FOR_MS; now_ms++) {
+        if (ration_due(&r) <= now_ms) {
+            ration_charge(&r, now_ms);
+            n++;
+        }
+    }
+    assert_in_range(n, FOR_MS / RATION_REST_MS,
+                    (FOR_MS + RATION_AHEAD_MS) / RATION_REST_MS + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,6 +266,8 @@ int main(void)
         cmocka_unit_test(test_verdict_needs_two_checks),
         cmocka_unit_test(test_verdict_forgets_who_is_back),
         cmocka_unit_test(test_verdict_waits_for_an_old_session),
+        cmocka_unit_test(test_a_ration_charged_faster_than_it_is_due),
+        cmocka_unit_test(test_a_ration),
     };
     return RUN_GROUP(tests);
 }
