@@ -16,7 +16,14 @@ enum {
     PACE_US = 1000,    /* bursts begin so far apart at least, but for full ones */
     FULL_FOR_MS = 100, /* nothing is sent to a queue that refused, for so long */
     FULL_KEYS = 64,    /* so many full queues are known at a time, or fewer */
+    FULL_PLACES = 8,   /* of them a queue may have one of so many, from its hash's on */
     TAGS = 4096,       /* publishes under way: it is known where they went */
+};
+
+/* A publish under way, or answered a moment ago. */
+struct published {
+    uint32_t hash; /* of its routing key */
+    bool answered;
 };
 
 /* A queue that refused. */
@@ -37,8 +44,9 @@ struct publisher {
     pthread_cond_t settled;
     struct wakeup *pending;
     uint64_t sent, answered; /* tags of this link: the last that was published, and confirmed */
-    uint32_t hash_of_tag[TAGS];
-    struct full_queue full[FULL_KEYS]; /* each in its hash's place: the last that refused stays */
+    uint64_t all_answered;   /* each up to this tag is confirmed or refused */
+    struct published published[TAGS]; /* by tag */
+    struct full_queue full[FULL_KEYS];
     struct publisher_stats stats;
 };
 
@@ -74,16 +82,40 @@ static uint32_t hash_of(const struct wakeup *w)
 /* Compared whole: of two keys that share a place, one's full queue must not silence the other. */
 static bool is_full(const struct publisher *p, uint32_t hash)
 {
-    const struct full_queue *q = &p->full[hash % FULL_KEYS];
-    return q->hash == hash && q->until_ms > now_ms();
+    for (uint32_t i = 0; i < FULL_PLACES; i++) {
+        const struct full_queue *q = &p->full[(hash + i) % FULL_KEYS];
+        if (q->hash == hash && q->until_ms > now_ms()) {
+            return true;
+        }
+    }
+    return false;
 }
 
-/* Its queue is full: what waits for it need not be sent. */
+/* Its own place, or a free one; NULL: others that are full have them all. */
+static struct full_queue *place_for(struct publisher *p, uint32_t hash, int64_t now_ms)
+{
+    struct full_queue *place = NULL;
+    for (uint32_t i = 0; i < FULL_PLACES; i++) {
+        struct full_queue *q = &p->full[(hash + i) % FULL_KEYS];
+        if (q->hash == hash) {
+            return q;
+        }
+        place = !place && q->until_ms <= now_ms ? q : place;
+    }
+    return place;
+}
+
+/* Its queue is full: what waits for it need not be sent. That is looked up once, not for each
+ * refusal, so who has no place is refused by RabbitMQ, one by one. */
 static void hold_back(struct publisher *p, uint32_t hash)
 {
-    bool was_full = is_full(p, hash);
+    int64_t now = now_ms();
+    struct full_queue *place = place_for(p, hash, now);
+    bool was_full = !place || (place->hash == hash && place->until_ms > now);
     struct wakeup *w, *next;
-    p->full[hash % FULL_KEYS] = (struct full_queue){hash, now_ms() + FULL_FOR_MS};
+    if (place) {
+        *place = (struct full_queue){hash, now + FULL_FOR_MS};
+    }
     if (was_full) {
         return;
     }
@@ -122,7 +154,7 @@ static void down(void *owner, const struct fault *f)
     (void)pthread_mutex_lock(&p->lock);
     p->stats.connected = false;
     p->stats.dropped += (int64_t)(p->sent - p->answered);
-    p->sent = p->answered = 0;
+    p->sent = p->answered = p->all_answered = 0;
     p->away = true;
     drop_pending(p);
     (void)snprintf(p->stats.last_error, sizeof p->stats.last_error, "%.255s", f->text);
@@ -132,27 +164,36 @@ static void down(void *owner, const struct fault *f)
 
 /* --- frames ----------------------------------------------------------------------------------- */
 
-/* Confirms are for the statistics and for who flushes: the last tag that was answered stands for
- * those before it, though a few of them may come in another order. */
-static void take_answer(struct publisher *p, uint64_t tag, int64_t *count)
+/* An answer is for its tag, or with `multiple` for all up to it that had none. What was overtaken
+ * by thousands is not known any more: its place is another's by now. */
+static void note_answer(struct publisher *p, uint64_t last, bool multiple, bool refused)
+{
+    uint64_t first = multiple ? p->all_answered + 1 : last;
+    uint64_t known = p->sent < TAGS ? 1 : p->sent - TAGS + 1;
+    for (uint64_t tag = first > known ? first : known; tag <= last; tag++) {
+        struct published *w = &p->published[tag % TAGS];
+        if (refused && !w->answered) {
+            hold_back(p, w->hash);
+        }
+        w->answered = true;
+    }
+    if (multiple && last > p->all_answered) {
+        p->all_answered = last;
+    }
+}
+
+/* For the statistics, and for who flushes, the last tag that was answered stands for those before
+ * it, though a few of them may come in another order. */
+static void take_answer(struct publisher *p, uint64_t tag, bool multiple, bool refused)
 {
     (void)pthread_mutex_lock(&p->lock);
+    note_answer(p, tag < p->sent ? tag : p->sent, multiple, refused);
     if (tag > p->answered && tag <= p->sent) {
-        *count += (int64_t)(tag - p->answered);
+        *(refused ? &p->stats.held_back : &p->stats.published) += (int64_t)(tag - p->answered);
         p->answered = tag;
     }
     (void)pthread_cond_broadcast(&p->settled);
     (void)pthread_mutex_unlock(&p->lock);
-}
-
-static void take_refusal(struct publisher *p, uint64_t tag)
-{
-    (void)pthread_mutex_lock(&p->lock);
-    if (tag + TAGS > p->sent) { /* else overtaken by thousands: its place is another's by now */
-        hold_back(p, p->hash_of_tag[tag % TAGS]);
-    }
-    (void)pthread_mutex_unlock(&p->lock);
-    take_answer(p, tag, &p->stats.held_back);
 }
 
 static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
@@ -161,9 +202,11 @@ static bool take_frame(void *owner, const amqp_frame_t *frame, struct fault *f)
     const amqp_method_t *m = &frame->payload.method;
     (void)f;
     if (frame->frame_type == AMQP_FRAME_METHOD && m->id == AMQP_BASIC_ACK_METHOD) {
-        take_answer(p, ((amqp_basic_ack_t *)m->decoded)->delivery_tag, &p->stats.published);
+        const amqp_basic_ack_t *ack = m->decoded;
+        take_answer(p, ack->delivery_tag, ack->multiple, false);
     } else if (frame->frame_type == AMQP_FRAME_METHOD && m->id == AMQP_BASIC_NACK_METHOD) {
-        take_refusal(p, ((amqp_basic_nack_t *)m->decoded)->delivery_tag);
+        const amqp_basic_nack_t *nack = m->decoded;
+        take_answer(p, nack->delivery_tag, nack->multiple, true);
     }
     return true;
 }
@@ -189,7 +232,7 @@ static size_t take_burst(struct publisher *p, struct wakeup *burst[BURST])
         struct wakeup *w = burst[n++] = p->pending;
         DL_DELETE(p->pending, w);
         p->sent++; /* what fails to be sent is lost with the link */
-        p->hash_of_tag[p->sent % TAGS] = hash_of(w);
+        p->published[p->sent % TAGS] = (struct published){.hash = hash_of(w)};
     }
     p->n_pending -= n;
     (void)pthread_mutex_unlock(&p->lock);

@@ -238,6 +238,44 @@ static void test_a_full_queue(void **state)
     broker_close(b);
 }
 
+/* Offer one to each, and one more when RabbitMQ has refused. Were those held back? */
+static bool holds_back(struct fixture *fx, const char *const *keys, int n)
+{
+    static const char nobody[] = "default/nobody";
+    struct publisher *p = publisher_to(fx->amqp_url, false);
+    bool all = true;
+    for (int i = -1; i <= n; i++) { /* once it has connected, as a burst; and a round trip behind */
+        const char *key = i < 0 || i == n ? nobody : keys[i];
+        assert_true(publisher_offer(p, wakeup_new("tenon", key, 1)));
+        assert_true((i >= 0 && i < n - 1) || publisher_flush(p, LIMIT_MS));
+    }
+    for (int i = 0; i < n; i++) {
+        all = !publisher_offer(p, wakeup_new("tenon", keys[i], 1)) && all;
+    }
+    publisher_close(p, 1000);
+    return all;
+}
+
+/* Each is left alone, though the last two share a place, and though RabbitMQ refuses with one
+ * answer what was published to several. On a busy machine the moment may be over too soon. */
+static void test_several_full_queues(void **state)
+{
+    static const char *const keys[] = {"default/post", "default/print", "default/invoice"};
+    enum { KEYS = 3, ROUNDS = 30 };
+    struct fixture *fx = *state;
+    struct broker *b = broker_open(fx->amqp_url);
+    int held_back = 0;
+    for (int i = 0; i < KEYS; i++) {
+        broker_refuse(b, keys[i]);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        held_back += holds_back(fx, keys, KEYS);
+    }
+    print_message("in %d of %d rounds all were held back\n", held_back, ROUNDS);
+    assert_true(held_back > ROUNDS / 2);
+    broker_close(b);
+}
+
 /* No more is under way than it is known where it went: a late refusal would silence another key.
  * While the answers are late, the thread waits. */
 static void test_answers_are_late(void **state)
@@ -337,6 +375,7 @@ int main(void)
         cmocka_unit_test(test_names_that_are_too_long),
         cmocka_unit_test(test_too_many_at_once),
         WITH_SERVERS(test_a_full_queue),
+        WITH_SERVERS(test_several_full_queues),
         WITH_SERVERS(test_answers_are_late),
         WITH_SERVERS(test_abandoned_in_a_child),
         cmocka_unit_test(test_a_broker_that_never_answers),

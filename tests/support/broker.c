@@ -127,11 +127,11 @@ void broker_declare_exchange(struct broker *b)
 
 /* `n` of the arguments that a worker gives. */
 static void declare_bound(struct broker *b, const char *exchange, const char *name, const char *key,
-                          int n)
+                          int n, int32_t max_length)
 {
     char full[NAME_BYTES];
     amqp_table_entry_t entries[] = {entry_text("x-queue-type", "classic"),
-                                    entry_number("x-max-length", 10000),
+                                    entry_number("x-max-length", max_length),
                                     entry_text("x-overflow", "reject-publish"),
                                     entry_number("x-message-ttl", 10000),
                                     entry_number("x-expires", 86400000)};
@@ -145,17 +145,22 @@ static void declare_bound(struct broker *b, const char *exchange, const char *na
 
 void broker_declare(struct broker *b, const char *key)
 {
-    declare_bound(b, "tenon", key, key, 5);
+    declare_bound(b, "tenon", key, key, 5, 10000);
 }
 
 void broker_spy(struct broker *b, const char *name, const char *key)
 {
-    declare_bound(b, "tenon", name, key, 1);
+    declare_bound(b, "tenon", name, key, 1, 0);
+}
+
+void broker_refuse(struct broker *b, const char *key)
+{
+    declare_bound(b, "tenon", key, key, 3, 0);
 }
 
 void broker_spy_on(struct broker *b, const char *exchange, const char *name, const char *key)
 {
-    declare_bound(b, exchange, name, key, 1);
+    declare_bound(b, exchange, name, key, 1, 0);
 }
 
 void broker_publish(struct broker *b, const char *key, const void *body, size_t len)

@@ -21,7 +21,10 @@ void broker_declare(struct broker *b, const char *key);
 /* Declare the queue tenon.<name>, without a limit, which gets a copy of every wake-up of `key`. */
 void broker_spy(struct broker *b, const char *name, const char *key);
 
-/* The same of another exchange than tenon, which is there. */
+/* Declare tenon.<key>, full with nothing in it: it refuses all that is published to it. */
+void broker_refuse(struct broker *b, const char *key);
+
+/* The same as broker_spy() of another exchange than tenon, which is there. */
 void broker_spy_on(struct broker *b, const char *exchange, const char *name, const char *key);
 
 /* Publish any body with this routing key, persistent, and return when the broker has it. */
