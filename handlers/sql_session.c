@@ -289,12 +289,17 @@ static void *run_cancel(void *arg)
     return NULL;
 }
 
-/* In a thread, as PQcancel() waits for an answer, however long. */
+/* In a thread, as PQcancel() waits for an answer, however long. false: `c` is still the caller's.
+ */
 static bool start_cancel(struct cancel *c)
 {
     pthread_t thread;
-    return c->request && pthread_create(&thread, NULL, run_cancel, c) == 0 &&
-           pthread_detach(thread) == 0;
+    pthread_attr_t detached;
+    (void)pthread_attr_init(&detached);
+    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    bool ok = c->request && pthread_create(&thread, &detached, run_cancel, c) == 0;
+    (void)pthread_attr_destroy(&detached);
+    return ok;
 }
 
 void sql_session_cancel(struct sql_session *s, int64_t now_ms)
