@@ -160,8 +160,8 @@ TENON_EXPORT int tenon_enqueue(tenon *t, PGconn *conn, const tenon_task *task, i
 TENON_EXPORT int tenon_prepare_statement(tenon *t, PGconn *conn);
 
 /* Enqueue one task per payload, with one statement. RabbitMQ gets messages for the first
- * TENON_BATCH_WAKEUPS_MAX: workers with so much to do find the rest by polling, the others within
- * a second.
+ * TENON_BATCH_WAKEUPS_MAX ids, tasks among them that were there already under their unique keys:
+ * workers with so much to do find the rest by polling, the others in about a second.
  *   common       what they share; its payload and unique_key are not looked at
  *   payloads     `n` JSON texts; NULL among them = {}
  *   unique_keys  `n` keys, or NULL: none has one
