@@ -245,8 +245,7 @@ static void test_a_ration(void **state)
             n++;
         }
     }
-    assert_in_range(n, FOR_MS / RATION_REST_MS,
-                    (FOR_MS + RATION_AHEAD_MS) / RATION_REST_MS + 1);
+    assert_in_range(n, FOR_MS / RATION_REST_MS, (FOR_MS + RATION_AHEAD_MS) / RATION_REST_MS + 1);
 }
 
 int main(void)

@@ -54,7 +54,7 @@ class Publisher:
         atexit.register(self.close)
 
     def _begin_anew(self) -> None:
-        """In a fork, too: it has neither the thread nor what was enqueued, and whoever has the lock is not there."""
+        """In a child of os.fork(), too: it has neither the thread nor what was enqueued, nor whoever has the lock."""
         self._pending: weakref.WeakKeyDictionary[Any, list[WakeUp]] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
         self._queue: queue.Queue[tuple[float, WakeUp] | None] = queue.Queue(WAITING_MAX)
