@@ -191,6 +191,9 @@ static bool act_on(struct acting *a, struct db *db, const struct options *o, str
     size_t unfit = options_args(o) > 0 ? tell_unfit(a, rows) : 0;
     bool ok = json || !(asks || dry_run) || print_preview(a, rows, f);
     rows_free(rows);
+    if (ok && a->total == 0 && !a->at_least) {
+        ok = filter_tell_errors(&a->filter, o, a->act->name, db, f);
+    }
     ok = ok && (dry_run || is_confirmed(a, o, &go, f));
     if (!ok || !go) {
         return ok;

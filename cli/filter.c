@@ -1,5 +1,9 @@
 #include "cli/filter.h"
 
+#include "cli/print.h"
+#include "cli/statements.h"
+#include "core/db.h"
+
 #include <string.h>
 
 enum { ID_DIGITS_MAX = 18 };
@@ -98,4 +102,30 @@ bool filter_read(struct buf *b, const struct options *o, size_t first, struct fa
 bool filter_is_empty(const struct buf *b)
 {
     return strcmp(buf_text(b), "{}") == 0;
+}
+
+bool filter_tell_errors(const struct buf *filter, const struct options *o, const char *act,
+                        struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    struct buf line;
+    const char *const params[] = {buf_text(filter), act};
+    if (!option_is_typed(o, OPTION_ERROR)) {
+        return true;
+    }
+    if (!db_exec(db, &sql_filter_errors, params, 2, &rows, f)) {
+        return fault_add(f, "could not find which errors there are");
+    }
+    buf_init(&line, FILTER_BYTES_MAX);
+    if (!rows_is_null(rows, 0, 0)) {
+        buf_put_text(&line, "no task has the error ");
+        put_safe(&line, option_text(o, OPTION_ERROR));
+        buf_put_text(&line, "; those that fit otherwise have: ");
+        put_safe(&line, rows_text(rows, 0, 0));
+        (void)fprintf(stderr, "%s\n", buf_text(&line));
+    }
+    bool ok = !line.failed || fault_memory(f);
+    buf_clear(&line);
+    rows_free(rows);
+    return ok;
 }

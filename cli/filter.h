@@ -5,6 +5,8 @@
 #include "core/buf.h"
 #include "core/option.h"
 
+struct db; /* core/db.h */
+
 enum { FILTER_BYTES_MAX = 4 << 20 };
 
 /* Is this a task's number? false: CONFIG */
@@ -18,6 +20,13 @@ MUST_CHECK bool filter_read(struct buf *b, const struct options *o, size_t first
 
 /* "{}": any task. */
 bool filter_is_empty(const struct buf *b);
+
+/* After no task has fitted: if an error was asked for, say on stderr which classes of errors those
+ * tasks have that fit but for it.
+ *   act     as tenon.find takes it, or NULL
+ *   false   the fault of the session */
+MUST_CHECK bool filter_tell_errors(const struct buf *filter, const struct options *o,
+                                   const char *act, struct db *db, struct fault *f);
 
 /* Put ,"key": or, as the first of an object, "key": */
 void json_put_key(struct buf *b, const char *key);

@@ -60,6 +60,9 @@ static bool list(struct db *db, const struct options *o, struct fault *f)
                                   option_text(o, OPTION_LIMIT)};
     ok = ok &&
          (db_exec(db, &sql_list, params, 3, &rows, f) || fault_add(f, "could not list the tasks"));
+    if (ok && !has_task(rows, 0) && rows_is_null(rows, 0, NEXT)) {
+        ok = filter_tell_errors(&filter, o, NULL, db, f);
+    }
     buf_clear(&filter);
     if (ok && option_flag(o, OPTION_JSON)) {
         print_json(rows);

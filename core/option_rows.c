@@ -197,10 +197,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Only tasks of this kind. For `pause` and `resume`: this kind, in whatever queue. For "
            "`schedule`: the kind of its tasks. For `canary`: its kind, else `canary`.",
            .letter = 'k', .typed = true, .fits = fits_kind, .allowed = KIND_ALLOWED),
-    OPTION(
-        ERROR, "error", FILTERS, "CLASS",
-        "Only tasks whose last error is of this class: as the handler says, else its first word.",
-        .typed = true),
+    OPTION(ERROR, "error", FILTERS, "CLASS",
+           "Only tasks whose last error is of this class: as the handler says, else the exception "
+           "that the error names, how the process ended, or its first word.",
+           .typed = true),
     OPTION(OLDER_THAN, "older-than", FILTERS, "TIME",
            "Only tasks that were enqueued or, if they have ended, ended so long ago.",
            .type = OPTION_TYPE_DURATION, .typed = true, .max = (int64_t)3650 * DAY_MS),

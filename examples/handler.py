@@ -40,7 +40,8 @@ def run(line):
     try:
         return {"outcome": "done", "result": handler(task)}
     except (KeyError, TypeError) as error:  # such a payload will not get better
-        return {"outcome": "dead", "error": "not what the payload should be: %r" % error}
+        return {"outcome": "dead", "error": "not what the payload should be: %r" % error,
+                "error_class": type(error).__name__}
     except OSError as error:  # the disk is full: it may get better
         return {"outcome": "failed", "error": str(error)}
 

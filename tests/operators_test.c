@@ -119,6 +119,32 @@ static void test_list(void **state)
     FAILS(fx, 2, "--limit \"0\" is not allowed", "list", "--limit", "0");
 }
 
+/* The class is exact. Whoever mistypes it, or knows only a part, is told which there are. */
+static void test_which_errors_there_are(void **state)
+{
+    struct fixture *fx = *state;
+    FAILS(fx, 0, "", "list", "--error", "Timeout"); /* there is none */
+    die_all(fx, "mail", 2, "TimeoutError: slow");
+    die_all(fx, "mail", 1, "ValueError: bad");
+    die_all(fx, "pay", 1, "Refused: no");
+    const char *says = "no task has the error Timeout; those that fit otherwise have: "
+                       "TimeoutError 2, ValueError 1\n";
+    FAILS(fx, 0, says, "retry", "--state", "dead", "--kind", "mail", "--error", "Timeout",
+          "--dry-run");
+    FAILS(fx, 0, says, "retry", "--kind", "mail", "--error", "Timeout", "--yes", "--json");
+    FAILS(fx, 0, says, "list", "--kind", "mail", "--error", "Timeout");
+    FAILS(fx, 0, "have: TimeoutError 2, Refused 1, ValueError 1\n", "list", "--error", "x");
+    SAYS(fx, "2 tasks would be retried", "retry", "--error", "TimeoutError", "--dry-run");
+    FAILS(fx, 0, "have: TimeoutError 2, Refused 1, ValueError 1\n", "retry", "--error", "x",
+          "--dry-run");
+    for (int i = 0; i < 12; i++) {
+        char error[24];
+        (void)snprintf(error, sizeof error, "Class%d: x", i);
+        die_all(fx, "mail", 850, error);
+    }
+    FAILS(fx, 0, " and others (of the first ", "list", "--error", "x");
+}
+
 /* --- acts ----------------------------------------------------------------------------------- */
 
 static void test_acts_are_shown_first(void **state)
@@ -478,3 +504,4 @@ int main(void)
     };
     return RUN_GROUP(tests);
 }
+        WITH_DATABASE(test_which_errors_there_are),
