@@ -39,6 +39,7 @@ bool duration_parse(const char *text, int64_t *ret_ms)
 {
     int64_t n;
     const char *unit = number_parse(text, &n);
+    unit += unit && *unit == ' '; /* as in SQL: '1 h' */
     for (size_t i = 0; unit && n >= 0 && i < DURATION_UNITS; i++) {
         if (strcmp(unit, duration_units[i].unit) == 0) {
             return !__builtin_mul_overflow(n, duration_units[i].ms, ret_ms);
@@ -131,7 +132,9 @@ void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED
     case OPTION_TYPE_DURATION:
         duration_text(row->min, min, sizeof min);
         duration_text(row->max, max, sizeof max);
-        (void)snprintf(text, OPTION_ALLOWED_BYTES, "a time from %s to %s, in ms, s, min, h or d",
+        (void)snprintf(text, OPTION_ALLOWED_BYTES,
+                       "a time from %s to %s, in ms, s, min, h or d, "
+                       "such as 1h",
                        min, max);
         return;
     case OPTION_TYPE_FLAG:

@@ -188,15 +188,17 @@ static void test_durations(void **state)
     static const struct {
         const char *text;
         int64_t ms;
-    } good[] = {{"0s", 0},       {"250ms", 250},    {"25s", 25000},          {"10min", 600000},
-                {"1h", 3600000}, {"7d", 604800000}, {"3650d", 315360000000}, {"007s", 7000}};
+    } good[] = {{"0s", 0},        {"250ms", 250},    {"25s", 25000},          {"10min", 600000},
+                {"1h", 3600000},  {"7d", 604800000}, {"3650d", 315360000000}, {"007s", 7000},
+                {"1 h", 3600000}, {"5 min", 300000}};
     static const char *const bad[] = {"",
                                       "s",
                                       "25",
                                       "2m",
                                       "-1s",
                                       "1.5s",
-                                      "1 s",
+                                      "1  s",
+                                      "1 ",
                                       " 1s",
                                       "1s ",
                                       "1S",
@@ -251,7 +253,7 @@ static void test_limits_of_numbers(void **state)
     must_refuse(COMMAND_ENQUEUE, "--timeout|31d", "--timeout|\"31d\"|1ms to 30d");
     must_refuse(COMMAND_ENQUEUE, "--delay|3651d", "--delay|\"3651d\"|0s to 3650d");
     must_refuse(COMMAND_ENQUEUE, "--delay|2m", "--delay|\"2m\"|in ms, s, min, h or d");
-    must_refuse(COMMAND_ENQUEUE, "--delay|25", "--delay|\"25\"|in ms, s, min, h or d");
+    must_refuse(COMMAND_ENQUEUE, "--delay|25", "--delay|\"25\"|in ms, s, min, h or d, such as 1h");
     (void)unsetenv("AMQP_URL");
 }
 
