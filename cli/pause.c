@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/statements.h"
 #include "core/db.h"
+#include "core/option_value.h"
 #include "core/schema.h"
 
 struct target {
@@ -27,30 +28,38 @@ static void print_target(const struct target *t, const char *what)
     }
 }
 
-/* Whoever pauses "mial" believes that "mail" stands still. */
-static bool warn_of_unknown(struct db *db, const char *queue, struct fault *f)
+/* Whoever pauses "mial" believes that "mail" stands still; whoever pauses "tenant:9" means a limit.
+ */
+static bool queue_check(struct db *db, const char *queue, struct fault *f)
 {
+    enum { IS_KNOWN, IS_LIMIT };
     struct rows *rows = NULL;
-    if (!queue) {
-        return true;
-    }
+    char hint[400] = "";
     if (!db_exec(db, &sql_pause_known, &queue, 1, &rows, f)) {
         return false;
     }
-    if (!rows_bool(rows, 0, 0)) {
+    if (rows_bool(rows, 0, IS_LIMIT)) {
+        (void)snprintf(hint, sizeof hint, "; if a limit is meant: tenon limit pause %.300s", queue);
+    }
+    if (fits_queue(queue) && !rows_bool(rows, 0, IS_KNOWN)) {
         (void)fprintf(stderr,
                       "tenon pause: no task, schedule or worker has the queue %s yet; if that is "
-                      "mistyped: tenon resume %s\n",
-                      queue, queue);
+                      "mistyped: tenon resume %s%s\n",
+                      queue, queue, hint);
     }
     rows_free(rows);
-    return true;
+    return fits_queue(queue) ||
+           fault_set(f, FAULT_CONFIG, "the queue \"%.100s\" is not allowed: it is %s%s", queue,
+                     QUEUE_ALLOWED, hint);
 }
 
 static bool pause_target(struct db *db, const struct target *t, const char *why, struct fault *f)
 {
     const char *const params[] = {t->queue, t->kind, t->queue || t->kind ? "false" : "true", why};
-    if (!warn_of_unknown(db, t->queue, f) || !db_exec(db, &sql_pause, params, 4, NULL, f)) {
+    if (t->queue && !queue_check(db, t->queue, f)) {
+        return false;
+    }
+    if (!db_exec(db, &sql_pause, params, 4, NULL, f)) {
         return fault_add(f, "could not pause it");
     }
     print_target(t, "is paused; what runs goes on");

@@ -434,6 +434,25 @@ static void test_a_mistyped_queue(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT priority FROM tenon.queue WHERE name = 'set_up'"), 7);
 }
 
+/* A limit has a name like a queue's, or like its key, which no queue can have. */
+static void test_pause_of_what_is_a_limit(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.set_limit('tenant', running => 1);"
+                 "SELECT tenon.enqueue('a', limit_keys => '{tenant:9}')");
+    struct process *p = TENON(fx, "pause", "tenant:9");
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    char *log = file_text(p->log);
+    assert_contains(log, "the queue \"tenant:9\" is not allowed");
+    assert_contains(log, "if a limit is meant: tenon limit pause tenant:9\n");
+    assert_null(strstr(log, "mistyped"));
+    free(log);
+    FAILS(fx, 0, "tenon resume tenant; if a limit is meant: tenon limit pause tenant\n", "pause",
+          "tenant");
+    FAILS(fx, 2, "if a limit is meant: tenon limit pause tenant:8\n", "pause", "tenant:8");
+    FAILS(fx, 2, "does not start with . or -\n", "pause", "a:9");
+}
+
 /* --- defaults and status -------------------------------------------------------------------- */
 
 static void test_defaults(void **state)
@@ -490,6 +509,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_list),
+        WITH_DATABASE(test_which_errors_there_are),
         WITH_DATABASE(test_acts_are_shown_first),
         WITH_DATABASE(test_acts_by_id),
         WITH_DATABASE(test_an_act_at_a_rate),
@@ -499,9 +519,9 @@ int main(void)
         WITH_DATABASE(test_everything_paused),
         WITH_SERVERS(test_all_workers_hear_of_it),
         WITH_DATABASE(test_a_mistyped_queue),
+        WITH_DATABASE(test_pause_of_what_is_a_limit),
         WITH_DATABASE(test_defaults),
         WITH_DATABASE(test_status_watch),
     };
     return RUN_GROUP(tests);
 }
-        WITH_DATABASE(test_which_errors_there_are),
