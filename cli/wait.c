@@ -1,5 +1,6 @@
 /* `tenon wait`: wait until tasks have ended, and print how, a line for each. */
 #include "cli/command.h"
+#include "cli/statements.h"
 #include "core/buf.h"
 #include "core/db.h"
 #include "core/now.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 enum { WAIT_DONE = 0, WAIT_NOT_DONE = 1, WAIT_NOT_YET = 75 };
-enum { LINE_BYTES_MAX = 16 << 20 };
+enum { LINE_BYTES_MAX = 16 << 20, UNFINISHED_TOLD_MAX = 3 };
 
 static bool read_ids(const struct options *o, tenon_awaited *tasks, size_t n, struct fault *f)
 {
@@ -100,6 +101,42 @@ static bool wait_for_all(struct db *db, tenon_awaited *tasks, size_t n, int64_t 
     return true;
 }
 
+/* Its state is asked for: a role that may wait for a task may see that. */
+static bool tell_unfinished(struct db *db, int64_t id, struct fault *f)
+{
+    char text[24];
+    const char *const params[] = {text};
+    struct rows *rows = NULL;
+    (void)snprintf(text, sizeof text, "%" PRId64, id);
+    if (!db_exec(db, &sql_wait_state, params, 1, &rows, f)) {
+        return fault_add(f, "could not ask for the state of task %s", text);
+    }
+    const char *state = rows_text(rows, 0, 0);
+    (void)fprintf(stderr, "tenon wait: task %s is %s; more about it: tenon why %s\n", text,
+                  state ? state : "not there", text);
+    rows_free(rows);
+    return true;
+}
+
+/* Of many, only a few. */
+static bool tell_all_unfinished(struct db *db, const tenon_awaited *tasks, size_t n,
+                                struct fault *f)
+{
+    size_t told = 0, unfinished = count_state(tasks, n, TENON_TASK_UNFINISHED);
+    for (size_t i = 0; i < n && told < UNFINISHED_TOLD_MAX; i++) {
+        if (tasks[i].state == TENON_TASK_UNFINISHED) {
+            told++;
+            if (!tell_unfinished(db, tasks[i].id, f)) {
+                return false;
+            }
+        }
+    }
+    if (told < unfinished) {
+        (void)fprintf(stderr, "tenon wait: %zu more have not ended\n", unfinished - told);
+    }
+    return true;
+}
+
 static int exit_code(const tenon_awaited *tasks, size_t n)
 {
     return count_state(tasks, n, TENON_TASK_UNFINISHED) > 0 ? WAIT_NOT_YET
@@ -117,7 +154,8 @@ int wait_main(const struct options *o)
                                                           : INT64_MAX;
     bool ok = (tasks || fault_memory(&f)) && read_ids(o, tasks, n, &f) &&
               db_open(option_text(o, OPTION_DATABASE_URL), DB_LEADER, "tenon wait", &db, &f) &&
-              schema_check(db, &f) && wait_for_all(db, tasks, n, until_ms, &f);
+              schema_check(db, &f) && wait_for_all(db, tasks, n, until_ms, &f) &&
+              tell_all_unfinished(db, tasks, n, &f);
     int code = ok ? exit_code(tasks, n) : fault_exit_code(&f);
     if (!ok) {
         (void)fprintf(stderr, "tenon wait: %s\n", f.text);

@@ -81,6 +81,22 @@ static void test_command(void **state)
     end_well(p);
 }
 
+/* Whoever waits no longer is told for what he did; of many, of a few. */
+static void test_what_has_not_ended(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('a', delay => '1 h'), tenon.enqueue_many('a',"
+                 " array_fill('{}'::jsonb, ARRAY[4])), tenon.pause(everything => true)");
+    struct process *p = TENON(fx, "wait", "--timeout", "1ms", "1", "2", "3", "4", "5");
+    assert_int_equal(process_wait(p, LIMIT_MS), 75);
+    char *log = file_text(p->log);
+    assert_string_equal(log, "tenon wait: task 1 is scheduled; more about it: tenon why 1\n"
+                             "tenon wait: task 2 is ready; more about it: tenon why 2\n"
+                             "tenon wait: task 3 is ready; more about it: tenon why 3\n"
+                             "tenon wait: 2 more have not ended\n");
+    free(log);
+}
+
 /* All by one connection, and each is told, not found: that would take ten seconds. */
 static void test_many_at_once(void **state)
 {
@@ -231,6 +247,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_command),
+        WITH_DATABASE(test_what_has_not_ended),
         WITH_DATABASE(test_many_at_once),
         WITH_SERVERS(test_how_soon),
         WITH_DATABASE(test_waits_without_polling),
