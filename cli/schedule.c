@@ -31,6 +31,23 @@ static void print_set(const struct options *o, const struct rows *rows)
     }
 }
 
+/* A mistyped kind would show when nobody takes the first task. */
+static bool warn_of_unknown(struct db *db, const char *kind, const char *schedule, struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!db_exec(db, &sql_schedule_known, &kind, 1, &rows, f)) {
+        return fault_add(f, "could not look for workers");
+    }
+    if (!rows_bool(rows, 0, 0)) {
+        (void)fprintf(stderr,
+                      "tenon schedule: no worker has had a handler for the kind %s yet; if that is "
+                      "mistyped: tenon schedule remove %s\n",
+                      kind, schedule);
+    }
+    rows_free(rows);
+    return true;
+}
+
 static bool schedule_add(struct db *db, const struct options *o, struct fault *f)
 {
     char every[24], timeout[24];
@@ -56,7 +73,7 @@ static bool schedule_add(struct db *db, const struct options *o, struct fault *f
     }
     print_set(o, rows);
     rows_free(rows);
-    return true;
+    return warn_of_unknown(db, params[3], params[0], f);
 }
 
 /* remove, pause, resume, run-now */

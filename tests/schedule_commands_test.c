@@ -106,6 +106,25 @@ static void test_next(void **state)
     json_decref(next);
 }
 
+/* Whoever schedules "reprot" means "report"; a kind that a worker has, or that is set up, is known.
+ */
+static void test_a_mistyped_kind(void **state)
+{
+    struct fixture *fx = *state;
+    SCHEDULE(fx, 0, "typo ticks next",
+             "no worker has had a handler for the kind reprot yet; if that is mistyped: tenon"
+             " schedule remove typo\n",
+             "add", "typo", "--every", "1h", "--kind", "reprot");
+    test_sql(fx, "INSERT INTO tenon.worker (host, pid, slots, queues, kinds) VALUES ('h', 1, 1,"
+                 " '{default}', '{report}'); SELECT tenon.set_kind('later', '{\"priority\": 1}')");
+    static const char *const known[] = {"report", "later"};
+    for (int i = 0; i < 2; i++) {
+        struct process *p = TENON(fx, "schedule", "add", "s", "--every", "1h", "--kind", known[i]);
+        assert_int_equal(process_wait(p, LIMIT_MS), 0);
+        assert_int_equal(process_lines(p, "handler for the kind"), 0);
+    }
+}
+
 static void test_acts(void **state)
 {
     struct fixture *fx = *state;
@@ -262,6 +281,7 @@ int main(void)
         WITH_DATABASE(test_add_list_and_show),
         WITH_DATABASE(test_json),
         WITH_DATABASE(test_next),
+        WITH_DATABASE(test_a_mistyped_kind),
         WITH_DATABASE(test_acts),
         WITH_DATABASE(test_what_is_refused),
         WITH_DATABASE(test_the_example),
