@@ -95,9 +95,13 @@ static void test_what_is_wrong_is_said(void **state)
             ":1: a section, string or comment is not closed");
     refuses("handler a { command = /no/such/program }",
             ":1: handler \"a\": /no/such/program is not there, or is no program");
-    refuses("handler a { command = no-such-program }", "no-such-program is not there");
+    refuses("handler a { command = no-such-program }", "no-such-program in PATH is not there");
     refuses("handler a { command = /etc/passwd }", "/etc/passwd is not there, or is no program");
     refuses("handler a { command = ./sh directory = /tmp }", "./sh in /tmp is not there");
+    char here[400], says[500];
+    assert_non_null(getcwd(here, sizeof here));
+    (void)snprintf(says, sizeof says, "handler \"a\": ./no-such in %s is not there", here);
+    refuses("handler a { command = ./no-such }", says);
     refuses("", "no handler is given");
     refuses("handler a { command = \"", ":1: a section, string or comment is not closed");
 }

@@ -179,9 +179,13 @@ static bool check_program(const char *directory, const char *program, struct fau
     if (is_path ? is_executable(directory, program) : is_in_path(directory, program)) {
         return !is_path || check_first_line(directory, program, f);
     }
-    bool joined = directory && *program != '/';
+    char here[PATH_MAX];
+    const char *place = !is_path          ? "PATH"
+                        : *program == '/' ? NULL
+                        : directory       ? directory
+                                          : getcwd(here, sizeof here);
     return fault_set(f, FAULT_CONFIG, "%s%s%s is not there, or is no program that may be executed",
-                     program, joined ? " in " : "", joined ? directory : "");
+                     program, place ? " in " : "", place ? place : "");
 }
 
 /* Of a shell's command only the first word can be checked, if it is a plain path. */
