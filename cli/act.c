@@ -103,6 +103,12 @@ static bool preview(struct acting *a, struct db *db, const struct options *o, st
     return ok || fault_add(f, "could not find the tasks");
 }
 
+static bool is_waiting(const char *state)
+{
+    return strcmp(state, "ready") == 0 || strcmp(state, "scheduled") == 0 ||
+           strcmp(state, "retrying") == 0 || strcmp(state, "blocked") == 0;
+}
+
 /* Of the ids that were given, those that the act does not change. */
 static size_t tell_unfit(const struct acting *a, const struct rows *r)
 {
@@ -113,7 +119,10 @@ static size_t tell_unfit(const struct acting *a, const struct rows *r)
             continue;
         }
         n++;
-        if (state) {
+        if (state && a->act->command == COMMAND_RETRY && is_waiting(state)) {
+            (void)fprintf(stderr, "task %s is %s: it is waiting already\n", rows_text(r, i, ID),
+                          state);
+        } else if (state) {
             (void)fprintf(stderr, "task %s is %s, and not %s\n", rows_text(r, i, ID), state,
                           a->act->states);
         } else {

@@ -8,7 +8,7 @@ WITH f AS MATERIALIZED (
     UNION
     SELECT unnest($3::bigint[])
 )
-SELECT cardinality(f.ids), f.next IS NOT NULL, s.id, s.id = ANY (f.ids), t.state, t.kind, t.queue, left(t.last_error, 60)
+SELECT cardinality(f.ids), f.next IS NOT NULL, s.id, s.id = ANY (f.ids), t.state, t.kind, t.queue, left(tenon.error_line(t.last_error), 60)
 FROM f
 LEFT JOIN shown s ON true
 LEFT JOIN LATERAL (SELECT * FROM tenon.tasks WHERE id = s.id LIMIT 1) t ON true

@@ -42,7 +42,7 @@ SELECT * FROM (
     SELECT 'warning', 'handler', format('on %s, pid %s, a handler does not start: %s', w.host, w.pid, w.backing_off), 'run it by hand as the worker''s user, and look at its log'
       FROM tenon.worker w WHERE w.ended_at IS NULL AND w.backing_off IS NOT NULL
     UNION ALL
-    SELECT 'error', 'unhandled', format('%s due tasks of kind %s in queue %s: no worker has a handler for that', d.n, d.kind, d.queue),
+    SELECT 'error', 'unhandled', format('%s of kind %s in queue %s: no worker has a handler for that', CASE d.n WHEN 1 THEN 'a due task' ELSE d.n || ' due tasks' END, d.kind, d.queue),
            'start a worker that serves both, or look whether a name is mistyped'
       FROM paused d
      WHERE NOT d.paused AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL)
@@ -54,10 +54,10 @@ SELECT * FROM (
      WHERE NOT d.paused AND d.oldest < clock_timestamp() - make_interval(secs => $1::bigint)
        AND EXISTS (SELECT FROM tenon.worker w WHERE w.ended_at IS NULL AND d.queue = ANY (w.queues) AND d.kind = ANY (w.kinds))
     UNION ALL
-    SELECT 'warning', 'paused', format('%s due tasks of kind %s in queue %s wait because that is paused', d.n, d.kind, d.queue), 'tenon resume, when the reason is over'
+    SELECT 'warning', 'paused', format('%s of kind %s in queue %s because that is paused', CASE d.n WHEN 1 THEN 'a due task waits' ELSE d.n || ' due tasks wait' END, d.kind, d.queue), 'tenon resume, when the reason is over'
       FROM paused d WHERE d.paused
     UNION ALL
-    SELECT 'warning', 'dead tasks', format('%s tasks of kind %s died within a day, last: %s', d.n, d.kind, left(tenon.error_line(d.last_error), 100)),
+    SELECT 'warning', 'dead tasks', format('%s of kind %s died within a day, last: %s', CASE d.n WHEN 1 THEN 'a task' ELSE d.n || ' tasks' END, d.kind, left(tenon.error_line(d.last_error), 100)),
            format('tenon list --state dead --kind %s', d.kind)
       FROM (SELECT r.kind, count(*) AS n, (array_agg(r.last_error ORDER BY r.dead_at DESC))[1] AS last_error
               FROM (SELECT kind, dead_at, last_error FROM tenon.dead WHERE dead_at > clock_timestamp() - interval '1 day'

@@ -100,7 +100,7 @@ static const struct planted planted[] = {
      " VALUES ('h', 1, 1, '{default}', '{a}', 'a: no such file')",
      "workers", "holds its lock no more"},
     {"SELECT 1", "handler", "a: no such file"},
-    {"SELECT tenon.enqueue('b')", "unhandled", "1 due tasks of kind b in queue default"},
+    {"SELECT tenon.enqueue('b')", "unhandled", "a due task of kind b in queue default: no worker"},
     {"SELECT tenon.enqueue('a'); UPDATE tenon.task SET run_at = now() - interval '1 hour'"
      " WHERE kind = 'a'",
      "latency", "of kind a in queue default has waited for 01:00"},
@@ -108,7 +108,7 @@ static const struct planted planted[] = {
     {"INSERT INTO tenon.dead (dead_at, id, run_at, created_at, timeout_ms, claims, failures,"
      " crashes, max_attempts, priority, reason, queue, kind, payload, last_error) VALUES (now(),"
      " 1000, now(), now(), 1000, 1, 1, 0, 1, 4, 'failures', 'default', 'a', '{}', 'Timeout: x')",
-     "dead tasks", "last: Timeout: x"},
+     "dead tasks", "a task of kind a died within a day, last: Timeout: x"},
     {"SELECT tenon.set_schedule('nightly', every => '1 h', kind => 'a');"
      " UPDATE tenon.schedule SET due_at = now() - interval '1 day'",
      "schedule", "nightly"},

@@ -156,6 +156,9 @@ static void test_acts_are_shown_first(void **state)
     FAILS(fx, 2, "5 tasks would be retried: say --yes", "retry", "--error", "Timeout");
     SAYS(fx, "5 tasks would be retried, the first of them", "retry", "--error", "Timeout",
          "--dry-run");
+    die_all(fx, "exec", 1, "exit status 1: ValueError: bad address");
+    SAYS(fx, "default  ValueError: bad address\n", "retry", "--kind", "exec", "--dry-run");
+    SAYS(fx, "1 task deleted", "delete", "--kind", "exec", "--yes");
     assert_int_equal(count(fx, "dead"), 7);
     SAYS(fx, "5 tasks retried", "retry", "--error", "Timeout", "--state", "dead", "--kind", "mail",
          "--yes", "--why", "it is back");
@@ -189,7 +192,8 @@ static void test_acts_by_id(void **state)
     die_all(fx, "a", 2, "x");
     (void)enqueue(fx, "a", "");
     SAYS(fx, "2 tasks retried", "retry", "1", "2");
-    FAILS(fx, 1, "task 3 is ready, and not dead, cancelled or expired", "retry", "3");
+    FAILS(fx, 1, "task 3 is ready: it is waiting already\n", "retry", "3");
+    FAILS(fx, 1, "task 3 is ready, and not dead, done, cancelled or expired\n", "delete", "3");
     FAILS(fx, 1, "there is no task 17", "cancel", "3", "17");
     await_state(fx, 3, "cancelled");
     FAILS(fx, 2, "the ID \"x\" is not allowed", "cancel", "x");
