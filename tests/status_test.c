@@ -323,6 +323,21 @@ static void test_show_says_why(void **state)
     assert_why(fx, late, "no_worker", "No living worker");
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)late);
     assert_why(fx, late, "ended", "cancelled");
+    char *out = show_text(fx, late);
+    assert_null(strstr(out, "(ran")); /* it never ran */
+    free(out);
+}
+
+static void test_show_says_what_to_do_about_a_dead_one(void **state)
+{
+    struct fixture *fx = *state;
+    make_worker(fx, "{default}", "{mail}", true);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('mail')");
+    claim(fx, id);
+    requeue(fx, id, "dead", "'boom'");
+    assert_why(fx, id, "ended", "It is dead since ");
+    assert_why(fx, id, "ended", "can never work: boom");
+    assert_why(fx, id, "ended", "when the reason is gone: tenon retry ");
 }
 
 static void test_show_keeps_every_digit(void **state)
@@ -438,6 +453,7 @@ int main(void)
         WITH_DATABASE(test_status_stops_counting),
         WITH_DATABASE(test_watch_counts_ends),
         WITH_DATABASE(test_show_says_why),
+        WITH_DATABASE(test_show_says_what_to_do_about_a_dead_one),
         WITH_DATABASE(test_show_keeps_every_digit),
         WITH_DATABASE(test_show_is_harmless_on_a_terminal),
         WITH_DATABASE(test_show_tells_of_attempts),
