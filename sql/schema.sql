@@ -121,27 +121,27 @@ CREATE TABLE tenon.task (
 )
 WITH (fillfactor='45', autovacuum_vacuum_scale_factor='0.01', autovacuum_vacuum_cost_delay='0', autovacuum_vacuum_insert_scale_factor='0.2');
 
-CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) RETURNS record
+CREATE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean) RETURNS record
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
     SET jit TO 'off'
     AS $_$
-    SELECT count(*), count(*) FILTER (WHERE a.priority > ($1).priority)
-      FROM (SELECT p.priority
+    SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
+      FROM (SELECT p.priority, o.kind
               FROM generate_series(9, ($1).priority, -1) AS p (priority)
              CROSS JOIN LATERAL (
                    SELECT CASE WHEN p.priority > ($1).priority THEN statement_timestamp() ELSE ($1).run_at END AS run_at OFFSET 0) e
              CROSS JOIN LATERAL (
-                   (SELECT FROM tenon.task o
+                   (SELECT o.kind FROM tenon.task o
                      WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at < e.run_at
-                     ORDER BY o.run_at LIMIT $2)
+                     ORDER BY o.run_at LIMIT $3)
                    UNION ALL
-                   (SELECT FROM tenon.task o
+                   (SELECT o.kind FROM tenon.task o
                      WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at = e.run_at
                        AND o.id + 0 < ($1).id
-                     ORDER BY o.id + 0 LIMIT $2)) o
-             LIMIT $2) a
+                     ORDER BY o.id + 0 LIMIT $3)) o
+             LIMIT $3) a
 $_$;
 
 CREATE FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) RETURNS boolean
@@ -236,11 +236,11 @@ BEGIN
     RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
 END $$;
 
-CREATE FUNCTION tenon.behind_text(n bigint) RETURNS text
+CREATE FUNCTION tenon.behind_text(n bigint, more boolean) RETURNS text
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-    SELECT CASE WHEN n >= 10000 THEN 'behind at least 10000 tasks' WHEN n = 1 THEN 'behind 1 task' ELSE format('behind %s tasks', n) END
+    SELECT format('behind %s%s %s', CASE WHEN more THEN 'at least ' END, n, CASE n WHEN 1 THEN 'task' ELSE 'tasks' END)
 $$;
 
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
@@ -787,6 +787,13 @@ BEGIN
                   HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
     END IF;
 END $$;
+
+CREATE FUNCTION tenon.cleaner_leads() RETURNS boolean
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT EXISTS (SELECT FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts)
+$$;
 
 CREATE FUNCTION tenon.close(flow bigint) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
@@ -2657,7 +2664,7 @@ CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence te
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
                 WHEN r.strict THEN format('tenon limit show %s', $1)
-                ELSE format('tenon limit show %s; to let more go, tenon limit set its name with all it has and larger numbers', $1) END
+                ELSE format('tenon limit show %s', $1) || coalesce('; to let more go: ' || tenon.limit_raised($1, r.running), '') END
       FROM tenon.limit_rule($1) r
       CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
            SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
@@ -2714,6 +2721,27 @@ BEGIN
      WHERE r.due_at IS NOT NULL AND (SELECT l.task_id FROM tenon.limit_task l WHERE l.key = r.key AND l.state = 'waits' LIMIT 1) IS NOT NULL
     ON CONFLICT (key) DO UPDATE SET due_at = least(d.due_at, excluded.due_at), why = excluded.why;
 END $$;
+
+CREATE FUNCTION tenon.limit_raised(key text, running integer) RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT concat_ws(' ', 'tenon limit set', l.name,
+               '--running ' || CASE WHEN l.is_full THEN least(l.running * 2, 1000000) ELSE l.running END,
+               '--starts ' || CASE WHEN l.is_full THEN l.rate ELSE least(l.rate * 2, 10000) END || CASE WHEN l.ms % 1000 = 0 THEN format('/%ss', l.ms / 1000) ELSE format('/%sms', l.ms) END,
+               CASE WHEN l.fair THEN '--fair' END, '--weight ' || l.weight,
+               '--until ' || to_char(l.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+      FROM (SELECT r.*, h.is_full, (extract(epoch FROM r.per) * 1000)::bigint AS ms
+              FROM (SELECT count(*) >= $2 AS is_full
+                      FROM (SELECT FROM tenon.limit_task h WHERE h.key = $1 AND h.state IN ('held', 'ending') LIMIT coalesce($2, 0)) h) h
+             CROSS JOIN tenon.limit r
+             WHERE r.name = ANY (tenon.limit_names($1)) AND CASE WHEN h.is_full THEN r.running IS NOT NULL ELSE r.rate IS NOT NULL END
+               AND coalesce(r.until > statement_timestamp(), true)
+             ORDER BY r.name = $1 DESC LIMIT 1) l
+     WHERE num_nonnulls(l.strict, l.on_dead) = 0 AND l.fair IS NOT FALSE
+$_$;
 
 CREATE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
     LANGUAGE sql STABLE
@@ -4791,6 +4819,33 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+CREATE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[]) RETURNS record
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    WITH those AS MATERIALIZED (
+        SELECT w.id, w.slots, w.queues, w.kinds FROM tenon.worker w
+         WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
+    ), total AS MATERIALIZED (
+        SELECT coalesce(sum(h.slots), 0)::bigint AS slots FROM those h
+    )
+    SELECT n.slots,
+           (SELECT count(*) FROM those h JOIN (
+                SELECT o.worker_id
+                  FROM (SELECT DISTINCT u.name FROM those o CROSS JOIN unnest(o.queues) u (name) ORDER BY u.name LIMIT 20) q
+                 CROSS JOIN generate_series(9, 0, -1) p (priority)
+                 CROSS JOIN LATERAL (
+                       SELECT t.worker_id FROM tenon.task t
+                        WHERE t.queue = q.name AND t.priority = p.priority AND t.run_at <= statement_timestamp()
+                        ORDER BY t.run_at LIMIT (SELECT least(x.slots, 1000) + 100 FROM total x)) o
+                 LIMIT 10000) r ON r.worker_id = h.id),
+           ARRAY(SELECT DISTINCT k.name FROM those o CROSS JOIN unnest(o.kinds) k (name)
+                  WHERE NOT EXISTS (SELECT FROM tenon.kind d WHERE d.name = k.name AND d.paused))
+      FROM total n
+$_$;
+
 CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision, latency_s double precision) RETURNS integer
     LANGUAGE sql IMMUTABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -5067,26 +5122,12 @@ CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
-DECLARE
-    w tenon.waiting;
 BEGIN
-    SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
-    IF code IS NULL AND isfinite(t.wanted_at) THEN  -- else it waits for a signal first
-        SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
+    SELECT * INTO code, sentence, advice FROM tenon.why_waiting(t);
+    IF NOT tenon.cleaner_leads() THEN
+        sentence := sentence || ' No cleaner leads, and without one nothing that is blocked goes on.';
+        advice := 'start one: tenon cleaner; then ask again';
     END IF;
-    IF code IS NOT NULL THEN
-        RETURN;
-    END IF;
-    SELECT * INTO w FROM tenon.waiting x WHERE x.task_id = t.id;
-    IF FOUND THEN
-        code := 'waits_for_signal';
-        sentence := format('It is blocked: it waits for the signal %s, until %s.', w.signal, tenon.time_text(w.until));
-        advice := format('tenon signal %s sends it', quote_literal(w.signal));
-        RETURN;
-    END IF;
-    code := 'blocked';
-    sentence := 'It is blocked, and nothing is known that it waits for.';
-    advice := 'a cleaner unblocks it within a second: is one running?';
 END $$;
 
 CREATE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
@@ -5132,6 +5173,8 @@ DECLARE
     w tenon.limit_task;
     r record;
     n bigint;
+    in_way text;
+    instead text;
 BEGIN
     SELECT * INTO w FROM tenon.limit_task l WHERE l.task_id = why_limited.task_id AND l.key = ANY (keys) AND l.state IN ('waits', 'later');
     IF w.state = 'later' THEN
@@ -5146,9 +5189,13 @@ BEGIN
                    UNION ALL (SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority = w.priority
                                  AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)
                                ORDER BY l.wanted_at, l.task_id LIMIT 10000)) r LIMIT 10000) b);
+        IF NOT r.paused THEN
+            SELECT * INTO in_way, instead FROM tenon.why_one_of(ARRAY(SELECT l.task_id FROM tenon.limit_task l
+                WHERE l.key = w.key AND l.state IN ('held', 'ending') AND l.state = 'held' ORDER BY l.task_id LIMIT 20));
+        END IF;
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
-        sentence := format('It waits for the limit %s (%s), %s.', w.key, r.sentence, tenon.behind_text(n));
-        advice := r.advice;
+        sentence := format('It waits for the limit %s (%s), %s.%s', w.key, r.sentence, tenon.behind_text(n, n >= 10000), in_way);
+        advice := coalesce(instead, r.advice);
     END IF;
 END $$;
 
@@ -5164,61 +5211,17 @@ CREATE FUNCTION tenon.why_next(t tenon.task) RETURNS text
     HAVING count(*) > 0
 $_$;
 
-CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
-    LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    AS $$
-DECLARE
-    t tenon.task;
-BEGIN
-    SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
-    IF FOUND THEN
-        SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
-        sentence := sentence || coalesce(tenon.why_next(t), '');
-    ELSE
-        SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
-    END IF;
-END $$;
-
-CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
-    LANGUAGE plpgsql STABLE
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET jit TO 'off'
-    AS $$
-DECLARE
-    p record;
-BEGIN
-    SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
-           bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
-           string_agg(format('%s (%s)', w.parent, coalesce(v.kind || ', ' || v.state, w.state || ', and gone', 'gone')), ', ' ORDER BY w.place)
-               FILTER (WHERE w.place <= 3) AS some
-      INTO p
-      FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
-              FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
-      LEFT JOIN LATERAL (SELECT k.kind, k.state FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
-    IF p.n > 0 THEN
-        code := 'waits_for_parents';
-        sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
-                           CASE WHEN p.n > 3 THEN ' and others' END);
-        advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
-                       WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
-                       ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
-    END IF;
-END $$;
-
-CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+CREATE FUNCTION tenon.why_not_taken(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
     LANGUAGE plpgsql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
 DECLARE
     p record;
     h record := tenon.handled(t.queue, t.kind);
-    a record;
 BEGIN
-    code := 'copied';
     sentence := tenon.copied();
     IF sentence IS NOT NULL THEN
+        code := 'copied';
         sentence := format('No worker runs anything here: %s.', sentence);
         advice := 'if tasks are to run in this copy: tenon adopt';
         RETURN;
@@ -5242,13 +5245,88 @@ BEGIN
         code := 'handler_backs_off';
         sentence := format('The handler of the kind %s does not start and backs off %s.', t.kind, h.backs_off);
         advice := 'mend the handler; the worker tries again by itself';
-    ELSE
-        a := tenon.ahead_of(t, 10000);
-        code := 'no_free_slot';
-        sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority.',
-                           tenon.time_text(t.run_at), tenon.behind_text(a.n), a.higher);
-        advice := format('more slots or workers, or tenon set %s --priority 9', t.id);
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    t tenon.task;
+BEGIN
+    SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
+    IF FOUND THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
+        sentence := sentence || coalesce(tenon.why_next(t), '');
+    ELSE
+        SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_one_of(ids bigint[], OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $_$
+    SELECT format(' Of task %s: %s', t.id, y.sentence), y.advice
+      FROM tenon.task t CROSS JOIN LATERAL tenon.why_not_taken(t) y
+     WHERE t.id = ANY ($1) AND t.start_time IS NULL AND t.wanted_at IS NULL AND t.run_at <= clock_timestamp() AND y.code IS NOT NULL
+     ORDER BY t.id LIMIT 1
+$_$;
+
+CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+DECLARE
+    p record;
+    y record;
+BEGIN
+    SELECT count(*) AS n, array_agg(w.parent ORDER BY w.place) FILTER (WHERE v.end_time IS NULL AND v.kind IS NOT NULL) AS live, min(w.parent) FILTER (WHERE w.bad) AS bad,
+           bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
+           string_agg(format('%s (%s)', w.parent, coalesce(v.kind || ', ' || v.state, w.state || ', and gone', 'gone')), ', ' ORDER BY w.place)
+               FILTER (WHERE w.place <= 3) AS some
+      INTO p
+      FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
+              FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
+      LEFT JOIN LATERAL (SELECT k.kind, k.state, k.end_time FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
+    IF p.n > 0 THEN
+        SELECT * INTO y FROM tenon.why_one_of(p.live);
+        code := 'waits_for_parents';
+        sentence := format('It waits for %s: %s%s.%s', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
+                           CASE WHEN p.n > 3 THEN ' and others' END, y.sentence);
+        advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
+                       WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+                       WHEN y.advice IS NOT NULL THEN y.advice
+                       WHEN p.live IS NOT NULL THEN format('tenon why %s tells of that one, tenon flow %s of all', p.live[1], t.flow)
+                       ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
+    END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    s record;
+    a record;
+BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_not_taken(t);
+    IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
+    s := tenon.slots_for(t.queue, t.kind);
+    a := tenon.ahead_of(t, s.kinds, 10000);
+    code := 'no_free_slot';
+    sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority%s.',
+                       tenon.time_text(t.run_at), tenon.behind_text(a.n, a.more), a.higher,
+                       CASE WHEN s.running >= s.slots THEN format('; the workers that take it are full (running %s, slots %s)', s.running, s.slots) END);
+    advice := concat(CASE WHEN s.running < s.slots AND a.n = 0 THEN 'nothing, if it starts within a second; else tenon doctor, ' END,
+                     'more slots or workers', CASE WHEN a.n > 0 AND t.priority < 9 THEN format(', or tenon set %s --priority 9', t.id) END);
 END $$;
 
 CREATE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
@@ -5264,12 +5342,12 @@ BEGIN
         sentence := format('It runs on %s%s, claimed %s, and has until %s.', coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
                            tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
-                       THEN 'that worker is gone, and a cleaner gives the task back within a minute: is one running?'
+                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner()
                        ELSE format('tenon cancel %s stops it', t.id) END;
     ELSIF t.start_before <= clock_timestamp() THEN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
-        advice := 'a cleaner moves it to the history within a second: is one running?';
+        advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner();
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
     ELSIF t.run_at <= clock_timestamp() THEN
@@ -5281,6 +5359,32 @@ BEGIN
                                 WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
+END $$;
+
+CREATE FUNCTION tenon.why_waiting(t tenon.task, OUT code text, OUT sentence text, OUT advice text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    w tenon.waiting;
+BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_parents(t);
+    IF code IS NULL AND isfinite(t.wanted_at) THEN  -- else it waits for a signal first
+        SELECT * INTO code, sentence, advice FROM tenon.why_limited(t.id, t.limit_keys);
+    END IF;
+    IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
+    SELECT * INTO w FROM tenon.waiting x WHERE x.task_id = t.id;
+    IF FOUND THEN
+        code := 'waits_for_signal';
+        sentence := format('It is blocked: it waits for the signal %s, until %s.', w.signal, tenon.time_text(w.until));
+        advice := format('tenon signal %s sends it', quote_literal(w.signal));
+        RETURN;
+    END IF;
+    code := 'blocked';
+    sentence := 'It is blocked, and nothing is known that it waits for.';
+    advice := 'a cleaner unblocks it within a second';
 END $$;
 
 CREATE FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) RETURNS jsonb
@@ -5322,6 +5426,13 @@ BEGIN
 EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
     RETURN NULL;
 END $$;
+
+CREATE FUNCTION tenon.without_cleaner() RETURNS text
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+    SELECT CASE WHEN tenon.cleaner_leads() THEN '' ELSE ', but none leads; start one: tenon cleaner' END
+$$;
 
 CREATE FUNCTION tenon.zone_offset(zone text, moment timestamp with time zone) RETURNS interval
     LANGUAGE sql STABLE
@@ -6019,7 +6130,7 @@ REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.adopt() FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.is_span(span interval, least_s numeric, most_s numeric) FROM PUBLIC;
 
@@ -6031,7 +6142,7 @@ REVOKE ALL ON FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT runn
 
 REVOKE ALL ON FUNCTION tenon.batch(on_done text, on_dead text, on_end text, payload jsonb, name text) FROM PUBLIC;
 
-REVOKE ALL ON FUNCTION tenon.behind_text(n bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tenon.behind_text(n bigint, more boolean) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.cancel(id bigint) FROM PUBLIC;
 
@@ -6088,6 +6199,8 @@ REVOKE ALL ON FUNCTION tenon.check_unique(unique_key text, on_conflict text, uni
 REVOKE ALL ON FUNCTION tenon.check_zone(zone text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.cleaner_leads() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.close(flow bigint) FROM PUBLIC;
 
@@ -6277,6 +6390,8 @@ REVOKE ALL ON FUNCTION tenon.limit_names(key text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_note_due(rooms tenon.limit_room[]) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.limit_raised(key text, running integer) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.limit_rooms(keys text[], mine text[]) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.limit_rows(events tenon.limit_event[]) FROM PUBLIC;
@@ -6463,6 +6578,8 @@ REVOKE ALL ON FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT fre
 
 REVOKE ALL ON FUNCTION tenon.signal(name text, payload jsonb) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[]) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision, latency_s double precision) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.step(claim text, name text, value jsonb) FROM PUBLIC;
@@ -6501,7 +6618,11 @@ REVOKE ALL ON FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code t
 
 REVOKE ALL ON FUNCTION tenon.why_next(t tenon.task) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.why_not_taken(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.why_one_of(ids bigint[], OUT sentence text, OUT advice text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
@@ -6509,9 +6630,13 @@ REVOKE ALL ON FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence
 
 REVOKE ALL ON FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.why_waiting(t tenon.task, OUT code text, OUT sentence text, OUT advice text) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.with_step_of(steps jsonb, line text) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.without_cleaner() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.zone_offset(zone text, moment timestamp with time zone) FROM PUBLIC;
 

@@ -26,6 +26,8 @@ struct situation {
 #define LIMITED(at, also)                                                                          \
     LIMITED_BY("t", "running => 1", "t:1", ", limit_keys => '{t:1}'", "2", at, also)
 
+#define NO_CLEANER "SELECT pg_advisory_unlock_all();"
+
 static const struct situation situations[] = {
     {"scheduled", "UPDATE tenon.task SET run_at = now() + interval '1 h' WHERE id = %1$lld", NULL,
      "not_due", "It is due at |(in |tenon run-now %1$lld"},
@@ -38,16 +40,36 @@ static const struct situation situations[] = {
     {"blocked, by nothing known",
      "UPDATE tenon.task SET run_at = 'infinity', wanted_at = now(), delayed = false;"
      "DELETE FROM tenon.flow_wait",
-     NULL, "blocked", "nothing is known|is one running?"},
+     NULL, "blocked", "nothing is known|a cleaner unblocks it within a second."},
     {"waits for a limit", LIMITED("now()", "1 = 1"), NULL, "limit",
-     "It waits for the limit t:1 (1 at once), behind 1 task.|tenon limit show t:1"},
+     "It waits for the limit t:1 (1 at once), behind 1 task.|tenon limit show t:1; to let more go: "
+     "tenon limit set t --running 2."},
+    {"waits for a limit with a number of its own",
+     "SELECT tenon.set_limit('t:1', running => 1, rate => 9, per => '1.5 s', weight => 2);" LIMITED(
+         "now()", "1 = 1"),
+     NULL, "limit",
+     "(1 at once, 9 per 00:00:01.5)|tenon limit set t:1 --running 2 --starts 9/1500ms --weight 2."},
+    {"waits for a limit, and nobody lets it go", NO_CLEANER LIMITED("now()", "1 = 1"), NULL,
+     "limit", "behind 1 task. No cleaner leads, and |What to do: start one: tenon cleaner"},
+    {"waits for a limit that is held by a task without a worker",
+     LIMITED_BY("t", "running => 1", "t:1", ", limit_keys => '{t:1}'", "2", "now()",
+                "1 = 1; UPDATE tenon.task SET kind = 'x' WHERE wanted_at IS NULL"),
+     NULL, "limit",
+     ", behind 1 task. Of task |: No living worker handles the kind x in |start one: tenon worker "
+     "--queues default --handler 'x=...'"},
     {"waits for a limit that is paused",
      LIMITED("now()", "tenon.pause_limit('t', 'they asked') IS NULL"), NULL, "limit_paused",
      "the limit t:1 (it is paused by |: they asked)|tenon limit resume t."},
+    {"waits for a limit that is paused, held by a task without a worker",
+     LIMITED("now()", "tenon.pause_limit('t') IS NULL; UPDATE tenon.task SET kind = 'x' WHERE"
+                      " wanted_at IS NULL"),
+     NULL, "limit_paused", "(it is paused by |tenon limit resume t."},
     {"waits for a rate",
      LIMITED_BY("t", "rate => 5, per => '1 min'", "t:1", ", limit_keys => '{t:1}'", "6", "now()",
                 "1 = 1"),
-     NULL, "limit", "It waits for the limit t:1 (5 per 00:01:00), behind 1 task.|limit show t:1"},
+     NULL, "limit",
+     "It waits for the limit t:1 (5 per 00:01:00), behind 1 task.|tenon limit set t --starts "
+     "10/60s."},
     {"waits for its turn",
      LIMITED_BY("t", "fair => true", "t:1", ", limit_keys => '{t:1}'", "30", "now()", "1 = 1"),
      NULL, "limit",
@@ -55,7 +77,9 @@ static const struct situation situations[] = {
     {"waits for the limit of its kind",
      LIMITED_BY("kind/a", "running => 1, rate => 5, per => '1 h'", "kind/a", "", "2", "now()",
                 "1 = 1"),
-     NULL, "limit", "the limit kind/a (1 at once, 5 per 01:00:00), behind 1 |limit show kind/a"},
+     NULL, "limit",
+     "the limit kind/a (1 at once, 5 per 01:00:00), behind 1 |limit set kind/a --running 2 "
+     "--starts 5/3600s."},
     {"waits for the limit of its queue",
      LIMITED_BY("queue/default", "running => 2", "queue/default", "", "3", "now()", "1 = 1"), NULL,
      "limit", "the limit queue/default (2 at once), behind 1 task.|limit show queue/default"},
@@ -84,7 +108,21 @@ static const struct situation situations[] = {
      "those that live serve mail/"},
     {"backing off", "UPDATE tenon.worker SET backing_off = 'a,b: no such file'", NULL,
      "handler_backs_off", "handler of the kind a does not start|no such file|mend the handler"},
-    {"waiting", NULL, NULL, "no_free_slot", "It is ready since |behind 0 tasks, 0 of them"},
+    {"waiting", NULL, NULL, "no_free_slot",
+     "It is ready since |behind 0 tasks, 0 of them of a higher priority.|nothing, if it starts"},
+    {"behind tasks that free slots do not help",
+     "SELECT tenon.enqueue('x', priority => 9), tenon.enqueue('mail', priority => 9);"
+     "SELECT tenon.pause(kind => 'mail');"
+     "SELECT tenon.enqueue('b', priority => 9), tenon.enqueue('a')",
+     NULL, "no_free_slot",
+     "behind 1 task, 1 of them of a higher|workers, or tenon set %1$lld --prio"},
+    {"all slots are taken",
+     "UPDATE tenon.worker SET slots = 2; SELECT tenon.enqueue('b') FROM generate_series(1, 2);"
+     "UPDATE tenon.task SET start_time = now(), worker_id = (SELECT id FROM tenon.worker)"
+     " WHERE id > %1$lld",
+     NULL, "no_free_slot",
+     "behind 0 tasks, |priority; the workers that take it are full (running 2, slots 2). What "
+     "to do: more slots or workers."},
     {"behind others",
      "SELECT tenon.enqueue('a', priority => 9) FROM generate_series(1, 3);"
      "UPDATE tenon.task SET priority = 0 WHERE id = %1$lld",
@@ -105,6 +143,9 @@ static const struct situation situations[] = {
      "", "running", "2 other runs under its unique key k wait for its end, the first since |"},
     {"running on a worker that is gone", "UPDATE tenon.worker SET ended_at = now(), state = 'dead'",
      "", "running", "that worker is gone"},
+    {"running on a worker that is gone, and nobody sees it",
+     NO_CLEANER "UPDATE tenon.worker SET ended_at = now(), state = 'dead'", "", "running",
+     "within a minute, but none leads; start one: tenon cleaner."},
     {"dead: its handler", NULL, "dead", "ended",
      "It is dead since |can never work: oops|tenon retry"},
     {"dead: failures", "UPDATE tenon.task SET failures = 24", "failed", "ended",
@@ -116,17 +157,24 @@ static const struct situation situations[] = {
     {"done", NULL, "done", "ended", "It ended well at "},
     {"cancelled", "SELECT tenon.cancel(%1$lld)", NULL, "ended", "It was cancelled by "},
     {"expired, not noticed yet", "UPDATE tenon.task SET start_before = now()", NULL, "ended",
-     "It is expired: it had not started before |is one running?"},
+     "It is expired: it had not started before |moves it to the history within a second."},
     {"expired", "UPDATE tenon.task SET start_before = now(); SELECT tenon.settle()", NULL, "ended",
      "It expired: it was not started before "},
     {"absent", "DELETE FROM tenon.task WHERE id = %1$lld", NULL, "absent",
      "There is no task %1$lld: it was never enqueued, its transaction has not committed"},
 };
 
+/* As far as anybody sees: the fixture's session holds the lock by which one leads. */
+static void cleaner_leads(struct fixture *fx)
+{
+    test_sql(fx, "SELECT pg_advisory_lock(leader_key) FROM tenon.setting");
+}
+
 static void make(struct fixture *fx, const struct situation *s, struct held *c)
 {
     worker_make(fx, c->worker);
     test_sql(fx, "UPDATE tenon.worker SET host = 'host', pid = 1");
+    cleaner_leads(fx);
     c->id = test_sql_int(fx, "SELECT tenon.enqueue('a')");
     if (s->ends) {
         char worker[UUID_BYTES];
@@ -134,7 +182,7 @@ static void make(struct fixture *fx, const struct situation *s, struct held *c)
         assert_true(held_take(fx, worker, c->id, c));
     }
     if (s->sql) {
-        char sql[600];
+        char sql[900];
         (void)snprintf(sql, sizeof sql, s->sql, (long long)c->id);
         test_sql(fx, "%s", sql);
     }
@@ -164,7 +212,8 @@ static void check(struct fixture *fx, const struct situation *s)
     test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
                  " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event,"
                  " tenon.limit_due, tenon.limit_turn;"
-                 "UPDATE tenon.setting SET paused = false; SELECT tenon.adopt()");
+                 "UPDATE tenon.setting SET paused = false; SELECT tenon.adopt(),"
+                 " pg_advisory_unlock_all()");
 }
 
 static void test_each_state_has_its_sentence(void **state)
@@ -242,6 +291,39 @@ static void test_a_long_line(void **state)
     says_after(fx, last, "the limit t:1 (1 at once), behind at least 10000 tasks.", 11000);
 }
 
+static void assert_why(struct fixture *fx, int64_t id, const char *says, const char *advice)
+{
+    char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)id);
+    assert_contains(why, says);
+    assert_contains(why, advice);
+    free(why);
+}
+
+/* What it waits for has a reason to wait, too. */
+static void test_through_a_parent(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    struct held c;
+    worker_make(fx, worker);
+    cleaner_leads(fx);
+    test_sql(fx, "SELECT tenon.flow('{\"tasks\": [{\"name\": \"p\", \"kind\": \"x\"},"
+                 " {\"name\": \"c\", \"kind\": \"a\", \"after\": [\"p\"]}]}')");
+    assert_why(fx, 2,
+               "It waits for a parent: 1 (x, ready). Of task 1: No living worker handles the",
+               "What to do: start one: tenon worker --queues default --handler 'x=...'.");
+    test_sql(fx, "UPDATE tenon.task SET kind = 'b' WHERE id = 1");
+    assert_why(fx, 2, "It waits for a parent: 1 (b, ready). What to do: tenon why 1 tells of that",
+               "tenon flow 1 of all.");
+    assert_true(held_take(fx, worker, 1, &c));
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    test_sql(fx, "SELECT pg_advisory_unlock_all()");
+    assert_why(fx, 2, "It waits for a parent: 1 (b, done). No cleaner leads, and without one",
+               "What to do: start one: tenon cleaner; then ask again.");
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_why(fx, 2, "It is ready since ", "nothing, if it starts within a second");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +331,7 @@ int main(void)
         WITH_DATABASE(test_an_open_transaction),
         WITH_DATABASE(test_a_long_queue),
         WITH_DATABASE(test_a_long_line),
+        WITH_DATABASE(test_through_a_parent),
     };
     return RUN_GROUP(tests);
 }

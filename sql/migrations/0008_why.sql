@@ -13,26 +13,63 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
 $$;
 
--- How many ready tasks of its queue are before this one, counted up to `most`, and how many of them by their priority. Of each
+-- Without a leading cleaner nothing that is blocked goes on, and nothing is recovered.
+CREATE FUNCTION tenon.cleaner_leads() RETURNS boolean
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT EXISTS (SELECT FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts)
+$$;
+
+CREATE FUNCTION tenon.without_cleaner() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN tenon.cleaner_leads() THEN '' ELSE ', but none leads; start one: tenon cleaner' END
+$$;
+
+-- The slots of the workers that take it; how many tasks run there, of those that stand first in their queues; and what else
+-- those workers would take, of what is not paused.
+CREATE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[])
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    WITH those AS MATERIALIZED (
+        SELECT w.id, w.slots, w.queues, w.kinds FROM tenon.worker w
+         WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
+    ), total AS MATERIALIZED (
+        SELECT coalesce(sum(h.slots), 0)::bigint AS slots FROM those h
+    )
+    SELECT n.slots,
+           (SELECT count(*) FROM those h JOIN (
+                SELECT o.worker_id
+                  FROM (SELECT DISTINCT u.name FROM those o CROSS JOIN unnest(o.queues) u (name) ORDER BY u.name LIMIT 20) q
+                 CROSS JOIN generate_series(9, 0, -1) p (priority)
+                 CROSS JOIN LATERAL (
+                       SELECT t.worker_id FROM tenon.task t
+                        WHERE t.queue = q.name AND t.priority = p.priority AND t.run_at <= statement_timestamp()
+                        ORDER BY t.run_at LIMIT (SELECT least(x.slots, 1000) + 100 FROM total x)) o
+                 LIMIT 10000) r ON r.worker_id = h.id),
+           ARRAY(SELECT DISTINCT k.name FROM those o CROSS JOIN unnest(o.kinds) k (name)
+                  WHERE NOT EXISTS (SELECT FROM tenon.kind d WHERE d.name = k.name AND d.paused))
+      FROM total n
+$$;
+
+-- How many ready tasks of its queue and these kinds are before this one, and how many of them by their priority. `most` are
+-- looked at, of any kind; `more`: there are more of them. Of each
 -- priority two ranges of task_order are read, which end at the task, or now. (One range, up to a row of both columns, would be
 -- read on through all that have the same run_at.)
-CREATE FUNCTION tenon.ahead_of(t tenon.task, most integer, OUT n bigint, OUT higher bigint)
+CREATE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT count(*), count(*) FILTER (WHERE a.priority > ($1).priority)
-      FROM (SELECT p.priority
+    SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
+      FROM (SELECT p.priority, o.kind
               FROM generate_series(9, ($1).priority, -1) AS p (priority)
              CROSS JOIN LATERAL (
                    SELECT CASE WHEN p.priority > ($1).priority THEN statement_timestamp() ELSE ($1).run_at END AS run_at OFFSET 0) e
              CROSS JOIN LATERAL (
-                   (SELECT FROM tenon.task o
+                   (SELECT o.kind FROM tenon.task o
                      WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at < e.run_at
-                     ORDER BY o.run_at LIMIT $2)
+                     ORDER BY o.run_at LIMIT $3)
                    UNION ALL
-                   (SELECT FROM tenon.task o
+                   (SELECT o.kind FROM tenon.task o
                      WHERE o.queue = ($1).queue AND o.priority = p.priority AND o.start_time IS NULL AND o.run_at = e.run_at
                        AND o.id + 0 < ($1).id
-                     ORDER BY o.id + 0 LIMIT $2)) o
-             LIMIT $2) a
+                     ORDER BY o.id + 0 LIMIT $3)) o
+             LIMIT $3) a
 $$;
 
 CREATE FUNCTION tenon.time_text(moment timestamptz) RETURNS text
@@ -42,23 +79,22 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
                   make_interval(secs => round(abs(extract(epoch FROM moment - clock_timestamp())))))
 $$;
 
--- How many stand before a task; those from 10000 on are not counted.
-CREATE FUNCTION tenon.behind_text(n bigint) RETURNS text
+-- How many stand before a task, if not more.
+CREATE FUNCTION tenon.behind_text(n bigint, more boolean) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN n >= 10000 THEN 'behind at least 10000 tasks' WHEN n = 1 THEN 'behind 1 task' ELSE format('behind %s tasks', n) END
+    SELECT format('behind %s%s %s', CASE WHEN more THEN 'at least ' END, n, CASE n WHEN 1 THEN 'task' ELSE 'tasks' END)
 $$;
 
--- What holds back a ready task. `code` as in `tenon show --json`.
-CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+-- Why no worker would take a ready task, however many slots are free. NULLs: one would.
+CREATE FUNCTION tenon.why_not_taken(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     p record;
     h record := tenon.handled(t.queue, t.kind);
-    a record;
 BEGIN
-    code := 'copied';
     sentence := tenon.copied();
     IF sentence IS NOT NULL THEN
+        code := 'copied';
         sentence := format('No worker runs anything here: %s.', sentence);
         advice := 'if tasks are to run in this copy: tenon adopt';
         RETURN;
@@ -82,41 +118,69 @@ BEGIN
         code := 'handler_backs_off';
         sentence := format('The handler of the kind %s does not start and backs off %s.', t.kind, h.backs_off);
         advice := 'mend the handler; the worker tries again by itself';
-    ELSE
-        a := tenon.ahead_of(t, 10000);
-        code := 'no_free_slot';
-        sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority.',
-                           tenon.time_text(t.run_at), tenon.behind_text(a.n), a.higher);
-        advice := format('more slots or workers, or tenon set %s --priority 9', t.id);
     END IF;
 END $$;
+
+-- What holds back a ready task. `code` as in `tenon show --json`.
+CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    s record;
+    a record;
+BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_not_taken(t);
+    IF code IS NOT NULL THEN
+        RETURN;
+    END IF;
+    s := tenon.slots_for(t.queue, t.kind);
+    a := tenon.ahead_of(t, s.kinds, 10000);
+    code := 'no_free_slot';
+    sentence := format('It is ready since %s and waits for a free slot, %s, %s of them of a higher priority%s.',
+                       tenon.time_text(t.run_at), tenon.behind_text(a.n, a.more), a.higher,
+                       CASE WHEN s.running >= s.slots THEN format('; the workers that take it are full (running %s, slots %s)', s.running, s.slots) END);
+    advice := concat(CASE WHEN s.running < s.slots AND a.n = 0 THEN 'nothing, if it starts within a second; else tenon doctor, ' END,
+                     'more slots or workers', CASE WHEN a.n > 0 AND t.priority < 9 THEN format(', or tenon set %s --priority 9', t.id) END);
+END $$;
+
+-- Of these tasks one that is ready, and that no worker takes. NULLs: none.
+CREATE FUNCTION tenon.why_one_of(ids bigint[], OUT sentence text, OUT advice text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT format(' Of task %s: %s', t.id, y.sentence), y.advice
+      FROM tenon.task t CROSS JOIN LATERAL tenon.why_not_taken(t) y
+     WHERE t.id = ANY ($1) AND t.start_time IS NULL AND t.wanted_at IS NULL AND t.run_at <= clock_timestamp() AND y.code IS NOT NULL
+     ORDER BY t.id LIMIT 1
+$$;
 
 -- The parents that a task waits for: three of them, those that did not end well first. NULLs: none.
 CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     p record;
+    y record;
 BEGIN
-    SELECT count(*) AS n, min(w.parent) FILTER (WHERE w.bad) AS bad,
+    SELECT count(*) AS n, array_agg(w.parent ORDER BY w.place) FILTER (WHERE v.end_time IS NULL AND v.kind IS NOT NULL) AS live, min(w.parent) FILTER (WHERE w.bad) AS bad,
            bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
            string_agg(format('%s (%s)', w.parent, coalesce(v.kind || ', ' || v.state, w.state || ', and gone', 'gone')), ', ' ORDER BY w.place)
                FILTER (WHERE w.place <= 3) AS some
       INTO p
       FROM (SELECT f.parent, m.state, m.state <> 'done' AS bad, row_number() OVER (ORDER BY m.state <> 'done' DESC NULLS LAST, f.parent) AS place
               FROM tenon.flow_wait f LEFT JOIN tenon.flow_task m ON m.id = f.parent WHERE f.task = t.id) w
-      LEFT JOIN LATERAL (SELECT k.kind, k.state FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
+      LEFT JOIN LATERAL (SELECT k.kind, k.state, k.end_time FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
     IF p.n > 0 THEN
+        SELECT * INTO y FROM tenon.why_one_of(p.live);
         code := 'waits_for_parents';
-        sentence := format('It waits for %s: %s%s.', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
-                           CASE WHEN p.n > 3 THEN ' and others' END);
+        sentence := format('It waits for %s: %s%s.%s', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
+                           CASE WHEN p.n > 3 THEN ' and others' END, y.sentence);
         advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
                        WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+                       WHEN y.advice IS NOT NULL THEN y.advice
+                       WHEN p.live IS NOT NULL THEN format('tenon why %s tells of that one, tenon flow %s of all', p.live[1], t.flow)
                        ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
     END IF;
 END $$;
 
 -- What a blocked task waits for: its parents, then its limits, or a signal.
-CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE FUNCTION tenon.why_waiting(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     w tenon.waiting;
@@ -137,7 +201,18 @@ BEGIN
     END IF;
     code := 'blocked';
     sentence := 'It is blocked, and nothing is known that it waits for.';
-    advice := 'a cleaner unblocks it within a second: is one running?';
+    advice := 'a cleaner unblocks it within a second';
+END $$;
+
+-- The same; and whether anybody would let it go.
+CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    SELECT * INTO code, sentence, advice FROM tenon.why_waiting(t);
+    IF NOT tenon.cleaner_leads() THEN
+        sentence := sentence || ' No cleaner leads, and without one nothing that is blocked goes on.';
+        advice := 'start one: tenon cleaner; then ask again';
+    END IF;
 END $$;
 
 CREATE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
@@ -151,12 +226,12 @@ BEGIN
         sentence := format('It runs on %s%s, claimed %s, and has until %s.', coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
                            tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
-                       THEN 'that worker is gone, and a cleaner gives the task back within a minute: is one running?'
+                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner()
                        ELSE format('tenon cancel %s stops it', t.id) END;
     ELSIF t.start_before <= clock_timestamp() THEN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
-        advice := 'a cleaner moves it to the history within a second: is one running?';
+        advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner();
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
     ELSIF t.run_at <= clock_timestamp() THEN
@@ -227,7 +302,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_ready, tenon.why_parents, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
+REVOKE ALL ON FUNCTION tenon.handled, tenon.cleaner_leads, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

@@ -910,6 +910,25 @@ BEGIN
     END LOOP;
 END $$;
 
+-- The command that sets a key's limit anew, with twice the number that is in the way: at once, or else of starts. NULL:
+-- it has none, or says what no option says.
+CREATE FUNCTION tenon.limit_raised(key text, running integer) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT concat_ws(' ', 'tenon limit set', l.name,
+               '--running ' || CASE WHEN l.is_full THEN least(l.running * 2, 1000000) ELSE l.running END,
+               '--starts ' || CASE WHEN l.is_full THEN l.rate ELSE least(l.rate * 2, 10000) END || CASE WHEN l.ms % 1000 = 0 THEN format('/%ss', l.ms / 1000) ELSE format('/%sms', l.ms) END,
+               CASE WHEN l.fair THEN '--fair' END, '--weight ' || l.weight,
+               '--until ' || to_char(l.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+      FROM (SELECT r.*, h.is_full, (extract(epoch FROM r.per) * 1000)::bigint AS ms
+              FROM (SELECT count(*) >= $2 AS is_full
+                      FROM (SELECT FROM tenon.limit_task h WHERE h.key = $1 AND h.state IN ('held', 'ending') LIMIT coalesce($2, 0)) h) h
+             CROSS JOIN tenon.limit r
+             WHERE r.name = ANY (tenon.limit_names($1)) AND CASE WHEN h.is_full THEN r.running IS NOT NULL ELSE r.rate IS NOT NULL END
+               AND coalesce(r.until > statement_timestamp(), true)
+             ORDER BY r.name = $1 DESC LIMIT 1) l
+     WHERE num_nonnulls(l.strict, l.on_dead) = 0 AND l.fair IS NOT FALSE
+$$;
+
 -- What of a key's limit is in the way.
 CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text, OUT advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -921,7 +940,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
                 WHEN r.strict THEN format('tenon limit show %s', $1)
-                ELSE format('tenon limit show %s; to let more go, tenon limit set its name with all it has and larger numbers', $1) END
+                ELSE format('tenon limit show %s', $1) || coalesce('; to let more go: ' || tenon.limit_raised($1, r.running), '') END
       FROM tenon.limit_rule($1) r
       CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
            SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
@@ -940,6 +959,8 @@ DECLARE
     w tenon.limit_task;
     r record;
     n bigint;
+    in_way text;
+    instead text;
 BEGIN
     SELECT * INTO w FROM tenon.limit_task l WHERE l.task_id = why_limited.task_id AND l.key = ANY (keys) AND l.state IN ('waits', 'later');
     IF w.state = 'later' THEN
@@ -954,9 +975,13 @@ BEGIN
                    UNION ALL (SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority = w.priority
                                  AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)
                                ORDER BY l.wanted_at, l.task_id LIMIT 10000)) r LIMIT 10000) b);
+        IF NOT r.paused THEN
+            SELECT * INTO in_way, instead FROM tenon.why_one_of(ARRAY(SELECT l.task_id FROM tenon.limit_task l
+                WHERE l.key = w.key AND l.state IN ('held', 'ending') AND l.state = 'held' ORDER BY l.task_id LIMIT 20));
+        END IF;
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
-        sentence := format('It waits for the limit %s (%s), %s.', w.key, r.sentence, tenon.behind_text(n));
-        advice := r.advice;
+        sentence := format('It waits for the limit %s (%s), %s.%s', w.key, r.sentence, tenon.behind_text(n, n >= 10000), in_way);
+        advice := coalesce(instead, r.advice);
     END IF;
 END $$;
 
@@ -975,7 +1000,7 @@ REVOKE ALL ON FUNCTION tenon.check_limit_keys, tenon.limit_first, tenon.queue_li
     tenon.limit_came_due, tenon.limited_stays, tenon.limit_spread,
     tenon.limits_due_ms, tenon.settle_limits, tenon.limit_wait_ms, tenon.limit_take, tenon.limit_keys_of, tenon.limit_changed,
     tenon.check_limit_name, tenon.check_limit, tenon.set_limit, tenon.drop_limit, tenon.pause_limit, tenon.resume_limit,
-    tenon.limit_in_way, tenon.why_limited, tenon.grant_limits FROM PUBLIC;
+    tenon.limit_raised, tenon.limit_in_way, tenon.why_limited, tenon.grant_limits FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or sets it anew; what is not given is none. [limits.md](limits.md) tells more.
 
