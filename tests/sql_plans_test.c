@@ -53,8 +53,8 @@ static const struct statement enqueue_again = {
 static const struct statement enqueue_join = {
     "test_enqueue_join",
     "SELECT tenon.join_holder(ROW(0, now(), now(), NULL, 1, 1, 1, 4, false, 'default', 'a', '1',"
-    " 'k' || id, NULL, NULL, session_user, NULL, 'replace', NULL, NULL, false, NULL)::tenon.again, NULL)"
-    " FROM unnest($1::bigint[]) id"};
+    " 'k' || id, NULL, NULL, session_user, NULL, 'replace', NULL, NULL, false, NULL)::tenon.again,"
+    " NULL) FROM unnest($1::bigint[]) id"};
 
 static const struct planned {
     const struct statement *st;
