@@ -39,7 +39,9 @@ bool duration_parse(const char *text, int64_t *ret_ms)
 {
     int64_t n;
     const char *unit = number_parse(text, &n);
-    unit += unit && *unit == ' '; /* as in SQL: '1 h' */
+    if (unit && *unit == ' ') { /* as in SQL: '1 h' */
+        unit++;
+    }
     for (size_t i = 0; unit && n >= 0 && i < DURATION_UNITS; i++) {
         if (strcmp(unit, duration_units[i].unit) == 0) {
             return !__builtin_mul_overflow(n, duration_units[i].ms, ret_ms);
