@@ -47,11 +47,15 @@ SEED = (
        FROM generate_series(1, 2000) i""",
     "VACUUM ANALYZE",
 )
-FILTERS = ({}, {"state": "dead"}, {"state": "ready", "kind": "mail"}, {"state": "dead", "error": "Timeout"}, {"state": "done"})
+FILTERS = ({}, {"state": "dead"}, {"state": "ready", "kind": "mail"}, {"state": "dead", "error": "Timeout"}, {"state": "done"},
+           {"payload": "$.n == 1"}, {"state": "done", "payload": "$.n == 1"}, {"state": "dead", "error": "None"})
+PREVIEWS = ({"act": "retry", "filter": {"state": "dead"}}, {"act": "retry", "filter": {"payload": "$.n == 1"}},
+            {"act": "cancel", "filter": {"kind": "mail"}}, {"act": "cancel", "filter": {"payload": "$.n == 1"}})
 
 
-def answer(url, token=""):
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+def answer(url, token="", body=None):
+    headers = {"Authorization": f"Bearer {token}", "X-Tenon": "1", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=json.dumps(body).encode() if body else None, headers=headers)
     with urllib.request.urlopen(request, timeout=60) as response:
         return response.read()
 
@@ -67,6 +71,8 @@ def reads(token, first, last, dead):
     paths += ["tasks?" + urllib.parse.urlencode({"filter": json.dumps(f)}) for f in FILTERS]
     for path in paths:
         yield "GET /api/" + urllib.parse.unquote_plus(path), lambda path=path: answer(f"http://{UI}/api/{path}", token)
+    for body in PREVIEWS:
+        yield f"POST /api/preview {json.dumps(body)}", lambda body=body: answer(f"http://{UI}/api/preview", token, body)
     yield "GET /metrics", lambda: answer(f"http://{METRICS}/metrics")
     for args in (("status",), ("list",), ("list", "--state", "dead"), ("list", "--error", "Timeout"), ("show", str(first)),
                  ("show", str(last)), ("show", str(dead)), ("why", str(first)), ("why", str(last)), ("why", str(dead))):

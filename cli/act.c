@@ -21,8 +21,11 @@ static const struct act acts[] = {
     {COMMAND_SET, "set", "changed", "blocked, scheduled, ready or retrying"},
 };
 
+/* For how long a preview reads, as a parameter: docs/operations.md, "Limits". */
+#define PREVIEW_MS "500"
+
 /* The columns of act_preview.sql. */
-enum { N, AT_LEAST, ID, FITS, STATE, KIND, QUEUE, ERROR };
+enum { N, NEXT, ID, FITS, STATE, KIND, QUEUE, ERROR };
 
 static const struct act *act_of(const struct options *o)
 {
@@ -84,6 +87,16 @@ static void acting_clear(struct acting *a)
 
 /* --- the preview ---------------------------------------------------------------------------- */
 
+static bool any_runs(const struct rows *r)
+{
+    for (size_t i = 0; i < rows_count(r); i++) {
+        if (rows_bool(r, i, FITS) && strcmp(rows_text(r, i, STATE), "running") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool preview(struct acting *a, struct db *db, const struct options *o, struct rows **ret,
                     struct fault *f)
 {
@@ -93,12 +106,14 @@ static bool preview(struct acting *a, struct db *db, const struct options *o, st
     for (size_t i = 0; i < options_args(o); i++) {
         array_put_text(&ids, options_arg(o, i));
     }
-    const char *const params[] = {buf_text(&a->filter), a->act->name, array_end(&ids)};
-    bool ok = params[2] ? db_exec(db, &sql_act_preview, params, 3, ret, f) : fault_memory(f);
+    const char *const params[] = {buf_text(&a->filter), a->act->name, array_end(&ids), NULL,
+                                  PREVIEW_MS};
+    bool ok = params[2] ? db_exec(db, &sql_act_preview, params, 5, ret, f) : fault_memory(f);
     buf_clear(&ids);
     if (ok) {
         a->total = rows_int(*ret, 0, N);
-        a->at_least = rows_bool(*ret, 0, AT_LEAST);
+        a->at_least = !rows_is_null(*ret, 0, NEXT);
+        a->any_runs = any_runs(*ret);
     }
     return ok || fault_add(f, "could not find the tasks");
 }
@@ -180,7 +195,10 @@ static void print_end(const struct acting *a, bool dry_run, bool json)
                      a->at_least ? "true" : "false", (long long)a->n, (long long)a->skipped,
                      *a->audit ? a->audit : "null");
     } else if (!dry_run) {
-        (void)printf("%lld %s %s\n", (long long)a->n, task_or_tasks(a->n), a->act->done);
+        (void)printf("%lld %s %s%s\n", (long long)a->n, task_or_tasks(a->n), a->act->done,
+                     a->act->command == COMMAND_CANCEL && a->any_runs
+                         ? "; the handlers of those that ran are stopped within seconds"
+                         : "");
     }
     if (a->skipped > 0 && !json) {
         (void)printf("%lld left as they were: somebody else has them locked, or another task has "

@@ -29,6 +29,7 @@ struct acting {
     int64_t rate;       /* tasks a second; 0 = as fast as it goes */
     int64_t total;      /* so many fit beforehand; */
     bool at_least;      /* or more */
+    bool any_runs;      /* of those that the preview shows */
     int64_t n, skipped; /* changed; found, and left as they were */
     char next[24];      /* "" = from the beginning */
     char audit[24];     /* "" = it has no row yet */

@@ -1697,7 +1697,9 @@ CREATE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
 DECLARE
     may text[] := coalesce(tenon.act_states(act), '{blocked,scheduled,ready,running,retrying,done,cancelled,expired,dead}');
 BEGIN
-    IF NOT f.states <@ may THEN
+    IF act IS NOT NULL AND tenon.act_states(act) IS NULL THEN
+        PERFORM tenon.check_act(act, NULL);
+    ELSIF NOT f.states <@ may THEN
         PERFORM tenon.refuse('state', array_to_string(f.states, ', '),
                              array_to_string(may, ', ') || coalesce(' for ' || act, ''));
     END IF;
@@ -4407,7 +4409,9 @@ BEGIN
         ids := ids || fits;
         next := CASE WHEN n = piece THEN next END;
         EXIT WHEN next IS NULL OR cardinality(ids) = most OR clock_timestamp() >= moment + limit_ms * interval '1 ms';
-        piece := least(piece * 2, 20000);
+        IF coalesce(clock_timestamp() < moment + limit_ms * interval '0.25 ms', true) THEN
+            piece := least(piece * 2, 20000);
+        END IF;
     END LOOP;
 END $$;
 
@@ -5144,7 +5148,7 @@ BEGIN
     SELECT * INTO d FROM tenon.dead x WHERE x.id = why_ended.id;
     IF FOUND THEN
         sentence := format('It is dead since %s: %s%s.', tenon.time_text(d.dead_at),
-            CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
+            CASE d.reason WHEN 'failures' THEN format('it failed %s, which is all that it had', CASE d.failures WHEN 1 THEN 'once' ELSE d.failures || ' times' END)
                           WHEN 'crashes' THEN 'three workers died with it'
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
                           ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));

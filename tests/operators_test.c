@@ -3,6 +3,7 @@
 /* The commands of an operator: list, retry, cancel, delete, run-now, set, pause, resume, queue,
  * kind, audit, status --watch; with workers that run what they let go. */
 #include "core/now.h"
+#include "tests/support/held.h"
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
@@ -196,6 +197,12 @@ static void test_acts_by_id(void **state)
     FAILS(fx, 1, "task 3 is ready, and not dead, done, cancelled or expired\n", "delete", "3");
     FAILS(fx, 1, "there is no task 17", "cancel", "3", "17");
     await_state(fx, 3, "cancelled");
+    struct held running;
+    char id[24];
+    held_new(fx, &running);
+    (void)snprintf(id, sizeof id, "%lld", (long long)running.id);
+    SAYS(fx, "1 task cancelled; the handlers of those that ran are stopped within seconds",
+         "cancel", id);
     FAILS(fx, 2, "the ID \"x\" is not allowed", "cancel", "x");
 }
 

@@ -101,13 +101,14 @@ static int64_t rows_read(PGconn *conn)
 }
 
 /* Run a statement of a command in a session like its own; how many rows does it read? */
-static int64_t cost_of(struct fixture *fx, const struct statement *st, const char *const *params)
+static int64_t cost_of(struct fixture *fx, const struct statement *st, const char *const *params,
+                       int n)
 {
     PGconn *conn = sql_connect(fx->database_url);
     sql_run(conn, "%s", db_session_hot);
     sql_run(conn, "BEGIN");
     int64_t before = rows_read(conn);
-    PGresult *result = statement_run(conn, st, params, 3);
+    PGresult *result = statement_run(conn, st, params, n);
     assert_true(PQntuples(result) > 0);
     PQclear(result);
     int64_t rows = rows_read(conn) - before;
@@ -127,7 +128,7 @@ static void test_pages_by_flow_and_key(void **state)
                  " '{t:1}')");
     test_sql(fx, "ANALYZE tenon.task, tenon.flow_task, tenon.limit_task");
     for (size_t i = 0; i < sizeof filters_of / sizeof *filters_of; i++) {
-        assert_true(cost_of(fx, &sql_list, (const char *const[]){filters_of[i], NULL, "50"}) <
+        assert_true(cost_of(fx, &sql_list, (const char *const[]){filters_of[i], NULL, "50"}, 3) <
                     6000);
         test_sql(fx, "CREATE TABLE public.seen (id bigint PRIMARY KEY)");
         for (int64_t n = 1; n > 0;) {
@@ -154,13 +155,16 @@ static void test_lists_read_few_rows(void **state)
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}'))");
     die(fx, place(fx, 'x', "b", ""));
     test_sql(fx, "ANALYZE tenon.task, tenon.dead, tenon.finished");
-    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{}", NULL, "50"}) < 2000);
-    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{\"state\": \"dead\"}", NULL, "50"}) <
-                20);
+    assert_true(cost_of(fx, &sql_list, (const char *const[]){"{}", NULL, "50"}, 3) < 2000);
+    assert_true(
+        cost_of(fx, &sql_list, (const char *const[]){"{\"state\": \"dead\"}", NULL, "50"}, 3) < 20);
     assert_true(cost_of(fx, &sql_act_preview,
-                        (const char *const[]){"{\"kind\": \"b\"}", "retry", "{17,18}"}) < 20);
-    assert_true(cost_of(fx, &sql_act_preview,
-                        (const char *const[]){"{\"ids\": [17, 18]}", "cancel", "{17,18}"}) < 30);
+                        (const char *const[]){"{\"kind\": \"b\"}", "retry", "{17,18}", NULL, "500"},
+                        5) < 20);
+    assert_true(
+        cost_of(fx, &sql_act_preview,
+                (const char *const[]){"{\"ids\": [17, 18]}", "cancel", "{17,18}", NULL, "500"},
+                5) < 30);
     int64_t before = (test_sql(fx, "BEGIN"), rows_read(fx->conn));
     test_sql(fx, "SELECT * FROM tenon.list('{\"kind\": \"a\"}', most => 10)");
     assert_true(rows_read(fx->conn) - before < 2000);

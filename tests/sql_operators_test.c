@@ -240,6 +240,7 @@ static void test_acts_want_a_filter_and_their_states(void **state)
                    "SELECT tenon.delete('{\"state\": \"ready\"}')");
     test_sql_fails(fx, "22023", "act 'forget'",
                    "SELECT tenon.change('forget', '{\"kind\": \"a\"}')");
+    test_sql_fails(fx, "22023", "act 'forget'", "SELECT tenon.find('{\"kind\": \"a\"}', 'forget')");
     test_sql_fails(fx, "22023", "changes|priority, run_at",
                    "SELECT tenon.set('{\"kind\": \"a\"}', '{\"queue\": \"x\"}')");
     test_sql_fails(fx, "22023", "priority 10|0 to 9",

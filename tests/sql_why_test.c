@@ -150,6 +150,8 @@ static const struct situation situations[] = {
      "It is dead since |can never work: oops|tenon retry"},
     {"dead: failures", "UPDATE tenon.task SET failures = 24", "failed", "ended",
      "it failed 25 times, which is all that it had: oops"},
+    {"dead: its only attempt", "UPDATE tenon.task SET max_attempts = 1", "failed", "ended",
+     "it failed once, which is all that it had: oops"},
     {"dead: crashes", "UPDATE tenon.task SET crashes = 2", "crashed", "ended",
      "three workers died with it"},
     {"dead: timeout", "INSERT INTO tenon.kind (name, on_timeout) VALUES ('a', 'dead')", "timed_out",

@@ -11,6 +11,9 @@
 /* One transaction's work: the page asks again, tells how far it is, and can be stopped. */
 #define PIECE_TASKS "1000"
 
+/* For how long a piece of a preview reads. */
+#define PREVIEW_MS "25"
+
 /* What a request may have said; the texts are borrowed from its body, the JSON is ours. */
 struct wanted {
     const char *act, *why, *queue, *kind, *name;
@@ -99,11 +102,11 @@ static void put_example(struct buf *b, const struct rows *r, size_t i, bool firs
 
 static void put_preview(struct buf *b, const struct rows *r)
 {
-    enum { N, AT_LEAST, FITS = 3 };
+    enum { N, NEXT, FITS = 3 };
     bool first = true;
     buf_put_char(b, '{');
     json_put_raw(b, "n", rows_text(r, 0, N));
-    json_put_raw(b, "at_least", rows_bool(r, 0, AT_LEAST) ? "true" : "false");
+    json_put_raw(b, "next", rows_text(r, 0, NEXT));
     json_put_key(b, "examples");
     buf_put_char(b, '[');
     for (size_t i = 0; i < rows_count(r); i++) {
@@ -120,8 +123,9 @@ bool change_preview(struct call *c, struct fault *f)
     struct wanted w;
     struct rows *rows = NULL;
     bool ok = wanted_read(&w, c->body, f);
-    const char *const params[] = {w.filter ? w.filter : "{}", w.act ? w.act : "", "{}"};
-    struct db_call call = {.statement = &sql_act_preview, .params = params, .n_params = 3};
+    const char *const params[] = {w.filter ? w.filter : "{}", w.act ? w.act : "", "{}",
+                                  *w.after ? w.after : NULL, PREVIEW_MS};
+    struct db_call call = {.statement = &sql_act_preview, .params = params, .n_params = 5};
     ok = ok && pool_run(c->ui->pool, &call, 1, true, f);
     rows = call.rows;
     wanted_clear(&w);

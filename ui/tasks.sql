@@ -1,8 +1,8 @@
--- A page of tasks that fit a filter, the newest first, each with the beginning of its payload; what is read is bounded by
--- time. In each row, of which there is at least one, where to go on; NULL: that was all.
+-- Tasks that fit a filter, the newest first, each with the beginning of its payload; it reads for 25 ms, found or not. In
+-- each row, of which there is at least one, where to go on; NULL: that was all.
 --   $1 jsonb  the filter    $2 bigint  only ids below this one; NULL = all    $3 integer  how many
 WITH f AS MATERIALIZED (
-    SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 500)
+    SELECT * FROM tenon.find($1::jsonb, NULL, $2::bigint, $3::integer, 25)
 )
 SELECT f.next, CASE WHEN t.id IS NOT NULL THEN json_build_object(
            'id', t.id, 'state', t.state, 'kind', t.kind, 'queue', t.queue, 'priority', t.priority, 'attempt', t.attempt,

@@ -139,7 +139,9 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     may text[] := coalesce(tenon.act_states(act), '{blocked,scheduled,ready,running,retrying,done,cancelled,expired,dead}');
 BEGIN
-    IF NOT f.states <@ may THEN
+    IF act IS NOT NULL AND tenon.act_states(act) IS NULL THEN
+        PERFORM tenon.check_act(act, NULL);
+    ELSIF NOT f.states <@ may THEN
         PERFORM tenon.refuse('state', array_to_string(f.states, ', '),
                              array_to_string(may, ', ') || coalesce(' for ' || act, ''));
     END IF;
@@ -247,8 +249,8 @@ BEGIN
 END $$;
 
 -- The ids of up to `most` tasks, from behind the id `after` on: the newest first for lists, else the oldest. It reads in
--- pieces, in the order of ids, and stops after `limit_ms` milliseconds (NULL: never). `next`: where to go on; NULL: that
--- was all. With each call's own plan, in which what was not asked for is left out.
+-- pieces, in the order of ids, and stops after `limit_ms` milliseconds (NULL: never), or half as long again if the last piece
+-- began just before; pieces grow in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
 CREATE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
@@ -304,7 +306,9 @@ BEGIN
         ids := ids || fits;
         next := CASE WHEN n = piece THEN next END;
         EXIT WHEN next IS NULL OR cardinality(ids) = most OR clock_timestamp() >= moment + limit_ms * interval '1 ms';
-        piece := least(piece * 2, 20000);
+        IF coalesce(clock_timestamp() < moment + limit_ms * interval '0.25 ms', true) THEN
+            piece := least(piece * 2, 20000);
+        END IF;
     END LOOP;
 END $$;
 

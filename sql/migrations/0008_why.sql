@@ -255,7 +255,7 @@ BEGIN
     SELECT * INTO d FROM tenon.dead x WHERE x.id = why_ended.id;
     IF FOUND THEN
         sentence := format('It is dead since %s: %s%s.', tenon.time_text(d.dead_at),
-            CASE d.reason WHEN 'failures' THEN format('it failed %s times, which is all that it had', d.failures)
+            CASE d.reason WHEN 'failures' THEN format('it failed %s, which is all that it had', CASE d.failures WHEN 1 THEN 'once' ELSE d.failures || ' times' END)
                           WHEN 'crashes' THEN 'three workers died with it'
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
                           ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));

@@ -11,6 +11,8 @@ export const acts = {
     delete: { label: 'Delete', done: 'deleted', states: ['dead', 'done', 'cancelled', 'expired'] },
 };
 
+const COUNTED_MAX = 100000; // from there on "at least" will do
+
 const tasks = (n, atLeast) => `${atLeast ? 'at least ' : ''}${count(n)} ${n === 1 ? 'task' : 'tasks'}`;
 
 export const fits = (act, state) => !state || acts[act].states.includes(state);
@@ -40,9 +42,31 @@ const priorityField = () => el('p', {}, el('label', { for: 'priority' }, 'Priori
     el('input', { id: 'priority', name: 'priority', type: 'number', min: 0, max: 9, value: 4, required: true }));
 
 function examples(preview) {
-    const shown = preview.examples.slice(0, 3);
-    return shown.length > 0 && el('ul', {}, shown.map((e) => el('li', {},
+    return preview.examples.length > 0 && el('ul', {}, preview.examples.map((e) => el('li', {},
         `${e.id}: ${e.state} ${e.kind} in ${e.queue}${e.error ? `, ${e.error}` : ''}`)));
+}
+
+// How many tasks it would change, and the first of them: counted piece by piece, until that is enough for whoever waits.
+async function countPieces(name, filter) {
+    let n = 0, enough = false, found = [], piece = { next: null }, dialog = null;
+    const text = el('p', { role: 'status' });
+    try {
+        do {
+            piece = await post('preview', { act: name, filter, after: piece.next });
+            n += piece.n;
+            found = found.concat(piece.examples).slice(0, 3);
+            if (piece.next !== null && !dialog) {
+                dialog = open(`${acts[name].label}: counting`, text,
+                    el('p', { class: 'answers' }, button('Enough', () => { enough = true; })));
+                dialog.onclose = () => { enough = true; };
+            }
+            text.textContent = `${tasks(n, true)}, up to the task ${piece.next}`;
+        } while (piece.next !== null && n < COUNTED_MAX && !enough);
+    } finally {
+        if (dialog) dialog.onclose = null;
+        dialog?.close();
+    }
+    return { n, at_least: piece.next !== null, examples: found };
 }
 
 async function runPieces(act, request, preview) {
@@ -71,8 +95,7 @@ async function runPieces(act, request, preview) {
 // Ask, and do it. The sentence that tells what was done, or null when it was not.
 export async function perform(name, filter) {
     const act = acts[name];
-    const preview = await post('preview', { act: name, filter });
-    const shown = { n: Number(preview.n), at_least: preview.at_least, examples: preview.examples };
+    const shown = await countPieces(name, filter);
     if (shown.n === 0 && !shown.at_least) {
         return `There is no task here that can be ${act.done}.`;
     }
