@@ -13,7 +13,7 @@ enum {
 };
 
 /* The columns of fresh.sql, but for those that wake_row() knows. */
-enum { DELAYED = 3, ANNOUNCED, WANTED, XMIN, NEXT };
+enum { DELAYED = 3, ANNOUNCED, WANTED, RUNNING, XMAX, NEXT };
 
 bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
 {
@@ -92,11 +92,12 @@ struct news {
 static struct news take_rows(struct cleaner *c, const struct rows *rows, int64_t now_ms)
 {
     struct news news = {.news = PACE_NOTHING};
+    struct snapshot snapshot;
     int64_t mark = c->watermark.id;
-    if (rows_count(rows) > 0) {
-        watermark_snapshot(&c->watermark, rows_int(rows, 0, XMIN), rows_int(rows, 0, NEXT));
-    }
-    for (size_t i = 0; i < rows_count(rows); i++) {
+    snapshot_read(&snapshot, rows_text(rows, 0, RUNNING), rows_int(rows, 0, XMAX),
+                  rows_int(rows, 0, NEXT));
+    watermark_snapshot(&c->watermark, &snapshot);
+    for (size_t i = 1; i < rows_count(rows); i++) {
         int64_t id = rows_int(rows, i, 0);
         news.above += id > mark;
         if (!watermark_see(&c->watermark, id, now_ms)) {
@@ -136,7 +137,7 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     const char *text = gaps_text(c, act != PACE_READ, turn->now_ms, &gaps);
     bool ok = text ? read_fresh(c, act, text, &rows, &granted, f) : fault_memory(f);
     buf_clear(&gaps);
-    if (ok && rows_count(rows) > 0 && POINT_FAILS(fresh_read, f)) {
+    if (ok && rows_count(rows) > 1 && POINT_FAILS(fresh_read, f)) {
         rows_free(rows);
         ok = false;
     }
@@ -149,9 +150,11 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     if (notified && news.news != PACE_ROWS) {
         ration_charge(&c->reads, turn->now_ms);
     }
-    bool full = news.above == FRESH_ROWS;
-    turn->next_ms = pace_done(&c->pace, act, granted, news.news, full, turn->now_ms);
-    turn->more = full;
+    /* who was about to sleep, or was called, reads on for what has ended by now */
+    bool more = news.above == FRESH_ROWS ||
+                (act != PACE_READ && watermark_is_due(&c->watermark, turn->now_ms));
+    turn->next_ms = pace_done(&c->pace, act, granted, news.news, more, turn->now_ms);
+    turn->more = more;
     if (news.delayed) {
         chores_hurry(c, CHORE_DUE, turn->now_ms);
     }

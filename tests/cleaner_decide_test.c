@@ -8,6 +8,9 @@
 #include "tests/support/test.h"
 #include "worker/decide/slots.h"
 
+#include <stdio.h>
+#include <string.h>
+
 _Static_assert(ASK_LIMIT_MS + SIBLINGS_MAX_MS + TERM_GRACE_MS < 1000 * CLEANER_GRACE_S,
                "the worker ends a task that timed out before the cleaner does");
 
@@ -27,49 +30,89 @@ static void test_watermark_rises(void **state)
     assert_int_equal(watermark_ask(&mark, 0, true, ids), 0);
 }
 
+static void read_saw(const char *running, int64_t xmax, int64_t next)
+{
+    struct snapshot s;
+    snapshot_read(&s, running, xmax, next);
+    watermark_snapshot(&mark, &s);
+}
+
+static size_t asked(int64_t now_ms)
+{
+    bool is_due = watermark_is_due(&mark, now_ms);
+    size_t n = watermark_ask(&mark, now_ms, false, ids);
+    assert_int_equal(is_due, n > 0);
+    return n;
+}
+
 static void test_watermark_keeps_gaps(void **state)
 {
     (void)state;
     watermark_start(&mark, 10);
     assert_true(watermark_see(&mark, 14, 100));
-    assert_int_equal(watermark_ask(&mark, 100, true, ids), 3);
+    assert_int_equal(asked(100 + WATERMARK_ASK_MS), 3);
     assert_int_equal(ids[0], 11);
     assert_int_equal(ids[2], 13);
     assert_true(watermark_see(&mark, 12, 200));
     assert_false(watermark_see(&mark, 12, 200));
-    assert_int_equal(watermark_ask(&mark, 200, true, ids), 2);
+    assert_int_equal(asked(200), 2); /* again: no answer to the question came */
     assert_int_equal(ids[1], 13);
 }
 
-static void test_watermark_asks_less_and_less_often(void **state)
+/* A gap is asked for when a transaction has ended that may have had it, and not for what others do;
+ * when all have, for the last time. */
+static void test_watermark_asks_when_one_has_ended(void **state)
 {
     (void)state;
     watermark_start(&mark, 1);
-    (void)watermark_see(&mark, 3, 0);
-    int asked = 0;
-    for (int64_t now_ms = 0; now_ms < 2 * WATERMARK_GAP_MS; now_ms++) {
-        asked += (int)watermark_ask(&mark, now_ms, false, ids);
-    }
-    assert_in_range(asked, 7, 10);
+    read_saw("90 95", 98, 100);
+    (void)watermark_see(&mark, 3, 0); /* 2 is of 90, 95, 98 or 99 */
+    assert_int_equal(asked(1), 0);
+    read_saw("90 95", 99, 110);
+    assert_int_equal(asked(2), 1);
+    read_saw("90 95", 99, 120);
+    assert_int_equal(asked(3), 0);
+    assert_int_equal(asked(WATERMARK_ASK_MS), 1); /* in any case */
+    read_saw("90 95 99 110", 130, 140);
+    assert_int_equal(asked(WATERMARK_ASK_MS + 1), 0);
+    read_saw("90 130", 140, 150);
+    assert_int_equal(asked(1000), 1);
+    read_saw("90 150", 160, 170);
+    assert_int_equal(asked(2000), 0);
+    read_saw("", 180, 180);
+    assert_int_equal(asked(3000), 1);
+    read_saw("", 180, 190);
+    assert_int_equal(asked(3001), 0);
     assert_int_equal(mark.n, 0);
-    assert_false(watermark_see(&mark, 2, 2 * WATERMARK_GAP_MS));
 }
 
-/* A transaction that is over brings nothing any more: one question after its end is the last. */
-static void test_watermark_settles_gaps(void **state)
+/* The read that follows the end finds it. */
+static void test_watermark_fills_gaps(void **state)
 {
     (void)state;
     watermark_start(&mark, 1);
-    watermark_snapshot(&mark, 90, 100);
-    (void)watermark_see(&mark, 3, 0); /* 2 is a transaction below 100 */
-    assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS, false, ids), 1);
-    watermark_snapshot(&mark, 99, 120);
-    assert_int_equal(watermark_ask(&mark, 2 * WATERMARK_ASK_MS, false, ids), 1);
-    watermark_snapshot(&mark, 100, 120); /* from now on it is over, and it was not asked for */
-    assert_int_equal(watermark_ask(&mark, 3 * WATERMARK_ASK_MS, true, ids), 1);
-    assert_true(watermark_see(&mark, 2, 3 * WATERMARK_ASK_MS));
-    assert_int_equal(watermark_ask(&mark, 4 * WATERMARK_ASK_MS, true, ids), 0);
+    read_saw("90", 100, 100);
+    (void)watermark_see(&mark, 3, 0);
+    read_saw("", 110, 110);
+    assert_int_equal(asked(1), 1);
+    read_saw("", 110, 110);
+    assert_true(watermark_see(&mark, 2, 1));
+    assert_int_equal(asked(WATERMARK_ASK_MS), 0);
     assert_int_equal(mark.n, 0);
+}
+
+static void test_watermark_gives_up(void **state)
+{
+    (void)state;
+    watermark_start(&mark, 1);
+    read_saw("90", 100, 100);
+    (void)watermark_see(&mark, 3, 0);
+    assert_int_equal(asked(WATERMARK_GAP_MS - 1), 1);
+    read_saw("90", 110, 110);
+    assert_int_equal(mark.n, 1);
+    assert_int_equal(asked(WATERMARK_GAP_MS), 0);
+    assert_int_equal(mark.n, 0);
+    assert_false(watermark_see(&mark, 2, WATERMARK_GAP_MS));
 }
 
 /* An id may be taken a moment before its transaction counts. */
@@ -77,12 +120,32 @@ static void test_watermark_does_not_settle_at_once(void **state)
 {
     (void)state;
     watermark_start(&mark, 1);
-    watermark_snapshot(&mark, 100, 100);
+    read_saw("", 100, 100);
     (void)watermark_see(&mark, 3, 0);
-    assert_int_equal(watermark_ask(&mark, 1, true, ids), 1);
-    assert_int_equal(watermark_ask(&mark, 2, true, ids), 1);
-    assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS, true, ids), 1);
+    assert_int_equal(asked(WATERMARK_ASK_MS - 1), 0);
+    for (int64_t now_ms = 1; now_ms <= WATERMARK_ASK_MS; now_ms++) {
+        assert_int_equal(watermark_ask(&mark, now_ms, true, ids), 1);
+        read_saw("", 100, 100);
+    }
     assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS + 1, true, ids), 0);
+    assert_int_equal(mark.n, 0);
+}
+
+/* Of more than are told apart, all above count as running. */
+static void test_watermark_with_very_many_transactions(void **state)
+{
+    (void)state;
+    char text[WATERMARK_RUNNING_MAX * 8] = "";
+    for (int i = 0; i <= WATERMARK_RUNNING_MAX; i++) {
+        (void)snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", i ? " " : "",
+                       1000 + 2 * i);
+    }
+    struct snapshot s;
+    snapshot_read(&s, text, 5000, 5000);
+    assert_int_equal(s.n, WATERMARK_RUNNING_MAX);
+    assert_int_equal(s.running[0], 1000);
+    assert_int_equal(s.xmax, 1000 + 2 * WATERMARK_RUNNING_MAX);
+    assert_int_equal(s.next, 5000);
 }
 
 static void test_watermark_forgets_the_lowest(void **state)
@@ -91,10 +154,10 @@ static void test_watermark_forgets_the_lowest(void **state)
     watermark_start(&mark, 0);
     (void)watermark_see(&mark, 4, 0); /* gaps 1 to 3 */
     (void)watermark_see(&mark, 4 + WATERMARK_GAPS_MAX, 0);
-    assert_int_equal(watermark_ask(&mark, 0, true, ids), WATERMARK_GAPS_MAX);
+    assert_int_equal(asked(WATERMARK_ASK_MS), WATERMARK_GAPS_MAX);
     assert_int_equal(ids[0], 3);
     (void)watermark_see(&mark, INT64_MAX - 1, 0);
-    assert_int_equal(watermark_ask(&mark, 0, true, ids), WATERMARK_GAPS_MAX);
+    assert_int_equal(asked(WATERMARK_ASK_MS), WATERMARK_GAPS_MAX);
     assert_true(ids[WATERMARK_GAPS_MAX - 1] == INT64_MAX - 2);
     assert_true(ids[0] == INT64_MAX - 1 - WATERMARK_GAPS_MAX);
 }
@@ -253,9 +316,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_watermark_rises),
         cmocka_unit_test(test_watermark_keeps_gaps),
-        cmocka_unit_test(test_watermark_asks_less_and_less_often),
-        cmocka_unit_test(test_watermark_settles_gaps),
+        cmocka_unit_test(test_watermark_asks_when_one_has_ended),
+        cmocka_unit_test(test_watermark_fills_gaps),
+        cmocka_unit_test(test_watermark_gives_up),
         cmocka_unit_test(test_watermark_does_not_settle_at_once),
+        cmocka_unit_test(test_watermark_with_very_many_transactions),
         cmocka_unit_test(test_watermark_forgets_the_lowest),
         cmocka_unit_test(test_pace_falls_asleep_and_wakes),
         cmocka_unit_test(test_pace_rises_when_a_tick_finds_rows),

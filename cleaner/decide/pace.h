@@ -48,7 +48,7 @@ enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms);
 /* It was done.
  *   granted   PACE_LOCK: the lock is ours
  *   news      what rows were news
- *   full      as many as are read at a time: there are more
+ *   full      there is more to read at once
  *   ret       when to read again */
 int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,
                   int64_t now_ms);

@@ -1,47 +1,100 @@
 #include "cleaner/decide/watermark.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void watermark_start(struct watermark *w, int64_t id)
 {
     w->id = id;
     w->n = 0;
-    w->xmin = w->next = 0;
+    w->snapshot = (struct snapshot){0};
 }
 
-void watermark_snapshot(struct watermark *w, int64_t xmin, int64_t next)
+void snapshot_read(struct snapshot *s, const char *running, int64_t xmax, int64_t next)
 {
-    w->xmin = xmin;
-    w->next = next;
+    char *end = NULL;
+    *s = (struct snapshot){.xmax = xmax, .next = next};
+    for (; *running; running = end) {
+        int64_t transaction = strtoll(running, &end, 10);
+        if (s->n == WATERMARK_RUNNING_MAX) {
+            s->xmax = transaction;
+            return;
+        }
+        s->running[s->n++] = transaction;
+    }
 }
 
-/* The next question comes when the gap is twice as old. There is none when the transaction was over
- * before this one. An id is taken a moment before its transaction counts as one that writes, which
- * is what the first pause is for; one that takes longer, because it waits for who holds its unique
- * key, is found by a poll. */
-static void gap_asked(const struct watermark *w, struct watermark_gap *gap, int64_t now_ms)
+/* Of the transactions below the fence; a number that nobody has yet, or a part of a transaction
+ * has, may count until xmax has passed it. `at`: where to begin, as fences ascend. */
+static int64_t running_below(const struct snapshot *s, int64_t fence, size_t *at)
 {
-    int64_t age_ms = now_ms - gap->since_ms;
-    gap->over = age_ms >= WATERMARK_ASK_MS && gap->fence <= w->xmin;
-    gap->ask_ms = now_ms + (age_ms > WATERMARK_ASK_MS ? age_ms : WATERMARK_ASK_MS);
+    while (*at < s->n && s->running[*at] < fence) {
+        ++*at;
+    }
+    return (int64_t)*at + (fence > s->xmax ? fence - s->xmax : 0);
+}
+
+/* Those that were asked for: they are missing in this snapshot, unless their rows follow. */
+void watermark_snapshot(struct watermark *w, const struct snapshot *s)
+{
+    size_t at = 0;
+    w->snapshot = *s;
+    for (size_t i = 0; i < w->n; i++) {
+        struct watermark_gap *gap = &w->gaps[i];
+        int64_t running = running_below(s, gap->fence, &at);
+        if (gap->asked) {
+            gap->asked = false;
+            gap->running = running;
+            gap->late = gap->late || w->asked_ms - gap->since_ms >= WATERMARK_ASK_MS;
+            gap->over = gap->late && running == 0;
+        }
+    }
+}
+
+/* An id is taken a moment before its transaction counts as one that writes, so that its end may not
+ * show: that is what the question after WATERMARK_ASK_MS is for. One that takes longer, because it
+ * waits for who holds its unique key, is found by a poll. */
+static bool is_due(const struct watermark_gap *gap, int64_t running, bool all, int64_t now_ms)
+{
+    bool old = all || now_ms - gap->since_ms >= WATERMARK_ASK_MS;
+    return running < gap->running || (!gap->late && old);
+}
+
+static bool is_closed(const struct watermark_gap *gap, int64_t now_ms)
+{
+    return gap->seen || gap->over || now_ms - gap->since_ms >= WATERMARK_GAP_MS;
 }
 
 size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids)
 {
-    size_t kept = 0, n = 0;
+    size_t kept = 0, n = 0, at = 0;
     for (size_t i = 0; i < w->n; i++) {
         struct watermark_gap gap = w->gaps[i];
-        if (gap.seen || gap.over || now_ms - gap.since_ms >= WATERMARK_GAP_MS) {
+        if (is_closed(&gap, now_ms)) {
             continue;
         }
-        if (all || gap.ask_ms <= now_ms) {
-            gap_asked(w, &gap, now_ms);
+        if (is_due(&gap, running_below(&w->snapshot, gap.fence, &at), all, now_ms)) {
+            gap.asked = true;
             ids[n++] = gap.id;
         }
         w->gaps[kept++] = gap;
     }
     w->n = kept;
+    w->asked_ms = now_ms;
     return n;
+}
+
+bool watermark_is_due(const struct watermark *w, int64_t now_ms)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct watermark_gap *gap = &w->gaps[i];
+        if (!is_closed(gap, now_ms) &&
+            is_due(gap, running_below(&w->snapshot, gap->fence, &at), false, now_ms)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void gaps_drop_lowest(struct watermark *w, size_t n)
@@ -63,11 +116,13 @@ static void gaps_add(struct watermark *w, int64_t first, int64_t last, int64_t n
     if (wanted > WATERMARK_GAPS_MAX) {
         gaps_drop_lowest(w, wanted - WATERMARK_GAPS_MAX);
     }
+    size_t at = 0;
+    int64_t fence = w->snapshot.next, running = running_below(&w->snapshot, fence, &at);
     for (int64_t id = first; id <= last; id++) {
         w->gaps[w->n++] = (struct watermark_gap){.id = id,
                                                  .since_ms = now_ms,
-                                                 .ask_ms = now_ms + WATERMARK_ASK_MS,
-                                                 .fence = w->next ? w->next : INT64_MAX};
+                                                 .fence = fence,
+                                                 .running = running};
     }
 }
 

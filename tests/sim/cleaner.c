@@ -95,14 +95,30 @@ static bool sleeper_lock(struct sim *s, struct cleaner *c)
     return true;
 }
 
-/* A session is its transaction here: those that have inserted and are open hold back xmin. */
+/* Into an ascending list. */
+static void note_running(struct snapshot *s, int64_t transaction)
+{
+    size_t at = s->n;
+    while (at > 0 && s->running[at - 1] > transaction) {
+        at--;
+    }
+    if ((at > 0 && s->running[at - 1] == transaction) || s->n == WATERMARK_RUNNING_MAX) {
+        return;
+    }
+    memmove(&s->running[at + 1], &s->running[at], (s->n - at) * sizeof *s->running);
+    s->running[at] = transaction;
+    s->n++;
+}
+
+/* A session is its transaction here: those that have inserted and are open are in progress. */
 static void take_snapshot(const struct sim *s, struct cleaner *c)
 {
-    c->xmin = c->next = s->server.last_session + 1;
+    c->snapshot.n = 0;
+    c->snapshot.xmax = c->snapshot.next = s->server.last_session + 1;
     for (int i = 0; i < s->server.n_rows; i++) {
         const struct row *r = &s->server.rows[i];
-        if (r->changed && r->change == CHANGE_INSERT && r->locker < c->xmin) {
-            c->xmin = r->locker;
+        if (r->changed && r->change == CHANGE_INSERT) {
+            note_running(&c->snapshot, r->locker);
         }
     }
 }
@@ -134,9 +150,7 @@ static void take_fresh(struct sim *s, struct cleaner *c)
     enum pace_news news = PACE_NOTHING;
     bool delayed = false;
     int64_t now_ms = cleaner_ms(s, c);
-    if (c->n_rows > 0) {
-        watermark_snapshot(&c->watermark, c->xmin, c->next);
-    }
+    watermark_snapshot(&c->watermark, &c->snapshot);
     for (size_t i = 0; i < c->n_rows; i++) {
         const struct row *r = row_find(s, c->rows[i]);
         if (!watermark_see(&c->watermark, r->id, now_ms)) {
@@ -149,7 +163,8 @@ static void take_fresh(struct sim *s, struct cleaner *c)
             publish(s, r);
         }
     }
-    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, news, false, now_ms);
+    bool more = c->act != PACE_READ && watermark_is_due(&c->watermark, now_ms);
+    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, news, more, now_ms);
     if (delayed) {
         hurry(s, c, CHORE_DUE);
     }

@@ -41,8 +41,8 @@ struct cleaner {
     int dead[WORKERS_MAX], n_dead;
     int64_t settle_session; /* of its statement; 0 = none goes on */
     int n_settled;
-    int64_t xmin, next;      /* of the read of fresh rows under way */
-    bool seen[ROWS_MAX + 1]; /* by the reads of fresh rows, while it leads */
+    struct snapshot snapshot; /* of the read of fresh rows under way */
+    bool seen[ROWS_MAX + 1];  /* by the reads of fresh rows, while it leads */
 };
 
 void cleaner_start(struct sim *s, struct cleaner *c);
