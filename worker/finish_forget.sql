@@ -1,5 +1,6 @@
 -- finish.sql without a history (tenon.setting.history_keep = 0): the tasks leave the hot table, and that is all; but those
--- that somebody waits for (tenon.await) are kept with their results. Parameters and result as there.
+-- that somebody waits for (tenon.await) are kept with their results. Parameters and result as there. What is kept is read
+-- from the table again, where the statement's snapshot still has it: to hand all rows on whole costs an eighth more.
 WITH gone AS (
     DELETE FROM tenon.task t
     USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, claims, start_us, reply)
@@ -7,15 +8,15 @@ WITH gone AS (
       AND t.claims = f.claims
       AND t.worker_id = $1::uuid
       AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
-    RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
-              t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, t.awaited, f.reply
+    RETURNING t.id, t.awaited, CASE WHEN t.awaited THEN f.reply END AS reply
 ), kept AS (
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
                                 enqueued_by, result)
-    SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'done', queue, kind, payload, unique_key, trace, last_error, enqueued_by,
-           reply -> 'result'
-    FROM gone WHERE awaited
+    SELECT clock_timestamp(), t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
+           t.priority, 'done', t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by,
+           g.reply -> 'result'
+    FROM gone g JOIN tenon.task t ON t.id BETWEEN g.id AND g.id
+    WHERE g.awaited
 )
 SELECT id FROM gone;

@@ -7,11 +7,10 @@
 
 enum {
     POLL_COLUMN_ID = 0,
-    POLL_COLUMN_RANGE = 13,
-    POLL_COLUMN_FULL = 14,
-    POLL_COLUMN_BOUNDED = 15,
-    POLL_COLUMN_STEPS = 16,
-    POLL_COLUMN_RUN_AT = 17,
+    POLL_COLUMN_RUN_AT = 2,
+    POLL_COLUMN_RANGE = 14,
+    POLL_COLUMN_FULL = 15,
+    POLL_COLUMN_BOUNDED = 16,
     CLAIM_COLUMN_PROGRESS = 12,
     CLAIM_COLUMN_STEPS = 13,
 };
@@ -132,13 +131,13 @@ static bool read_json(const struct rows *rows, size_t i, int column, char **ret)
     return !text || *ret;
 }
 
-static struct claim *read_claim(const struct rows *rows, size_t i, int steps)
+static struct claim *read_claim(const struct rows *rows, size_t i)
 {
     struct claim *c = claim_new(rows_int(rows, i, 0), rows_text(rows, i, 7), rows_text(rows, i, 8),
                                 rows_text(rows, i, 9), rows_text(rows, i, 10),
                                 rows_bytes(rows, i, 10));
     if (c && (!read_json(rows, i, CLAIM_COLUMN_PROGRESS, &c->progress) ||
-              !read_json(rows, i, steps, &c->steps))) {
+              !read_json(rows, i, CLAIM_COLUMN_STEPS, &c->steps))) {
         claim_free(c);
         return NULL;
     }
@@ -155,59 +154,30 @@ static struct claim *read_claim(const struct rows *rows, size_t i, int steps)
     return c;
 }
 
-static bool take_row(struct round_calls *r, const struct rows *rows, size_t i, int steps)
+/* The first n rows. */
+static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n)
 {
     struct round *x = r->round;
-    struct claim *c = read_claim(rows, i, steps);
-    if (c) {
+    for (size_t i = 0; i < n; i++) {
+        struct claim *c = read_claim(rows, i);
+        if (!c) {
+            return false;
+        }
         c->handler = handlers_find(&r->context->served->handlers, c->kind);
         x->claimed[x->n_claimed++] = c;
     }
-    return c;
+    return true;
 }
 
-static bool read_claims(struct round_calls *r, const struct rows *rows)
-{
-    bool read = true;
-    for (size_t i = 0; read && i < rows_count(rows); i++) {
-        read = take_row(r, rows, i, CLAIM_COLUMN_STEPS);
-    }
-    return read;
-}
-
-/* Which of the tasks that a poll has claimed is whose turn: the rows come in any order. */
-struct turn {
-    int64_t priority, run_at_us, id;
-    size_t row;
-};
-
+/* The highest priority first, and of those what was enqueued first. */
 static int compare_turns(const void *one, const void *two)
 {
-    const struct turn *a = one, *b = two;
+    const struct claim *a = *(struct claim *const *)one, *b = *(struct claim *const *)two;
     int by_priority = (a->priority < b->priority) - (a->priority > b->priority);
-    int by_time = (a->run_at_us > b->run_at_us) - (a->run_at_us < b->run_at_us);
-    return by_priority ? by_priority : by_time ? by_time : (a->id > b->id) - (a->id < b->id);
+    return by_priority ? by_priority : (a->id > b->id) - (a->id < b->id);
 }
 
-/* The first n rows, the highest priority first, and of those what was ready first. */
-static bool read_polled(struct round_calls *r, const struct rows *rows, size_t n)
-{
-    struct turn turns[ROUND_CLAIMS_MAX];
-    for (size_t i = 0; i < n; i++) {
-        turns[i] = (struct turn){.priority = rows_int(rows, i, 6),
-                                 .run_at_us = rows_int(rows, i, POLL_COLUMN_RUN_AT),
-                                 .id = rows_int(rows, i, 0),
-                                 .row = i};
-    }
-    qsort(turns, n, sizeof *turns, compare_turns);
-    bool read = true;
-    for (size_t i = 0; read && i < n; i++) {
-        read = take_row(r, rows, turns[i].row, POLL_COLUMN_STEPS);
-    }
-    return read;
-}
-
-/* The claimed tasks, and how far was read for them. */
+/* The claimed tasks, in any order, and how far was read for them. */
 static bool read_poll(struct round_calls *r, const struct rows *rows)
 {
     struct round *x = r->round;
@@ -224,7 +194,9 @@ static bool read_poll(struct round_calls *r, const struct rows *rows)
         }
     }
     x->end = poll_end(&r->context->poll, end, now_ms());
-    return read_polled(r, rows, n);
+    bool read = read_claims(r, rows, n);
+    qsort(x->claimed, x->n_claimed, sizeof(struct claim *), compare_turns);
+    return read;
 }
 
 static bool read_owned(struct round *x, const struct rows *rows)
@@ -268,7 +240,8 @@ bool round_read(struct round_calls *r)
         read_requeue(x, r->requeue->rows);
     }
     if (r->claim) {
-        return read_claims(r, r->claim->rows);
+        const struct rows *rows = r->claim->rows;
+        return read_claims(r, rows, rows_count(rows));
     }
     return !r->poll || read_poll(r, r->poll->rows);
 }
