@@ -18,16 +18,31 @@ def percentile(values, part):
     return values[min(len(values) - 1, int(part * len(values)))] if values else float("nan")
 
 
+def committed(directory):
+    """{task: (when its transaction was committed, how long that took from its BEGIN on)}, in seconds."""
+    commits = {}
+    for log in glob.glob(directory + "/producer-*.transactions"):
+        begun = {}
+        for what, number, task, at in map(str.split, lines_of(log)):
+            if what == "begin":
+                begun[number] = int(at) / 1e9
+            elif what == "committed":
+                commits[int(task)] = int(at) / 1e9, int(at) / 1e9 - begun[number]
+    return commits
+
+
 class Span:
-    """A part of the run: when it began and ended, and how long the tasks committed in it waited, in ms."""
+    """A part of the run: when it began and ended, and how long the tasks committed in it waited, in ms; as a control,
+    how long the transactions took that enqueued them: those meet the same machine, and no worker."""
 
     def __init__(self, name, begin, end, load, commits, starts):
         self.name, self.seconds, self.load = name, end - begin, load
-        chosen = [(at, task) for task, at in commits.items() if begin <= at < end]
+        chosen = [(at, task) for task, (at, _) in commits.items() if begin <= at < end]
+        self.transactions = [1000 * commits[task][1] for _, task in chosen]
         self.waits = [max(0.0, 1000 * (starts[task] - at)) for at, task in chosen if task in starts]
         times = sorted([begin, end, *(at for at, _ in chosen)])
         self.gap_s = max(b - a for a, b in zip(times, times[1:]))
-        self.p99 = percentile(self.waits, 0.99)
+        self.p99, self.transactions_p99 = percentile(self.waits, 0.99), percentile(self.transactions, 0.99)
         parts = collections.defaultdict(list)
         for at, task in chosen:
             if task in starts:
@@ -39,15 +54,14 @@ class Span:
         middle = self.tens[len(self.tens) // 2] if self.tens else float("nan")
         return (f"{self.name:<9} {self.seconds:5.0f} s  {len(self.waits) / self.seconds:5.0f} tasks/s  wait p50 "
                 f"{percentile(self.waits, 0.5):.1f} ms, p99 {self.p99:.1f} ms (of 10 s in the middle {middle:.1f} ms), "
-                f"most {most:.0f} ms; load {self.load:.1f}")
+                f"most {most:.0f} ms; their transactions p99 {self.transactions_p99:.1f} ms; load {self.load:.1f}")
 
 
 class Verdict:
     def __init__(self, directory, placed, forged, dead):
         """`placed`: the honest tasks' ids; `forged`: those of attackers; `dead`: the honest ones."""
         self.directory, self.placed, self.forged, self.findings, self.odd = directory, placed, forged, [], []
-        self.commits = {int(task): int(at) / 1e9 for log in glob.glob(directory + "/producer-*.transactions")
-                        for what, _, task, at in map(str.split, lines_of(log)) if what == "committed"}
+        self.commits = committed(directory)
         self.journal = Journal(directory + "/journal")
         self.starts = {task: runs[0].start for task, runs in self.journal.runs.items()}
         self.found("dead", sorted(dead))
@@ -65,7 +79,7 @@ class Verdict:
         self.found("run twice", [task for task in self.placed if len(runs.get(task, [])) > 1])
         self.found("run without a commit", [task for task in runs if task not in self.placed and task not in self.forged])
         self.found(f"stalled for more than {STALL_S:.0f} s",
-                   [task for task, at in self.commits.items() if self.starts.get(task, 0) - at > STALL_S])
+                   [task for task, (at, _) in self.commits.items() if self.starts.get(task, 0) - at > STALL_S])
 
     def span(self, name, begin, end, load):
         span = Span(name, begin, end, load, self.commits, self.starts)
@@ -77,7 +91,8 @@ class Verdict:
         ratio = attack.p99 / before.p99
         if ratio > RATIO_MOST and attack.seconds >= JUDGED_S:
             self.findings.append(f"the p99 under attack is {ratio:.2f} times the one before")
-        return f"p99 under attack to the one before: {ratio:.2f}"
+        return (f"p99 under attack to the one before: {ratio:.2f}, of the producers' transactions:"
+                f" {attack.transactions_p99 / before.transactions_p99:.2f}")
 
     def events(self):
         """What workers and cleaners warned of, by event."""
