@@ -25,7 +25,7 @@ bool fresh_start(struct cleaner *c, int64_t now_ms, struct fault *f)
     watermark_start(&c->watermark, rows_int(rows, 0, 0));
     (void)snprintf(c->sleeper_key, sizeof c->sleeper_key, "%s", rows_text(rows, 0, 1));
     pace_start(&c->pace, now_ms);
-    c->notified = false;
+    c->notified = c->reread = false;
     rows_free(rows);
     return true;
 }
@@ -134,7 +134,7 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     bool granted = false;
     c->notified = false;
     buf_init(&gaps, FRESH_ARRAY_BYTES_MAX);
-    const char *text = gaps_text(c, act != PACE_READ, turn->now_ms, &gaps);
+    const char *text = gaps_text(c, act != PACE_READ || c->reread, turn->now_ms, &gaps);
     bool ok = text ? read_fresh(c, act, text, &rows, &granted, f) : fault_memory(f);
     buf_clear(&gaps);
     if (ok && rows_count(rows) > 1 && POINT_FAILS(fresh_read, f)) {
@@ -142,6 +142,7 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
         ok = false;
     }
     if (!ok) {
+        c->reread = false;
         pace_failed(&c->pace);
         return false;
     }
@@ -150,11 +151,12 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     if (notified && news.news != PACE_ROWS) {
         ration_charge(&c->reads, turn->now_ms);
     }
-    /* who was about to sleep, or was called, reads on for what has ended by now */
-    bool more = news.above == FRESH_ROWS ||
-                (act != PACE_READ && watermark_is_due(&c->watermark, turn->now_ms));
-    turn->next_ms = pace_done(&c->pace, act, granted, news.news, more, turn->now_ms);
-    turn->more = more;
+    /* who sleeps, is about to, or was called, reads once more: which transactions had ended, this
+     * read has told */
+    c->reread = !c->reread && (act != PACE_READ || c->pace.asleep) &&
+                watermark_has_ended(&c->watermark, turn->now_ms);
+    turn->more = news.above == FRESH_ROWS || c->reread;
+    turn->next_ms = pace_done(&c->pace, act, granted, news.news, turn->more, turn->now_ms);
     if (news.delayed) {
         chores_hurry(c, CHORE_DUE, turn->now_ms);
     }

@@ -90,6 +90,7 @@ struct cleaner {
     struct watermark watermark;
     struct pace pace;
     bool notified;                /* a NOTIFY came since fresh rows were read last */
+    bool reread;                  /* they are read a second time at once */
     bool called;                  /* one came since tenon.settle() was called last */
     struct ration reads, settles; /* because of one, and nothing was there */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */

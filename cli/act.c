@@ -196,7 +196,7 @@ static void print_end(const struct acting *a, bool dry_run, bool json)
                      *a->audit ? a->audit : "null");
     } else if (!dry_run) {
         (void)printf("%lld %s %s%s\n", (long long)a->n, task_or_tasks(a->n), a->act->done,
-                     a->act->command == COMMAND_CANCEL && a->any_runs
+                     a->act->command == COMMAND_CANCEL && a->any_runs && a->n > 0
                          ? "; the handlers of those that ran are stopped within seconds"
                          : "");
     }

@@ -39,10 +39,12 @@ static void read_saw(const char *running, int64_t xmax, int64_t next)
 
 static size_t asked(int64_t now_ms)
 {
-    bool is_due = watermark_is_due(&mark, now_ms);
-    size_t n = watermark_ask(&mark, now_ms, false, ids);
-    assert_int_equal(is_due, n > 0);
-    return n;
+    return watermark_ask(&mark, now_ms, false, ids);
+}
+
+static size_t asked_all(int64_t now_ms)
+{
+    return watermark_ask(&mark, now_ms, true, ids);
 }
 
 static void test_watermark_keeps_gaps(void **state)
@@ -50,40 +52,64 @@ static void test_watermark_keeps_gaps(void **state)
     (void)state;
     watermark_start(&mark, 10);
     assert_true(watermark_see(&mark, 14, 100));
-    assert_int_equal(asked(100 + WATERMARK_ASK_MS), 3);
+    assert_int_equal(asked_all(100), 3);
     assert_int_equal(ids[0], 11);
     assert_int_equal(ids[2], 13);
     assert_true(watermark_see(&mark, 12, 200));
     assert_false(watermark_see(&mark, 12, 200));
-    assert_int_equal(asked(200), 2); /* again: no answer to the question came */
+    assert_int_equal(asked_all(200), 2); /* again: no answer to the question came */
     assert_int_equal(ids[1], 13);
 }
 
-/* A gap is asked for when a transaction has ended that may have had it, and not for what others do;
- * when all have, for the last time. */
+/* A gap is asked for when a transaction has ended that may have had it, and once more after a
+ * while; not for what others do. */
 static void test_watermark_asks_when_one_has_ended(void **state)
 {
     (void)state;
     watermark_start(&mark, 1);
     read_saw("90 95", 98, 100);
     (void)watermark_see(&mark, 3, 0); /* 2 is of 90, 95, 98 or 99 */
+    assert_false(watermark_has_ended(&mark, 1));
     assert_int_equal(asked(1), 0);
     read_saw("90 95", 99, 110);
-    assert_int_equal(asked(2), 1);
+    assert_true(watermark_has_ended(&mark, 2));
+    assert_int_equal(asked_all(2), 1);
     read_saw("90 95", 99, 120);
-    assert_int_equal(asked(3), 0);
-    assert_int_equal(asked(WATERMARK_ASK_MS), 1); /* in any case */
-    read_saw("90 95 99 110", 130, 140);
-    assert_int_equal(asked(WATERMARK_ASK_MS + 1), 0);
+    assert_false(watermark_has_ended(&mark, 3));
+    assert_int_equal(asked(2 + WATERMARK_ASK_MS), 1);
+    read_saw("90 95 99 110", 130, 140); /* 110 is another's */
+    assert_int_equal(asked_all(100), 0);
     read_saw("90 130", 140, 150);
     assert_int_equal(asked(1000), 1);
     read_saw("90 150", 160, 170);
-    assert_int_equal(asked(2000), 0);
+    assert_int_equal(asked(1500), 0); /* the pause is as long as the gap is old */
+    assert_int_equal(asked(2000), 1);
+    read_saw("90 150", 160, 170);
+    assert_int_equal(asked_all(3000), 0);
     read_saw("", 180, 180);
-    assert_int_equal(asked(3000), 1);
+    assert_int_equal(asked_all(3001), 1);
     read_saw("", 180, 190);
-    assert_int_equal(asked(3001), 0);
+    assert_int_equal(asked_all(3001 + WATERMARK_ASK_MS), 1);
+    read_saw("", 180, 190);
+    assert_int_equal(asked_all(4000), 0);
     assert_int_equal(mark.n, 0);
+}
+
+/* As long as they end, the questions come ever less often. */
+static void test_watermark_asks_less_and_less_often(void **state)
+{
+    (void)state;
+    int n = 0;
+    watermark_start(&mark, 1);
+    read_saw("", 0, 10000);
+    (void)watermark_see(&mark, 3, 0);
+    for (int64_t now_ms = 0; now_ms < 2 * WATERMARK_GAP_MS; now_ms++) {
+        n += (int)asked(now_ms);
+        read_saw("", now_ms, 10000);
+    }
+    assert_in_range(n, 7, 10);
+    assert_int_equal(mark.n, 0);
+    assert_false(watermark_see(&mark, 2, 2 * WATERMARK_GAP_MS));
 }
 
 /* The read that follows the end finds it. */
@@ -94,25 +120,11 @@ static void test_watermark_fills_gaps(void **state)
     read_saw("90", 100, 100);
     (void)watermark_see(&mark, 3, 0);
     read_saw("", 110, 110);
-    assert_int_equal(asked(1), 1);
+    assert_int_equal(asked_all(1), 1);
     read_saw("", 110, 110);
     assert_true(watermark_see(&mark, 2, 1));
-    assert_int_equal(asked(WATERMARK_ASK_MS), 0);
+    assert_int_equal(asked_all(WATERMARK_ASK_MS), 0);
     assert_int_equal(mark.n, 0);
-}
-
-static void test_watermark_gives_up(void **state)
-{
-    (void)state;
-    watermark_start(&mark, 1);
-    read_saw("90", 100, 100);
-    (void)watermark_see(&mark, 3, 0);
-    assert_int_equal(asked(WATERMARK_GAP_MS - 1), 1);
-    read_saw("90", 110, 110);
-    assert_int_equal(mark.n, 1);
-    assert_int_equal(asked(WATERMARK_GAP_MS), 0);
-    assert_int_equal(mark.n, 0);
-    assert_false(watermark_see(&mark, 2, WATERMARK_GAP_MS));
 }
 
 /* An id may be taken a moment before its transaction counts. */
@@ -124,10 +136,10 @@ static void test_watermark_does_not_settle_at_once(void **state)
     (void)watermark_see(&mark, 3, 0);
     assert_int_equal(asked(WATERMARK_ASK_MS - 1), 0);
     for (int64_t now_ms = 1; now_ms <= WATERMARK_ASK_MS; now_ms++) {
-        assert_int_equal(watermark_ask(&mark, now_ms, true, ids), 1);
+        assert_int_equal(asked_all(now_ms), 1);
         read_saw("", 100, 100);
     }
-    assert_int_equal(watermark_ask(&mark, WATERMARK_ASK_MS + 1, true, ids), 0);
+    assert_int_equal(asked_all(WATERMARK_ASK_MS + 1), 0);
     assert_int_equal(mark.n, 0);
 }
 
@@ -318,7 +330,7 @@ int main(void)
         cmocka_unit_test(test_watermark_keeps_gaps),
         cmocka_unit_test(test_watermark_asks_when_one_has_ended),
         cmocka_unit_test(test_watermark_fills_gaps),
-        cmocka_unit_test(test_watermark_gives_up),
+        cmocka_unit_test(test_watermark_asks_less_and_less_often),
         cmocka_unit_test(test_watermark_does_not_settle_at_once),
         cmocka_unit_test(test_watermark_with_very_many_transactions),
         cmocka_unit_test(test_watermark_forgets_the_lowest),

@@ -217,7 +217,7 @@ static void test_pages(void **state)
         test_sql_int(fx, "SELECT next FROM tenon.find('{\"kind\": \"a\"}', 'cancel', 3, 5)"), 8);
     assert_int_equal(
         test_sql_int(fx, "SELECT ids[1] FROM tenon.find('{\"kind\": \"a\"}', 'cancel', 9)"), 11);
-    assert_true(test_sql_bool(fx, "SELECT ids = '{}' AND next = 4001 FROM tenon.find("
+    assert_true(test_sql_bool(fx, "SELECT ids = '{}' AND next = 4901 FROM tenon.find("
                                   "'{\"kind\": \"b\"}', limit_ms => 0)"));
     assert_true(test_sql_bool(fx, "SELECT ids = '{}' AND next IS NULL FROM tenon.find("
                                   "'{\"kind\": \"b\"}')"));

@@ -402,6 +402,7 @@ static void assert_would_change(const struct web *w, const char *act, const char
                        filter, after);
         json_t *o = web_post(w, 200, "/api/preview", body);
         counted += (int)number(o, "n");
+        assert_true(json_array_size(json_object_get(o, "examples")) <= 3);
         examples += json_array_size(json_object_get(o, "examples"));
         more = !json_is_null(json_object_get(o, "next"));
         (void)snprintf(after, sizeof after, "%lld", more ? (long long)number(o, "next") : 0);

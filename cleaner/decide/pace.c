@@ -13,7 +13,7 @@ enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms)
     return now_ms - p->found_ms >= PACE_QUIET_MS ? PACE_LOCK : PACE_READ;
 }
 
-int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,
+int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool more,
                   int64_t now_ms)
 {
     if (act == PACE_UNLOCK) {
@@ -25,7 +25,7 @@ int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_new
         p->found_ms = now_ms;
         p->roused = p->asleep;
     }
-    if (full || p->roused) {
+    if (more || p->roused) {
         return now_ms;
     }
     if (p->asleep) {

@@ -48,9 +48,9 @@ enum pace_act pace_plan(const struct pace *p, bool notified, int64_t now_ms);
 /* It was done.
  *   granted   PACE_LOCK: the lock is ours
  *   news      what rows were news
- *   full      there is more to read at once
+ *   more      read again without a pause
  *   ret       when to read again */
-int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool full,
+int64_t pace_done(struct pace *p, enum pace_act act, bool granted, enum pace_news news, bool more,
                   int64_t now_ms);
 
 /* It failed, and whether the lock is ours is not known: give it back with the next read. */

@@ -34,7 +34,10 @@ static int64_t running_below(const struct snapshot *s, int64_t fence, size_t *at
     return (int64_t)*at + (fence > s->xmax ? fence - s->xmax : 0);
 }
 
-/* Those that were asked for: they are missing in this snapshot, unless their rows follow. */
+/* Those that were asked for: they are missing in this snapshot, unless their rows follow. An id is
+ * taken a moment before its transaction counts as one that writes, so that its end does not show:
+ * that is why they are asked for again after a while. One that takes longer, as when it waits for
+ * who holds its unique key, is found by a poll. */
 void watermark_snapshot(struct watermark *w, const struct snapshot *s)
 {
     size_t at = 0;
@@ -43,21 +46,13 @@ void watermark_snapshot(struct watermark *w, const struct snapshot *s)
         struct watermark_gap *gap = &w->gaps[i];
         int64_t running = running_below(s, gap->fence, &at);
         if (gap->asked) {
-            gap->asked = false;
-            gap->running = running;
-            gap->late = gap->late || w->asked_ms - gap->since_ms >= WATERMARK_ASK_MS;
+            gap->ended_ms = running < gap->running ? w->asked_ms : gap->ended_ms;
+            gap->late = w->asked_ms - gap->ended_ms >= WATERMARK_ASK_MS;
             gap->over = gap->late && running == 0;
+            gap->running = running;
+            gap->asked = false;
         }
     }
-}
-
-/* An id is taken a moment before its transaction counts as one that writes, so that its end may not
- * show: that is what the question after WATERMARK_ASK_MS is for. One that takes longer, because it
- * waits for who holds its unique key, is found by a poll. */
-static bool is_due(const struct watermark_gap *gap, int64_t running, bool all, int64_t now_ms)
-{
-    bool old = all || now_ms - gap->since_ms >= WATERMARK_ASK_MS;
-    return running < gap->running || (!gap->late && old);
 }
 
 static bool is_closed(const struct watermark_gap *gap, int64_t now_ms)
@@ -73,7 +68,10 @@ size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids
         if (is_closed(&gap, now_ms)) {
             continue;
         }
-        if (is_due(&gap, running_below(&w->snapshot, gap.fence, &at), all, now_ms)) {
+        bool ended = running_below(&w->snapshot, gap.fence, &at) < gap.running;
+        if ((all || gap.ask_ms <= now_ms) && (ended || !gap.late)) {
+            int64_t age_ms = now_ms - gap.since_ms;
+            gap.ask_ms = now_ms + (age_ms > WATERMARK_ASK_MS ? age_ms : WATERMARK_ASK_MS);
             gap.asked = true;
             ids[n++] = gap.id;
         }
@@ -84,13 +82,13 @@ size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids
     return n;
 }
 
-bool watermark_is_due(const struct watermark *w, int64_t now_ms)
+bool watermark_has_ended(const struct watermark *w, int64_t now_ms)
 {
     size_t at = 0;
     for (size_t i = 0; i < w->n; i++) {
         const struct watermark_gap *gap = &w->gaps[i];
         if (!is_closed(gap, now_ms) &&
-            is_due(gap, running_below(&w->snapshot, gap->fence, &at), false, now_ms)) {
+            running_below(&w->snapshot, gap->fence, &at) < gap->running) {
             return true;
         }
     }
@@ -121,8 +119,10 @@ static void gaps_add(struct watermark *w, int64_t first, int64_t last, int64_t n
     for (int64_t id = first; id <= last; id++) {
         w->gaps[w->n++] = (struct watermark_gap){.id = id,
                                                  .since_ms = now_ms,
+                                                 .ask_ms = now_ms + WATERMARK_ASK_MS,
                                                  .fence = fence,
-                                                 .running = running};
+                                                 .running = running,
+                                                 .ended_ms = now_ms};
     }
 }
 

@@ -2,10 +2,10 @@
  *
  * Ids are handed out before the commit, so a lower id can become visible after a higher one. An
  * id below the watermark that was not there yet is a gap. It can only appear when one of the
- * transactions ends that were in progress when it was found: it is asked for by id whenever one of
- * them has, until it is seen, or was not there after the end of all (a rollback, or the task has
- * ended already), or WATERMARK_GAP_MS have passed (a very long transaction: its rows are found by
- * polls). */
+ * transactions ends that were in progress when it was found: when one has, it is asked for by id,
+ * after pauses that grow, until it is seen, or was not there after the end of all (a rollback, or
+ * the task has ended already), or WATERMARK_GAP_MS have passed (a very long transaction: its rows
+ * are found by polls). */
 #ifndef TENON_CLEANER_DECIDE_WATERMARK_H
 #define TENON_CLEANER_DECIDE_WATERMARK_H
 
@@ -16,18 +16,20 @@
 enum {
     WATERMARK_GAPS_MAX = 4096, /* more gaps than that: the lowest are forgotten */
     WATERMARK_GAP_MS = 5000,
-    WATERMARK_ASK_MS = 20,       /* a gap is asked for once after so long, whatever has ended */
-    WATERMARK_RUNNING_MAX = 256, /* transactions told apart; of those above, all count as running */
+    WATERMARK_ASK_MS = 20,        /* the first pause between two questions for a gap; it doubles */
+    WATERMARK_RUNNING_MAX = 1024, /* transactions told apart; those above count as running */
 };
 
 struct watermark_gap {
     int64_t id;
     int64_t since_ms;
-    int64_t fence;   /* a transaction that holds it is below this */
-    int64_t running; /* so many of those ran when it was missing last */
-    bool asked;      /* in the read under way */
-    bool late;       /* it has been asked for after WATERMARK_ASK_MS */
-    bool seen, over; /* was there; cannot come any more: it goes with the next question */
+    int64_t ask_ms;   /* when the pause is over */
+    int64_t fence;    /* a transaction that holds it is below this */
+    int64_t running;  /* so many of those ran when it was missing last */
+    int64_t ended_ms; /* when one of them was last seen to have ended */
+    bool asked;       /* in the read under way */
+    bool late;        /* it was missing WATERMARK_ASK_MS after that, or later */
+    bool seen, over;  /* was there; cannot come any more: it goes with the next question */
 };
 
 /* Which transactions were in progress as a statement began. */
@@ -53,13 +55,13 @@ void snapshot_read(struct snapshot *s, const char *running, int64_t xmax, int64_
 void watermark_start(struct watermark *w, int64_t id);
 
 /* The gaps to ask for now, ascending; forgets those that are too old.
- *   all   those too that are younger than WATERMARK_ASK_MS
+ *   all   whether their pauses are over or not
  *   ids   room for WATERMARK_GAPS_MAX
  *   ret   how many */
 size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids);
 
-/* Would it ask for any, if not for all? */
-bool watermark_is_due(const struct watermark *w, int64_t now_ms);
+/* Has a transaction ended, by the last read, that may have held a gap? */
+bool watermark_has_ended(const struct watermark *w, int64_t now_ms);
 
 /* The read of which the rows follow saw this. */
 void watermark_snapshot(struct watermark *w, const struct snapshot *s);

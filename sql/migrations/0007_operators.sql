@@ -249,15 +249,15 @@ BEGIN
 END $$;
 
 -- The ids of up to `most` tasks, from behind the id `after` on: the newest first for lists, else the oldest. It reads in
--- pieces, in the order of ids, and stops after `limit_ms` milliseconds (NULL: never), or half as long again if the last piece
--- began just before; pieces grow in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
+-- pieces, in the order of ids, and stops with the piece after which `limit_ms` milliseconds have passed (NULL: never); pieces grow
+-- in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
 CREATE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     places text[] := tenon.places(f.states);
     moment timestamptz := clock_timestamp();
-    piece  integer := 1000;
+    piece  integer := CASE WHEN limit_ms < 100 THEN 100 ELSE 1000 END;
     given  bigint[];
     fits   bigint[];
     n      bigint;
@@ -801,7 +801,7 @@ At most `most` rows, up to 100,000. It reads in the order of ids until it has fo
 
 COMMENT ON FUNCTION tenon.count_tasks IS $$How many tasks fit a filter (`tenon.list`), up to `most`; it stops after half a second. `at_least`: there may be more.$$;
 
-COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`after`), or NULL when that was all. It stops after `limit_ms` milliseconds, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
+COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`after`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
 
 COMMENT ON FUNCTION tenon.retry IS $$Retries tasks that fit a filter (`tenon.list`, at least one key): dead ones or, if `state` says so or they are given by their ids, cancelled and expired ones; a `start_before` holds no more. Each is ready under its own id, as if it had never failed. Returns how many.
 

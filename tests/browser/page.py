@@ -171,6 +171,17 @@ def all_that_fit_deleted(page):
     page.shows("No task fits.")
 
 
+# The oldest of 150,000: no single answer reads so far.
+def searched_and_counted_in_pieces(page):
+    page.go("tasks?state=dead&kind=many&payload=n+%3D+1")
+    page.shows_rows(1)
+    page.button("Delete all that fit")
+    page.shows("Delete: 1 task?")
+    page.button("Delete: 1 task")
+    page.shows("1 task deleted.")
+    page.shows("No task fits.")
+
+
 def answered_soon(page):
     slowest = sorted(page.answers)[-8:]
     print(len(page.answers), "answers; the slowest, in ms:", *(f"{path} {ms}" for ms, path in slowest), sep="\n  ")
@@ -193,6 +204,7 @@ def main():
         hostile_texts_stay_texts(page, hostile)
         filtered_in_the_form(page)
         all_that_fit_deleted(page)
+        searched_and_counted_in_pieces(page)
         views.keyboard_is_enough(page)
         views.show_well(page, hostile, "light", 400)
         views.stays_scrolled(page)

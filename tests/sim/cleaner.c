@@ -65,7 +65,7 @@ static void try_to_lead(struct sim *s, struct cleaner *c)
     c->leader = true;
     c->leads_since_us = s->now_us;
     c->due_us = server_now(s);
-    c->notified = false;
+    c->notified = c->reread = false;
     memset(c->seen, 0, sizeof c->seen);
     watermark_start(&c->watermark, last ? last : s->server.n_rows);
     pace_start(&c->pace, cleaner_ms(s, c));
@@ -129,7 +129,7 @@ static void read_fresh(struct sim *s, struct cleaner *c)
     int64_t now_ms = cleaner_ms(s, c);
     c->act = pace_plan(&c->pace, c->notified, now_ms);
     c->notified = false;
-    size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_READ, gaps);
+    size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_READ || c->reread, gaps);
     c->granted = sleeper_lock(s, c);
     take_snapshot(s, c);
     for (size_t i = 0; i < n; i++) {
@@ -163,8 +163,9 @@ static void take_fresh(struct sim *s, struct cleaner *c)
             publish(s, r);
         }
     }
-    bool more = c->act != PACE_READ && watermark_is_due(&c->watermark, now_ms);
-    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, news, more, now_ms);
+    c->reread = !c->reread && (c->act != PACE_READ || c->pace.asleep) &&
+                watermark_has_ended(&c->watermark, now_ms);
+    c->next_ms[CHORE_FRESH] = pace_done(&c->pace, c->act, c->granted, news, c->reread, now_ms);
     if (delayed) {
         hurry(s, c, CHORE_DUE);
     }

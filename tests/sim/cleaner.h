@@ -22,7 +22,7 @@ enum chore {
 
 struct cleaner {
     int index;
-    bool up, frozen, leader, notified, to_settle, busy;
+    bool up, frozen, leader, notified, reread, to_settle, busy;
     int64_t turn; /* the one that is planned */
     struct judge *judge;
     int64_t life; /* counts starts and sessions, so that what was planned before is void */

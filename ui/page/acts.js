@@ -11,7 +11,8 @@ export const acts = {
     delete: { label: 'Delete', done: 'deleted', states: ['dead', 'done', 'cancelled', 'expired'] },
 };
 
-const COUNTED_MAX = 100000; // from there on "at least" will do
+const COUNTED_MAX = 100000;  // from there on "at least" will do
+const SHOWN_AFTER_MS = 300; // a count that takes no longer is not shown
 
 const tasks = (n, atLeast) => `${atLeast ? 'at least ' : ''}${count(n)} ${n === 1 ? 'task' : 'tasks'}`;
 
@@ -22,6 +23,13 @@ function open(title, ...content) {
     dialog.replaceChildren(el('h2', { id: 'dialog-title' }, title), ...content.filter(Boolean));
     if (!dialog.open) dialog.showModal();
     return dialog;
+}
+
+function close(dialog) {
+    if (dialog) {
+        dialog.onclose = null;
+        dialog.close();
+    }
 }
 
 // A question with fields; the values when it is answered with yes, else null.
@@ -46,27 +54,28 @@ function examples(preview) {
         `${e.id}: ${e.state} ${e.kind} in ${e.queue}${e.error ? `, ${e.error}` : ''}`)));
 }
 
-// How many tasks it would change, and the first of them: counted piece by piece, until that is enough for whoever waits.
+// How many tasks it would change, and the first of them: counted piece by piece, until that is enough for whoever waits; null
+// if he gives up. If that takes long, the dialog is open afterwards, for the question.
 async function countPieces(name, filter) {
-    let n = 0, enough = false, found = [], piece = { next: null }, dialog = null;
-    const text = el('p', { role: 'status' });
+    const begun = performance.now(), text = el('p', { role: 'status' });
+    let n = 0, enough = false, gaveUp = false, found = [], piece = { next: null }, dialog = null;
     try {
         do {
             piece = await post('preview', { act: name, filter, after: piece.next });
             n += piece.n;
             found = found.concat(piece.examples).slice(0, 3);
-            if (piece.next !== null && !dialog) {
+            if (!dialog && piece.next !== null && performance.now() - begun > SHOWN_AFTER_MS) {
                 dialog = open(`${acts[name].label}: counting`, text,
                     el('p', { class: 'answers' }, button('Enough', () => { enough = true; })));
-                dialog.onclose = () => { enough = true; };
+                dialog.onclose = () => { gaveUp = true; };
             }
-            text.textContent = `${tasks(n, true)}, up to the task ${piece.next}`;
-        } while (piece.next !== null && n < COUNTED_MAX && !enough);
-    } finally {
-        if (dialog) dialog.onclose = null;
-        dialog?.close();
+            text.textContent = `${tasks(n, true)} so far`;
+        } while (piece.next !== null && n < COUNTED_MAX && !enough && !gaveUp);
+    } catch (error) {
+        close(dialog);
+        throw error;
     }
-    return { n, at_least: piece.next !== null, examples: found };
+    return gaveUp ? null : { n, at_least: piece.next !== null, examples: found };
 }
 
 async function runPieces(act, request, preview) {
@@ -85,8 +94,7 @@ async function runPieces(act, request, preview) {
             text.textContent = `${count(n)} ${act.done}`;
         } while (piece.next !== null && !stopped);
     } finally {
-        dialog.onclose = null;
-        dialog.close();
+        close(dialog);
     }
     return `${tasks(n)} ${act.done}${skipped ? `, ${count(skipped)} left as they were: locked, or their unique key is taken` : ''}` +
         `${piece.next !== null ? '; stopped before the end' : ''}.`;
@@ -96,7 +104,11 @@ async function runPieces(act, request, preview) {
 export async function perform(name, filter) {
     const act = acts[name];
     const shown = await countPieces(name, filter);
+    if (!shown) {
+        return null;
+    }
     if (shown.n === 0 && !shown.at_least) {
+        close(document.getElementById('dialog'));
         return `There is no task here that can be ${act.done}.`;
     }
     const answer = await ask(`${act.label}: ${tasks(shown.n, shown.at_least)}?`, examples(shown),

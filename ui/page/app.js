@@ -45,7 +45,7 @@ function schedule(mine) {
     timer = setTimeout(() => read(mine), AGAIN_MS);
 }
 
-// Nothing is read while nobody can see it, or while a question is open.
+// No reading begins while nobody can see it, or while a question is open.
 async function read(mine) {
     if (mine !== shown || document.visibilityState !== 'visible') {
         return;

@@ -6,6 +6,7 @@ import { el, link, moment, state, swap, table } from './dom.js';
 
 const PAGE_TASKS = 50;
 const SEARCH_MS = 5000; // one answer has what the database found in 25 ms; so long the page asks on by itself
+const DRAWN_EVERY_MS = 500;
 
 const NAMES = ['state', 'queue', 'kind', 'error', 'payload', 'older_than', 'unique_key', 'flow', 'limit_key'];
 
@@ -74,9 +75,10 @@ function columns(ticked, redraw, ctx) {
 
 export function tasks(place, ctx) {
     const filter = filterOf(ctx.query), ticked = new Set();
-    const bar = el('div'), list = el('div');
-    let page = null, again = 0; // `again`: what took long to find is looked for less often
-    const acting = { ...ctx, reload: () => { again = 0; return ctx.reload(); } };
+    const bar = el('div'), list = el('div'), dialog = document.getElementById('dialog');
+    let page = null;
+    let turn = 0, busy = false, again = 0; // the search that counts; it goes on; when there may be another
+    const acting = { ...ctx, reload: () => { again = 0; busy = false; return ctx.reload(); } };
     place.append(form(ctx.query, ctx), bar, list);
     function pager() {
         const next = new URLSearchParams(ctx.query), full = page.tasks.length === PAGE_TASKS;
@@ -88,23 +90,37 @@ export function tasks(place, ctx) {
         swap(bar, actBar(acting, filter, ticked));
         swap(list, table('Tasks, the newest first', columns(ticked, draw, ctx), page.tasks, page.next === null ? 'No task fits.' : ''), pager());
     }
-    async function search() {
+    // The first one shows what it has found and how far it is; not at each answer, as what is drawn anew takes no click.
+    async function search(mine) {
         const begun = performance.now(), isFirst = page === null;
-        let found = { tasks: [], next: ctx.query.get('after') };
-        do {
+        let drawn = 0, found = { tasks: [], next: ctx.query.get('after') };
+        for (let asked = 1; ; asked++) {
             const more = await get('tasks', { filter: JSON.stringify(filter), after: found.next, limit: PAGE_TASKS - found.tasks.length });
+            const now = performance.now();
             found = { tasks: found.tasks.concat(more.tasks), next: more.next };
-            if (isFirst) {
+            again = asked > 1 ? now + 20 * (now - begun) : 0;
+            const seen = mine === turn && place.isConnected && document.visibilityState === 'visible';
+            if (found.next === null || found.tasks.length === PAGE_TASKS || now - begun > SEARCH_MS || !seen) {
+                return found;
+            }
+            if (isFirst && !dialog.open && (more.tasks.length > 0 || now - drawn > DRAWN_EVERY_MS)) {
+                drawn = now;
                 page = found;
                 draw();
             }
-        } while (found.next !== null && found.tasks.length < PAGE_TASKS && performance.now() - begun < SEARCH_MS && place.isConnected);
-        again = performance.now() + 20 * (performance.now() - begun);
-        return found;
+        }
     }
     return async () => {
-        if (performance.now() < again) return;
-        page = await search();
+        if (busy || performance.now() < again) return;
+        const mine = ++turn;
+        busy = true;
+        try {
+            const found = await search(mine);
+            if (mine !== turn) return;
+            page = found;
+        } finally {
+            if (mine === turn) busy = false;
+        }
         for (const id of ticked) {
             if (!page.tasks.some((t) => t.id === id)) ticked.delete(id);
         }
