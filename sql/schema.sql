@@ -4360,7 +4360,7 @@ CREATE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most 
 DECLARE
     places text[] := tenon.places(f.states);
     moment timestamptz := clock_timestamp();
-    piece  integer := 1000;
+    piece  integer := CASE WHEN limit_ms < 100 THEN 100 ELSE 1000 END;
     given  bigint[];
     fits   bigint[];
     n      bigint;

@@ -21,10 +21,10 @@ enum {
     PARAM_MARKED = 9,
     COLUMN_ID = 0,
     COLUMN_PAYLOAD = 10,
-    COLUMN_RANGE = 13, /* NULL = a claimed task */
-    COLUMN_FULL = 14,
-    COLUMN_BOUNDED = 15,
-    COLUMN_RUN_AT = 17,
+    COLUMN_RANGE = 14, /* NULL = a claimed task */
+    COLUMN_FULL = 15,
+    COLUMN_BOUNDED = 16,
+    COLUMN_RUN_AT = 2, /* of a range's row */
 };
 
 /* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */
