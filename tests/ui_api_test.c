@@ -391,7 +391,8 @@ static void test_rates(void **state)
 
 /* --- acts ----------------------------------------------------------------------------------- */
 
-/* How many an act would change, counted as the page does it: piece by piece, with up to three examples. */
+/* How many an act would change, counted as the page does it: piece by piece, with up to three
+ * examples. */
 static void assert_would_change(const struct web *w, const char *act, const char *filter, int n)
 {
     char body[400], after[40] = "null";
@@ -412,6 +413,29 @@ static void assert_would_change(const struct web *w, const char *act, const char
     assert_true(examples >= 3);
 }
 
+/* How many it would change, with examples; then all of them, in pieces. */
+static void assert_all_change(const struct web *w, const char *act, const char *filter, int n)
+{
+    char body[400], after[100] = "";
+    int changed = 0;
+    assert_would_change(w, act, filter, n);
+    for (bool more = true; more;) {
+        (void)snprintf(body, sizeof body,
+                       "{\"act\": \"%s\", \"filter\": %s, \"why\": \"it is back\"%s}", act, filter,
+                       after);
+        json_t *o = web_post(w, 200, "/api/act", body);
+        changed += (int)number(o, "n");
+        assert_true(number(o, "n") <= 1000);
+        more = !json_is_null(json_object_get(o, "next"));
+        if (more) {
+            (void)snprintf(after, sizeof after, ", \"after\": %lld, \"audit\": %lld",
+                           (long long)number(o, "next"), (long long)number(o, "audit"));
+        }
+        json_decref(o);
+    }
+    assert_int_equal(changed, n);
+}
+
 static void test_acts(void **state)
 {
     struct fixture *fx = *state;
@@ -419,25 +443,10 @@ static void test_acts(void **state)
     die_all(fx, "mail", 1500, "Timeout");
     die_all(fx, "mail", 3, "Refused");
     WEB_OPEN(fx, &w, NULL);
-    static const char filter[] = "\"filter\": {\"state\": [\"dead\"], \"error\": \"Timeout\"}";
-    char body[256];
-    assert_would_change(&w, "retry", "{\"state\": [\"dead\"], \"error\": \"Timeout\"}", 1500);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
-    (void)snprintf(body, sizeof body, "{\"act\": \"retry\", %s, \"why\": \"it is back\"}", filter);
-    json_t *o = web_post(&w, 200, "/api/act", body);
-    assert_int_equal(number(o, "n"), 1000);
-    (void)snprintf(body, sizeof body,
-                   "{\"act\": \"retry\", %s, \"why\": \"it is back\", \"after\": %lld, "
-                   "\"audit\": %lld}",
-                   filter, (long long)number(o, "next"), (long long)number(o, "audit"));
-    json_decref(o);
-    o = web_post(&w, 200, "/api/act", body);
-    assert_int_equal(number(o, "n"), 500);
-    assert_true(json_is_null(json_object_get(o, "next")));
-    json_decref(o);
+    assert_all_change(&w, "retry", "{\"state\": [\"dead\"], \"error\": \"Timeout\"}", 1500);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 1500);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 3);
-    o = web_get(&w, 200, "/api/audit");
+    json_t *o = web_get(&w, 200, "/api/audit");
     const json_t *act = json_array_get(list(o, "acts", 1), 0);
     assert_int_equal(number(act, "n"), 1500);
     assert_string_equal(text(json_object_get(act, "what"), "why"), "it is back");
@@ -452,28 +461,6 @@ static void test_acts(void **state)
                          "\"changes\": {\"priority\": 9}}"));
     assert_true(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE priority = 9") > 0);
     web_close(&w);
-}
-
-/* How many it would change, with examples; then all of them, in pieces. */
-static void assert_all_change(const struct web *w, const char *act, const char *filter, int n)
-{
-    char body[400], after[100] = "";
-    int changed = 0;
-    assert_would_change(w, act, filter, n);
-    for (bool more = true; more;) {
-        (void)snprintf(body, sizeof body, "{\"act\": \"%s\", \"filter\": %s%s}", act, filter,
-                       after);
-        json_t *o = web_post(w, 200, "/api/act", body);
-        changed += (int)number(o, "n");
-        assert_true(number(o, "n") <= 1000);
-        more = !json_is_null(json_object_get(o, "next"));
-        if (more) {
-            (void)snprintf(after, sizeof after, ", \"after\": %lld, \"audit\": %lld",
-                           (long long)number(o, "next"), (long long)number(o, "audit"));
-        }
-        json_decref(o);
-    }
-    assert_int_equal(changed, n);
 }
 
 static void test_all_that_fit(void **state)

@@ -95,34 +95,6 @@ static bool sleeper_lock(struct sim *s, struct cleaner *c)
     return true;
 }
 
-/* Into an ascending list. */
-static void note_running(struct snapshot *s, int64_t transaction)
-{
-    size_t at = s->n;
-    while (at > 0 && s->running[at - 1] > transaction) {
-        at--;
-    }
-    if ((at > 0 && s->running[at - 1] == transaction) || s->n == WATERMARK_RUNNING_MAX) {
-        return;
-    }
-    memmove(&s->running[at + 1], &s->running[at], (s->n - at) * sizeof *s->running);
-    s->running[at] = transaction;
-    s->n++;
-}
-
-/* A session is its transaction here: those that have inserted and are open are in progress. */
-static void take_snapshot(const struct sim *s, struct cleaner *c)
-{
-    c->snapshot.n = 0;
-    c->snapshot.xmax = c->snapshot.next = s->server.last_session + 1;
-    for (int i = 0; i < s->server.n_rows; i++) {
-        const struct row *r = &s->server.rows[i];
-        if (r->changed && r->change == CHANGE_INSERT) {
-            note_running(&c->snapshot, r->locker);
-        }
-    }
-}
-
 static void read_fresh(struct sim *s, struct cleaner *c)
 {
     int64_t gaps[WATERMARK_GAPS_MAX];
@@ -131,7 +103,7 @@ static void read_fresh(struct sim *s, struct cleaner *c)
     c->notified = false;
     size_t n = watermark_ask(&c->watermark, now_ms, c->act != PACE_READ || c->reread, gaps);
     c->granted = sleeper_lock(s, c);
-    take_snapshot(s, c);
+    server_snapshot(s, &c->snapshot);
     for (size_t i = 0; i < n; i++) {
         const struct row *r = row_find(s, gaps[i]);
         if (r && r->now.state == ROW_TASK) {

@@ -2,6 +2,8 @@
 
 #include "tests/sim/sim.h"
 
+#include <string.h>
+
 static void draw_rules(struct sim *s)
 {
     struct settling *t = &s->server.settling;
@@ -216,4 +218,34 @@ bool row_is_ready(const struct sim *s, const struct row *r)
     return r->now.state == ROW_TASK && r->now.start_us == 0 && r->now.run_at <= server_now(s) &&
            (!r->now.start_before || r->now.start_before > server_now(s)) &&
            !s->server.paused[r->now.queue];
+}
+
+/* --- snapshots --- */
+
+/* Into an ascending list. */
+static void note_running(struct snapshot *s, int64_t transaction)
+{
+    size_t at = s->n;
+    while (at > 0 && s->running[at - 1] > transaction) {
+        at--;
+    }
+    if ((at > 0 && s->running[at - 1] == transaction) || s->n == WATERMARK_RUNNING_MAX) {
+        return;
+    }
+    memmove(&s->running[at + 1], &s->running[at], (s->n - at) * sizeof *s->running);
+    s->running[at] = transaction;
+    s->n++;
+}
+
+/* A session is its transaction here: those that have inserted and are open are in progress. */
+void server_snapshot(const struct sim *s, struct snapshot *ret)
+{
+    ret->n = 0;
+    ret->xmax = ret->next = s->server.last_session + 1;
+    for (int i = 0; i < s->server.n_rows; i++) {
+        const struct row *r = &s->server.rows[i];
+        if (r->changed && r->change == CHANGE_INSERT) {
+            note_running(ret, r->locker);
+        }
+    }
 }

@@ -6,6 +6,7 @@
 #ifndef TENON_TESTS_SIM_SERVER_H
 #define TENON_TESTS_SIM_SERVER_H
 
+#include "cleaner/decide/watermark.h"
 #include "tests/sim/settling.h"
 #include "tests/sim/timeline.h"
 
@@ -134,6 +135,9 @@ const struct version *row_see(const struct row *r, int64_t session);
 bool row_is_free(const struct row *r, int64_t session);
 struct version *row_change(struct sim *s, struct row *r, int64_t session, enum change change);
 bool row_is_ready(const struct sim *s, const struct row *r); /* committed, due, not started */
+
+/* Which transactions are in progress. */
+void server_snapshot(const struct sim *s, struct snapshot *ret);
 
 /* Call again when any transaction has ended. */
 void server_wait(struct sim *s, moment_act *act, int who, int64_t arg);
