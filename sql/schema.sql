@@ -3972,6 +3972,8 @@ END $$;
 CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid, reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL::text[], signals text[] DEFAULT NULL::text[]) RETURNS TABLE(id bigint, state text)
     LANGUAGE sql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $_$
     WITH given AS MATERIALIZED (
         SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8, $9) AS g (id, claims, start_us, asked, error_given, delay_ms, class, signal)

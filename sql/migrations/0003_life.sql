@@ -78,7 +78,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
     reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL,
     signals text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, state text)
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH given AS MATERIALIZED (
         SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8, $9) AS g (id, claims, start_us, asked, error_given, delay_ms, class, signal)
     ), mine AS MATERIALIZED (
