@@ -125,6 +125,7 @@ CREATE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n b
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET jit TO 'off'
     AS $_$
     SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
@@ -4829,6 +4830,7 @@ CREATE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT run
     LANGUAGE sql STABLE
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
     SET jit TO 'off'
     AS $_$
     WITH those AS MATERIALIZED (

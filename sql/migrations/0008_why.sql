@@ -27,7 +27,7 @@ $$;
 -- The slots of the workers that take it; how many tasks run there, of those that stand first in their queues; and what else
 -- those workers would take, of what is not paused.
 CREATE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[])
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH those AS MATERIALIZED (
         SELECT w.id, w.slots, w.queues, w.kinds FROM tenon.worker w
          WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
@@ -54,7 +54,7 @@ $$;
 -- priority two ranges of task_order are read, which end at the task, or now. (One range, up to a row of both columns, would be
 -- read on through all that have the same run_at.)
 CREATE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
       FROM (SELECT p.priority, o.kind
               FROM generate_series(9, ($1).priority, -1) AS p (priority)
