@@ -13,8 +13,7 @@ WITH read AS MATERIALIZED (
     FROM (SELECT queue, priority, from_id, range,  -- OFFSET 0: the moment is computed once for a range, and not for each row
                  greatest(coalesce(timestamptz 'epoch' + from_us * interval '1 microsecond', '-infinity'),
                           statement_timestamp() - $11::bigint * interval '1 millisecond') AS from_at
-          FROM unnest($4::text[], $5::smallint[], $6::bigint[], $7::bigint[])
-               WITH ORDINALITY u (queue, priority, from_us, from_id, range) OFFSET 0) r
+          FROM unnest($4::text[], $5::smallint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY u (queue, priority, from_us, from_id, range) OFFSET 0) r
     CROSS JOIN LATERAL (
         SELECT ctid, run_at, id, CASE WHEN kind = ANY ($2::text[]) THEN payload_bytes END AS bytes  -- NULL: not ours
         FROM tenon.task
@@ -38,13 +37,14 @@ WITH read AS MATERIALIZED (
 ), claimed AS (
     UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = claims + 1
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
-    RETURNING id, claims, start_time, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps
+    RETURNING id, claims, start_time, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps, run_at
 )
 (SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
-        queue, kind, trace, payload, 1 + failures + crashes, progress, steps, NULL::bigint, NULL::boolean, NULL::boolean
- FROM claimed)  -- in no order, as to sort them here costs a twentieth of it all
-UNION ALL  -- id, run_at, which range; whether all was claimed that was asked for; whether $8 rows were read
-SELECT id, NULL, (date_part('epoch', run_at) * 1000000)::bigint, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+        queue, kind, trace, payload, 1 + failures + crashes, progress, steps, (date_part('epoch', run_at) * 1000000)::bigint,
+        NULL::bigint, NULL::boolean, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
+ FROM claimed)
+UNION ALL  -- id, run_at; which range; whether all was claimed that was asked for; whether $8 rows were read
+SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (date_part('epoch', run_at) * 1000000)::bigint,
        range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer
 FROM (SELECT * FROM read LIMIT (SELECT place FROM full_at)) ends
 WHERE next IS DISTINCT FROM range OR place = (SELECT place FROM full_at);

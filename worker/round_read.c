@@ -7,10 +7,10 @@
 
 enum {
     POLL_COLUMN_ID = 0,
-    POLL_COLUMN_RUN_AT = 2,
-    POLL_COLUMN_RANGE = 14,
-    POLL_COLUMN_FULL = 15,
-    POLL_COLUMN_BOUNDED = 16,
+    POLL_COLUMN_RUN_AT = 14,
+    POLL_COLUMN_RANGE = 15,
+    POLL_COLUMN_FULL = 16,
+    POLL_COLUMN_BOUNDED = 17,
     CLAIM_COLUMN_PROGRESS = 12,
     CLAIM_COLUMN_STEPS = 13,
 };
@@ -169,12 +169,33 @@ static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n
     return true;
 }
 
-/* The highest priority first, and of those what was enqueued first. */
+/* Of the tasks that a poll has claimed, whose turn is it? */
+struct turn {
+    struct claim *claim;
+    int64_t run_at_us;
+};
+
 static int compare_turns(const void *one, const void *two)
 {
-    const struct claim *a = *(struct claim *const *)one, *b = *(struct claim *const *)two;
-    int by_priority = (a->priority < b->priority) - (a->priority > b->priority);
-    return by_priority ? by_priority : (a->id > b->id) - (a->id < b->id);
+    const struct turn *a = one, *b = two;
+    const struct claim *c = a->claim, *d = b->claim;
+    int by_priority = (c->priority < d->priority) - (c->priority > d->priority);
+    int by_time = (a->run_at_us > b->run_at_us) - (a->run_at_us < b->run_at_us);
+    return by_priority ? by_priority : by_time ? by_time : (c->id > d->id) - (c->id < d->id);
+}
+
+/* The highest priority first, and of those what was ready first. */
+static void order_claims(struct round *x, const struct rows *rows)
+{
+    struct turn turns[ROUND_CLAIMS_MAX];
+    for (size_t i = 0; i < x->n_claimed; i++) {
+        turns[i] = (struct turn){.claim = x->claimed[i],
+                                 .run_at_us = rows_int(rows, i, POLL_COLUMN_RUN_AT)};
+    }
+    qsort(turns, x->n_claimed, sizeof *turns, compare_turns);
+    for (size_t i = 0; i < x->n_claimed; i++) {
+        x->claimed[i] = turns[i].claim;
+    }
 }
 
 /* The claimed tasks, in any order, and how far was read for them. */
@@ -195,7 +216,7 @@ static bool read_poll(struct round_calls *r, const struct rows *rows)
     }
     x->end = poll_end(&r->context->poll, end, now_ms());
     bool read = read_claims(r, rows, n);
-    qsort(x->claimed, x->n_claimed, sizeof(struct claim *), compare_turns);
+    order_claims(x, rows);
     return read;
 }
 

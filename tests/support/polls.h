@@ -21,10 +21,10 @@ enum {
     PARAM_MARKED = 9,
     COLUMN_ID = 0,
     COLUMN_PAYLOAD = 10,
-    COLUMN_RANGE = 14, /* NULL = a claimed task */
-    COLUMN_FULL = 15,
-    COLUMN_BOUNDED = 16,
-    COLUMN_RUN_AT = 2, /* of a range's row */
+    COLUMN_RUN_AT = 14,
+    COLUMN_RANGE = 15, /* NULL = a claimed task */
+    COLUMN_FULL = 16,
+    COLUMN_BOUNDED = 17,
 };
 
 /* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */
