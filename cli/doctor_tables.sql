@@ -15,8 +15,7 @@ SELECT * FROM (
     SELECT 'warning', 'trigger', format('the trigger %s of tenon.task is not tenon''s: it runs with each task', t.tgname),
            format('if nobody needs it: DROP TRIGGER %I ON tenon.task', t.tgname)
       FROM pg_trigger t
-      JOIN pg_proc p ON p.oid = t.tgfoid
-     WHERE t.tgrelid = 'tenon.task'::regclass AND NOT t.tgisinternal AND p.pronamespace <> 'tenon'::regnamespace
+     WHERE t.tgrelid = 'tenon.task'::regclass AND NOT t.tgisinternal
     UNION ALL
     SELECT 'warning', 'foreign key', format('%s has a foreign key to tenon.task, whose rows are deleted when they end: each end locks and searches there', c.conrelid::regclass),
            format('keep the id without it: ALTER TABLE %s DROP CONSTRAINT %I', c.conrelid::regclass, c.conname)

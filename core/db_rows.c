@@ -34,9 +34,16 @@ size_t rows_bytes(const struct rows *rows, size_t row, int column)
     return (size_t)PQgetlength(result_of(rows), (int)row, column);
 }
 
+/* A claim is eleven of them; strtoll(), which asks for the locale, costs a drain 2.5 %. */
 int64_t rows_int(const struct rows *rows, size_t row, int column)
 {
-    return strtoll(PQgetvalue(result_of(rows), (int)row, column), NULL, 10);
+    const char *at = PQgetvalue(result_of(rows), (int)row, column);
+    bool negative = *at == '-';
+    int64_t n = 0;
+    for (at += negative; *at >= '0' && *at <= '9'; at++) {
+        n = n * 10 + (negative ? '0' - *at : *at - '0');
+    }
+    return n;
 }
 
 bool rows_bool(const struct rows *rows, size_t row, int column)

@@ -90,7 +90,6 @@ CREATE TABLE tenon.task (
     run_at timestamp with time zone NOT NULL,
     created_at timestamp with time zone NOT NULL,
     timeout_ms tenon.run_ms NOT NULL,
-    claims integer DEFAULT 0 NOT NULL,
     failures integer DEFAULT 0 NOT NULL,
     crashes integer DEFAULT 0 NOT NULL,
     max_attempts integer NOT NULL,
@@ -101,6 +100,7 @@ CREATE TABLE tenon.task (
     queue text NOT NULL,
     kind text NOT NULL,
     payload jsonb NOT NULL,
+    claims integer DEFAULT 0 NOT NULL,
     start_time timestamp with time zone,
     start_before timestamp with time zone,
     worker_id uuid,
@@ -256,10 +256,8 @@ DECLARE
     n      integer;
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*),
-         held AS (  -- its worker sees within 5 s that it is cancelled; its child may have 30 s for others, and 5 s to end
-        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
-         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
+    WITH gone AS (
+        DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*, tenon.note_ended(t, true))
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -1061,10 +1059,7 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*),
-         held AS (  -- as in tenon.cancel
-        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
-         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*, tenon.note_ended(t, true))
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -1595,10 +1590,10 @@ DECLARE
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
-        DELETE FROM tenon.task WHERE id = ANY (ARRAY(
-            SELECT t.id FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL
-             ORDER BY t.start_before LIMIT most FOR UPDATE SKIP LOCKED))
-        RETURNING *)
+        DELETE FROM tenon.task t WHERE t.id = ANY (ARRAY(
+            SELECT l.id FROM tenon.task l WHERE l.start_before <= moment AND l.start_time IS NULL
+             ORDER BY l.start_before LIMIT most FOR UPDATE SKIP LOCKED))
+        RETURNING t.*, tenon.note_ended(t))
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -1785,7 +1780,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM tenon.task t
          WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
-        RETURNING t.*)
+        RETURNING t.*, tenon.note_ended(t))
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result, enqueued_by)
@@ -1826,7 +1821,7 @@ BEGIN
     ), gone AS (
         DELETE FROM tenon.task t USING given g
          WHERE t.id = ANY (ARRAY[g.id]) AND t.claims = g.claims AND t.worker_id = g.worker_id AND t.start_time = g.start_time
-        RETURNING t.*, g.result, g.n
+        RETURNING t.*, g.result, g.n, tenon.note_ended(t)
     ), kept AS (
         INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace,
@@ -2065,7 +2060,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text) RETURNS record
@@ -3412,6 +3407,36 @@ BEGIN
     RETURN NULL;
 END $$;
 
+CREATE FUNCTION tenon.note_ended(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
+    AS $$
+BEGIN
+    IF t.again IS NOT NULL THEN
+        UPDATE tenon.again a SET taken = false WHERE a.unique_key = t.unique_key AND a.kind = t.kind;
+    END IF;
+    IF t.flow IS NOT NULL THEN
+        INSERT INTO tenon.flow_note (flow, task) VALUES (t.flow, t.id);
+    END IF;
+    IF t.limit_keys IS NOT NULL THEN
+        -- its worker sees within 5 s that it is cancelled; its child may have 30 s for others, and 5 s to end
+        INSERT INTO tenon.limit_event (keys, task_id, start_time, hold_until)
+        VALUES (t.limit_keys, t.id, t.start_time,
+                CASE WHEN was_cancelled AND t.start_time IS NOT NULL THEN clock_timestamp() + interval '45 s' END);
+    END IF;
+    IF t.wanted_at IS NOT NULL THEN
+        DELETE FROM tenon.waiting w WHERE w.task_id = t.id;
+    END IF;
+    IF t.awaited THEN
+        PERFORM pg_notify('tenon_ended', t.id::text);
+    END IF;
+    IF num_nonnulls(t.again, t.flow, t.limit_keys) > 0 THEN
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+END $$;
+
 CREATE FUNCTION tenon.note_ends(tasks bigint[], since timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -4013,7 +4038,7 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
-        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt
+        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt, tenon.note_ended(t)
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
@@ -4948,34 +4973,6 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION tenon.task_ended() RETURNS trigger
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET search_path TO 'pg_catalog', 'pg_temp'
-    SET enable_seqscan TO 'off'
-    SET jit TO 'off'
-    AS $$
-BEGIN
-    IF OLD.again IS NOT NULL THEN
-        UPDATE tenon.again SET taken = false WHERE unique_key = OLD.unique_key AND kind = OLD.kind;
-    END IF;
-    IF OLD.flow IS NOT NULL THEN
-        INSERT INTO tenon.flow_note (flow, task) VALUES (OLD.flow, OLD.id);
-    END IF;
-    IF OLD.limit_keys IS NOT NULL THEN
-        INSERT INTO tenon.limit_event (keys, task_id, start_time) VALUES (OLD.limit_keys, OLD.id, OLD.start_time);
-    END IF;
-    IF OLD.wanted_at IS NOT NULL THEN
-        DELETE FROM tenon.waiting WHERE task_id = OLD.id;
-    END IF;
-    IF OLD.awaited THEN
-        PERFORM pg_notify('tenon_ended', OLD.id::text);
-    END IF;
-    IF num_nonnulls(OLD.again, OLD.flow, OLD.limit_keys) > 0 THEN
-        PERFORM pg_notify('tenon', 'settle');
-    END IF;
-    RETURN NULL;
-END $$;
-
 CREATE FUNCTION tenon.tell_paused(queue text, paused boolean) RETURNS void
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
@@ -5871,7 +5868,6 @@ CREATE VIEW tenon.ready AS
     t.run_at,
     t.created_at,
     t.timeout_ms,
-    t.claims,
     t.failures,
     t.crashes,
     t.max_attempts,
@@ -5882,6 +5878,7 @@ CREATE VIEW tenon.ready AS
     t.queue,
     t.kind,
     t.payload,
+    t.claims,
     t.start_time,
     t.start_before,
     t.worker_id,
@@ -6131,8 +6128,6 @@ CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (old
 CREATE TRIGGER note_confined AFTER INSERT OR DELETE OR UPDATE OR TRUNCATE ON tenon.producer FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
 
 CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
-
-CREATE TRIGGER task_ended AFTER DELETE ON tenon.task FOR EACH ROW WHEN (((old.again IS NOT NULL) OR (old.flow IS NOT NULL) OR (old.limit_keys IS NOT NULL) OR old.awaited OR (old.wanted_at IS NOT NULL))) EXECUTE FUNCTION tenon.task_ended();
 
 REVOKE ALL ON FUNCTION tenon.act_states(act text) FROM PUBLIC;
 
@@ -6464,6 +6459,8 @@ REVOKE ALL ON FUNCTION tenon.note_change(audit bigint, act text, what jsonb, n b
 
 REVOKE ALL ON FUNCTION tenon.note_confined() FROM PUBLIC;
 
+REVOKE ALL ON FUNCTION tenon.note_ended(t tenon.task, was_cancelled boolean) FROM PUBLIC;
+
 REVOKE ALL ON FUNCTION tenon.note_ends(tasks bigint[], since timestamp with time zone) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.note_schedule(act text, name text) FROM PUBLIC;
@@ -6595,8 +6592,6 @@ REVOKE ALL ON FUNCTION tenon.step(claim text, name text, value jsonb) FROM PUBLI
 REVOKE ALL ON FUNCTION tenon.steps(claim text) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.sync_schedules(source text, schedules jsonb) FROM PUBLIC;
-
-REVOKE ALL ON FUNCTION tenon.task_ended() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.tell_paused(queue text, paused boolean) FROM PUBLIC;
 

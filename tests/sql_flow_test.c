@@ -266,7 +266,8 @@ static void test_a_child_that_is_locked(void **state)
     test_sql(fx, "SELECT tenon.flow('" DIAMOND "')");
     sql_run(other, "BEGIN; SELECT FROM tenon.task WHERE id = %lld FOR UPDATE",
             (long long)named(fx, "b"));
-    test_sql(fx, "DELETE FROM tenon.task WHERE id = %lld", (long long)named(fx, "a"));
+    test_sql(fx, "DELETE FROM tenon.task WHERE id = %lld RETURNING tenon.note_ended(task)",
+             (long long)named(fx, "a"));
     for (int i = 0; i < 5; i++) { /* in pieces */
         test_sql(fx, "SELECT tenon.settle(1)");
     }
@@ -344,7 +345,8 @@ static void test_an_end_reads_little(void **state)
              " FROM generate_series(1, 10000) i))))");
     end_named(fx, "p", "done");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 10000);
-    test_sql(fx, "BEGIN; DELETE FROM tenon.task WHERE id = %lld", (long long)named(fx, "c7"));
+    test_sql(fx, "BEGIN; DELETE FROM tenon.task WHERE id = %lld RETURNING tenon.note_ended(task)",
+             (long long)named(fx, "c7"));
     int64_t before = test_sql_int(fx, "%s", read);
     test_sql(fx, "SELECT tenon.settle()");
     int64_t rows = test_sql_int(fx, "%s", read) - before;
@@ -352,7 +354,8 @@ static void test_an_end_reads_little(void **state)
     if (rows > 100) {
         fail_msg("the end of one of 10000 parents read %lld rows", (long long)rows);
     }
-    test_sql(fx, "DELETE FROM tenon.task WHERE id <> %lld", (long long)named(fx, "last"));
+    test_sql(fx, "DELETE FROM tenon.task WHERE id <> %lld RETURNING tenon.note_ended(task)",
+             (long long)named(fx, "last"));
     settle(fx);
     assert_state(fx, named(fx, "last"), "ready");
 }

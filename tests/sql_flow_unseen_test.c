@@ -45,7 +45,8 @@ static void test_done_without_a_history(void **state)
     int64_t parent = add(fx, "{}"), child = add(fx, "{1}");
     die(fx, parent);
     settle(fx);
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": 1}'); DELETE FROM tenon.task WHERE id = 1");
+    test_sql(fx, "SELECT tenon.retry('{\"ids\": 1}'); DELETE FROM tenon.task WHERE id = 1"
+                 " RETURNING tenon.note_ended(task)");
     settle(fx);
     assert_state(fx, child, "ready");
 }

@@ -283,7 +283,7 @@ static void test_exceptions_and_pauses(void **state)
     assert_free(fx, "1 2 3 5");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:2'"), 0);
     test_sql(fx, "UPDATE tenon.limit SET until = now() WHERE name = 't:1';"
-                 "DELETE FROM tenon.task WHERE id < 3");
+                 "DELETE FROM tenon.task WHERE id < 3 RETURNING tenon.note_ended(task)");
     assert_free(fx, "3 5");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:1'"), 0);
     assert_true(test_sql_bool(fx, "SELECT tenon.drop_limit('t')"));
@@ -434,13 +434,13 @@ static void test_two_settle(void **state)
     sql_run(other, "COMMIT");
     assert_free(fx, "1 4");
     sql_run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    test_sql(fx, "DELETE FROM tenon.task WHERE id = 1");
+    test_sql(fx, "DELETE FROM tenon.task WHERE id = 1 RETURNING tenon.note_ended(task)");
     assert_free(fx, "2 4");
     sql_run(other, "SELECT tenon.settle(); COMMIT");
     assert_free(fx, "2 4");
     /* a task that somebody has locked is passed over, and tried again soon */
     sql_run(other, "BEGIN; SELECT tenon.cancel(3)");
-    test_sql(fx, "DELETE FROM tenon.task WHERE id = 2");
+    test_sql(fx, "DELETE FROM tenon.task WHERE id = 2 RETURNING tenon.note_ended(task)");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
     sql_run(other, "ROLLBACK");
     test_await(fx, 10000,

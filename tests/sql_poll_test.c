@@ -36,9 +36,10 @@ static char *poll_as(PGconn *conn, const char *worker, struct asked a)
                                  " timestamptz 'epoch' + %s * interval '1 microsecond'",
                                  PQgetvalue(result, i, COLUMN_ID),
                                  PQgetvalue(result, i, COLUMN_RUN_AT));
-        buf_printf(&b, "/ %s:%s%s%s ", PQgetvalue(result, i, COLUMN_RANGE), payload,
-                   *PQgetvalue(result, i, COLUMN_FULL) == 't' ? "F" : "",
-                   *PQgetvalue(result, i, COLUMN_BOUNDED) == 't' ? "B" : "");
+        buf_printf(&b, "/ %s:%s%s ", PQgetvalue(result, i, COLUMN_RANGE), payload,
+                   PQgetisnull(result, i, COLUMN_END)          ? ""
+                   : *PQgetvalue(result, i, COLUMN_END) == 't' ? "F"
+                                                               : "B");
         free(payload);
     }
     PQclear(result);

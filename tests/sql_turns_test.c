@@ -137,7 +137,7 @@ static void test_fair(void **state)
     assert_free(fx, "1 2 3 4 5 6 7 8"); /* alone, it gets all */
     enqueue(fx, "{t:2}", 10);
     enqueue(fx, "{t:3}", 10);
-    test_sql(fx, "DELETE FROM tenon.task WHERE id <= 8");
+    test_sql(fx, "DELETE FROM tenon.task WHERE id <= 8 RETURNING tenon.note_ended(task)");
     settle(fx);
     char *got = test_sql_text(fx, "SELECT string_agg(key || ' ' || ready, ', ' ORDER BY key) FROM"
                                   " tenon.limits WHERE key LIKE 't:%%'");
@@ -145,18 +145,19 @@ static void test_fair(void **state)
     free(got);
     /* one that has reached a limit of its own leaves the rest to others */
     test_sql(fx, "SELECT tenon.set_limit('t:1', running => 3);"
-                 "DELETE FROM tenon.task WHERE run_at < 'infinity' AND limit_keys <> '{t:1}'");
+                 "DELETE FROM tenon.task WHERE run_at < 'infinity' AND limit_keys <> '{t:1}'"
+                 " RETURNING tenon.note_ended(task)");
     settle(fx);
     got = test_sql_text(fx, "SELECT string_agg(key || ' ' || ready, ', ' ORDER BY key) FROM"
                             " tenon.limits WHERE key LIKE 't:%%'");
     assert_string_equal(got, "t:1 3, t:2 1, t:3 4");
     free(got);
     /* and when the others are through it has all that it may */
-    test_sql(fx,
-             "SELECT tenon.set_limit('t:1'); DELETE FROM tenon.task WHERE limit_keys <> '{t:1}'");
+    test_sql(fx, "SELECT tenon.set_limit('t:1'); DELETE FROM tenon.task WHERE limit_keys <> '{t:1}'"
+                 " RETURNING tenon.note_ended(task)");
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = 't:1'"), 8);
-    test_sql(fx, "DELETE FROM tenon.task");
+    test_sql(fx, "DELETE FROM tenon.task RETURNING tenon.note_ended(task)");
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_turn"), 0);
 }
@@ -165,7 +166,7 @@ static void test_fair(void **state)
 static void end_one(struct fixture *fx)
 {
     test_sql(fx, "DELETE FROM tenon.task WHERE id = (SELECT id FROM tenon.ready ORDER BY run_at, id"
-                 " LIMIT 1)");
+                 " LIMIT 1) RETURNING tenon.note_ended(task)");
 }
 
 /* Keys that are new each time, with a task each, do not come before one that waits for ever. */

@@ -41,10 +41,10 @@ WITH read AS MATERIALIZED (
 )
 (SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
         queue, kind, trace, payload, 1 + failures + crashes, progress, steps, (date_part('epoch', run_at) * 1000000)::bigint,
-        NULL::bigint, NULL::boolean, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
+        NULL::bigint, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
  FROM claimed)
-UNION ALL  -- id, run_at; which range; whether all was claimed that was asked for; whether $8 rows were read
+UNION ALL  -- id, run_at; which range; was all claimed that was asked for (true), or $8 rows read (false)? NULL: neither
 SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (date_part('epoch', run_at) * 1000000)::bigint,
-       range, (SELECT place FROM full_at) IS NOT NULL, place = $8::integer
+       range, CASE WHEN (SELECT place FROM full_at) IS NOT NULL THEN true WHEN place = $8::integer THEN false END
 FROM (SELECT * FROM read LIMIT (SELECT place FROM full_at)) ends
 WHERE next IS DISTINCT FROM range OR place = (SELECT place FROM full_at);

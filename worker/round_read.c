@@ -9,8 +9,7 @@ enum {
     POLL_COLUMN_ID = 0,
     POLL_COLUMN_RUN_AT = 14,
     POLL_COLUMN_RANGE = 15,
-    POLL_COLUMN_FULL = 16,
-    POLL_COLUMN_BOUNDED = 17,
+    POLL_COLUMN_END = 16,
     CLAIM_COLUMN_PROGRESS = 12,
     CLAIM_COLUMN_STEPS = 13,
 };
@@ -208,10 +207,8 @@ static bool read_poll(struct round_calls *r, const struct rows *rows)
         poll_read_to(&r->context->poll, (size_t)rows_int(rows, n - 1, POLL_COLUMN_RANGE) - 1,
                      (struct poll_place){.run_at_us = rows_int(rows, n - 1, POLL_COLUMN_RUN_AT),
                                          .id = rows_int(rows, n - 1, POLL_COLUMN_ID)});
-        if (rows_bool(rows, n - 1, POLL_COLUMN_FULL)) {
-            end = POLL_FULL;
-        } else if (rows_bool(rows, n - 1, POLL_COLUMN_BOUNDED)) {
-            end = POLL_BOUNDED;
+        if (!rows_is_null(rows, n - 1, POLL_COLUMN_END)) {
+            end = rows_bool(rows, n - 1, POLL_COLUMN_END) ? POLL_FULL : POLL_BOUNDED;
         }
     }
     x->end = poll_end(&r->context->poll, end, now_ms());

@@ -293,10 +293,7 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*),
-         held AS (  -- as in tenon.cancel
-        INSERT INTO tenon.limit_event (keys, task_id, hold_until) SELECT g.limit_keys, g.id, moment + interval '45 s' FROM gone g
-         WHERE g.limit_keys IS NOT NULL AND g.start_time IS NOT NULL)
+    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*, tenon.note_ended(t, true))
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)

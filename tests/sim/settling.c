@@ -293,7 +293,7 @@ void settling_requeued(struct sim *s, const struct row *r, int64_t session)
     }
 }
 
-/* tenon.task_ended() */
+/* tenon.note_ended() */
 void settling_ended(struct sim *s, const struct row *r, int64_t session)
 {
     if (s->server.settling.used) {

@@ -23,8 +23,7 @@ enum {
     COLUMN_PAYLOAD = 10,
     COLUMN_RUN_AT = 14,
     COLUMN_RANGE = 15, /* NULL = a claimed task */
-    COLUMN_FULL = 16,
-    COLUMN_BOUNDED = 17,
+    COLUMN_END = 16,   /* true: full; false: bounded */
 };
 
 /* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */
