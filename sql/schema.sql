@@ -1780,7 +1780,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM tenon.task t
          WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
-        RETURNING t.*, tenon.note_ended(t))
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result, enqueued_by)
@@ -1821,7 +1821,7 @@ BEGIN
     ), gone AS (
         DELETE FROM tenon.task t USING given g
          WHERE t.id = ANY (ARRAY[g.id]) AND t.claims = g.claims AND t.worker_id = g.worker_id AND t.start_time = g.start_time
-        RETURNING t.*, g.result, g.n, tenon.note_ended(t)
+        RETURNING t.*, g.result, g.n, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
     ), kept AS (
         INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace,
@@ -2060,7 +2060,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text) RETURNS record
@@ -3316,6 +3316,12 @@ BEGIN
         PERFORM tenon.make_partitions();
     END IF;
 END $$;
+
+CREATE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL
+$$;
 
 CREATE FUNCTION tenon.next_tick(cron text, zone text DEFAULT 'UTC'::text, after timestamp with time zone DEFAULT clock_timestamp()) RETURNS timestamp with time zone
     LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER
@@ -6448,6 +6454,8 @@ REVOKE ALL ON FUNCTION tenon.may_see(enqueued_by text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tenon.mine() FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.need_partition(moment timestamp with time zone) FROM PUBLIC;
+
+REVOKE ALL ON FUNCTION tenon.needs_note(t tenon.task) FROM PUBLIC;
 
 REVOKE ALL ON FUNCTION tenon.next_tick(cron text, zone text, after timestamp with time zone) FROM PUBLIC;
 

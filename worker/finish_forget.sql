@@ -9,8 +9,7 @@ WITH gone AS (
       AND t.worker_id = $1::uuid
       AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
     RETURNING t.id, t.awaited, CASE WHEN t.awaited THEN f.reply END AS reply,
-              CASE WHEN t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited
-                     OR t.wanted_at IS NOT NULL THEN tenon.note_ended(t) END
+              CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
 ), kept AS (
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
