@@ -104,6 +104,9 @@ static bool was_effective(const struct schedule *s, const struct part *p)
     if (p->act->effect == ENQUEUES) {
         return strcmp(PQgetvalue(r, 0, 0), s->g->cast.id) != 0 && !s->model.new_task;
     }
+    if (p->act->st == &sql_finish || p->act->st == &sql_finish_unlocked) {
+        return PQntuples(r) == 0; /* they return what they have not done */
+    }
     int n = p->act->st == &sql_poll ? poll_claimed(r) : PQntuples(r);
     return p->act->effect != NONE && n > 0;
 }

@@ -41,8 +41,8 @@ static const struct {
      "UPDATE setting(attempt_keep cancel_own dead_keep exchange history_keep "
      "history_rows_max on_dead payload_bytes_max signal_keep)"},
     {"worker", "USAGE",
-     "copied make_partitions needs_note note_ended paused_kinds printed_bytes progress_kept random_key "
-     "record_steps requeue",
+     "copied make_partitions needs_note note_ended paused_kinds printed_bytes progress_kept "
+     "random_key record_steps requeue",
      "DELETE task\n"
      "INSERT finished worker\n"
      "SELECT dead(claims id worker_id)\n"

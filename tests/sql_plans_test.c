@@ -62,7 +62,7 @@ static const struct planned {
     const char *params[PARAMS_MAX]; /* "$word": see words() */
     bool started;                   /* its tasks have been started */
     bool scans;  /* it reads the table once, by design; the worker of its tasks is dead */
-    int answers; /* rows that it returns for ten tasks */
+    int answers; /* rows that it returns for ten tasks; of a finish: those that it has not done */
 } all[] = {
     {&sql_claim,
      db_session_hot,
@@ -71,9 +71,9 @@ static const struct planned {
      false,
      TASKS},
     {&sql_poll, db_session_hot, {WORKER, "{a}", "$n", POLL_HEAD}, false, false, TASKS + 1},
-    {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
-    {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
-    {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, TASKS},
+    {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, 0},
+    {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, 0},
+    {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, 0},
     {&sql_verify, db_session_hot, {WORKER, "$ids", "$claims"}, true, false, TASKS},
     {&sql_progress, db_session_hot, {FENCE, "$nulls", "$nulls"}, true, false, TASKS},
     {&sql_step, db_session_hot, {FENCE, "$steps"}, true, false, TASKS},

@@ -2,7 +2,7 @@
 --   $1 uuid       worker             $4 bigint[]  start_time in microseconds since 1970
 --   $2 bigint[]   ids                $5 jsonb[]   replies; the key "result" of each is kept
 --   $3 integer[]  claims
--- Returns the ids that were finished. One that is missing is not this claim's any more (see verify.sql).
+-- Returns the ids that were not finished, mostly none: they are not this claim's any more (see verify.sql).
 -- `BETWEEN f.id AND f.id` and not `=`: a task can then only be looked up by its id, one by one. With `=` a plan
 -- that was made while the table was nearly empty walks all of it (docs/decisions/0014-plans-that-stay-good.md).
 WITH gone AS (
@@ -15,12 +15,16 @@ WITH gone AS (
     RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
               t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, f.reply,
               CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
+), kept AS (
+    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
+                                enqueued_by, result)
+    SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
+           'done', queue, kind, payload, unique_key, trace, last_error, enqueued_by,
+           reply -> 'result'
+    FROM gone
+    RETURNING id
 )
-INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                            crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
-                            enqueued_by, result)
-SELECT clock_timestamp(), id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority,
-       'done', queue, kind, payload, unique_key, trace, last_error, enqueued_by,
-       reply -> 'result'
-FROM gone
-RETURNING id;
+SELECT i
+FROM unnest($2::bigint[]) i
+WHERE (SELECT count(*) FROM kept) < cardinality($2::bigint[]) AND i NOT IN (SELECT id FROM kept);

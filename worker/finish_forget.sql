@@ -20,4 +20,6 @@ WITH gone AS (
     FROM gone g JOIN tenon.task t ON t.id BETWEEN g.id AND g.id
     WHERE g.awaited
 )
-SELECT id FROM gone;
+SELECT i
+FROM unnest($2::bigint[]) i
+WHERE (SELECT count(*) FROM gone) < cardinality($2::bigint[]) AND i NOT IN (SELECT id FROM gone);

@@ -40,15 +40,19 @@ static void sort_claims(struct key *keys, struct claim *const *claims, size_t n)
     qsort(keys, n, sizeof *keys, compare_keys);
 }
 
+/* The rows are those that were not. */
 static void read_finished(struct round *x, const struct rows *rows)
 {
     struct key keys[ROUND_OUTCOMES_MAX];
-    sort_claims(keys, x->finish, x->n_finish);
-    memset(x->finished, 0, x->n_finish * sizeof *x->finished);
-    for (size_t i = 0; i < rows_count(rows); i++) {
+    size_t n = rows_count(rows);
+    sort_claims(keys, x->finish, n > 0 ? x->n_finish : 0);
+    for (size_t i = 0; i < x->n_finish; i++) {
+        x->finished[i] = true;
+    }
+    for (size_t i = 0; i < n; i++) {
         const struct key *k = find_key(keys, x->n_finish, rows_int(rows, i, 0), 0);
         if (k) {
-            x->finished[k->at] = true;
+            x->finished[k->at] = false;
         }
     }
 }

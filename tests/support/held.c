@@ -104,7 +104,7 @@ bool held_finish(struct fixture *fx, const struct statement *st, const struct he
     array_put_text(&replies, reply);
     const char *const params[] = {c->worker, f.ids, f.claims, f.starts_us, array_end(&replies)};
     PGresult *result = statement_run(fx->conn, st, params, 5);
-    bool finished = PQntuples(result) == 1;
+    bool finished = PQntuples(result) == 0;
     buf_clear(&replies);
     PQclear(result);
     return finished;
