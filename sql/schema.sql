@@ -257,7 +257,8 @@ DECLARE
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
-        DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*, tenon.note_ended(t, true))
+        DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -1059,7 +1060,9 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*, tenon.note_ended(t, true))
+    WITH gone AS (
+        DELETE FROM tenon.task t WHERE t.id = ANY (ids)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -1593,7 +1596,7 @@ BEGIN
         DELETE FROM tenon.task t WHERE t.id = ANY (ARRAY(
             SELECT l.id FROM tenon.task l WHERE l.start_before <= moment AND l.start_time IS NULL
              ORDER BY l.start_before LIMIT most FOR UPDATE SKIP LOCKED))
-        RETURNING t.*, tenon.note_ended(t))
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -4044,7 +4047,8 @@ CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[]
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
-        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt, tenon.note_ended(t)
+        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
+                  CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,

@@ -470,6 +470,25 @@ static void test_who_deletes_a_task_notes_its_end(void **state)
     assert_true(n >= 9);
 }
 
+/* Whatever tenon.note_ended() does something for. */
+static void test_what_needs_a_note(void **state)
+{
+    struct fixture *fx = *state;
+    static const char *const with[] = {"{\"again\": 1}", "{\"flow\": 1}",
+                                       "{\"limit_keys\": [\"k\"]}", "{\"awaited\": true}",
+                                       "{\"wanted_at\": \"infinity\"}"};
+    static const char needs[] = "SELECT tenon.needs_note(jsonb_populate_record(NULL::tenon.task,"
+                                " '%s')) IS TRUE";
+    assert_false(test_sql_bool(fx, needs, "{\"id\": 1, \"unique_key\": \"k\"}"));
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        assert_true(test_sql_bool(fx, needs, with[i]));
+    }
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM regexp_matches((SELECT prosrc FROM pg_proc WHERE oid"
+                         " = 'tenon.note_ended'::regproc), '\\mIF t\\.', 'g')"),
+        5);
+}
+
 /* A role that is called tenon has the schema in its search_path: there `count` must stay count. */
 static void test_no_function_hides_one_of_postgresql(void **state)
 {
@@ -510,6 +529,7 @@ int main(void)
         WITH_DATABASE(test_claims_are_bounded_in_bytes),
         WITH_DATABASE(test_indexes_leave_claims_alone),
         WITH_DATABASE(test_who_deletes_a_task_notes_its_end),
+        WITH_DATABASE(test_what_needs_a_note),
         WITH_DATABASE(test_no_function_is_compiled),
         WITH_DATABASE(test_no_function_hides_one_of_postgresql),
     };

@@ -40,7 +40,7 @@ static void sort_claims(struct key *keys, struct claim *const *claims, size_t n)
     qsort(keys, n, sizeof *keys, compare_keys);
 }
 
-/* The rows are those that were not. */
+/* The rows are those that were not; no id is twice in a round. */
 static void read_finished(struct round *x, const struct rows *rows)
 {
     struct key keys[ROUND_OUTCOMES_MAX];

@@ -260,7 +260,7 @@ CREATE TABLE tenon.task (
     PRIMARY KEY (id)
 ) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
-COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only.';
+COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only: nobody who waits hears of the end of a row that is deleted by hand.';
 COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
 COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment; `infinity` while it is blocked.';
 COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';

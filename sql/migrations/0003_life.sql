@@ -54,11 +54,11 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
                 THEN 'it cannot wait: it has as many steps as there may be' END
 $$;
 
--- When a task ends, what waits for that is settled at once. It takes no lock that another transaction may hold: it
--- leaves a note, and tenon.settle() does the rest after the commit. (Whoever writes a row of tenon.waiting has locked
+-- When a task ends, what waits for that is settled at once: a note is left, and tenon.settle() does the rest after the
+-- commit. It waits for nobody but a settler that is just at the same key. (Whoever writes a row of tenon.waiting has locked
 -- its task before, as the one who deletes that has now.) Every statement that deletes a task calls it with the row, where
 -- it returns what it deleted (sql_statements_test holds them to that): a trigger would fetch each row once more, a
--- thirtieth of what a plain task costs. For the same reason those who end many ask first, which is part of their plan.
+-- thirtieth of what a plain task costs. Whether there is anything to note is asked first, which is part of the plan.
 CREATE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL
@@ -151,7 +151,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
           FROM mine m
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
-        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt, tenon.note_ended(t)
+        RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
+                  CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
@@ -350,7 +351,7 @@ BEGIN
         DELETE FROM tenon.task t WHERE t.id = ANY (ARRAY(
             SELECT l.id FROM tenon.task l WHERE l.start_before <= moment AND l.start_time IS NULL
              ORDER BY l.start_before LIMIT most FOR UPDATE SKIP LOCKED))
-        RETURNING t.*, tenon.note_ended(t))
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
@@ -498,7 +499,8 @@ DECLARE
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
-        DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) RETURNING t.*, tenon.note_ended(t, true))
+        DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)

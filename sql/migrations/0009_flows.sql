@@ -293,7 +293,9 @@ DECLARE
     moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (DELETE FROM tenon.task t WHERE t.id = ANY (ids) RETURNING t.*, tenon.note_ended(t, true))
+    WITH gone AS (
+        DELETE FROM tenon.task t WHERE t.id = ANY (ids)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress)
