@@ -1,4 +1,4 @@
--- finish.sql for when a row was locked by somebody else: what is locked is left out, and stays ours.
+-- finish.sql for when a row was locked by somebody else: what is locked is left out, stays ours, and is returned.
 -- Parameters and result as there.
 WITH mine AS MATERIALIZED (
     SELECT t.id, f.reply
