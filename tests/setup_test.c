@@ -421,32 +421,6 @@ static void test_json(void **state)
     }
 }
 
-/* sql/schema.sql, loaded and dumped, is what the migrations make, dumped: so the comparison holds
- * whatever version of PostgreSQL prints it. */
-static void test_schema_file_is_what_migrations_make(void **state)
-{
-    struct fixture *fx = *state;
-    char *dumps[2];
-    for (int i = 0; i < 2; i++) {
-        dumps[i] = printed_by(fx, "script/dump-schema");
-        assert_contains(dumps[i], "CREATE TABLE tenon.task (");
-        if (i == 0) {
-            char *file = file_of("sql/schema.sql");
-            assert_contains(file, "CREATE TABLE tenon.task (");
-            drop_schema(fx);
-            test_sql(fx, "%s", file);
-            free(file);
-        }
-    }
-    if (strcmp(dumps[0], dumps[1]) != 0) {
-        fail_msg(
-            "sql/schema.sql is not what the migrations make; run tenon setup on an empty database "
-            "and script/dump-schema > sql/schema.sql");
-    }
-    free(dumps[0]);
-    free(dumps[1]);
-}
-
 /* docs/sql.md is printed from the comments of the migrations, and nothing is without one that
  * applications may use. */
 static void test_sql_reference_is_what_comments_say(void **state)
@@ -500,7 +474,6 @@ int main(void)
         WITH_DATABASE(test_broker_away),
         WITH_DATABASE(test_broker_left_alone),
         WITH_SERVERS(test_json),
-        WITH_DATABASE(test_schema_file_is_what_migrations_make),
         WITH_DATABASE(test_sql_reference_is_what_comments_say),
     };
     return RUN_GROUP(tests);
