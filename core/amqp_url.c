@@ -3,6 +3,7 @@
 #include "core/buf.h"
 
 #include <amqp.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,17 @@ bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f)
 {
     if (!url || !*url) {
         return fault_set(f, FAULT_CONFIG, "there is no AMQP URL; it has the form %s", form);
+    }
+    const char *vhost = strchr(hosts_of(url), '/');
+    if (isspace((unsigned char)*url) || isspace((unsigned char)url[strlen(url) - 1])) {
+        return fault_set(f, FAULT_CONFIG,
+                         "the AMQP URL begins or ends with a blank or a newline; remove that");
+    }
+    if (vhost && strchr(vhost, '@')) {
+        return fault_set(
+            f, FAULT_CONFIG,
+            "the user or the password in the AMQP URL contains an \"@\" or a \"/\"; write "
+            "%%40 for the one and %%2F for the other");
     }
     if (strchr(url, '?')) {
         return fault_set(f, FAULT_CONFIG,

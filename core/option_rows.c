@@ -309,7 +309,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(OTLP_URL, "otlp-url", COMMAND_WORKER | COMMAND_CLEANER, "URL",
            "The collector of traces, such as `http://localhost:4318`, to which `/v1/traces` is "
            "added; without it no spans are made (docs/traces.md).",
-           .env = "OTEL_EXPORTER_OTLP_ENDPOINT", .fits = fits_http_url,
+           .env = "OTEL_EXPORTER_OTLP_ENDPOINT", .secret = true, .fits = fits_http_url,
            .allowed = "an http:// or https:// URL without a password (OTEL_EXPORTER_OTLP_HEADERS)"),
     OPTION(RECORD, "record", COMMAND_WORKER, "FILE",
            "Keep in this file what happens and what the worker decides, without payloads, results "

@@ -244,7 +244,7 @@ bool fits_http_url(const char *text)
     const char *host = strncmp(text, "http://", 7) == 0    ? text + 7
                        : strncmp(text, "https://", 8) == 0 ? text + 8
                                                            : NULL;
-    return host && !memchr(host, '@', strcspn(host, "/")); /* a password would stand in the log */
+    return host && !memchr(host, '@', strcspn(host, "?")); /* a password would stand in the log */
 }
 
 /* https://www.w3.org/TR/trace-context/#traceparent-header: 2, 32, 16 and 2 hexadecimal digits */

@@ -1,6 +1,7 @@
 #include "handlers/sql_session.h"
 
 #include "core/array.h"
+#include "core/db_where.h"
 #include "core/sqlstate.h"
 #include "handlers/statements.h"
 
@@ -87,7 +88,11 @@ static bool prepare_function(PGconn *conn, const char *function, int number, str
 bool sql_session_open(struct sql_session *s, const struct sql_settings *settings, struct fault *f)
 {
     const char *url = getenv("DATABASE_URL");
-    *s = (struct sql_session){.conn = connect_to(url ? url : ""), .limit_ms = -1, .cancel_fd = -1};
+    *s = (struct sql_session){.limit_ms = -1, .cancel_fd = -1};
+    if (!where_url_check(url, f)) {
+        return false;
+    }
+    s->conn = connect_to(url ? url : "");
     if (PQstatus(s->conn) != CONNECTION_OK) {
         (void)fault_of(s->conn, NULL, f);
         return fault_add(f, "could not connect to PostgreSQL");

@@ -3,7 +3,9 @@
 #include "core/option.h"
 #include "tests/support/process.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { LIMIT_MS = 30000 };
 
@@ -102,20 +104,102 @@ static void test_no_database_is_given(void **state)
     }
 }
 
-/* libpq quotes what it cannot read, password and all. */
+/* What each command needs besides, so that it goes on to the database. */
+static const char *const words_of[][4] = {
+    {"setup"},
+    {"enqueue", "mail"},
+    {"worker", "--handler", "mail=true"},
+    {"cleaner", "--once"},
+    {"status"},
+    {"show", "17"},
+    {"schedule", "list"},
+    {"list"},
+    {"retry", "17"},
+    {"cancel", "17"},
+    {"delete", "17"},
+    {"run-now", "17"},
+    {"set", "17", "--priority", "3"},
+    {"pause", "mail"},
+    {"resume", "mail"},
+    {"queue"},
+    {"kind"},
+    {"audit"},
+    {"why", "17"},
+    {"adopt"},
+    {"doctor"},
+    {"flow", "list"},
+    {"limit", "list"},
+    {"wait", "17"},
+    {"signal", "paid"},
+    {"scaler"},
+    {"canary"},
+    {"ui"},
+    {"dev", "--handler", "mail=true"},
+};
+enum { COMMANDS = sizeof words_of / sizeof *words_of };
+
+/* The forms of other tools, and passwords that are not encoded. Every command says what is wrong,
+ * and none repeats the password. */
 static void test_no_password_in_a_complaint(void **state)
 {
     struct fixture *fx = *state;
-    static const char *const urls[] = {"postgresql://ann:secret-word@[::1/app",
-                                       "postgresql://ann:secret-word%zz@db.example/app",
-                                       "host=db.example password=no secret-word"};
-    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
-        struct process *p = TENON(fx, "status", "--database-url", urls[i]);
-        assert_int_equal(process_wait(p, LIMIT_MS), 2);
-        char *log = file_text(p->log);
-        assert_contains(log, "the database URL cannot be read");
-        assert_null(strstr(log, "secret-word"));
+    static const char *const urls[] = {"postgresql+asyncpg://app:Geheim@h/d?ssl=require",
+                                       "jdbc:postgresql://h/d?user=app&password=Geheim",
+                                       "\"postgresql://app:Geheim@h/d\"",
+                                       " postgresql://app:Geheim@h/d",
+                                       "postgresql://app:Geheim@h/d\n",
+                                       "postgresql://app:x@Geheim@h/d",
+                                       "postgresql://app:Geheim%zz@h/d",
+                                       "host=h password=no Geheim"};
+    for (size_t i = 0; i < COMMANDS * sizeof urls / sizeof *urls; i++) {
+        const char *const *words = words_of[i % COMMANDS];
+        char url[100];
+        (void)snprintf(url, sizeof url, "DATABASE_URL=%s", urls[i / COMMANDS]);
+        const char *const args[] = {words[0], words[1], words[2], words[3], NULL};
+        const char *const env[] = {url, NULL};
+        struct process *p = tenon_spawn(fx, args, env);
+        int code = process_wait(p, LIMIT_MS);
+        char *out = file_text(p->out), *log = file_text(p->log);
+        if (code != 2 || !strstr(*log ? log : out, "the database URL cannot be read") ||
+            strstr(log, "Geheim") || strstr(out, "Geheim")) {
+            fail_msg("tenon %s, %s: exit code %d: %s%s", words[0], url, code, out, log);
+        }
+        free(out);
         free(log);
+    }
+}
+
+/* The program helper says a sentence without the password, and ends with code 2. */
+static void helper_refuses(struct fixture *fx, const char *const *argv, const char *env,
+                           const char *part)
+{
+    const char *const envs[] = {env, NULL};
+    struct process *p = process_spawn(fx, argv, envs);
+    int code = process_wait(p, LIMIT_MS);
+    char *out = file_text(p->out), *log = file_text(p->log);
+    if (code != 2 || !strstr(log, part) || strstr(log, "Geheim") || strstr(out, "Geheim")) {
+        fail_msg("%s, %s: exit code %d: %s%s", argv[0], env, code, out, log);
+    }
+    free(out);
+    free(log);
+}
+
+static void test_no_password_in_a_complaint_of_helpers(void **state)
+{
+    struct fixture *fx = *state;
+    char program[PATH_MAX];
+    (void)snprintf(program, sizeof program, "%s-sql", tenon_program);
+    helper_refuses(fx, (const char *const[]){program, "--function", "app.f", NULL},
+                   "DATABASE_URL=postgresql+asyncpg://app:Geheim@h/d", "names a driver");
+    static const char *const urls[] = {"AMQP_URL='amqp://app:Geheim@h/v'",
+                                       "AMQP_URL=amqp://app:x@Geheim@h/v",
+                                       "AMQP_URL=amqp://app:1/Geheim@h/v",
+                                       "AMQP_URL=amqp://app:Geheim@h/v\n",
+                                       "OTEL_EXPORTER_OTLP_ENDPOINT=http://app:Geheim@h:4318",
+                                       "OTEL_EXPORTER_OTLP_ENDPOINT=http://app:1/Geheim@h:4318"};
+    const char *const worker[] = {tenon_program, "worker", "--handler", "mail=true", NULL};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        helper_refuses(fx, worker, urls[i], "");
     }
 }
 
@@ -129,6 +213,7 @@ int main(void)
         WITH_DATABASE(test_a_fault_is_one_sentence),
         WITH_DATABASE(test_no_database_is_given),
         WITH_DATABASE(test_no_password_in_a_complaint),
+        WITH_DATABASE(test_no_password_in_a_complaint_of_helpers),
     };
     return RUN_GROUP(tests);
 }

@@ -64,7 +64,7 @@ static void test_bad_url(void **state)
     (void)state;
     opening_fails("postgresql://[::1", FAULT_CONFIG, "", "the database URL cannot be read");
     opening_fails("nonsense", FAULT_CONFIG, "", "the database URL cannot be read");
-    opening_fails("postgresql://h/d?unknown_option=1", FAULT_CONFIG, "", "unknown_option");
+    opening_fails("postgresql://h/d?unknown_option=1", FAULT_CONFIG, "", "libpq's parameters only");
 }
 
 static void test_login_refused(void **state)
