@@ -140,7 +140,8 @@ bool defaults_run(const struct options *o, struct fault *f)
 {
     struct db *db = NULL;
     const char *name = options_args(o) > 0 ? options_arg(o, 0) : NULL;
-    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon defaults", &db, f) &&
+    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN | DB_ANY, "tenon defaults", &db,
+                      f) &&
               schema_check(db, f) && set(db, o, name, f) && show(db, o, name, f);
     db_close(db);
     return ok;

@@ -276,7 +276,8 @@ bool flow_run(const struct options *o, struct fault *f)
     struct db *db = NULL;
     const struct action *action = action_of(options_arg(o, 0));
     bool ok = check(action, o, f) &&
-              db_open(option_text(o, OPTION_DATABASE_URL), action->kind, "tenon flow", &db, f) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), action->kind | DB_ANY, "tenon flow", &db,
+                      f) &&
               schema_check(db, f) && action->run(db, o, f);
     db_close(db);
     return ok;

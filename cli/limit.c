@@ -180,7 +180,8 @@ bool limit_run(const struct options *o, struct fault *f)
     struct db *db = NULL;
     const struct action *action = action_of(o, f);
     bool ok = action &&
-              db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon limit", &db, f) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN | DB_ANY, "tenon limit", &db,
+                      f) &&
               schema_check(db, f) && told(action->run(db, o, f), f);
     db_close(db);
     return ok;

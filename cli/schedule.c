@@ -145,7 +145,8 @@ bool schedule_run(const struct options *o, struct fault *f)
     struct db *db = NULL;
     const struct action *action = action_find(options_arg(o, 0));
     bool ok = action_check(action, o, f) &&
-              db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon schedule", &db, f) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT | DB_ANY, "tenon schedule", &db,
+                      f) &&
               schema_check(db, f) && told(action->run(db, o, f), f);
     db_close(db);
     return ok;

@@ -153,7 +153,8 @@ int wait_main(const struct options *o)
     int64_t until_ms = option_is_given(o, OPTION_TIMEOUT) ? now_ms() + option_int(o, OPTION_TIMEOUT)
                                                           : INT64_MAX;
     bool ok = (tasks || fault_memory(&f)) && read_ids(o, tasks, n, &f) &&
-              db_open(option_text(o, OPTION_DATABASE_URL), DB_LEADER, "tenon wait", &db, &f) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_LEADER | DB_ANY, "tenon wait", &db,
+                      &f) &&
               schema_check(db, &f) && wait_for_all(db, tasks, n, until_ms, &f) &&
               tell_all_unfinished(db, tasks, n, &f);
     int code = ok ? exit_code(tasks, n) : fault_exit_code(&f);

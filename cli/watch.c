@@ -129,7 +129,8 @@ bool watch_run(const struct options *o, struct fault *f)
 {
     struct db *db = NULL;
     struct watch w = {.json = option_flag(o, OPTION_JSON)};
-    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT, "tenon status", &db, f) &&
+    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_HOT | DB_ANY, "tenon status", &db,
+                      f) &&
               schema_check(db, f) && watch(&w, db, f);
     db_close(db);
     return ok;

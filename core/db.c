@@ -502,7 +502,9 @@ bool db_open(const char *url, enum db_kind kind, const char *name, struct db **r
     }
     db->name = name;
     db->hot = kind == DB_HOT || kind == DB_LEADER;
-    if (!login_open(url, name, &db->conn, f)) {
+    bool any = kind == DB_READ || (kind & DB_ANY) != 0;
+    kind = (enum db_kind)((unsigned)kind & ~(unsigned)DB_ANY);
+    if (!login_open(url, any, name, &db->conn, f)) {
         db_close(db);
         return false;
     }

@@ -12,7 +12,8 @@
 
 enum { STATE_LETTERS = 5 };
 
-static PGconn *connect_to(const char *url, const char *name)
+/* `wanted` is what libpq's target_session_attrs says. */
+static PGconn *connect_to(const char *url, const char *wanted, const char *name)
 {
     /* what stands before dbname is a default, which the URL may override */
     const char *const keywords[] = {"application_name",     "connect_timeout",
@@ -22,8 +23,8 @@ static PGconn *connect_to(const char *url, const char *name)
                                     "client_encoding",      NULL};
     char connect_s[12];
     (void)snprintf(connect_s, sizeof connect_s, "%d", DB_CONNECT_LIMIT_S);
-    const char *const values[] = {name,    connect_s,    "10",           "5",    "3",
-                                  "20000", "read-write", url ? url : "", "UTF8", NULL};
+    const char *const values[] = {name,    connect_s, "10",           "5",    "3",
+                                  "20000", wanted,    url ? url : "", "UTF8", NULL};
     return PQconnectdbParams(keywords, values, 1);
 }
 
@@ -92,10 +93,15 @@ static bool is_open(const PGconn *conn)
     return PQstatus(conn) == CONNECTION_OK;
 }
 
-bool login_open(const char *url, const char *name, PGconn **ret_conn, struct fault *f)
+bool login_open(const char *url, bool any, const char *name, PGconn **ret_conn, struct fault *f)
 {
     char text[FAULT_TEXT_BYTES_MAX], state[6] = "";
-    PGconn *conn = *ret_conn = connect_to(url, name);
+    PGconn *conn = connect_to(url, "read-write", name);
+    if (any && conn && !is_open(conn)) {
+        PQfinish(conn);
+        conn = connect_to(url, "any", name);
+    }
+    *ret_conn = conn;
     if (!conn) {
         return fault_memory(f);
     }

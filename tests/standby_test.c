@@ -95,14 +95,41 @@ static void see_prepared(struct fixture *fx)
     test_sql(fx, "ROLLBACK PREPARED 'left behind'");
 }
 
+/* What only reads works on a server that takes no writes; what writes is told so by PostgreSQL. */
+static void read_from(struct fixture *fx, const char *standby, int64_t task)
+{
+    char id[24];
+    (void)snprintf(id, sizeof id, "%lld", (long long)task);
+    const char *const reads[][3] = {{"status"},        {"list"},         {"show", id},
+                                    {"why", id},       {"audit"},        {"schedule", "list"},
+                                    {"limit", "list"}, {"flow", "list"}, {"queue"},
+                                    {"kind"}};
+    char env[600];
+    (void)snprintf(env, sizeof env, "DATABASE_URL=%s", standby);
+    for (size_t i = 0; i <= sizeof reads / sizeof *reads; i++) {
+        bool writes = i == sizeof reads / sizeof *reads;
+        const char *const args[] = {writes ? "pause" : reads[i][0], writes ? "mail" : reads[i][1],
+                                    NULL};
+        struct process *p = tenon_spawn(fx, args, (const char *const[]){env, NULL});
+        int code = process_wait(p, LIMIT_MS);
+        char *log = file_text(p->log);
+        if (code != writes || (writes && !strstr(log, "read-only"))) {
+            fail_msg("tenon %s: exit code %d: %s", args[0], code, log);
+        }
+        free(log);
+    }
+}
+
 /* A query on the standby, with a slot that tells the primary of it. */
 static void see_standby(struct fixture *fx, const char *second)
 {
+    int64_t task = test_sql_int(fx, "SELECT tenon.enqueue('b')");
     replace_second("find \"$2\" -mindepth 1 -delete;"
                    " \"$3/pg_basebackup\" -d \"$0\" -D \"$2\" -R -X stream -c fast -C -S away;"
                    " echo hot_standby_feedback = on >>\"$2/postgresql.conf\"");
     test_await(fx, STREAM_LIMIT_MS,
                "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'");
+    read_from(fx, second, task);
     PGconn *reader = sql_connect(second);
     sql_run(reader, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
     test_await(fx, STREAM_LIMIT_MS, "SELECT xmin IS NOT NULL FROM pg_replication_slots");

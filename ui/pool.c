@@ -23,7 +23,7 @@ static bool session_open(const char *url, struct db **ret, struct fault *f)
 {
     char limit[64];
     (void)snprintf(limit, sizeof limit, "SET statement_timeout = %d", POOL_STATEMENT_LIMIT_MS);
-    if (!db_open(url, DB_LEADER, "tenon ui", ret, f)) {
+    if (!db_open(url, DB_LEADER | DB_ANY, "tenon ui", ret, f)) {
         return false;
     }
     if (schema_check(*ret, f) && db_script(*ret, limit, f)) {
