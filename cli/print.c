@@ -1,6 +1,7 @@
 #include "cli/print.h"
 
 #include "core/db.h"
+#include "core/text.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,39 +9,18 @@
 
 enum { PAIR_COLUMNS = 14, CELL_BYTES_MAX = 256 };
 
-/* The code point of a well-formed sequence of two or three bytes; 0 for others, which are no
- * concern here. */
-static unsigned code_point(const unsigned char *s)
-{
-    if (s[0] >= 0xC2 && s[0] <= 0xDF && s[1]) {
-        return (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu);
-    }
-    if (s[0] >= 0xE0 && s[0] <= 0xEF && s[1] && s[2]) {
-        return (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu);
-    }
-    return 0;
-}
-
-/* C1 controls, and Unicode's marks, embeddings, overrides and isolates of direction (UAX 9), and
- * the line and paragraph separators */
-static bool is_harmful(unsigned point)
-{
-    return (point >= 0x80 && point <= 0x9F) || point == 0x61C || point == 0x200E ||
-           point == 0x200F || (point >= 0x2028 && point <= 0x202E) ||
-           (point >= 0x2066 && point <= 0x2069);
-}
-
 void put_safe(struct buf *b, const char *text)
 {
     for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-        unsigned point = code_point(s);
+        size_t n = text_sequence(s, strnlen((const char *)s, 4));
+        unsigned point = text_unshown(s, n);
         if (*s == '\n') {
             buf_put_text(b, "\\n");
         } else if (*s < 0x20 || *s == 0x7F) {
             buf_printf(b, "\\x%02x", *s);
-        } else if (is_harmful(point)) {
+        } else if (point) {
             buf_printf(b, "\\u%04x", point);
-            s += point < 0x800 ? 1 : 2;
+            s += n - 1;
         } else {
             buf_put_char(b, (char)*s);
         }

@@ -172,8 +172,11 @@ void buf_put_json(struct buf *b, const char *text, size_t len)
             break;
         }
         size_t n = text_sequence(s + i, len - i);
+        unsigned unshown = text_unshown(s + i, n);
         if (n == 1) {
             put_json_ascii(b, s[i]);
+        } else if (unshown) {
+            buf_printf(b, "\\u%04x", unshown);
         } else if (n > 1) {
             buf_put(b, s + i, n);
         } else {

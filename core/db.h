@@ -29,11 +29,11 @@ enum db_kind {
     DB_PRESENCE, /* holds one advisory lock; the server ends it when it is idle too long */
     DB_LEADER,   /* as DB_HOT; with session locks and LISTEN, as DB_PRESENCE: no pooler */
     DB_SETUP,    /* as DB_PLAIN: no pooler */
-    DB_READ, /* plans as DB_HOT; one transaction that is rolled back: it leaves nothing behind; also on
+    DB_READ,     /* plans as DB_HOT; one transaction that is rolled back and leaves nothing; also on
               * a server that takes no writes */
-    DB_ANY =
-        16, /* with one of the others: also on a server that takes no writes, such as a standby,
-                  * where no other of the URL's hosts takes them */
+    /* with one of the others: also on a server that takes no writes, such as a standby, where no
+     * host of the URL takes them */
+    DB_ANY = 16,
 };
 
 /* What pins the plans of a DB_HOT session, as a text for psql. */

@@ -49,6 +49,17 @@ size_t text_sequence(const unsigned char *s, size_t len)
     return n;
 }
 
+unsigned text_unshown(const unsigned char *s, size_t n)
+{
+    unsigned point = n == 2   ? (s[0] & 0x1Fu) << 6 | (s[1] & 0x3Fu)
+                     : n == 3 ? (s[0] & 0x0Fu) << 12 | (s[1] & 0x3Fu) << 6 | (s[2] & 0x3Fu)
+                              : 0;
+    bool unshown = (point >= 0x80 && point <= 0x9F) || point == 0x61C || point == 0x200E ||
+                   point == 0x200F || (point >= 0x2028 && point <= 0x202E) ||
+                   (point >= 0x2066 && point <= 0x2069);
+    return unshown ? point : 0;
+}
+
 bool text_is_utf8(const char *text)
 {
     size_t left = strlen(text), n = 1;

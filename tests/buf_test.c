@@ -115,6 +115,7 @@ static void test_json_escapes(void **state)
     json_is("plain", 5, "\"plain\"");
     json_is("\"\\/\n\t\r\b\x01\x7F", 9, "\"\\\"\\\\/\\n\\t\\u000d\\u0008\\u0001\\u007f\"");
     json_is("a\0b", 3, "\"a" REPLACED "b\"");
+    json_is("\xC2\x9B\xC2\x85\xE2\x80\xAE\xE2\x80\xA8", 10, "\"\\u009b\\u0085\\u202e\\u2028\"");
     json_is("h\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x90\x98", 12,
             "\"h\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x90\x98\"");
 }

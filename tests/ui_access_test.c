@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 30000, TRIES = 10 };
+enum { LIMIT_MS = 30000, TRIES = 10, SESSION_BYTES = 256 };
 
 /* --- helpers -------------------------------------------------------------------------------- */
 
@@ -32,8 +32,8 @@ static void assert_refuses(struct fixture *fx, const char *says, const char *con
 #define REFUSES(fx, says, ...)                                                                     \
     assert_refuses(fx, says, (const char *const[]){"ui", __VA_ARGS__, NULL})
 
-/* Log in; the line with the cookie, for later requests, or "" when it was refused. */
-static int log_in(const struct web *w, const char *body, char cookie[128])
+/* Log in; the lines of the session, for later requests, or "" when it was refused. */
+static int log_in(const struct web *w, const char *body, char cookie[SESSION_BYTES])
 {
     struct web_answer a;
     web_request(w, "POST", "/api/login", web_posting, body, &a);
@@ -42,7 +42,11 @@ static int log_in(const struct web *w, const char *body, char cookie[128])
     if (a.status == 200) {
         assert_non_null(set);
         assert_contains(set, "; Path=/; HttpOnly; SameSite=Strict");
-        (void)snprintf(cookie, 128, "Cookie: %.*s\r\n", (int)strcspn(set + 12, ";"), set + 12);
+        json_t *said = json_loads(a.body, 0, NULL);
+        (void)snprintf(cookie, SESSION_BYTES, "X-Tenon-Session: %s\r\nCookie: %.*s\r\n",
+                       json_string_value(json_object_get(said, "session")),
+                       (int)strcspn(set + 12, ";"), set + 12);
+        json_decref(said);
     } else {
         assert_null(set);
     }
@@ -64,25 +68,27 @@ static void test_nobody_gets_in_without_the_token(void **state)
                                         "limits",  "workers",  "schedules", "audit"};
     struct fixture *fx = *state;
     struct web w;
-    char cookie[128], body[128], path[64];
+    char cookie[SESSION_BYTES], body[128], path[64];
     WEB_OPEN(fx, &w, NULL);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         (void)snprintf(path, sizeof path, "/api/%s", paths[i]);
         assert_int_equal(get(&w, path, ""), 401);
-        assert_int_equal(get(&w, path, "Authorization: Bearer 0123456789abcdef\r\n"), 401);
-        assert_int_equal(get(&w, path, "Authorization: Bearer \r\n"), 401);
         (void)snprintf(cookie, sizeof cookie, "Cookie: tenon_%d=\r\n", w.port);
         assert_int_equal(get(&w, path, cookie), 401);
     }
+    assert_int_equal(get(&w, path, "Authorization: Bearer 0123456789abcdef\r\n"), 401);
+    assert_int_equal(get(&w, path, "Authorization: Bearer \r\n"), 401);
     assert_int_equal(web_status(&w, "POST", "/api/act", web_posting, "{\"act\": \"retry\"}"), 401);
     assert_int_equal(log_in(&w, "{\"token\": \"0123456789abcdef\"}", cookie), 401);
     (void)snprintf(body, sizeof body, "{\"token\": \"%s\"}", w.token);
     assert_int_equal(log_in(&w, body, cookie), 200);
     assert_int_equal(get(&w, "/api/overview", cookie), 200);
+    /* what a page on another port of this host gets of the browser */
+    assert_int_equal(get(&w, "/api/overview", strstr(cookie, "Cookie: ")), 401);
     char *log = file_text(w.process->log);
     assert_null(strstr(log, w.token));
     free(log);
-    char posting[256];
+    char posting[512];
     (void)snprintf(posting, sizeof posting, "%s%s", web_posting, cookie);
     assert_int_equal(web_status(&w, "POST", "/api/logout", posting, "{}"), 200);
     assert_int_equal(get(&w, "/api/overview", cookie), 401);
@@ -93,7 +99,7 @@ static void test_nobody_guesses(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    char cookie[128], body[128];
+    char cookie[SESSION_BYTES], body[128];
     WEB_OPEN(fx, &w, NULL);
     int status = 0;
     for (int i = 0; i < TRIES + 5; i++) {
@@ -103,6 +109,23 @@ static void test_nobody_guesses(void **state)
     (void)snprintf(body, sizeof body, "{\"token\": \"%s\"}", w.token);
     assert_int_equal(log_in(&w, body, cookie), 429);
     assert_int_equal(process_lines(w.process, "event=ui_login_failed"), TRIES);
+}
+
+static void test_nobody_guesses_by_a_header(void **state)
+{
+    struct fixture *fx = *state;
+    struct web w;
+    char right[200];
+    WEB_OPEN(fx, &w, NULL);
+    int status = 0;
+    (void)snprintf(right, sizeof right, "Authorization: Bearer %s\r\n", w.token);
+    for (int i = 0; i < TRIES + 5; i++) {
+        assert_int_equal(get(&w, "/api/overview", right), i < TRIES ? 200 : 429);
+        status = get(&w, "/api/overview", "Authorization: Bearer 0123456789abcdef\r\n");
+    }
+    assert_int_equal(status, 429);
+    assert_int_equal(process_lines(w.process, "event=ui_login_failed"), TRIES);
+    web_close(&w);
 }
 
 /* --- other pages ---------------------------------------------------------------------------- */
@@ -217,7 +240,7 @@ static void test_passwords(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    char path[300], cookie[128], headers[256];
+    char path[300], cookie[SESSION_BYTES], headers[512];
     write_file(fx, "passwords", passwords, path);
     WEB_OPEN(fx, &w, "--password-file", path);
     assert_string_equal(w.token, "");
@@ -331,6 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_nobody_gets_in_without_the_token),
         WITH_DATABASE(test_nobody_guesses),
+        WITH_DATABASE(test_nobody_guesses_by_a_header),
         WITH_DATABASE(test_other_pages_can_do_nothing),
         WITH_DATABASE(test_a_name_that_was_made_to_lead_here),
         WITH_DATABASE(test_every_answer_is_guarded),

@@ -98,6 +98,12 @@ static void test_the_page(void **state)
              " \"n\": 123456789012345678901234567890.12345}",
              "<img src=x onerror=struck=1><b>");
     (void)snprintf(hostile, sizeof hostile, "%lld", (long long)id);
+    test_sql(
+        fx,
+        "UPDATE tenon.dead SET payload = payload || jsonb_build_object('deep', (repeat('[', 3000) ||"
+        " array_to_string(array_fill(1, ARRAY[330000]), ',') || repeat(']', 3000))::jsonb,"
+        " 'as', U&'ann\\202egnp.exe') WHERE id = %s",
+        dead);
     test_sql(fx, "SELECT tenon.set_limit('t:<b>1</b>', running => 1);"
                  "SELECT tenon.enqueue('c', limit_keys => '{t:<b>1</b>}');"
                  "SELECT tenon.flow('{\"name\": \"<img src=x onerror=struck=1>\", \"tasks\": ["

@@ -76,7 +76,6 @@ static bool log_in(struct call *c, struct fault *f)
         }
         return false;
     }
-    buf_put_text(&c->answer->body, "{\"ok\": true}");
     return true;
 }
 
@@ -192,6 +191,18 @@ static void run_route(const struct route *route, struct call *c)
     json_decref(body);
 }
 
+static void put_unknown(struct call *c, const struct fault *f)
+{
+    if (f->code == FAULT_AGAIN) {
+        put_error(c->answer, 429, f->text);
+        return;
+    }
+    if (f->code == FAULT_REFUSED) {
+        log_refused(c);
+    }
+    put_login(c->ui, c->answer);
+}
+
 void api_answer(struct ui *ui, const struct http_request *r, struct http_answer *a)
 {
     struct fault f = {.code = FAULT_NONE};
@@ -203,8 +214,8 @@ void api_answer(struct ui *ui, const struct http_request *r, struct http_answer 
         put_error(a, 404, "there is no such path, or not for this method");
     } else if (strcmp(route->method, "POST") == 0 && !gate_origin(r, &f)) {
         put_error(a, 403, f.text);
-    } else if (!auth_knows(ui->auth, r, &c.who) && route->needs != NOBODY) {
-        put_login(ui, a);
+    } else if (route->needs != NOBODY && !auth_knows(ui->auth, r, &c.who, &f)) {
+        put_unknown(&c, &f);
     } else if (route->needs == OPERATOR &&
                (c.who.read_only || option_flag(ui->options, OPTION_READ_ONLY))) {
         put_error(a, 403, c.who.read_only ? "you may only read" : "this page is read-only");

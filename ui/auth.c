@@ -21,7 +21,8 @@ enum {
 };
 
 struct session {
-    char secret[SECRET_TEXT_BYTES]; /* "" = free */
+    char secret[SECRET_TEXT_BYTES]; /* in the cookie; "" = free */
+    char key[SECRET_TEXT_BYTES];    /* in a header, by our own page only */
     struct who who;
     int64_t used_ms;
 };
@@ -125,33 +126,80 @@ bool auth_has_passwords(const struct auth *a)
     return a->passwords != NULL;
 }
 
+/* --- tries ---------------------------------------------------------------------------------- */
+
+static const char too_many[] = "too many logins from this address have failed: wait a minute";
+
+static size_t slot_of(const struct http_request *r)
+{
+    char peer[HTTP_PEER_BYTES];
+    size_t hash = 5381;
+    http_peer(r, peer);
+    for (const char *c = peer; *c; c++) {
+        hash = hash * 33 + (unsigned char)*c;
+    }
+    return hash % FAILURE_SLOTS;
+}
+
+/* Each try counts until it turns out to be right, so that tries at once are counted too. */
+static bool may_try(struct auth *a, size_t slot)
+{
+    int64_t at_ms = now_ms();
+    (void)pthread_mutex_lock(&a->lock);
+    if (at_ms - a->failures[slot].since_ms >= MINUTE_MS) {
+        a->failures[slot].since_ms = at_ms;
+        a->failures[slot].n = 0;
+    }
+    bool may = a->failures[slot].n < AUTH_FAILURES_MAX;
+    a->failures[slot].n += may;
+    (void)pthread_mutex_unlock(&a->lock);
+    return may;
+}
+
+static void forget_try(struct auth *a, size_t slot)
+{
+    (void)pthread_mutex_lock(&a->lock);
+    a->failures[slot].n -= a->failures[slot].n > 0;
+    (void)pthread_mutex_unlock(&a->lock);
+}
+
 /* --- sessions ------------------------------------------------------------------------------- */
 
 /* NULL = there is none, or it has ended. Under the lock. */
 static struct session *session_of(struct auth *a, const struct http_request *r, int64_t at_ms)
 {
-    const char *cookie = http_cookie(r, a->cookie);
-    for (size_t i = 0; cookie && i < AUTH_SESSIONS_MAX; i++) {
+    const char *cookie = http_cookie(r, a->cookie), *key = http_header(r, "X-Tenon-Session");
+    for (size_t i = 0; cookie && key && i < AUTH_SESSIONS_MAX; i++) {
         struct session *s = &a->sessions[i];
-        if (secrets_equal(s->secret, cookie)) {
+        if (secrets_equal(s->secret, cookie) && secrets_equal(s->key, key)) {
             return at_ms - s->used_ms < AUTH_SESSION_MS ? s : NULL;
         }
     }
     return NULL;
 }
 
-static bool bearer_fits(const struct auth *a, const struct http_request *r)
+/* A wrong token is a login that failed. */
+static bool bearer_fits(struct auth *a, const struct http_request *r, const char *token,
+                        struct fault *f)
 {
-    const char *header = http_header(r, "Authorization");
-    return header && strncmp(header, "Bearer ", 7) == 0 && secrets_equal(a->token, header + 7);
+    size_t slot = slot_of(r);
+    if (!may_try(a, slot)) {
+        return fault_set(f, FAULT_AGAIN, too_many);
+    }
+    if (!secrets_equal(a->token, token)) {
+        return fault_set(f, FAULT_REFUSED, "that is not the token");
+    }
+    forget_try(a, slot);
+    return true;
 }
 
-bool auth_knows(struct auth *a, const struct http_request *r, struct who *ret)
+bool auth_knows(struct auth *a, const struct http_request *r, struct who *ret, struct fault *f)
 {
     int64_t at_ms = now_ms();
+    const char *header = http_header(r, "Authorization");
     *ret = (struct who){.user = ""};
-    if (bearer_fits(a, r)) {
-        return true;
+    if (header && strncmp(header, "Bearer ", 7) == 0) {
+        return bearer_fits(a, r, header + 7, f);
     }
     (void)pthread_mutex_lock(&a->lock);
     struct session *s = session_of(a, r, at_ms);
@@ -187,65 +235,29 @@ static void put_cookie(const struct auth *a, const struct http_request *r, const
                        a->cookie, secret, tls ? "; Secure" : "", *secret ? "" : "; Max-Age=0");
 }
 
-static bool session_begin(struct auth *a, const struct who *who, char secret[SECRET_TEXT_BYTES],
+static bool session_begin(struct auth *a, const struct who *who, struct session *ret,
                           struct fault *f)
 {
-    if (!secret_make(secret, f)) {
+    *ret = (struct session){.who = *who, .used_ms = now_ms()};
+    if (!secret_make(ret->secret, f) || !secret_make(ret->key, f)) {
         return false;
     }
     (void)pthread_mutex_lock(&a->lock);
-    struct session *s = session_to_take(a);
-    *s = (struct session){.who = *who, .used_ms = now_ms()};
-    memcpy(s->secret, secret, SECRET_TEXT_BYTES);
+    *session_to_take(a) = *ret;
     (void)pthread_mutex_unlock(&a->lock);
     return true;
 }
 
 /* --- logins --------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct http_request *r)
-{
-    char peer[HTTP_PEER_BYTES];
-    size_t hash = 5381;
-    http_peer(r, peer);
-    for (const char *c = peer; *c; c++) {
-        hash = hash * 33 + (unsigned char)*c;
-    }
-    return hash % FAILURE_SLOTS;
-}
-
-/* Each try counts until it turns out to be right, so that tries at once are counted too. */
-static bool may_try(struct auth *a, size_t slot)
-{
-    int64_t at_ms = now_ms();
-    (void)pthread_mutex_lock(&a->lock);
-    if (at_ms - a->failures[slot].since_ms >= MINUTE_MS) {
-        a->failures[slot].since_ms = at_ms;
-        a->failures[slot].n = 0;
-    }
-    bool may = a->failures[slot].n < AUTH_FAILURES_MAX;
-    a->failures[slot].n += may;
-    (void)pthread_mutex_unlock(&a->lock);
-    return may;
-}
-
-static void forget_try(struct auth *a, size_t slot)
-{
-    (void)pthread_mutex_lock(&a->lock);
-    a->failures[slot].n -= a->failures[slot].n > 0;
-    (void)pthread_mutex_unlock(&a->lock);
-}
-
 bool auth_login(struct auth *a, const struct http_request *r, const char *token, const char *user,
                 const char *password, struct http_answer *answer, struct fault *f)
 {
     struct who who = {.user = ""};
-    char secret[SECRET_TEXT_BYTES];
+    struct session s;
     size_t slot = slot_of(r);
     if (!may_try(a, slot)) {
-        return fault_set(f, FAULT_AGAIN,
-                         "too many logins from this address have failed: wait a "
-                         "minute");
+        return fault_set(f, FAULT_AGAIN, too_many);
     }
     if (!(token && secrets_equal(a->token, token)) &&
         !(a->passwords && user && password && passwords_fit(a->passwords, user, password, &who))) {
@@ -253,10 +265,11 @@ bool auth_login(struct auth *a, const struct http_request *r, const char *token,
                          token ? "that is not the token" : "that is not the name and its password");
     }
     forget_try(a, slot);
-    if (!session_begin(a, &who, secret, f)) {
+    if (!session_begin(a, &who, &s, f)) {
         return false;
     }
-    put_cookie(a, r, secret, answer);
+    put_cookie(a, r, s.secret, answer);
+    buf_printf(&answer->body, "{\"session\": \"%s\"}", s.key);
     return true;
 }
 

@@ -39,10 +39,14 @@ const char *auth_made_token(const struct auth *a);
 bool auth_has_token(const struct auth *a);
 bool auth_has_passwords(const struct auth *a);
 
-/* Whose request is this, by its cookie or its header Authorization: Bearer TOKEN? */
-bool auth_knows(struct auth *a, const struct http_request *r, struct who *ret);
+/* Whose request is this, by its header Authorization: Bearer TOKEN, or by its cookie together with
+ * its header X-Tenon-Session? (Browsers send a host's cookies to all of its ports, and so to the
+ * pages of others on the same machine; the header is our own page's.)
+ *   false   of a wrong token `f` is REFUSED, or AGAIN: too many were; else it is left as it was */
+bool auth_knows(struct auth *a, const struct http_request *r, struct who *ret, struct fault *f);
 
-/* Log in with a token, or with a name and a password; any may be NULL. The answer gets the cookie.
+/* Log in with a token, or with a name and a password; any may be NULL. The answer gets the cookie,
+ * and {"session": "..."} for the header.
  *   false   REFUSED: it is wrong; AGAIN: too many were; MEMORY */
 MUST_CHECK bool auth_login(struct auth *a, const struct http_request *r, const char *token,
                            const char *user, const char *password, struct http_answer *answer,

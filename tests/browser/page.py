@@ -142,6 +142,12 @@ def hostile_texts_stay_texts(page, task):
     assert page.driver.execute_script("return window.struck === undefined")
 
 
+def a_deep_payload_is_shown(page, task):
+    page.go(f"tasks/{task}")
+    page.shows(r"ann\u202egnp.exe")
+    page.shows("characters in all; tenon show")
+
+
 def filtered_in_the_form(page):
     page.go("tasks")
     page.until("waited for the filter", lambda: page.find("#f-queue"))
@@ -202,6 +208,7 @@ def main():
         pause_and_resume(page)
         tree_and_limits(page)
         hostile_texts_stay_texts(page, hostile)
+        a_deep_payload_is_shown(page, dead)
         filtered_in_the_form(page)
         all_that_fit_deleted(page)
         searched_and_counted_in_pieces(page)

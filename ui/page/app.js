@@ -1,6 +1,6 @@
 // Which view an address shows; who is logged in; when to read again.
 
-import { Refused, get, post } from './api.js';
+import { Refused, beginSession, endSession, get } from './api.js';
 import { el, button, swap } from './dom.js';
 import { overview } from './overview.js';
 import { tasks } from './tasks.js';
@@ -119,7 +119,7 @@ function showWho() {
 }
 
 async function logOut() {
-    await post('logout', {}).catch(() => {});
+    await endSession();
     session = null;
     start();
 }
@@ -144,7 +144,7 @@ function showLogin(means) {
 async function logIn(event) {
     event.preventDefault();
     try {
-        await post('login', Object.fromEntries(new FormData(event.target)));
+        await beginSession(Object.fromEntries(new FormData(event.target)));
         trouble.textContent = '';
         await start();
     } catch (error) {
@@ -157,7 +157,7 @@ async function takeToken() {
     const token = new URLSearchParams(location.hash.slice(1)).get('token');
     if (token) {
         history.replaceState(null, '', location.pathname + location.search);
-        await post('login', { token });
+        await beginSession({ token });
     }
 }
 

@@ -1,5 +1,9 @@
 // Elements, texts and times. Whatever comes from the database becomes a text node or an attribute, never markup.
 
+// Characters that turn the direction of a text (UAX 9), and controls, are shown as escapes.
+const shown = (text) => text.replace(/[\u0080-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
+    (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+
 export function el(tag, properties = {}, ...children) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(properties ?? {})) {
@@ -11,7 +15,8 @@ export function el(tag, properties = {}, ...children) {
             node.setAttribute(name, String(value));
         }
     }
-    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+    node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+        .map((child) => (child instanceof Node ? child : shown(String(child)))));
     return node;
 }
 
@@ -66,10 +71,16 @@ export function moment(text) {
 export const state = (word) => el('span', { class: `state ${word}` }, word);
 
 // JSON as PostgreSQL printed it, in lines: the text is only indented, as numbers may have more digits than ours.
+const PRETTY_DEPTH_MAX = 20, PRETTY_CHARACTERS_MAX = 2_000_000;
+
 export function pretty(json) {
     let out = '', depth = 0, inString = false;
+    const line = () => `\n${'  '.repeat(Math.min(depth, PRETTY_DEPTH_MAX))}`;
     for (let i = 0; i < json.length; i++) {
         const c = json[i];
+        if (out.length > PRETTY_CHARACTERS_MAX) {
+            return `${out}\n... (${json.length} characters in all; tenon show --json has them)`;
+        }
         if (inString) {
             out += c;
             if (c === '\\') out += json[++i] ?? '';
@@ -79,11 +90,13 @@ export function pretty(json) {
             inString = true;
         } else if (c === '{' || c === '[') {
             const empty = json[i + 1] === (c === '{' ? '}' : ']');
-            out += empty ? c + json[++i] : `${c}\n${'  '.repeat(++depth)}`;
+            depth += empty ? 0 : 1;
+            out += empty ? c + json[++i] : c + line();
         } else if (c === '}' || c === ']') {
-            out += `\n${'  '.repeat(--depth)}${c}`;
+            depth--;
+            out += line() + c;
         } else if (c === ',') {
-            out += `,\n${'  '.repeat(depth)}`;
+            out += c + line();
             if (json[i + 1] === ' ') i++;
         } else {
             out += c;
