@@ -19,9 +19,9 @@ size_t text_sequence(const unsigned char *s, size_t len);
 
 bool text_is_utf8(const char *text);
 
-/* The code point of the sequence of `n` bytes at `s`, if a terminal or a browser acts upon it instead
- * of showing it: C1 controls, the line and paragraph separators, and Unicode's marks, embeddings,
- * overrides and isolates of direction (UAX 9). Else 0; also of ASCII. */
+/* The code point of the sequence of `n` bytes at `s`, if a terminal or a browser acts upon it
+ * instead of showing it: C1 controls, the line and paragraph separators, and Unicode's marks,
+ * embeddings, overrides and isolates of direction (UAX 9). Else 0; also of ASCII. */
 unsigned text_unshown(const unsigned char *s, size_t n);
 
 #endif

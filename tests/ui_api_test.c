@@ -555,7 +555,6 @@ static void test_hostile_payloads(void **state)
     json_decref(web_get(&w, 200, path));
     web_close(&w);
 }
-
 #define END_SESSIONS                                                                               \
     "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"                                \
     " WHERE datname = current_database() AND application_name = 'tenon ui'"

@@ -100,9 +100,9 @@ static void test_the_page(void **state)
     (void)snprintf(hostile, sizeof hostile, "%lld", (long long)id);
     test_sql(
         fx,
-        "UPDATE tenon.dead SET payload = payload || jsonb_build_object('deep', (repeat('[', 3000) ||"
-        " array_to_string(array_fill(1, ARRAY[330000]), ',') || repeat(']', 3000))::jsonb,"
-        " 'as', U&'ann\\202egnp.exe') WHERE id = %s",
+        "UPDATE tenon.dead SET payload = payload || jsonb_build_object('as', U&'ann\\202egnp.exe',"
+        " 'deep', (repeat('[', 3000) || array_to_string(array_fill(1, ARRAY[330000]), ',')"
+        " || repeat(']', 3000))::jsonb) WHERE id = %s",
         dead);
     test_sql(fx, "SELECT tenon.set_limit('t:<b>1</b>', running => 1);"
                  "SELECT tenon.enqueue('c', limit_keys => '{t:<b>1</b>}');"
