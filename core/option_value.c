@@ -9,7 +9,7 @@
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-enum { QUEUE_BYTES_MAX = 63, KIND_BYTES_MAX = 100, NUMBER_DIGITS_MAX = 15 };
+enum { QUEUE_BYTES_MAX = 63, KIND_BYTES_MAX = 100, NUMBER_DIGITS_MAX = 18 };
 
 static const struct {
     const char *unit;
