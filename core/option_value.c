@@ -9,7 +9,12 @@
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS "0123456789"
 
-enum { QUEUE_BYTES_MAX = 63, KIND_BYTES_MAX = 100, NUMBER_DIGITS_MAX = 18 };
+enum {
+    QUEUE_BYTES_MAX = 63,
+    KIND_BYTES_MAX = 100,
+    NUMBER_DIGITS_MAX = 18,
+    DURATION_DIGITS_MAX = 15
+};
 
 static const struct {
     const char *unit;
@@ -38,7 +43,8 @@ static const char *number_parse(const char *text, int64_t *ret)
 bool duration_parse(const char *text, int64_t *ret_ms)
 {
     int64_t n;
-    const char *unit = number_parse(text, &n);
+    bool fits = strspn(text, DIGITS) <= DURATION_DIGITS_MAX;
+    const char *unit = fits ? number_parse(text, &n) : NULL;
     if (unit && *unit == ' ') { /* as in SQL: '1 h' */
         unit++;
     }
