@@ -24,7 +24,7 @@ END $$;
 LIFE_500 = f"""
 WITH new AS (INSERT INTO bench.task ({COLUMNS}) SELECT {VALUES} FROM generate_series(1, 500) RETURNING id)
 SELECT min(id) AS first, max(id) AS last FROM new \\gset
-UPDATE bench.task SET start_time = now(), worker_id = '00000000-0000-0000-0000-000000000001', claims = 1
+UPDATE bench.task SET start_time = now(), claim_key = id, worker_id = '00000000-0000-0000-0000-000000000001', claims = 1
 WHERE id BETWEEN :first AND :last;
 DELETE FROM bench.task WHERE id BETWEEN :first AND :last;
 """

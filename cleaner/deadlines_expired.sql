@@ -4,7 +4,7 @@
 --   $1 interval  grace    $2 integer  how many
 --   ret  a row for each task that was requeued; from trace on, for its span
 WITH late AS MATERIALIZED (
-    SELECT t.id, t.claims, t.start_time, t.worker_id, t.queue, t.kind, t.trace,
+    SELECT t.id, t.claims, t.claim_key, t.start_time, t.queue, t.kind, t.trace,
            1 + t.failures + t.crashes AS attempt, 'timed_out' AS reason,
            format('ran past its timeout of %s ms, and worker %s did not end it', t.timeout_ms, t.worker_id) AS error
     FROM tenon.task t
@@ -12,14 +12,11 @@ WITH late AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE OF t SKIP LOCKED
 ), given AS (
-    SELECT worker_id, array_agg(id) AS ids, array_agg(claims) AS claims,
-           array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us,
-           array_agg(reason) AS reasons, array_agg(error) AS errors
+    SELECT array_agg(id) AS ids, array_agg(claim_key) AS keys, array_agg(reason) AS reasons, array_agg(error) AS errors
     FROM late
-    GROUP BY worker_id
 )
 SELECT p.id, l.queue, l.kind, p.state,
        l.trace, l.claims, (extract(epoch FROM l.start_time) * 1000000)::bigint AS start_us, l.attempt, l.reason, l.error
 FROM given g
-CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, g.worker_id, g.reasons, g.errors, NULL) p
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.keys, g.reasons, g.errors, NULL) p
 JOIN late l ON l.id = p.id;

@@ -4,15 +4,14 @@
 --   $1 uuid  worker    $2 integer  how many
 --   ret  a row for each task that was requeued; from trace on, for its span
 WITH mine AS MATERIALIZED (
-    SELECT id, claims, start_time, queue, kind, trace, 1 + failures + crashes AS attempt
+    SELECT id, claims, claim_key, start_time, queue, kind, trace, 1 + failures + crashes AS attempt
     FROM tenon.task
     WHERE worker_id = $1::uuid
       AND EXISTS (SELECT FROM tenon.worker WHERE id = $1::uuid AND state = 'dead')
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ), given AS (
-    SELECT array_agg(id) AS ids, array_agg(claims) AS claims,
-           array_agg((extract(epoch FROM start_time) * 1000000)::bigint) AS starts_us, count(*)::integer AS n,
+    SELECT array_agg(id) AS ids, array_agg(claim_key) AS keys, count(*)::integer AS n,
            (SELECT format('worker %s on %s pid %s died', id, left(host, 255), pid)
             FROM tenon.worker WHERE id = $1::uuid) AS error
     FROM mine
@@ -20,6 +19,6 @@ WITH mine AS MATERIALIZED (
 SELECT p.id, m.queue, m.kind, p.state,
        m.trace, m.claims, (extract(epoch FROM m.start_time) * 1000000)::bigint AS start_us, m.attempt, 'crashed' AS reason, g.error
 FROM given g
-CROSS JOIN LATERAL tenon.requeue(g.ids, g.claims, g.starts_us, $1::uuid, array_fill('crashed'::text, ARRAY[g.n]),
+CROSS JOIN LATERAL tenon.requeue(g.ids, g.keys, array_fill('crashed'::text, ARRAY[g.n]),
                                   array_fill(g.error, ARRAY[g.n]), NULL) p
 JOIN mine m ON m.id = p.id;

@@ -9,7 +9,7 @@ SELECT * FROM (
            format('DROP INDEX CONCURRENTLY %s', i.indexrelid::regclass)
       FROM pg_index i
      WHERE i.indrelid = 'tenon.task'::regclass
-       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname IN ('start_time', 'worker_id', 'claims')
+       AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attname IN ('start_time', 'claim_key', 'worker_id', 'claims')
                       AND (a.attnum = ANY (i.indkey) OR pg_get_indexdef(i.indexrelid) ~ ('\m' || a.attname || '\M')))
     UNION ALL
     SELECT 'warning', 'trigger', format('the trigger %s of tenon.task is not tenon''s: it runs with each task', t.tgname),
@@ -25,7 +25,7 @@ SELECT * FROM (
       FROM pg_class c WHERE c.oid = 'tenon.task'::regclass AND c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off,autovacuum_enabled=0}'::text[]
     UNION ALL
     SELECT 'warning', 'fillfactor', 'tenon.task does not leave room for a second version of each row (fillfactor): claims are no longer HOT updates',
-           'ALTER TABLE tenon.task SET (fillfactor = 45); VACUUM FULL tenon.task when nothing runs'
+           'ALTER TABLE tenon.task SET (fillfactor = 43); VACUUM FULL tenon.task when nothing runs'
       FROM pg_class c
      WHERE c.oid = 'tenon.task'::regclass
        AND NOT EXISTS (SELECT FROM unnest(c.reloptions) o WHERE o ~ '^fillfactor=' AND split_part(o, '=', 2)::integer <= 50)

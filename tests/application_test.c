@@ -109,12 +109,12 @@ static void hold_started(struct stream *s)
     if (!way) {
         return;
     }
-    char *claim = sql_text(s->holder,
-                           "SELECT format('%%s/%%s/%%s/%%s', id, claims,"
-                           " (extract(epoch FROM start_time) * 1000000)::bigint, worker_id)"
-                           " FROM tenon.task WHERE kind = 'held' AND start_time IS NOT NULL"
-                           " AND NOT id = ANY ((SELECT array_agg(id) FROM ours)::bigint[])"
-                           " LIMIT 1 FOR UPDATE SKIP LOCKED");
+    char *claim =
+        sql_text(s->holder,
+                 "SELECT format('%%s/%%s/%%s', id, claims, lpad(to_hex(claim_key), 16, '0'))"
+                 " FROM tenon.task WHERE kind = 'held' AND start_time IS NOT NULL"
+                 " AND NOT id = ANY ((SELECT array_agg(id) FROM ours)::bigint[])"
+                 " LIMIT 1 FOR UPDATE SKIP LOCKED");
     if (!claim) {
         return;
     }

@@ -72,10 +72,11 @@ static const char nobody[] = "00000000-0000-4000-8000-000000000001";
 
 static void claim(struct fixture *fx, int64_t task, const char *worker)
 {
-    test_sql(fx,
-             "UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = '%s',"
-             " claims = claims + 1 WHERE id = %lld",
-             worker, (long long)task);
+    test_sql(
+        fx,
+        "UPDATE tenon.task SET start_time = clock_timestamp(), claim_key = id, worker_id = '%s',"
+        " claims = claims + 1 WHERE id = %lld",
+        worker, (long long)task);
 }
 
 /* --- wake-ups -------------------------------------------------------------------------------- */

@@ -144,7 +144,7 @@ static void test_another_claim_with_the_same_attempt_is_given_back(void **state)
     assert_true(d->rounds.in_flight && d->round.own);
     d->round.owned = calloc(1, sizeof *d->round.owned);
     d->round.owned[0] = claimed(5, "");
-    d->round.owned[0]->start_us++;
+    d->round.owned[0]->key++;
     d->round.n_owned = 1;
     feed(d, 200, (struct event){.type = EVENT_ROUND_DONE});
     (void)decide(d, 200);

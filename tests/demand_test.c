@@ -246,9 +246,8 @@ static void test_what_waits_comes_and_runs(void **state)
     assert_in_range(demand_of(fx, "default"), 15, 30);
     test_sql(fx, "DELETE FROM tenon.finished");
     assert_int_equal(demand_of(fx, "default"), 0);
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET worker_id = gen_random_uuid(), start_time = now() WHERE id <= 5");
+    test_sql(fx, "UPDATE tenon.task SET worker_id = gen_random_uuid(), claim_key = id,"
+                 " start_time = now() WHERE id <= 5");
     assert_int_equal(demand_of(fx, "default"), 5);
     test_sql_fails(fx, "22023", "latency is 00:00:00", "SELECT tenon.demand('default', '0 s')");
 }

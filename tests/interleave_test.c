@@ -32,7 +32,7 @@ struct stage {
 
 static const char stage_function[] =
     "CREATE FUNCTION public.stage(held boolean, over boolean, holder uuid)"
-    " RETURNS TABLE (id bigint, start_us bigint) LANGUAGE plpgsql AS $$"
+    " RETURNS TABLE (id bigint, key bigint) LANGUAGE plpgsql AS $$"
     "#variable_conflict use_column\n"
     "DECLARE new bigint;"
     "BEGIN"
@@ -40,10 +40,10 @@ static const char stage_function[] =
     " new := tenon.enqueue('a', unique_key => 'k');"
     " UPDATE tenon.task t SET claims = 2, delayed = true, run_at = now() - interval '1 s',"
     "  start_time = CASE WHEN held THEN clock_timestamp() - interval '1 hour' END,"
+    "  claim_key = CASE WHEN held THEN 17 END,"
     "  worker_id = CASE WHEN held THEN holder END WHERE t.id = new;"
     " IF over THEN PERFORM tenon.cancel(new); END IF;"
-    " RETURN QUERY SELECT new, coalesce((extract(epoch FROM t.start_time) * 1000000)::bigint, 17)"
-    "  FROM (SELECT) AS one LEFT JOIN tenon.task t ON t.id = new;"
+    " RETURN QUERY SELECT new, 17::bigint;"
     "END $$";
 
 static void stage_make(struct stage *g)
@@ -56,11 +56,11 @@ static void stage_make(struct stage *g)
     if (PQntuples(result) != 1) {
         fail_msg("%s", PQresultErrorMessage(result));
     }
-    long long start_us = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
+    long long key = strtoll(PQgetvalue(result, 0, 1), NULL, 10);
     (void)snprintf(g->cast.id, sizeof g->cast.id, "%s", PQgetvalue(result, 0, 0));
     (void)snprintf(g->cast.ids, sizeof g->cast.ids, "{%s}", g->cast.id);
-    fence_set(&g->cast.held, g->cast.id, 2, start_us);
-    fence_set(&g->cast.lost, g->cast.id, 1, start_us - 1000000);
+    fence_set(&g->cast.held, g->cast.id, 2, key);
+    fence_set(&g->cast.lost, g->cast.id, 1, key + 1);
     PQclear(result);
 }
 

@@ -11,15 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char worker_id[] = "11111111-2222-3333-4444-555555555555";
-
 static struct claim task(void)
 {
     static const char payload[] = "{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}";
     return (struct claim){.id = 7,
                           .claims = 5,
                           .attempt = 2,
-                          .start_us = 1700000000000001,
+                          .key = (int64_t)0x8123456789abcdef,
                           .failures = 1,
                           .max_attempts = 25,
                           .timeout_ms = 3600000,
@@ -35,12 +33,12 @@ static void test_task_line_copies_the_payload(void **state)
     struct claim c = task();
     struct buf b;
     buf_init(&b, 1 << 20);
-    line_put_task(&b, &c, worker_id);
+    line_put_task(&b, &c);
     assert_string_equal(buf_text(&b),
                         "{\"id\":7,\"kind\":\"mail\",\"queue\":\"default\",\"attempt\":2,"
                         "\"failures\":1,\"max_attempts\":25,"
                         "\"timeout_ms\":3600000,"
-                        "\"claim\":\"7/5/1700000000000001/11111111-2222-3333-4444-555555555555\","
+                        "\"claim\":\"7/5/8123456789abcdef\","
                         "\"trace\":null,\"progress\":null,"
                         "\"payload\":{\"n\": 123456789012345678901234567890, \"s\": \"a\\nb\"}}\n");
     buf_clear(&b);
@@ -62,7 +60,7 @@ static void test_environment_has_the_task_and_no_secret(void **state)
     (void)state;
     struct claim c = task();
     char *own[] = {"A=b", NULL};
-    char **env = line_environment(own, &c, worker_id);
+    char **env = line_environment(own, &c);
     assert_non_null(env);
     assert_string_equal(variable(env, "A"), "b");
     assert_string_equal(variable(env, "TENON_TASK_ID"), "7");
@@ -72,19 +70,18 @@ static void test_environment_has_the_task_and_no_secret(void **state)
     assert_string_equal(variable(env, "TENON_TASK_FAILURES"), "1");
     assert_string_equal(variable(env, "TENON_TASK_MAX_ATTEMPTS"), "25");
     assert_string_equal(variable(env, "TENON_TASK_TIMEOUT_MS"), "3600000");
-    assert_string_equal(variable(env, "TENON_TASK_CLAIM"),
-                        "7/5/1700000000000001/11111111-2222-3333-4444-555555555555");
+    assert_string_equal(variable(env, "TENON_TASK_CLAIM"), "7/5/8123456789abcdef");
     assert_null(variable(env, "TENON_TASK_TRACE"));
     assert_null(variable(env, "TENON_TASK_PROGRESS"));
     free(env);
     c.progress = malloc(PROGRESS_BYTES_MAX + 1); /* as much as there may be */
     memset(c.progress, '7', PROGRESS_BYTES_MAX);
     c.progress[PROGRESS_BYTES_MAX] = '\0';
-    env = line_environment(own, &c, worker_id);
+    env = line_environment(own, &c);
     assert_string_equal(variable(env, "TENON_TASK_PROGRESS"), c.progress);
     free(c.progress);
     free(env);
-    env = line_environment(own, NULL, worker_id); /* a pool child */
+    env = line_environment(own, NULL); /* a pool child */
     assert_null(variable(env, "TENON_TASK_ID"));
     free(env);
 }
@@ -228,7 +225,7 @@ static void test_steps_of_a_task_line(void **state)
     c.steps = steps;
     c.steps_bytes = strlen(steps);
     buf_init(&b, 1 << 20);
-    line_put_task(&b, &c, worker_id);
+    line_put_task(&b, &c);
     assert_non_null(strstr(buf_text(&b), "\"progress\":null,\"steps\":{\"pay\": [1e400]},"));
     buf_clear(&b);
 }

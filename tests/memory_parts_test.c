@@ -102,8 +102,6 @@ static void test_handlers(void **state)
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-static const char worker_id[] = "11111111-2222-3333-4444-555555555555";
-
 static void run_lines(void *arg)
 {
     (void)arg;
@@ -114,8 +112,8 @@ static void run_lines(void *arg)
     struct fault f = {0};
     buf_init(&b, 1 << 20);
     if (c) {
-        line_put_task(&b, c, worker_id);
-        char **env = line_environment(environ, c, worker_id);
+        line_put_task(&b, c);
+        char **env = line_environment(environ, c);
         assert_true(env || nth_struck());
         free(env);
     }

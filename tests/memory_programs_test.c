@@ -91,6 +91,7 @@ static bool run_cleaner(struct fixture *fx, long n, int *ret_status)
                  "SELECT tenon.enqueue(k) FROM unnest('{orphan,orphan,ready}'::text[]) k;"
                  "SELECT tenon.enqueue('due', delay => '1 ms');"
                  "UPDATE tenon.task SET start_time = now(), claims = 1,"
+                 " claim_key = id,"
                  " worker_id = '11111111-1111-1111-1111-111111111111' WHERE kind = 'orphan'");
     bool struck = run_short_of_memory(fx, once, n, ret_status);
     free(TENON_RUN(fx, 0, "cleaner", "--once"));

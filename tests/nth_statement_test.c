@@ -115,7 +115,7 @@ static void make_work(struct fixture *fx)
                  "UPDATE tenon.task SET claims = 1,"
                  " start_time = now() - CASE kind WHEN 'late' THEN interval '1 day' ELSE '0' END,"
                  " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
-                 " worker_id = '11111111-1111-1111-1111-111111111111'"
+                 " claim_key = id, worker_id = '11111111-1111-1111-1111-111111111111'"
                  " WHERE kind IN ('orphan', 'third', 'late');"
                  "SELECT tenon.set_schedule('s', every => '1 h', kind => 'tick');"
                  "UPDATE tenon.schedule SET next_at = now(), due_at = now()");

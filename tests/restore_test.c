@@ -42,10 +42,9 @@ static char *left_claim(struct fixture *fx)
                  " VALUES ('there', 1, 1, '{default}', '{none}')");
     test_sql(fx, "SELECT tenon.enqueue('none')");
     test_sql(fx, "UPDATE tenon.task SET start_time = clock_timestamp(), claims = 1,"
-                 " worker_id = (SELECT id FROM tenon.worker WHERE host = 'there')");
+                 " claim_key = id, worker_id = (SELECT id FROM tenon.worker WHERE host = 'there')");
     return test_sql_text(fx, "SELECT concat_ws('/', id, claims,"
-                             " (extract(epoch FROM start_time) * 1000000)::bigint, worker_id)"
-                             " FROM tenon.task");
+                             " lpad(to_hex(claim_key), 16, '0')) FROM tenon.task");
 }
 
 static struct process *worker_of(struct fixture *fx, const char *kind)

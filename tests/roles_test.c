@@ -61,7 +61,7 @@ static void make_old(struct fixture *fx)
                  "UPDATE tenon.schedule SET next_at = now(), due_at = now()");
     for (int i = 0; i < 2; i++) { /* an orphan, and one that is an hour over its time */
         test_sql(fx,
-                 "UPDATE tenon.task SET claims = 1, worker_id = gen_random_uuid(),"
+                 "UPDATE tenon.task SET claims = 1, claim_key = id, worker_id = gen_random_uuid(),"
                  " start_time = now() - interval '%d min' WHERE id = %lld",
                  i * 120, (long long)enqueue(fx, "'{}'"));
     }

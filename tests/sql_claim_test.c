@@ -16,7 +16,7 @@ struct way {
     int n_params;
 };
 
-static const struct way by_ids = {"claim", &sql_claim, 5};
+static const struct way by_ids = {"claim", &sql_claim, 6};
 static const struct way by_poll = {"poll", &sql_poll, POLL_PARAMS};
 static const struct way *const all_ways[] = {&by_ids, &by_poll};
 enum { WAYS = sizeof all_ways / sizeof *all_ways };
@@ -52,7 +52,7 @@ static PGresult *claim(PGconn *conn, const struct way *way, const char *worker, 
                          "SELECT coalesce(array_agg(id), '{}') FROM (SELECT id"
                          " FROM tenon.task ORDER BY id LIMIT %s) t",
                          n);
-    const char *const params[] = {worker, ids, queues, kinds, "16777216"};
+    const char *const params[] = {worker, ids, queues, kinds, "16777216", ids};
     PGresult *result = statement_run(conn, way->st, params, way->n_params);
     free(ids);
     return result;
@@ -75,10 +75,10 @@ static void make_all_sorts(struct fixture *fx, const char *worker)
         "SELECT tenon.enqueue(k, queue => q, priority => p, delay => d)"
         " FROM unnest('{a,b,unknown}'::text[]) k, unnest('{default,open,stopped,other}'::text[]) q,"
         " generate_series(0, 9) p, unnest('{0, 1 h}'::interval[]) d");
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET start_time = now(), worker_id = '%s', claims = 1 WHERE id %% 5 = 0",
-        worker);
+    test_sql(fx,
+             "UPDATE tenon.task SET start_time = now(), claim_key = id, worker_id = '%s',"
+             " claims = 1 WHERE id %% 5 = 0",
+             worker);
     test_sql(
         fx,
         "UPDATE tenon.task SET failures = 1, run_at = now() - interval '1 s' WHERE id %% 7 = 0");
@@ -213,8 +213,7 @@ static void test_what_a_claim_tells(void **state)
     }
     assert_true(test_sql_bool(
         fx,
-        "SELECT start_time = timestamptz 'epoch' + %s * interval '1 microsecond'"
-        " AND worker_id = '%s' AND id = %s"
+        "SELECT claim_key = %s AND worker_id = '%s' AND id = %s"
         " AND start_time BETWEEN now() - interval '1 min' AND clock_timestamp() FROM tenon.task",
         PQgetvalue(result, 0, 2), worker, PQgetvalue(result, 0, 0)));
     PQclear(result);
@@ -324,7 +323,7 @@ static void test_raced_claims(void **state)
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", RACE_TASKS);
     const char *const poll[] = {worker, "{a}", "10", POLL_HEAD};
     race(fx, conn, &by_poll, poll);
-    const char *const named[] = {worker, ids, "{default}", "{a}", "16777216"};
+    const char *const named[] = {worker, ids, "{default}", "{a}", "16777216", ids};
     race(fx, conn, &by_ids, named);
     free(ids);
     for (int i = 0; i < RACERS; i++) {
@@ -334,22 +333,24 @@ static void test_raced_claims(void **state)
 
 static char *verify(struct fixture *fx, const struct held *c)
 {
-    char ids[32], claims[32];
+    char ids[32], keys[32], claims[32];
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c->id);
+    (void)snprintf(keys, sizeof keys, "{%lld}", (long long)c->key);
     (void)snprintf(claims, sizeof claims, "{%d}", c->claims);
-    const char *const params[] = {c->worker, ids, claims};
-    return column(statement_run(fx->conn, &sql_verify, params, 3), 2);
+    const char *const params[] = {c->worker, ids, keys, claims};
+    return column(statement_run(fx->conn, &sql_verify, params, 4), 2);
 }
 
 /* Of two claims of one task the answer tells which it means. */
 static void verify_both_is(struct fixture *fx, const struct held *c, const struct held *other,
                            int want_attempt)
 {
-    char ids[64], claims[64];
+    char ids[64], keys[64], claims[64];
     (void)snprintf(ids, sizeof ids, "{%lld,%lld}", (long long)c->id, (long long)other->id);
+    (void)snprintf(keys, sizeof keys, "{%lld,%lld}", (long long)c->key, (long long)other->key);
     (void)snprintf(claims, sizeof claims, "{%d,%d}", c->claims, other->claims);
-    const char *const params[] = {c->worker, ids, claims};
-    PGresult *result = statement_run(fx->conn, &sql_verify, params, 3);
+    const char *const params[] = {c->worker, ids, keys, claims};
+    PGresult *result = statement_run(fx->conn, &sql_verify, params, 4);
     assert_int_equal(PQntuples(result), 1);
     assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), want_attempt);
     PQclear(result);
@@ -370,6 +371,7 @@ static void test_verify(void **state)
     held_new(fx, &c);
     verify_is(fx, &c, "mine");
     other = c;
+    other.key++;
     worker_make(fx, other.worker);
     verify_is(fx, &other, "");
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
@@ -401,7 +403,7 @@ static void test_own(void **state)
     assert_int_equal(PQntuples(result), 1);
     assert_true(strtoll(PQgetvalue(result, 0, 0), NULL, 10) == c.id);
     assert_int_equal(strtol(PQgetvalue(result, 0, 1), NULL, 10), c.claims);
-    assert_true(strtoll(PQgetvalue(result, 0, 2), NULL, 10) == c.start_us);
+    assert_true(strtoll(PQgetvalue(result, 0, 2), NULL, 10) == c.key);
     PQclear(result);
 }
 
@@ -417,7 +419,8 @@ static void test_due(void **state)
              "SELECT tenon.enqueue('paused', queue => 'stopped', delay => '1 h');"
              "UPDATE tenon.task SET run_at = now() - interval '1 min' WHERE kind <> 'ahead'");
     test_sql(fx,
-             "UPDATE tenon.task SET start_time = now(), worker_id = '%s' WHERE kind = 'started'",
+             "UPDATE tenon.task SET start_time = now(), claim_key = id, worker_id = '%s'"
+             " WHERE kind = 'started'",
              worker);
     char *before = test_sql_text(fx, "SELECT string_agg(ctid::text, ' ') FROM tenon.task");
     const char *params[] = {"0", "100"};

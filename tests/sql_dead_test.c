@@ -8,10 +8,8 @@
 static void requeue_classed(struct fixture *fx, const struct held *c, const char *reason,
                             const char *error, const char *class)
 {
-    test_sql(fx,
-             "SELECT tenon.requeue('{%lld}', '{%d}', '{%lld}', '%s', '{%s}', ARRAY[%s], NULL,"
-             " ARRAY[%s])",
-             (long long)c->id, c->claims, (long long)c->start_us, c->worker, reason, error, class);
+    test_sql(fx, "SELECT tenon.requeue('{%lld}', '{%lld}', '{%s}', ARRAY[%s], NULL, ARRAY[%s])",
+             (long long)c->id, (long long)c->key, reason, error, class);
 }
 
 static void test_attempts(void **state)

@@ -345,11 +345,12 @@ static void test_others_come_first(void **state)
     int64_t id = place(fx, 'r', "a", "");
     int64_t dead = end_as(fx, 'x', "a", "dead", "x");
     PGconn *other = sql_connect(fx->database_url);
-    sql_run(other,
-            "BEGIN; UPDATE tenon.task SET start_time = clock_timestamp(), worker_id ="
-            " gen_random_uuid(), claims = 1 WHERE id = %lld; SELECT FROM tenon.dead WHERE"
-            " id = %lld FOR UPDATE",
-            (long long)id, (long long)dead);
+    sql_run(
+        other,
+        "BEGIN; UPDATE tenon.task SET start_time = clock_timestamp(), claim_key = id, worker_id ="
+        " gen_random_uuid(), claims = 1 WHERE id = %lld; SELECT FROM tenon.dead WHERE"
+        " id = %lld FOR UPDATE",
+        (long long)id, (long long)dead);
     test_sql(fx, "SET lock_timeout = '1 s'");
     assert_true(test_sql_bool(fx, "SELECT n = 0 AND skipped = 1 FROM tenon.change('cancel',"
                                   " '{\"state\": \"ready\"}')"));

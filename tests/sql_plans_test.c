@@ -29,23 +29,22 @@ enum {
 static const char plain[] = "SET search_path = pg_catalog";
 
 #define WORKER "00000000-0000-0000-0000-000000000001"
-#define START_US "1577836800000000"
-#define FENCE WORKER, "$ids", "$claims", "$starts_us"
+#define CLAIM "id || '/1/' || lpad(to_hex(id), 16, '0')"
+#define FENCE "$ids", "$keys"
 
-static const struct statement finish_inside = {"test_finish",
-                                               "SELECT tenon.finish(id || '/1/" START_US "/" WORKER
-                                               "') FROM unnest($1::bigint[]) id"};
+static const struct statement finish_inside = {"test_finish", "SELECT tenon.finish(" CLAIM
+                                                              ") FROM unnest($1::bigint[]) id"};
 static const struct statement finish_many_inside = {
-    "test_finish_many", "SELECT unnest(tenon.finish_many((SELECT array_agg(id || '/1/" START_US
-                        "/" WORKER "') FROM unnest($1::bigint[]) id)))"};
+    "test_finish_many",
+    "SELECT unnest(tenon.finish_many((SELECT array_agg(" CLAIM ") FROM unnest($1::bigint[]) id)))"};
 static const struct statement cancel = {"test_cancel",
                                         "SELECT tenon.cancel(id) FROM unnest($1::bigint[]) id"};
 static const struct statement progress_inside = {"test_progress",
-                                                 "SELECT tenon.progress(id || '/1/" START_US
-                                                 "/" WORKER "', '1') FROM unnest($1::bigint[]) id"};
+                                                 "SELECT tenon.progress(" CLAIM
+                                                 ", '1') FROM unnest($1::bigint[]) id"};
 static const struct statement extend_inside = {"test_extend",
-                                               "SELECT tenon.extend(id || '/1/" START_US "/" WORKER
-                                               "', '1 h') FROM unnest($1::bigint[]) id"};
+                                               "SELECT tenon.extend(" CLAIM
+                                               ", '1 h') FROM unnest($1::bigint[]) id"};
 static const struct statement enqueue_again = {
     "test_enqueue_again",
     "SELECT tenon.enqueue('a', unique_key => 'k' || id) FROM unnest($1::bigint[]) id"};
@@ -66,7 +65,7 @@ static const struct planned {
 } all[] = {
     {&sql_claim,
      db_session_hot,
-     {WORKER, "$ids", "{default}", "{a}", "16777216"},
+     {WORKER, "$ids", "{default}", "{a}", "16777216", "$ids"},
      false,
      false,
      TASKS},
@@ -74,7 +73,7 @@ static const struct planned {
     {&sql_finish, db_session_hot, {FENCE, "$nulls"}, true, false, 0},
     {&sql_finish_forget, db_session_hot, {FENCE, "$nulls"}, true, false, 0},
     {&sql_finish_unlocked, db_session_hot, {FENCE, "$nulls"}, true, false, 0},
-    {&sql_verify, db_session_hot, {WORKER, "$ids", "$claims"}, true, false, TASKS},
+    {&sql_verify, db_session_hot, {WORKER, "$ids", "$keys", "$claims"}, true, false, TASKS},
     {&sql_progress, db_session_hot, {FENCE, "$nulls", "$nulls"}, true, false, TASKS},
     {&sql_step, db_session_hot, {FENCE, "$steps"}, true, false, TASKS},
     {&sql_requeue,
@@ -111,7 +110,7 @@ static void put_parameter(struct buf *b, PGconn *conn, const char *word, int fir
     } words[] = {
         {"$ids", "array_agg(i)"},
         {"$claims", "array_agg(1)"},
-        {"$starts_us", "array_agg(" START_US ")"},
+        {"$keys", "array_agg(i)"},
         {"$nulls", "array_agg(NULL::text)"},
         {"$steps", "array_agg(format('{\"step\": {\"name\": \"%s\"}}', i))"},
         {"$failed", "array_agg('failed'::text)"},
@@ -186,8 +185,7 @@ static void mark_tasks(struct fixture *fx, const struct planned *p, int first, i
     if (p->started) {
         test_sql(fx,
                  "UPDATE tenon.task SET claims = 1, worker_id = '" WORKER "', start_time ="
-                 " timestamptz 'epoch' + " START_US " * interval '1 microsecond'"
-                 " WHERE id BETWEEN %d AND %d",
+                 " '2020-01-01Z', claim_key = id WHERE id BETWEEN %d AND %d",
                  first, first + n - 1);
     }
 }

@@ -21,7 +21,7 @@ static char *poll_as(PGconn *conn, const char *worker, struct asked a)
 {
     const char *const params[] = {worker,  a.kinds,   a.n,        "{default,default}",
                                   "{9,4}", a.from_us, a.from_ids, a.rows,
-                                  a.bytes, "true",    a.reach_ms};
+                                  a.bytes, "true",    a.reach_ms, POLL_KEYS};
     PGresult *result = statement_run(conn, &sql_poll, params, POLL_PARAMS);
     struct buf b;
     buf_init(&b, 1 << 16);
@@ -206,7 +206,7 @@ static void test_it_reads_the_payloads_that_it_claims(void **state)
     test_sql(fx, "BEGIN");
     int64_t before = test_sql_int(fx, "%s", detoasted);
     const char *const params[] = {worker, "{a}",   "40",    "{default}", "{9}", "{NULL}",
-                                  "{0}",  "10000", "20000", "true",      NULL};
+                                  "{0}",  "10000", "20000", "true",      NULL,  POLL_KEYS};
     PGresult *result = statement_run(fx->conn, &sql_poll, params, POLL_PARAMS);
     assert_int_equal(poll_claimed(result), 2);
     PQclear(result);

@@ -22,16 +22,15 @@ static void progress_is(struct fixture *fx, const struct held *c, const char *wa
 static void write_is(PGconn *conn, const struct held *c, const char *line, const char *timeout_ms,
                      const char *want)
 {
-    char ids[32], claims[32], starts[32], *lines = NULL, timeouts[32] = "{NULL}";
+    char ids[32], keys[32], *lines = NULL, timeouts[32] = "{NULL}";
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c->id);
-    (void)snprintf(claims, sizeof claims, "{%d}", c->claims);
-    (void)snprintf(starts, sizeof starts, "{%lld}", (long long)c->start_us);
+    (void)snprintf(keys, sizeof keys, "{%lld}", (long long)c->key);
     lines = line ? sql_text(conn, "SELECT ARRAY[$x$%s$x$]::text", line) : strdup("{NULL}");
     if (timeout_ms) {
         (void)snprintf(timeouts, sizeof timeouts, "{%s}", timeout_ms);
     }
-    const char *const params[] = {c->worker, ids, claims, starts, lines, timeouts};
-    PGresult *result = statement_run(conn, &sql_progress, params, 6);
+    const char *const params[] = {ids, keys, lines, timeouts};
+    PGresult *result = statement_run(conn, &sql_progress, params, 4);
     assert_string_equal(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "", want);
     PQclear(result);
     free(lines);
@@ -72,8 +71,8 @@ static void test_the_next_attempt_gets_it(void **state)
         free(held_requeue(fx, &c, reasons[i], NULL, "0"));
         progress_is(fx, &c, want);
         test_sql(fx, "BEGIN");
-        const char *const by_id[] = {c.worker, ids, "{default}", "{a}", "1000000"};
-        PGresult *result = statement_run(fx->conn, &sql_claim, by_id, 5);
+        const char *const by_id[] = {c.worker, ids, "{default}", "{a}", "1000000", ids};
+        PGresult *result = statement_run(fx->conn, &sql_claim, by_id, 6);
         assert_string_equal(PQgetvalue(result, 0, 12), want);
         PQclear(result);
         test_sql(fx, "ROLLBACK");
@@ -142,7 +141,7 @@ static void test_a_lost_claim_writes_nothing(void **state)
             assert_true(held_take(fx, c.worker, c.id, &c));
         } else {
             was = c;
-            was.start_us++;
+            was.key++;
         }
     }
     assert_true(
@@ -206,7 +205,7 @@ static void test_extend_past_its_limits(void **state)
 static void test_by_hand(void **state)
 {
     struct fixture *fx = *state;
-    static const char claim[] = "1/1/0/00000000-0000-0000-0000-000000000000";
+    static const char claim[] = "1/1/0000000000000000";
     test_sql(fx, "SET client_min_messages = error");
     test_sql(fx, "SELECT tenon.progress('%s', '{}')", claim);
     test_sql(fx, "SELECT tenon.extend('%s', '1 h')", claim);
@@ -259,15 +258,15 @@ static void test_verify_tells_the_timeout(void **state)
 {
     struct fixture *fx = *state;
     struct held c;
-    char claim[HELD_TEXT_BYTES], ids[32], claims[32];
+    char claim[HELD_TEXT_BYTES], ids[32], keys[32];
     held_new(fx, &c);
     held_text(&c, claim);
     test_sql(fx, "UPDATE tenon.task SET timeout_ms = 1000");
     test_sql(fx, "SELECT tenon.extend('%s', '2 h')", claim);
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c.id);
-    (void)snprintf(claims, sizeof claims, "{%d}", c.claims);
-    const char *const params[] = {c.worker, ids, claims};
-    PGresult *result = statement_run(fx->conn, &sql_verify, params, 3);
+    (void)snprintf(keys, sizeof keys, "{%lld}", (long long)c.key);
+    const char *const params[] = {c.worker, ids, keys, "{1}"};
+    PGresult *result = statement_run(fx->conn, &sql_verify, params, 4);
     assert_string_equal(PQgetvalue(result, 0, 2), "mine");
     assert_in_range(strtol(PQgetvalue(result, 0, 3), NULL, 10), 7200000, 7200000 + 600000);
     PQclear(result);

@@ -292,7 +292,7 @@ static void updates_of(struct fixture *fx, int64_t *ret_cold, int64_t *ret_all)
 
 static int n_params(const struct statement *st)
 {
-    return st == &sql_claim ? 5 : POLL_PARAMS;
+    return st == &sql_claim ? 6 : POLL_PARAMS;
 }
 
 /* Claim 1,000 fresh tasks in one transaction, so that nothing is pruned meanwhile, as while an old
@@ -331,7 +331,7 @@ static void test_claims_are_hot(void **state)
     worker_make(fx, worker);
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, %d) n", CLAIMS);
     const char *const poll[] = {worker, "{a}", "100", POLL_HEAD};
-    const char *const claim[] = {worker, ids, "{default}", "{a}", "16777216"};
+    const char *const claim[] = {worker, ids, "{default}", "{a}", "16777216", ids};
     for (size_t i = 0; i < sizeof payloads / sizeof *payloads; i++) {
         hot_claims(fx, payloads[i], &sql_poll, poll);
         hot_claims(fx, payloads[i], &sql_claim, claim);
@@ -367,8 +367,9 @@ static void test_claims_read_no_more_than_they_take(void **state)
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     const char *const poll[] = {worker, "{a}", "10", POLL_HEAD};
-    const char *const claim[] = {worker, "{1,2,3,4,5,6,7,8,9,10,11}", "{default}", "{a}",
-                                 "16777216"};
+    const char *const claim[] = {worker,      "{1,2,3,4,5,6,7,8,9,10,11}",
+                                 "{default}", "{a}",
+                                 "16777216",  POLL_KEYS};
     assert_in_range(rows_read(fx, &sql_claim, claim), 10, 40);
     assert_in_range(rows_read(fx, &sql_poll, poll), 10, 40);
 }
@@ -384,7 +385,7 @@ static void test_claims_are_bounded_in_bytes(void **state)
     worker_make(fx, worker);
     char *ids = test_sql_text(fx, "SELECT array_agg(n) FROM generate_series(1, 80) n");
     const char *const poll[] = {worker, "{a}", "80", POLL_HEAD};
-    const char *const by_ids[] = {worker, ids, "{default}", "{a}", "16777216"};
+    const char *const by_ids[] = {worker, ids, "{default}", "{a}", "16777216", ids};
     const char *const *const params[] = {poll, by_ids};
     const struct statement *const all[] = {&sql_poll, &sql_claim};
     for (size_t i = 0; i < 4; i++) {

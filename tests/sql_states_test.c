@@ -39,7 +39,7 @@ static void do_poll(struct fixture *fx, const struct held *c)
     char worker[UUID_BYTES];
     (void)c;
     worker_make(fx, worker);
-    PQclear(poll_run(fx->conn, worker, "{default}", "{a,b,mail}", "1000"));
+    PQclear(poll_run(fx->conn, worker, "{default}", "{a,b,mail}", "100"));
 }
 
 static void do_finish(struct fixture *fx, const struct held *c)
@@ -247,11 +247,12 @@ static void do_forget(struct fixture *fx, const struct held *c)
 
 static void do_verify(struct fixture *fx, const struct held *c)
 {
-    char ids[32], claims[32];
+    char ids[32], keys[32], claims[32];
     array_of(ids, sizeof ids, c->id);
+    array_of(keys, sizeof keys, c->key);
     array_of(claims, sizeof claims, c->claims);
-    const char *const params[] = {c->worker, ids, claims};
-    PQclear(statement_run(fx->conn, &sql_verify, params, 3));
+    const char *const params[] = {c->worker, ids, keys, claims};
+    PQclear(statement_run(fx->conn, &sql_verify, params, 4));
     PQclear(statement_run(fx->conn, &sql_own, params, 1));
 }
 
@@ -330,7 +331,7 @@ static void make_claimed(struct fixture *fx, enum task_state state, struct held 
 
 static void make(struct fixture *fx, enum task_state state, struct held *c)
 {
-    *c = (struct held){.id = 999999999, .claims = 1, .start_us = 1};
+    *c = (struct held){.id = 999999999, .claims = 1, .key = 1};
     worker_make(fx, c->worker);
     switch (state) {
     case TASK_RUNNING:
@@ -359,11 +360,6 @@ static void make(struct fixture *fx, enum task_state state, struct held *c)
         do_settle(fx, c);
     } else if (state == TASK_RUNNING && doing->was) {
         test_sql(fx, "UPDATE tenon.task SET %s WHERE id = %lld", doing->was, (long long)c->id);
-        c->start_us =
-            test_sql_int(fx,
-                         "SELECT (extract(epoch FROM start_time) * 1000000)::bigint FROM tenon.task"
-                         " WHERE id = %lld",
-                         (long long)c->id);
     }
 }
 

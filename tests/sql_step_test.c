@@ -62,8 +62,8 @@ static void test_the_next_attempt_gets_them(void **state)
         test_sql(fx, "SELECT tenon.step('%s', 'n', '%zu')", claim, i);
         free(held_requeue(fx, &c, reasons[i], NULL, "0"));
         test_sql(fx, "BEGIN");
-        const char *const by_id[] = {c.worker, ids, "{default}", "{a}", "1000000"};
-        PGresult *result = statement_run(fx->conn, &sql_claim, by_id, 5);
+        const char *const by_id[] = {c.worker, ids, "{default}", "{a}", "1000000", ids};
+        PGresult *result = statement_run(fx->conn, &sql_claim, by_id, 6);
         assert_string_equal(PQgetvalue(result, 0, 13), want);
         PQclear(result);
         test_sql(fx, "ROLLBACK; BEGIN");
@@ -137,13 +137,11 @@ static void test_limits(void **state)
 static void write_are(PGconn *conn, const struct held *c, const char *lines, int n,
                       const char *want)
 {
-    char ids[64], claims[64], starts[96], got[16] = "";
+    char ids[64], keys[64], got[16] = "";
     (void)snprintf(ids, sizeof ids, "{%lld,%lld}", (long long)c->id, (long long)c->id);
-    (void)snprintf(claims, sizeof claims, "{%d,%d}", c->claims, c->claims);
-    (void)snprintf(starts, sizeof starts, "{%lld,%lld}", (long long)c->start_us,
-                   (long long)c->start_us);
-    const char *const params[] = {c->worker, ids, claims, starts, lines};
-    PGresult *result = statement_run(conn, &sql_step, params, 5);
+    (void)snprintf(keys, sizeof keys, "{%lld,%lld}", (long long)c->key, (long long)c->key);
+    const char *const params[] = {ids, keys, lines};
+    PGresult *result = statement_run(conn, &sql_step, params, 3);
     for (int i = 0; i < PQntuples(result); i++) {
         assert_int_equal(strtol(PQgetvalue(result, i, 0), NULL, 10), i + 1);
         got[i] = *PQgetvalue(result, i, 1);
@@ -190,7 +188,7 @@ static void test_lines_of_a_pool_child(void **state)
 /* With a claim of tenon worker --run-one, which no row has. */
 static void test_by_hand(void **state)
 {
-    static const char claim[] = "1/1/0/00000000-0000-0000-0000-000000000000";
+    static const char claim[] = "1/1/0000000000000000";
     struct fixture *fx = *state;
     test_sql(fx, "SET client_min_messages = warning");
     returns(fx, "[1]", "SELECT tenon.step('%s', 'a', '[1]')", claim);
@@ -381,8 +379,8 @@ static void test_wait_for(void **state)
     assert_false(held_finish(fx, &sql_finish, &c, "{}"));
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)c.id);
     (void)snprintf(claims, sizeof claims, "{%d}", c.claims);
-    const char *const params[] = {c.worker, ids, claims};
-    PGresult *result = statement_run(fx->conn, &sql_verify, params, 3);
+    const char *const params[] = {c.worker, ids, "{7}", claims};
+    PGresult *result = statement_run(fx->conn, &sql_verify, params, 4);
     assert_string_equal(PQgetvalue(result, 0, 2), "ended");
     PQclear(result);
     test_sql(fx, "SELECT tenon.signal('s', '[4]')");

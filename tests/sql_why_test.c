@@ -118,7 +118,8 @@ static const struct situation situations[] = {
      "behind 1 task, 1 of them of a higher|workers, or tenon set %1$lld --prio"},
     {"all slots are taken",
      "UPDATE tenon.worker SET slots = 2; SELECT tenon.enqueue('b') FROM generate_series(1, 2);"
-     "UPDATE tenon.task SET start_time = now(), worker_id = (SELECT id FROM tenon.worker)"
+     "UPDATE tenon.task SET start_time = now(), claim_key = id,"
+     " worker_id = (SELECT id FROM tenon.worker)"
      " WHERE id > %1$lld",
      NULL, "no_free_slot",
      "behind 0 tasks, |priority; the workers that take it are full (running 2, slots 2). What "

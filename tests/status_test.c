@@ -92,11 +92,11 @@ static void make_worker(struct fixture *fx, const char *queues, const char *kind
 
 static void claim(struct fixture *fx, int64_t id)
 {
-    test_sql(
-        fx,
-        "UPDATE tenon.task SET start_time = clock_timestamp(), claims = claims + 1, worker_id = "
-        "(SELECT id FROM tenon.worker ORDER BY started_at LIMIT 1) WHERE id = %lld",
-        (long long)id);
+    test_sql(fx,
+             "UPDATE tenon.task SET start_time = clock_timestamp(), claim_key = id, "
+             "claims = claims + 1, worker_id = "
+             "(SELECT id FROM tenon.worker ORDER BY started_at LIMIT 1) WHERE id = %lld",
+             (long long)id);
 }
 
 /* Put a claimed task back for this reason. */
@@ -105,8 +105,7 @@ static void requeue(struct fixture *fx, int64_t id, const char *reason, const ch
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM tenon.task t, LATERAL tenon.requeue(ARRAY[t.id], "
-                     "ARRAY[t.claims], ARRAY[(extract(epoch FROM start_time) * 1000000)::bigint], "
-                     "worker_id, '{%s}', ARRAY[%s], '{NULL}') WHERE t.id = %lld",
+                     "ARRAY[t.claim_key], '{%s}', ARRAY[%s], '{NULL}') WHERE t.id = %lld",
                      reason, error, (long long)id),
         1);
 }
@@ -144,8 +143,7 @@ static void test_status_counts_every_state(void **state)
     requeue(fx, 2, "dead", "'never'");
     test_sql(fx, "SELECT tenon.cancel(5)");
     test_sql(fx, "SELECT tenon.finish(concat_ws('/', id, claims, "
-                 "(extract(epoch FROM start_time) * 1000000)::bigint, worker_id)) "
-                 "FROM tenon.task WHERE id = 3");
+                 "lpad(to_hex(claim_key), 16, '0'))) FROM tenon.task WHERE id = 3");
     json_t *o = run_json(fx, "status", NULL);
     json_t *queues = json_object_get(o, "queues");
     assert_int_equal(json_array_size(queues), 4);

@@ -366,6 +366,39 @@ static void test_without_a_history_done_tasks_leave_no_trace(void **state)
     assert_each_ran_once(fx, 201);
 }
 
+/* Whoever knows one claim whole, and of its neighbours all but the keys, cannot act for them: ten
+ * thousand keys around its own open none, and each bit of a key is as often 0 as 1. */
+static void test_a_claim_cannot_be_guessed(void **state)
+{
+    enum { TASKS = 300 };
+    struct fixture *fx = *state;
+    char h[256];
+    test_sql(fx,
+             "SELECT tenon.enqueue('a', '{\"ms\": -1}') FROM"
+             " generate_series(1, %d)",
+             TASKS);
+    struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--slots", "1", "--handler",
+                              handler(h, "a=pool:exec %s 300", "concurrent"));
+    test_await(fx, LIMIT_MS, "SELECT count(claim_key) = %d FROM tenon.task", TASKS);
+    assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT claim_key) FROM tenon.task"), TASKS);
+    /* 150 of 300, and seven deviations: one run in 10 ^ 10 would fail by chance */
+    char *lopsided =
+        test_sql_text(fx,
+                      "SELECT coalesce(string_agg(bit || ': ' || n, ', '), '') FROM (SELECT bit,"
+                      " sum(claim_key >> bit & 1) AS n FROM tenon.task, generate_series(0, 63) bit"
+                      " GROUP BY bit) b WHERE n NOT BETWEEN 89 AND 211");
+    assert_string_equal(lopsided, "");
+    free(lopsided);
+    assert_int_equal(
+        test_sql_int(fx, "SELECT count(*) FROM tenon.task own, LATERAL (SELECT array_agg("
+                         "format('%%s/1/%%s', 2 + n %% 299, lpad(to_hex(claim_key + n - 5000), 16,"
+                         " '0'))) AS guesses FROM generate_series(1, 10000) n) g, LATERAL"
+                         " unnest(tenon.finish_many(guesses, skip_lost => true)) f"
+                         " WHERE own.id = 1 AND f"),
+        0);
+    process_kill(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +415,7 @@ int main(void)
         WITH_SERVERS(test_memory_does_not_grow_with_tasks),
         WITH_SERVERS(test_a_paused_queue_stands_still),
         WITH_SERVERS(test_without_a_history_done_tasks_leave_no_trace),
+        WITH_SERVERS(test_a_claim_cannot_be_guessed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

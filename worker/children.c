@@ -34,13 +34,12 @@ void children_clear(struct children *cs)
     *cs = (struct children){0}; /* a second call, after a start that failed, finds nothing */
 }
 
-void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
-                    const char *worker_id)
+void children_spawn(struct children *cs, int slot, int handler, const struct claim *task)
 {
     const struct handler *h = &cs->handlers->items[handler];
     struct child *c = &cs->slots[slot];
     struct fault f = {0};
-    char **env = line_environment(h->environment, task, worker_id);
+    char **env = line_environment(h->environment, task);
     bool ok = env ? child_start(c, h, env, task ? task->payload : NULL,
                                 task ? task->payload_bytes : 0,
                                 h->pool ? LINE_BYTES_MAX + 1 : RESULT_BYTES_MAX, &f)
@@ -81,15 +80,14 @@ static void check_input(struct child *c)
     }
 }
 
-void children_give(struct children *cs, int slot, const struct claim *task, int n,
-                   const char *worker_id)
+void children_give(struct children *cs, int slot, const struct claim *task, int n)
 {
     struct child *c = &cs->slots[slot];
     if (c->handler->take > 0) {
         line_put_number(&c->input, n);
     }
     for (; n > 0; n--, task = task->next) {
-        line_put_task(&c->input, task, worker_id);
+        line_put_task(&c->input, task);
     }
     check_input(c);
 }

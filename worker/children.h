@@ -28,11 +28,9 @@ void children_clear(struct children *cs);
 
 /* Start a child; `task` is the one task of an exec handler, NULL for a pool child. When it
  * cannot be started, the event CHILD_GONE says so. */
-void children_spawn(struct children *cs, int slot, int handler, const struct claim *task,
-                    const char *worker_id);
+void children_spawn(struct children *cs, int slot, int handler, const struct claim *task);
 /* `task` is the first of `n` in its list. */
-void children_give(struct children *cs, int slot, const struct claim *task, int n,
-                   const char *worker_id);
+void children_give(struct children *cs, int slot, const struct claim *task, int n);
 void children_tell_stop(struct children *cs, int slot, int64_t task, const char *why); /* 0 = all */
 void children_tell_step(struct children *cs, int slot, int64_t task, const char *name,
                         bool recorded);

@@ -2,12 +2,13 @@
 --   $1 uuid      worker, must be alive     $3 text[]  queues
 --   $2 bigint[]  ids                       $4 text[]  kinds
 --   $5 bigint    bytes of payload to claim at most, but for the last task
+--   $6 bigint[]  a random key for each id: with the id the fence of the claim
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
 -- The rows are found by their ids one by one, and updated by where they lie: whatever statistics were taken of
 -- a queue that was empty then, no plan can read more of the table than that.
 WITH c AS MATERIALIZED (
-    SELECT t.ctid, t.bytes
-    FROM unnest($2::bigint[]) AS i (id)
+    SELECT t.ctid, t.bytes, i.key
+    FROM unnest($2::bigint[], $6::bigint[]) AS i (id, key)
     CROSS JOIN LATERAL (
         SELECT ctid, payload_bytes AS bytes
         FROM tenon.task
@@ -22,14 +23,13 @@ WITH c AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) t
 ), fits AS MATERIALIZED (
-    SELECT ctid
-    FROM (SELECT ctid, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
+    SELECT ctid, key
+    FROM (SELECT ctid, key, sum(bytes) OVER (ROWS UNBOUNDED PRECEDING) - bytes AS before FROM c) b
     WHERE before < $5::bigint
 )
 UPDATE tenon.task t
-SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = t.claims + 1
+SET start_time = clock_timestamp(), claim_key = fits.key, worker_id = $1::uuid, claims = t.claims + 1
 FROM fits
 WHERE t.ctid = fits.ctid
-RETURNING t.id, t.claims, (date_part('epoch', t.start_time) * 1000000)::bigint, t.timeout_ms,
-          t.failures, t.max_attempts, t.priority, t.queue, t.kind, t.trace, t.payload,
-          1 + t.failures + t.crashes, t.progress, t.steps;
+RETURNING t.id, t.claims, t.claim_key, t.timeout_ms, t.failures, t.max_attempts, t.priority, t.queue,
+          t.kind, t.trace, t.payload, 1 + t.failures + t.crashes, t.progress, t.steps;

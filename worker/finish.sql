@@ -1,17 +1,12 @@
 -- Finish many tasks: they leave the hot table for the history in one statement.
---   $1 uuid       worker             $4 bigint[]  start_time in microseconds since 1970
---   $2 bigint[]   ids                $5 jsonb[]   replies; the key "result" of each is kept
---   $3 integer[]  claims
+--   $1 bigint[]  ids    $2 bigint[]  keys of the claims    $3 jsonb[]  replies; the key "result" of each is kept
 -- Returns the ids that were not finished, mostly none: they are not this claim's any more (see verify.sql).
 -- `BETWEEN f.id AND f.id` and not `=`: a task can then only be looked up by its id, one by one. With `=` a plan
 -- that was made while the table was nearly empty walks all of it (docs/decisions/0014-plans-that-stay-good.md).
 WITH gone AS (
     DELETE FROM tenon.task t
-    USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, claims, start_us, reply)
-    WHERE t.id BETWEEN f.id AND f.id
-      AND t.claims = f.claims
-      AND t.worker_id = $1::uuid
-      AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
+    USING unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS f (id, key, reply)
+    WHERE t.id BETWEEN f.id AND f.id AND t.claim_key = f.key
     RETURNING t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,
               t.priority, t.queue, t.kind, t.payload, t.unique_key, t.trace, t.last_error, t.enqueued_by, f.reply,
               CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
@@ -26,5 +21,5 @@ WITH gone AS (
     RETURNING id
 )
 SELECT i
-FROM unnest($2::bigint[]) i
-WHERE (SELECT count(*) FROM kept) < cardinality($2::bigint[]) AND i NOT IN (SELECT id FROM kept);
+FROM unnest($1::bigint[]) i
+WHERE (SELECT count(*) FROM kept) < cardinality($1::bigint[]) AND i NOT IN (SELECT id FROM kept);

@@ -3,11 +3,8 @@
 -- from the table again, where the statement's snapshot still has it: to hand all rows on whole costs an eighth more.
 WITH gone AS (
     DELETE FROM tenon.task t
-    USING unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, claims, start_us, reply)
-    WHERE t.id BETWEEN f.id AND f.id
-      AND t.claims = f.claims
-      AND t.worker_id = $1::uuid
-      AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
+    USING unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS f (id, key, reply)
+    WHERE t.id BETWEEN f.id AND f.id AND t.claim_key = f.key
     RETURNING t.id, t.awaited, CASE WHEN t.awaited THEN f.reply END AS reply,
               CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
 ), kept AS (
@@ -21,5 +18,5 @@ WITH gone AS (
     WHERE g.awaited
 )
 SELECT i
-FROM unnest($2::bigint[]) i
-WHERE (SELECT count(*) FROM gone) < cardinality($2::bigint[]) AND i NOT IN (SELECT id FROM gone);
+FROM unnest($1::bigint[]) i
+WHERE (SELECT count(*) FROM gone) < cardinality($1::bigint[]) AND i NOT IN (SELECT id FROM gone);

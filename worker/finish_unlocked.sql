@@ -2,11 +2,9 @@
 -- Parameters and result as there.
 WITH mine AS MATERIALIZED (
     SELECT t.id, f.reply
-    FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::jsonb[]) AS f (id, claims, start_us, reply)
+    FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS f (id, key, reply)
     JOIN tenon.task t ON t.id BETWEEN f.id AND f.id
-    WHERE t.claims = f.claims
-      AND t.worker_id = $1::uuid
-      AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
+    WHERE t.claim_key = f.key
     ORDER BY f.id
     FOR UPDATE OF t SKIP LOCKED
 ), gone AS (
@@ -27,5 +25,5 @@ WITH mine AS MATERIALIZED (
     RETURNING id
 )
 SELECT i
-FROM unnest($2::bigint[]) i
-WHERE (SELECT count(*) FROM kept) < cardinality($2::bigint[]) AND i NOT IN (SELECT id FROM kept);
+FROM unnest($1::bigint[]) i
+WHERE (SELECT count(*) FROM kept) < cardinality($1::bigint[]) AND i NOT IN (SELECT id FROM kept);

@@ -21,14 +21,14 @@ enum { STEP_LINE_BYTES_MAX = STEPS_BYTES_MAX + 1024 };       /* with its id and 
 enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 #define WAIT_MS_MAX (365 * 24 * 3600 * 1000LL)
 
-/* The text of TENON_TASK_CLAIM: "id/claims/start in microseconds/worker". */
-void line_put_claim(struct buf *b, const struct claim *task, const char *worker_id);
+/* The text of TENON_TASK_CLAIM: "id/claims/key in hexadecimal". */
+void line_put_claim(struct buf *b, const struct claim *task);
 
 /* The line before so many task lines, which belong together. */
 void line_put_number(struct buf *b, int n);
 
 /* One task line, with its newline. The payload is copied as PostgreSQL printed it. */
-void line_put_task(struct buf *b, const struct claim *task, const char *worker_id);
+void line_put_task(struct buf *b, const struct claim *task);
 
 /* A copy of text from a handler as PostgreSQL can store it: what is not UTF-8, and NUL, becomes
  * U+FFFD. NULL when there is no memory. */
@@ -36,7 +36,7 @@ char *line_clean_text(const char *text, size_t bytes);
 
 /* The environment of a child: that of its handler, borrowed, and for an exec child the task's
  * variables. One allocation; NULL when there is no memory. */
-char **line_environment(char *const *own_env, const struct claim *task, const char *worker_id);
+char **line_environment(char *const *own_env, const struct claim *task);
 
 /* The line that asks a pool child to stop a task, 0 = all that it has. */
 void line_put_stop(struct buf *b, int64_t task, const char *why);

@@ -96,12 +96,11 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
             POINT(task_claimed);
         }
         children_spawn(l->children, a->slot, a->handler,
-                       spans_begin(l->spans, a->claim, 1, a->slot), l->worker_id);
+                       spans_begin(l->spans, a->claim, 1, a->slot));
         break;
     case ACTION_GIVE:
         POINT(task_claimed);
-        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->n, a->slot), a->n,
-                      l->worker_id);
+        children_give(l->children, a->slot, spans_begin(l->spans, a->claim, a->n, a->slot), a->n);
         break;
     case ACTION_CLOSE:
         children_close(l->children, a->slot);

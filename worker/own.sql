@@ -2,6 +2,6 @@
 -- worker_id, because it would make every claim write to it.
 -- scans
 --   $1 uuid  worker
-SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint
+SELECT id, claims, claim_key
 FROM tenon.task
 WHERE worker_id = $1::uuid;

@@ -3,6 +3,7 @@
 --   $2 text[]  kinds                       $9 bigint   bytes of payload to claim at most, but for the last task
 --   $3 integer how many                    $10 boolean  also what another transaction has marked, which may be over
 --   $11 bigint from how many milliseconds ago on, NULL = from ever: what was due before is left to sweeps
+--   $12 bigint[] random keys for the claims: each is, with the id, the fence of one
 -- It reads ranges of task_order, one after the other, and no more of them than it takes:
 --   $4 text[]  queues   $5 smallint[]  priorities
 --   $6 bigint[], $7 bigint[]  from behind this run_at, in microseconds since 1970, and this id; NULL = from the head
@@ -35,11 +36,12 @@ WITH read AS MATERIALIZED (
     SELECT ctid FROM tenon.task
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM wanted)) AND start_time IS NULL FOR UPDATE SKIP LOCKED
 ), claimed AS (
-    UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = claims + 1
-    WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
-    RETURNING id, claims, start_time, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps, run_at
+    UPDATE tenon.task t SET start_time = clock_timestamp(), claim_key = ($12::bigint[])[l.n], worker_id = $1::uuid, claims = claims + 1
+    FROM (SELECT ctid, row_number() OVER () AS n FROM locked) l
+    WHERE t.ctid = l.ctid
+    RETURNING id, claims, claim_key, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps, run_at
 )
-(SELECT id, claims, (date_part('epoch', start_time) * 1000000)::bigint, timeout_ms, failures, max_attempts, priority,
+(SELECT id, claims, claim_key, timeout_ms, failures, max_attempts, priority,
         queue, kind, trace, payload, 1 + failures + crashes, progress, steps, (date_part('epoch', run_at) * 1000000)::bigint,
         NULL::bigint, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
  FROM claimed)

@@ -1,17 +1,13 @@
 -- Write what handlers said of their tasks: how far they are, and how much time they need.
---   $1 uuid       worker             $4 bigint[]  start_time in microseconds since 1970
---   $2 bigint[]   ids                $5 text[]    lines, of which the key "progress" is kept; NULL = as it is
---   $3 integer[]  claims             $6 bigint[]  timeouts in milliseconds, for those that grow; NULL = as it is
+--   $1 bigint[]  ids                   $3 text[]    lines, of which the key "progress" is kept; NULL = as it is
+--   $2 bigint[]  keys of the claims    $4 bigint[]  timeouts in milliseconds, for those that grow; NULL = as it is
 -- One row per task that was written: the id, and whether its progress could be stored (if not, the last one stays). What
 -- is missing is not this claim's any more, or locked by somebody else at the moment. `BETWEEN` as in finish.sql.
 WITH mine AS MATERIALIZED (
     SELECT t.id, f.line, f.timeout_ms
-    FROM unnest($2::bigint[], $3::integer[], $4::bigint[], $5::text[], $6::bigint[])
-         AS f (id, claims, start_us, line, timeout_ms)
+    FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS f (id, key, line, timeout_ms)
     JOIN tenon.task t ON t.id BETWEEN f.id AND f.id
-    WHERE t.claims = f.claims
-      AND t.worker_id = $1::uuid
-      AND t.start_time = timestamptz 'epoch' + f.start_us * interval '1 microsecond'
+    WHERE t.claim_key = f.key
     ORDER BY f.id
     FOR UPDATE OF t SKIP LOCKED
 ), judged AS MATERIALIZED (

@@ -22,8 +22,7 @@ struct record {
     uint32_t sum;             /* of the lines of the file */
     int64_t at_ms;            /* of the last line */
     int64_t write_ms;
-    int64_t start_us; /* of the claim before */
-    size_t n_told;    /* of the decider's actions */
+    size_t n_told; /* of the decider's actions */
 };
 
 /* --- the digest of an action --- */
@@ -165,7 +164,7 @@ static void put_claim(struct record *r, const struct claim *c)
     buf_put_char(&r->text, 'c');
     const int64_t fields[] = {c->id,
                               c->claims,
-                              c->start_us - r->start_us,
+                              record_state_key(c->key),
                               c->timeout_ms,
                               c->attempt,
                               c->failures,
@@ -177,7 +176,6 @@ static void put_claim(struct record *r, const struct claim *c)
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         put(r, fields[i]);
     }
-    r->start_us = c->start_us;
     buf_put_char(&r->text, ' ');
     buf_put_text(&r->text, c->queue);
     buf_put_char(&r->text, ' ');
@@ -190,8 +188,7 @@ static void put_owned(struct record *r, const struct claim *c)
     buf_put_char(&r->text, 'm');
     put(r, c->id);
     put(r, c->claims);
-    put(r, c->start_us - r->start_us);
-    r->start_us = c->start_us;
+    put(r, record_state_key(c->key));
     buf_put_char(&r->text, '\n');
 }
 
@@ -444,7 +441,6 @@ static void put_head(struct record *r, const struct decider *d, int64_t now_ms)
                    h->kinds);
     }
     r->at_ms = now_ms;
-    r->start_us = 0;
     r->sum = 0;
 }
 

@@ -62,10 +62,16 @@ static void forget_claim_pointers(struct claim *c)
     memset(&c->hh, 0, sizeof c->hh);
 }
 
+int64_t record_state_key(int64_t key)
+{
+    return (int64_t)((uint64_t)key * 0x9e3779b97f4a7c15ULL >> 32);
+}
+
 static void put_claim(struct buf *b, const struct claim *c)
 {
     struct claim copy = *c;
     forget_claim_pointers(&copy);
+    copy.key = record_state_key(c->key);
     buf_printf(b, "q %s %s %d", *c->queue ? c->queue : "-", *c->kind ? c->kind : "-",
                c->said != NULL);
     put_words(b, &copy, sizeof copy);
@@ -99,8 +105,8 @@ static void put_steps(struct buf *b, const struct decider *d)
     const struct step *s;
     DL_FOREACH(d->steps, s)
     {
-        buf_printf(b, "z %lld %lld %lld %lld %lld\n", (long long)s->id, (long long)s->claims,
-                   (long long)s->start_us, (long long)s->handler, (long long)s->bytes);
+        buf_printf(b, "z %lld %lld %lld %lld\n", (long long)s->id,
+                   (long long)record_state_key(s->key), (long long)s->handler, (long long)s->bytes);
     }
 }
 
@@ -288,9 +294,9 @@ static bool take_claim(struct decider *d, char *text, struct fault *f)
 
 static bool take_step(struct decider *d, const char *text, struct fault *f)
 {
-    long long id, claims, start_us, handler, bytes;
-    if (sscanf(text, "%lld %lld %lld %lld %lld", &id, &claims, &start_us, &handler, &bytes) != 5 ||
-        handler < 0 || handler >= d->n_handlers || bytes < 0 || bytes > STAND_IN_BYTES_MAX) {
+    long long id, key, handler, bytes;
+    if (sscanf(text, "%lld %lld %lld %lld", &id, &key, &handler, &bytes) != 4 || handler < 0 ||
+        handler >= d->n_handlers || bytes < 0 || bytes > STAND_IN_BYTES_MAX) {
         return refuse(f);
     }
     struct step *s = calloc(1, sizeof *s);
@@ -299,8 +305,7 @@ static bool take_step(struct decider *d, const char *text, struct fault *f)
         return fault_memory(f);
     }
     s->id = id;
-    s->claims = (int32_t)claims;
-    s->start_us = start_us;
+    s->key = key;
     s->handler = (int)handler;
     s->bytes = (size_t)bytes;
     DL_APPEND(d->steps, s);

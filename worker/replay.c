@@ -21,7 +21,6 @@ struct replaying {
     struct decider *d;
     char *kinds[HANDLERS_MAX];
     int64_t now_ms, base_ms, unix_ms;
-    int64_t start_us;                        /* of the claim before */
     struct claim *claimed[ROUND_CLAIMS_MAX]; /* of the answer that follows */
     size_t n_claimed;
     struct claim **owned;
@@ -89,18 +88,12 @@ static char *stand_in(struct fields *x, int64_t bytes)
 
 /* --- what goes before an answer --- */
 
-static void take_start(struct replaying *p, struct fields *x, struct claim *c)
-{
-    p->start_us += take_number(x);
-    c->start_us = p->start_us;
-}
-
 static void take_claim(struct replaying *p, struct fields *x)
 {
     struct claim head = {.handler = -1};
     head.id = take_number(x);
     head.claims = (int32_t)take_number(x);
-    take_start(p, x, &head);
+    head.key = take_number(x);
     head.timeout_ms = take_number(x);
     head.attempt = (int32_t)take_number(x);
     head.failures = (int32_t)take_number(x);
@@ -115,7 +108,7 @@ static void take_claim(struct replaying *p, struct fields *x)
     x->bad = !c;
     if (c) {
         c->claims = head.claims;
-        c->start_us = head.start_us;
+        c->key = head.key;
         c->timeout_ms = head.timeout_ms;
         c->attempt = head.attempt;
         c->failures = head.failures;
@@ -130,7 +123,7 @@ static void take_claim(struct replaying *p, struct fields *x)
 
 static void take_owned(struct replaying *p, struct fields *x)
 {
-    int64_t id = take_number(x), claims = take_number(x);
+    int64_t id = take_number(x), claims = take_number(x), key = take_number(x);
     struct claim **owned = realloc(p->owned, (p->n_owned + 1) * sizeof *owned);
     p->owned = owned ? owned : p->owned;
     struct claim *c = owned && !x->bad ? claim_new(id, "", "", NULL, NULL, 0) : NULL;
@@ -139,7 +132,7 @@ static void take_owned(struct replaying *p, struct fields *x)
         return;
     }
     c->claims = (int32_t)claims;
-    take_start(p, x, c);
+    c->key = key;
     p->owned[p->n_owned++] = c;
 }
 

@@ -6,6 +6,7 @@
 #include "worker/statements.h"
 
 #include <string.h>
+#include <sys/random.h>
 
 static const char *end_array(struct round_calls *r, struct buf *b)
 {
@@ -32,40 +33,41 @@ static const struct db_call *add_call(struct round_calls *r, const struct statem
     return call;
 }
 
-enum field { FIELD_ID, FIELD_CLAIMS, FIELD_START };
-
-static const char *fence_array(struct round_calls *r, struct claim *const *claims, size_t n,
-                               enum field field)
+static const char *ids_array(struct round_calls *r, struct claim *const *claims, size_t n)
 {
     struct buf *b = new_array(r);
     for (size_t i = 0; i < n; i++) {
-        const struct claim *c = claims[i];
-        array_put_int(b, field == FIELD_ID       ? c->id
-                         : field == FIELD_CLAIMS ? c->claims
-                                                 : c->start_us);
+        array_put_int(b, claims[i]->id);
     }
     return end_array(r, b);
 }
 
-static void add_finish(struct round_calls *r, const char *worker)
+static const char *keys_array(struct round_calls *r, struct claim *const *claims, size_t n)
+{
+    struct buf *b = new_array(r);
+    for (size_t i = 0; i < n; i++) {
+        array_put_int(b, claims[i]->key);
+    }
+    return end_array(r, b);
+}
+
+static void add_finish(struct round_calls *r)
 {
     struct round *x = r->round;
     struct buf *replies = new_array(r);
     for (size_t i = 0; i < x->n_finish; i++) {
         array_put_text(replies, x->finish[i]->reply);
     }
-    const char *params[] = {worker, fence_array(r, x->finish, x->n_finish, FIELD_ID),
-                            fence_array(r, x->finish, x->n_finish, FIELD_CLAIMS),
-                            fence_array(r, x->finish, x->n_finish, FIELD_START),
-                            end_array(r, replies)};
+    const char *params[] = {ids_array(r, x->finish, x->n_finish),
+                            keys_array(r, x->finish, x->n_finish), end_array(r, replies)};
     r->finish = add_call(r,
                          x->unlocked                   ? &sql_finish_unlocked
                          : r->context->forgets_history ? &sql_finish_forget
                                                        : &sql_finish,
-                         5, params);
+                         3, params);
 }
 
-static void add_requeue(struct round_calls *r, const char *worker)
+static void add_requeue(struct round_calls *r)
 {
     struct round *x = r->round;
     struct buf *reasons = new_array(r), *errors = new_array(r), *delays = new_array(r);
@@ -82,38 +84,36 @@ static void add_requeue(struct round_calls *r, const char *worker)
             array_put_text(delays, NULL);
         }
     }
-    const char *params[] = {worker,
-                            fence_array(r, x->requeue, x->n_requeue, FIELD_ID),
-                            fence_array(r, x->requeue, x->n_requeue, FIELD_CLAIMS),
-                            fence_array(r, x->requeue, x->n_requeue, FIELD_START),
+    const char *params[] = {ids_array(r, x->requeue, x->n_requeue),
+                            keys_array(r, x->requeue, x->n_requeue),
                             end_array(r, reasons),
                             end_array(r, errors),
                             end_array(r, delays),
                             end_array(r, classes),
                             end_array(r, signals)};
-    r->requeue = add_call(r, &sql_requeue, 9, params);
+    r->requeue = add_call(r, &sql_requeue, 7, params);
 }
 
 static void add_verify(struct round_calls *r, const char *worker)
 {
-    struct buf *ids = new_array(r), *claims = new_array(r);
+    struct buf *ids = new_array(r), *keys = new_array(r), *claims = new_array(r);
     for (size_t i = 0; i < r->round->n_verify; i++) {
         array_put_int(ids, r->round->verify[i].id);
+        array_put_int(keys, r->round->verify[i].key);
         array_put_int(claims, r->round->verify[i].claims);
     }
-    const char *params[] = {worker, end_array(r, ids), end_array(r, claims)};
-    r->verify = add_call(r, &sql_verify, 3, params);
+    const char *params[] = {worker, end_array(r, ids), end_array(r, keys), end_array(r, claims)};
+    r->verify = add_call(r, &sql_verify, 4, params);
 }
 
-static void add_progress(struct round_calls *r, const char *worker)
+static void add_progress(struct round_calls *r)
 {
-    struct buf *ids = new_array(r), *claims = new_array(r), *starts = new_array(r);
+    struct buf *ids = new_array(r), *keys = new_array(r);
     struct buf *lines = new_array(r), *timeouts = new_array(r);
     for (size_t i = 0; i < r->round->n_progress; i++) {
         const struct progress *p = &r->round->progress[i];
         array_put_int(ids, p->id);
-        array_put_int(claims, p->claims);
-        array_put_int(starts, p->start_us);
+        array_put_int(keys, p->key);
         array_put_text(lines, p->line);
         if (p->timeout_ms > 0) {
             array_put_int(timeouts, p->timeout_ms);
@@ -121,29 +121,23 @@ static void add_progress(struct round_calls *r, const char *worker)
             array_put_text(timeouts, NULL);
         }
     }
-    const char *params[] = {worker,
-                            end_array(r, ids),
-                            end_array(r, claims),
-                            end_array(r, starts),
-                            end_array(r, lines),
+    const char *params[] = {end_array(r, ids), end_array(r, keys), end_array(r, lines),
                             end_array(r, timeouts)};
-    r->progress = add_call(r, &sql_progress, 6, params);
+    r->progress = add_call(r, &sql_progress, 4, params);
 }
 
-static void add_steps(struct round_calls *r, const char *worker)
+static void add_steps(struct round_calls *r)
 {
-    struct buf *ids = new_array(r), *claims = new_array(r), *starts = new_array(r);
+    struct buf *ids = new_array(r), *keys = new_array(r);
     struct buf *lines = new_array(r);
     for (size_t i = 0; i < r->round->n_steps; i++) {
         const struct step *s = r->round->steps[i];
         array_put_int(ids, s->id);
-        array_put_int(claims, s->claims);
-        array_put_int(starts, s->start_us);
+        array_put_int(keys, s->key);
         array_put_text(lines, s->line);
     }
-    const char *params[] = {worker, end_array(r, ids), end_array(r, claims), end_array(r, starts),
-                            end_array(r, lines)};
-    r->steps = add_call(r, &sql_step, 5, params);
+    const char *params[] = {end_array(r, ids), end_array(r, keys), end_array(r, lines)};
+    r->steps = add_call(r, &sql_step, 3, params);
 }
 
 static const char *queues_array(struct round_calls *r)
@@ -177,15 +171,32 @@ static const char *number(struct round_calls *r, int64_t n)
     return buf_text(b);
 }
 
+enum { KEYS_AT_ONCE = 32 }; /* 256 bytes, which getrandom gives whole */
+
+/* A random key for each of up to `n` claims. */
+static const char *new_keys(struct round_calls *r, size_t n)
+{
+    int64_t keys[KEYS_AT_ONCE];
+    struct buf *b = new_array(r);
+    for (size_t i = 0; i < n; i++) {
+        if (i % KEYS_AT_ONCE == 0 && getrandom(keys, sizeof keys, 0) != sizeof keys) {
+            r->failed = true;
+        }
+        array_put_int(b, keys[i % KEYS_AT_ONCE]);
+    }
+    return end_array(r, b);
+}
+
 static void add_claim(struct round_calls *r, const char *worker)
 {
     struct buf *ids = new_array(r);
     for (size_t i = 0; i < r->round->n_ids; i++) {
         array_put_int(ids, r->round->ids[i]);
     }
-    const char *params[] = {worker, end_array(r, ids), queues_array(r), kinds_array(r),
-                            number(r, CLAIM_BYTES_MAX)};
-    r->claim = add_call(r, &sql_claim, 5, params);
+    const char *params[] = {
+        worker,         end_array(r, ids),          queues_array(r),
+        kinds_array(r), number(r, CLAIM_BYTES_MAX), new_keys(r, r->round->n_ids)};
+    r->claim = add_call(r, &sql_claim, 6, params);
 }
 
 static void add_poll(struct round_calls *r, const char *worker)
@@ -216,8 +227,9 @@ static void add_poll(struct round_calls *r, const char *worker)
                             number(r, POLL_ROWS_MAX),
                             number(r, CLAIM_BYTES_MAX),
                             r->round->way == POLL_ON ? "false" : "true",
-                            reach_ms < 0 ? NULL : number(r, reach_ms)};
-    r->poll = add_call(r, &sql_poll, 11, params);
+                            reach_ms < 0 ? NULL : number(r, reach_ms),
+                            new_keys(r, (size_t)r->round->n_poll)};
+    r->poll = add_call(r, &sql_poll, 12, params);
 }
 
 static void add_limit(struct round_calls *r)
@@ -241,16 +253,16 @@ bool round_build(struct round_calls *r, struct round_context *context, struct ro
         add_verify(r, worker);
     }
     if (round->n_progress > 0) {
-        add_progress(r, worker);
+        add_progress(r);
     }
     if (round->n_steps > 0) {
-        add_steps(r, worker);
+        add_steps(r);
     }
     if (round->n_finish > 0) {
-        add_finish(r, worker);
+        add_finish(r);
     }
     if (round->n_requeue > 0) {
-        add_requeue(r, worker);
+        add_requeue(r);
     }
     if (round->limit_ms > 0) {
         add_limit(r);

@@ -7,7 +7,7 @@
 #include "worker/handler.h"
 #include "worker/poll.h"
 
-enum { CALLS_MAX = 12, PARAMS_MAX = 10, TEXTS = 40 };
+enum { CALLS_MAX = 12, PARAMS_MAX = 12, TEXTS = 40 };
 
 /* What stays from round to round. */
 struct round_context {

@@ -148,7 +148,7 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
         c->steps_bytes = c->steps ? strlen(c->steps) : 0;
         c->claims = (int32_t)rows_int(rows, i, 1);
         c->attempt = (int32_t)rows_int(rows, i, 11);
-        c->start_us = rows_int(rows, i, 2);
+        c->key = rows_int(rows, i, 2);
         c->timeout_ms = rows_int(rows, i, 3);
         c->failures = (int32_t)rows_int(rows, i, 4);
         c->max_attempts = (int32_t)rows_int(rows, i, 5);
@@ -231,7 +231,7 @@ static bool read_owned(struct round *x, const struct rows *rows)
             return false;
         }
         c->claims = (int32_t)rows_int(rows, i, 1);
-        c->start_us = rows_int(rows, i, 2);
+        c->key = rows_int(rows, i, 2);
         x->owned[x->n_owned++] = c;
     }
     return x->owned != NULL;

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char nobody[] = "00000000-0000-0000-0000-000000000000";
 enum { PAYLOAD_BYTES_MAX = 16 << 20, RUN_ONE_LIMIT_MS = 3600000 };
 
 struct run_one {
@@ -54,7 +53,7 @@ static void take_event(void *owner, const struct event *event)
     struct run_one *r = owner;
     if (event->type == EVENT_CHILD_READY && !r->given) { /* later it may say that it takes more */
         r->given = true;
-        children_give(&r->children, 0, r->task, 1, nobody);
+        children_give(&r->children, 0, r->task, 1);
     } else if (event->type == EVENT_REPLY) {
         r->outcome = event->outcome;
         r->reply = event->reply;
@@ -77,7 +76,7 @@ static void run(struct run_one *r, struct handler *h)
 {
     struct pollfd fds[CHILDREN_FDS_PER_SLOT];
     h->own_stderr = true;
-    children_spawn(&r->children, 0, r->handler, h->pool ? NULL : r->task, nobody);
+    children_spawn(&r->children, 0, r->handler, h->pool ? NULL : r->task);
     for (int64_t until = now_ms() + RUN_ONE_LIMIT_MS; !r->over && now_ms() < until;) {
         children_flush(&r->children);
         children_poll(&r->children, fds);

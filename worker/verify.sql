@@ -1,5 +1,5 @@
 -- What became of claims whose outcome is not known.
---   $1 uuid  worker    $2 bigint[] ids    $3 integer[] claims
+--   $1 uuid  worker    $2 bigint[]  ids    $3 bigint[]  keys of the claims    $4 integer[]  claims
 -- One row per claim that is still ours ('mine', with the timeout as it is now, which its handler may have extended),
 -- was 'cancelled', or has ended ('ended': by the handler itself, or by a statement whose answer was lost; the task may
 -- wait for a signal now). No row: the claim is lost. `BETWEEN` as in finish.sql.
@@ -8,8 +8,8 @@ SELECT g.id, g.claims,
             WHEN EXISTS (SELECT FROM tenon.finished f WHERE f.id BETWEEN g.id AND g.id AND f.outcome = 'cancelled') THEN 'cancelled'
             ELSE 'ended' END,
        t.timeout_ms
-FROM unnest($2::bigint[], $3::integer[]) AS g (id, claims)
-LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.claims = g.claims AND t.worker_id = $1::uuid
+FROM unnest($2::bigint[], $3::bigint[], $4::integer[]) AS g (id, key, claims)
+LEFT JOIN tenon.task t ON t.id BETWEEN g.id AND g.id AND t.claim_key = g.key
 WHERE t.id IS NOT NULL
    OR EXISTS (SELECT FROM tenon.finished f
               WHERE f.id BETWEEN g.id AND g.id AND f.claims = g.claims AND f.worker_id = $1::uuid)

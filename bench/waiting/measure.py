@@ -28,9 +28,9 @@ PAUSE_S = 0.01
 LIMIT_S = 120
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 URL = os.environ.get("DATABASE_URL", "")
-CLAIM = "UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid(), claims = 1 WHERE id = ANY (%s)"
-CLAIM_OF = """SELECT concat_ws('/', id, claims, (extract(epoch FROM start_time) * 1000000)::bigint, worker_id)
-                FROM tenon.task WHERE id = %s"""
+CLAIM = """UPDATE tenon.task SET start_time = now(), claim_key = tenon.random_key(), worker_id = gen_random_uuid(), claims = 1
+            WHERE id = ANY (%s)"""
+CLAIM_OF = "SELECT concat_ws('/', id, claims, lpad(to_hex(claim_key), 16, '0')) FROM tenon.task WHERE id = %s"
 
 
 @tenon.task

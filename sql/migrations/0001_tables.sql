@@ -149,8 +149,8 @@ CREATE TABLE tenon.producer (
 );
 COMMENT ON TABLE tenon.producer IS 'Roles that are confined to some queues or kinds; `tenon setup --grant-producer ROLE --queues ... --kinds ...` writes it. It holds for the role that logged in and for those it is a member of: of several rows one must allow it. A superuser is not confined.';
 COMMENT ON COLUMN tenon.producer.role IS 'The role; it stays this one when it is renamed.';
-COMMENT ON COLUMN tenon.producer.queues IS 'The queues it may enqueue to; NULL = all.';
-COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue; NULL = all.';
+COMMENT ON COLUMN tenon.producer.queues IS 'The queues it may enqueue to, and whose tasks it may run; NULL = all.';
+COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue, and whose tasks it may run; NULL = all.';
 
 -- So that who enqueues need not ask.
 CREATE FUNCTION tenon.note_confined() RETURNS trigger
@@ -217,13 +217,13 @@ COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may
 CREATE DOMAIN tenon.run_ms AS bigint CHECK (VALUE BETWEEN 1 AND 2592000000);
 CREATE DOMAIN tenon.outcome AS text CHECK (VALUE IN ('done', 'cancelled', 'expired'));
 
--- The hot table: unfinished tasks only. A claim changes start_time, worker_id and claims; no index
--- and no index predicate may name those three, so that claims stay HOT updates.
--- A claim makes a row 24 bytes longer, so that less than a half of each page may be filled: 45 % leave
+-- The hot table: unfinished tasks only. A claim changes start_time, claim_key, worker_id and claims; no index
+-- and no index predicate may name those four, so that claims stay HOT updates.
+-- A claim makes a row 32 bytes longer, so that less than a half of each page may be filled: 43 % leave
 -- room for a second version of every row, even of the smallest.
 -- What has no NULLs stands first, and what is seldom set last: so PostgreSQL finds a column without walking over others.
 -- claims stands beside start_time, as a claim logs all that lies between the columns that it changes.
--- start_time and worker_id are NULL together; the tests look after that (tests/support/fixture.c), as a CHECK costs a tenth
+-- start_time, claim_key and worker_id are NULL together; the tests look after that (tests/support/fixture.c), as a CHECK costs a tenth
 -- of an enqueue.
 CREATE TABLE tenon.task (
     id           bigint      GENERATED ALWAYS AS IDENTITY,
@@ -242,6 +242,7 @@ CREATE TABLE tenon.task (
     payload      jsonb       NOT NULL,
     claims       integer     NOT NULL DEFAULT 0,
     start_time   timestamptz,
+    claim_key    bigint,
     start_before timestamptz,
     worker_id    uuid,
     unique_key   text,
@@ -259,7 +260,7 @@ CREATE TABLE tenon.task (
     awaited      boolean,
     steps        jsonb,
     PRIMARY KEY (id)
-) WITH (fillfactor = 45, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
+) WITH (fillfactor = 43, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
 COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only: nobody who waits hears of the end of a row that is deleted by hand.';
 COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
@@ -267,6 +268,7 @@ COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment; `i
 COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
 COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN tenon.task.start_before IS 'It does not start at or after this moment, but is `expired`; NULL = whenever.';
+COMMENT ON COLUMN tenon.task.claim_key IS 'The key of its last claim, 64 random bits: whoever knows it, with the id, may finish the task, record its steps and so on; NULL = not started.';
 COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
 COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
 COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';

@@ -90,8 +90,7 @@ BEGIN
 END $$;
 
 -- Make started tasks unstarted again, or dead: the one place where that happens.
---   ids, claims, starts_us  the fence, element by element, with `worker`; starts_us is start_time in
---               microseconds since 1970
+--   ids, keys   the fence, element by element
 --   reasons     failed    the handler failed: charged, waits retry_delay
 --               later     the handler asked for a later run: not charged, waits delays_ms
 --               released  the worker could not run it: not charged, ready at once, and its run_at stays
@@ -109,17 +108,16 @@ END $$;
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
 -- each row is looked up by its id, whatever the table held when the plan was made.
-CREATE FUNCTION tenon.requeue(ids bigint[], claims integer[], starts_us bigint[], worker uuid,
-    reasons text[], errors text[], delays_ms bigint[], classes text[] DEFAULT NULL,
-    signals text[] DEFAULT NULL)
+CREATE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], errors text[], delays_ms bigint[],
+    classes text[] DEFAULT NULL, signals text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, state text)
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH given AS MATERIALIZED (
-        SELECT g.* FROM unnest($1, $2, $3, $5, $6, $7, $8, $9) AS g (id, claims, start_us, asked, error_given, delay_ms, class, signal)
+        SELECT g.* FROM unnest($1, $2, $3, $4, $5, $6, $7) AS g (id, key, asked, error_given, delay_ms, class, signal)
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (x.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (x.reason = 'crashed')::integer AS crashes,
-               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.run_at, t.limit_keys, x.reason,
+               t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.worker_id, t.run_at, t.limit_keys, x.reason,
                CASE WHEN w.refused IS NULL THEN g.delay_ms END AS delay_ms, g.signal,
                CASE WHEN x.reason IN ('failed', 'timed_out', 'crashed', 'dead')
                     THEN coalesce(g.class, tenon.error_class(x.reason, x.error)) ELSE t.error_class END AS class,
@@ -130,8 +128,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
          CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
          CROSS JOIN LATERAL (SELECT CASE WHEN w.refused IS NULL THEN g.asked ELSE 'failed' END AS reason,
                                     coalesce(w.refused, g.error_given) AS error) x
-         WHERE t.claims = g.claims AND t.worker_id = $4
-           AND t.start_time = timestamptz 'epoch' + g.start_us * interval '1 microsecond'
+         WHERE t.claim_key = g.key
          ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
     ), judged AS MATERIALIZED (
@@ -189,8 +186,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
     ), attempted AS (
         INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
                                    error_class, error, exit_code, signal)
-        SELECT clock_timestamp(), j.id, j.attempt, j.claims, j.start_time, $4,
-               (SELECT w.host FROM tenon.worker w WHERE w.id = $4), j.reason, j.queue, j.kind, j.class, j.error,
+        SELECT clock_timestamp(), j.id, j.attempt, j.claims, j.start_time, j.worker_id,
+               (SELECT w.host FROM tenon.worker w WHERE w.id = j.worker_id), j.reason, j.queue, j.kind, j.class, j.error,
                e.exit_code, e.signal
           FROM judged j CROSS JOIN tenon.ended_by(j.error) e WHERE j.reason IN ('failed', 'timed_out', 'crashed', 'dead')
     ), settled AS (  -- what waited for its end may join it now
@@ -198,7 +195,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
          WHERE j.again IS NOT NULL AND j.dead_of IS NULL AND a.unique_key = j.unique_key AND a.kind = j.kind
     ), back AS (
         UPDATE tenon.task t
-           SET start_time = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
+           SET start_time = NULL, claim_key = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
                delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
                run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' THEN j.wanted_at ELSE 'infinity' END,
@@ -414,6 +411,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 DECLARE
     moment timestamptz := clock_timestamp();
     fence  record;
+    held   record;
 BEGIN
     fence := tenon.read_claim(claim);
     IF result IS NOT NULL THEN
@@ -422,15 +420,16 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t
-         WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
+         WHERE t.id = fence.id AND t.claim_key = fence.key
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result, enqueued_by)
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
-      FROM gone;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+      FROM gone
+    RETURNING finished.queue, finished.kind INTO held;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
 END $$;
 
 -- tenon.finish for many claims: one statement reads them all and takes their rows away, in sorted order, so that two who
@@ -441,9 +440,11 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 DECLARE
     claims_max constant integer := 10000;
     moment timestamptz := clock_timestamp();
+    confined boolean := (SELECT s.confined FROM tenon.setting s);
     done   boolean[];
+    refused text[];
     lost   record;
-    worker uuid;
+    key    bigint;
 BEGIN
     IF claims IS NULL OR cardinality(claims) > claims_max THEN
         PERFORM tenon.refuse('claims', 'of ' || cardinality(claims) || ' elements', format('an array of 0 to %s claims', claims_max));
@@ -461,7 +462,7 @@ BEGIN
          ORDER BY f.id, c.n
     ), gone AS (
         DELETE FROM tenon.task t USING given g
-         WHERE t.id = ANY (ARRAY[g.id]) AND t.claims = g.claims AND t.worker_id = g.worker_id AND t.start_time = g.start_time
+         WHERE t.id = ANY (ARRAY[g.id]) AND t.claim_key = g.key
         RETURNING t.*, g.result, g.n, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
     ), kept AS (
         INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
@@ -471,14 +472,18 @@ BEGIN
                g.priority, 'done', g.queue, g.kind, g.payload, g.unique_key, g.trace, g.last_error, g.result, g.enqueued_by
           FROM gone g
     )
-    SELECT coalesce(array_agg(g.n IN (SELECT x.n FROM gone x) ORDER BY g.n), '{}') INTO done FROM given g;
+    SELECT coalesce(array_agg(g.n IN (SELECT x.n FROM gone x) ORDER BY g.n), '{}'),
+           (SELECT ARRAY[x.queue, x.kind] FROM (SELECT DISTINCT y.queue, y.kind FROM gone y WHERE confined) x
+             WHERE NOT tenon.may_enqueue(x.queue, x.kind) LIMIT 1)
+      INTO done, refused FROM given g;
+    PERFORM tenon.check_may_act(refused[1], refused[2]) WHERE refused IS NOT NULL;
     IF true = ALL (done) THEN
         RETURN done;
     END IF;
     FOR lost IN SELECT c.claim, c.n FROM unnest(claims, done) WITH ORDINALITY AS c (claim, is_done, n) WHERE NOT c.is_done LOOP
-        worker := (tenon.read_claim(lost.claim)).worker_id;
-        done[lost.n] := worker = '00000000-0000-0000-0000-000000000000';  -- tried by hand
-        PERFORM tenon.claim_must_hold(lost.claim, false, worker) WHERE done[lost.n] OR skip_lost IS NOT TRUE;
+        key := (tenon.read_claim(lost.claim)).key;
+        done[lost.n] := key = 0;  -- tried by hand
+        PERFORM tenon.claim_must_hold(lost.claim, key, NULL, NULL) WHERE done[lost.n] OR skip_lost IS NOT TRUE;
     END LOOP;
     RETURN done;
 END $$;
@@ -634,7 +639,7 @@ COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own t
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `result`: kept in `tenon.finished`; of one that is longer than 2 MiB as text only a note is kept.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish` does, in one statement, for handlers that write the effects of many tasks in one transaction: a fraction of the cost of a call for each. Returns for each claim whether the task is finished now, in the order of `claims`.
 
@@ -642,11 +647,11 @@ COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish`
 - `results`: one for each claim, or NULL; kept in `tenon.finished`, of one that is longer than 2 MiB as text only a note.
 - `skip_lost`: false, the default: one claim that is not valid any more, because its task was recovered, cancelled or finished, raises SQLSTATE 55000, so that no effect of it is committed: roll back, and finish the others without it. True: the others are finished, and for this one false is returned. Then what was done for it must not be committed: call the function first, and write the effects of those that are true.
 
-A claim that is given twice counts the second time as not valid any more.$$;
+A claim that is given twice counts the second time as not valid any more. A claim of a task that the role may not run, because it is confined to other queues or kinds (`tenon.producer`), raises SQLSTATE 42501, whatever `skip_lost` says.$$;
 
 COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
 
-COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, wait for their results, send signals, and finish, extend and record the steps and the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue to those only (`tenon.producer`); without, to all. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, wait for their results, send signals, and finish, extend and record the steps and the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue and run tasks of those only (`tenon.producer`); without, of all. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon list`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 

@@ -1,33 +1,44 @@
 -- Progress, and more time: what a handler says of its task while it runs. Both under the fence of its claim.
 
--- The fence in the text of TENON_TASK_CLAIM. Only functions with a search_path of their own call it. A regular expression
+-- The fence in the text of TENON_TASK_CLAIM, id/claims/key: what is between tells people which claim it is. Only functions with a search_path of their own call it. A regular expression
 -- with {1,18} and the like takes longer to match than all the rest.
-CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT claims integer, OUT start_time timestamptz, OUT worker_id uuid)
+CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT key bigint)
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     part text[] := string_to_array(claim, '/');
 BEGIN
-    IF (translate(claim, '0123456789abcdef', '') = '///----' AND translate(part[1] || part[2] || part[3], '0123456789', '') = ''
-        AND length(part[1]) BETWEEN 1 AND 18 AND length(part[2]) BETWEEN 1 AND 9 AND length(part[3]) BETWEEN 1 AND 17
-        AND part[4] LIKE '________-____-____-____-____________') IS NOT TRUE THEN
+    IF (translate(claim, '0123456789abcdef', '') = '//' AND translate(part[1] || part[2], '0123456789', '') = ''
+        AND length(part[1]) BETWEEN 1 AND 18 AND length(part[2]) BETWEEN 1 AND 10 AND length(part[3]) = 16) IS NOT TRUE THEN
         PERFORM tenon.refuse('claim', quote_literal(claim), 'the text of TENON_TASK_CLAIM');
     END IF;
     id := part[1];
-    claims := part[2];
-    start_time := timestamptz 'epoch' + part[3]::bigint * interval '1 microsecond';
-    worker_id := part[4];
+    key := ('x' || part[3])::bit(64)::bigint;
 END $$;
 
--- Was a row written under this claim? A claim of a handler that is tried by hand has none, and needs none.
-CREATE FUNCTION tenon.claim_must_hold(claim text, holds boolean, worker_id uuid) RETURNS void
+-- A role that is confined to some queues or kinds runs tasks of those only, even if it knows another's claim.
+CREATE FUNCTION tenon.check_may_act(queue text, kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF worker_id = '00000000-0000-0000-0000-000000000000' THEN
+    IF (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue(queue, kind) THEN
+        RAISE EXCEPTION 'tenon: role % may not run tasks of kind % of queue %', session_user, kind, queue
+            USING ERRCODE = 'insufficient_privilege',
+                  HINT = 'It is confined to other queues or kinds (tenon.producer): ask the owner of the schema.';
+    END IF;
+END $$;
+
+-- Was a row found under this claim, a task of this queue and kind (NULL: no), and may the role act on it? A claim of a
+-- handler that is tried by hand, with the key 0, has no row and needs none.
+CREATE FUNCTION tenon.claim_must_hold(claim text, key bigint, queue text, kind text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF key = 0 THEN
         RAISE NOTICE 'tenon: a handler is tried by hand (tenon worker --run-one): nothing is written';
-    ELSIF NOT holds THEN
+    ELSIF queue IS NULL THEN
         RAISE EXCEPTION 'tenon: the claim % is not valid any more', quote_literal(claim)
             USING ERRCODE = 'object_not_in_prerequisite_state',
                   HINT = 'The task was recovered, cancelled or finished; roll back and stop.';
+    ELSE
+        PERFORM tenon.check_may_act(queue, kind);
     END IF;
 END $$;
 
@@ -48,6 +59,7 @@ DECLARE
     progress_bytes_max constant integer := 65536;
     bytes bigint := tenon.printed_bytes(value);
     fence record;
+    held  record;
 BEGIN
     fence := tenon.read_claim(claim);
     IF bytes > progress_bytes_max THEN
@@ -55,8 +67,9 @@ BEGIN
                              format('at most %s bytes as text', progress_bytes_max));
     END IF;
     UPDATE tenon.task t SET progress = nullif(value, 'null')
-     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+     WHERE t.id = fence.id AND t.claim_key = fence.key
+    RETURNING t.queue, t.kind INTO held;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
 END $$;
 
 -- The row's timeout grows, and by it the worker and the cleaner know the deadline. A shorter one than the kind's
@@ -69,6 +82,7 @@ DECLARE
     by_ms    numeric := extract(epoch FROM by) * 1000;
     deadline timestamptz;
     fence    record;
+    held     record;
 BEGIN
     fence := tenon.read_claim(claim);
     IF (by_ms BETWEEN 1 AND timeout_max_ms) IS NOT TRUE THEN
@@ -77,10 +91,10 @@ BEGIN
     deadline := clock_timestamp() + make_interval(secs => by_ms / 1000);
     UPDATE tenon.task t
        SET timeout_ms = greatest(t.timeout_ms, least(timeout_max_ms, ceil(extract(epoch FROM deadline - t.start_time) * 1000)))
-     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
-    RETURNING t.start_time + make_interval(secs => t.timeout_ms / 1000.0) INTO deadline;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
-    RETURN deadline;
+     WHERE t.id = fence.id AND t.claim_key = fence.key
+    RETURNING t.queue, t.kind, t.start_time + make_interval(secs => t.timeout_ms / 1000.0) AS deadline INTO held;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    RETURN held.deadline;
 END $$;
 
 -- The progress in a handler's line, of which its worker knows only that it is JSON; NULL for what cannot be stored (a text
@@ -96,7 +110,7 @@ EXCEPTION WHEN others THEN
     RETURN NULL;
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.read_claim, tenon.claim_must_hold, tenon.printed_bytes, tenon.progress, tenon.extend,
+REVOKE ALL ON FUNCTION tenon.read_claim, tenon.check_may_act, tenon.claim_must_hold, tenon.printed_bytes, tenon.progress, tenon.extend,
     tenon.progress_kept FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.progress IS $$Says how far a task is that runs, in the handler's own transaction if it likes. What was said last is given to the next attempt: it is the checkpoint.
@@ -104,11 +118,11 @@ COMMENT ON FUNCTION tenon.progress IS $$Says how far a task is that runs, in the
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `value`: at most 64 KiB as text, else SQLSTATE 22023; NULL = no progress.
 
-It is for a task that says so now and then: each call writes a row. A pool child may write lines instead, as often as it likes. Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+It is for a task that says so now and then: each call writes a row. A pool child may write lines instead, as often as it likes. Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 COMMENT ON FUNCTION tenon.extend IS $$Gives a task that runs more time: its deadline is `by` from now on, if that is later than before, and at most 30 days after its start. Returns the deadline. It must be committed before the old one; the task's timeout has grown, for later attempts too.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `by`: 1 millisecond to 30 days, else SQLSTATE 22023.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;

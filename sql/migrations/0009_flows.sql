@@ -796,15 +796,15 @@ CREATE FUNCTION tenon.parent_results(claim text) RETURNS TABLE (id bigint, name 
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     fence record;
+    held  record;
 BEGIN
     IF claim ~ '^[0-9]{1,18}$' THEN  -- an untyped number
         RETURN QUERY SELECT * FROM tenon.parent_results(claim::bigint);
         RETURN;
     END IF;
     fence := tenon.read_claim(claim);
-    PERFORM FROM tenon.task t
-      WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
+    SELECT t.queue, t.kind INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
     RETURN QUERY SELECT * FROM tenon.results_of(fence.id);
 END $$;
 
@@ -877,6 +877,6 @@ COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, bu
 
 COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. They cannot be retried. What somebody has locked, is added by a transaction under way, or is beyond 10,000, a cleaner cancels after the commit. It takes no more tasks. One that has ended stays as it is. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
 
-COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; one that is not valid any more raises SQLSTATE 55000. `name` is that in the description of the flow, `state` how the parent ended, `result` what it returned, if it is done and a history is kept.$$;
+COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; one that is not valid any more raises SQLSTATE 55000, one of a task that the role may not run 42501. `name` is that in the description of the flow, `state` how the parent ended, `result` what it returned, if it is done and a history is kept.$$;
 
 COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with this id, for the role that made its flow, operators and readers.$$;

@@ -48,16 +48,14 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 #variable_conflict use_variable
 DECLARE
     fence record;
-    held  jsonb;
+    held  record;
     steps jsonb;
 BEGIN
     fence := tenon.read_claim(claim);
-    SELECT t.steps INTO held FROM tenon.task t
-     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
-       FOR UPDATE;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
-    steps := tenon.with_step(held, name, value);
-    PERFORM tenon.put_steps(fence.id, held, steps) WHERE fence.worker_id <> '00000000-0000-0000-0000-000000000000';
+    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    steps := tenon.with_step(held.steps, name, value);
+    PERFORM tenon.put_steps(fence.id, held.steps, steps) WHERE fence.key <> 0;
     RETURN steps -> name;
 END $$;
 
@@ -66,13 +64,12 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp S
 #variable_conflict use_variable
 DECLARE
     fence record;
-    held  jsonb;
+    held  record;
 BEGIN
     fence := tenon.read_claim(claim);
-    SELECT t.steps INTO held FROM tenon.task t
-     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
-    RETURN coalesce(held, '{}');
+    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    RETURN coalesce(held.steps, '{}');
 END $$;
 
 -- The steps with the one in a handler's line; NULL when it cannot be: more than the limits, or what PostgreSQL cannot
@@ -90,7 +87,7 @@ END $$;
 
 -- The steps that pool children said, for their worker: worker/step.sql. One row for each that was written, or is refused.
 -- What is missing is not this claim's any more, or locked by somebody else at the moment.
-CREATE FUNCTION tenon.record_steps(worker uuid, ids bigint[], claims integer[], starts_us bigint[], lines text[])
+CREATE FUNCTION tenon.record_steps(ids bigint[], keys bigint[], lines text[])
 RETURNS TABLE (place integer, recorded boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -99,9 +96,7 @@ DECLARE
 BEGIN
     FOR i IN 1 .. cardinality(ids) LOOP
         SELECT t.steps INTO held FROM tenon.task t
-         WHERE t.id = ids[i] AND t.claims = record_steps.claims[i] AND t.worker_id = worker
-           AND t.start_time = timestamptz 'epoch' + starts_us[i] * interval '1 microsecond'
-           FOR UPDATE SKIP LOCKED;
+         WHERE t.id = ids[i] AND t.claim_key = keys[i] FOR UPDATE SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         new := tenon.with_step_of(held, lines[i]);
         recorded := new IS NOT NULL;
@@ -157,35 +152,32 @@ DECLARE
     wait_ms_max constant bigint := 31536000000;
     wait_ms numeric := extract(epoch FROM timeout) * 1000;
     fence   record;
-    held    jsonb;
+    held    record;
+    steps   jsonb;
     refused text;
 BEGIN
     fence := tenon.read_claim(claim);
     IF (wait_ms BETWEEN 1 AND wait_ms_max) IS NOT TRUE THEN
         PERFORM tenon.refuse('timeout', timeout::text, '1 millisecond to 365 days');
     END IF;
-    SELECT t.steps INTO held FROM tenon.task t
-     WHERE t.id = fence.id AND t.claims = fence.claims AND t.worker_id = fence.worker_id AND t.start_time = fence.start_time
-       FOR UPDATE;
-    PERFORM tenon.claim_must_hold(claim, FOUND, fence.worker_id);
-    IF NOT coalesce(held ? signal, false) THEN
-        refused := tenon.wait_refused(held, signal);
+    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
+    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
+    steps := held.steps;
+    IF NOT coalesce(steps ? signal, false) THEN
+        refused := tenon.wait_refused(steps, signal);
         IF refused IS NOT NULL THEN
             PERFORM tenon.refuse('signal', quote_literal(signal), refused);
         END IF;
         SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = signal;
         IF NOT FOUND THEN
-            PERFORM tenon.requeue(ARRAY[fence.id], ARRAY[fence.claims],
-                ARRAY[(extract(epoch FROM fence.start_time) * 1000000)::bigint], fence.worker_id, '{wait}', '{NULL}',
-                ARRAY[wait_ms::bigint], '{NULL}', ARRAY[signal]);
+            PERFORM tenon.requeue(ARRAY[fence.id], ARRAY[fence.key], '{wait}', '{NULL}', ARRAY[wait_ms::bigint], '{NULL}', ARRAY[signal]);
             state := 'waits';
             RETURN;
         END IF;
-        PERFORM tenon.put_steps(fence.id, held, coalesce(held, '{}') || jsonb_build_object(signal, payload))
-          WHERE fence.worker_id <> '00000000-0000-0000-0000-000000000000';
-        held := jsonb_build_object(signal, payload);
+        PERFORM tenon.put_steps(fence.id, steps, coalesce(steps, '{}') || jsonb_build_object(signal, payload)) WHERE fence.key <> 0;
+        steps := jsonb_build_object(signal, payload);
     END IF;
-    payload := nullif(held -> signal, 'null');
+    payload := nullif(steps -> signal, 'null');
     state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
 END $$;
 
@@ -322,7 +314,7 @@ COMMENT ON FUNCTION tenon.step IS $$Records a step of a task that runs, in the h
 - `name`: 1 to 100 bytes; at most 1,000 names a task, else SQLSTATE 22023.
 - `value`: all of a task at most 1 MiB as text, with their names, else SQLSTATE 22023; NULL = null.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 COMMENT ON FUNCTION tenon.steps IS $$The recorded steps of a task that runs: an object, a key for each name. Arguments and errors as of `tenon.step`.$$;
 
@@ -340,7 +332,7 @@ COMMENT ON FUNCTION tenon.wait_for IS $$Lets a task that runs wait for a signal,
 - `timeout`: 1 millisecond to 365 days, else SQLSTATE 22023; then the task goes on without the signal.
 - returns `state`: `came`, and `payload` is what it carried: go on; `timed_out`: it did not come in time: go on; `waits`: from the commit on the task is blocked, and this attempt is over: commit, and answer done, whatever that changes nothing.
 
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop.$$;
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
 

@@ -18,7 +18,7 @@ FORBIDDEN = (
     "INSERT INTO tenon.queue (name) VALUES ('x')", "UPDATE tenon.setting SET payload_bytes_max = 1",
     "ALTER TABLE tenon.task ADD COLUMN x integer", "CREATE TABLE tenon.mine (x integer)",
     "CREATE INDEX ON tenon.task (kind)", "SELECT tenon.make_partitions(365)", "SELECT tenon.drop_history()",
-    "SELECT tenon.requeue('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
+    "SELECT tenon.requeue('{1}', '{1}', '{dead}', '{x}', '{1}')",
     "SELECT tenon.grant_operator(current_user)", "SELECT tenon.grant_worker(current_user)",
     "SELECT tenon.queue_names(10)", "SELECT nextval(pg_get_serial_sequence('tenon.task', 'id'))",
     "SET ROLE tenon_worker", "SET ROLE tenon_cleaner", "SET SESSION AUTHORIZATION tenon",

@@ -14,7 +14,7 @@ static struct claim *make_claim(const struct node *n, int64_t id, const struct v
     c->handler = n->n_handlers == 1 ? 0 : v->kind;
     c->claims = v->claims;
     c->attempt = 1 + v->failures + v->crashes;
-    c->start_us = v->start_us;
+    c->key = v->key;
     c->timeout_ms = v->timeout_ms;
     c->failures = v->failures;
     c->max_attempts = v->max_attempts;
@@ -35,8 +35,8 @@ static struct claim *make_claim(const struct node *n, int64_t id, const struct v
 static struct claim *make_owned(const struct fence *f)
 {
     struct claim *c = claim_new(f->id, "", "", NULL, NULL, 0);
-    c->claims = f->claims;
-    c->start_us = f->start_us;
+    c->claims = fence_claims(*f);
+    c->key = f->key;
     return c;
 }
 

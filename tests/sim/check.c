@@ -40,41 +40,41 @@ void check_commit(struct sim *s, struct row *r)
     r->taken += r->by_cleaner || r->change == CHANGE_CANCEL;
 }
 
-void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f)
+void check_fence(struct sim *s, const struct row *r, int64_t session, struct fence f)
 {
     const struct version *v = row_see(r, session);
-    check_that(s, v->claims == f.claims && v->worker == worker && v->start_us == f.start_us,
-               "lost claim %d changed task %lld, at claim %d now", f.claims, (long long)r->id,
-               v->claims);
+    check_that(s, v->claims == fence_claims(f) && v->key == f.key,
+               "lost claim %d changed task %lld, at claim %d now", fence_claims(f),
+               (long long)r->id, v->claims);
 }
 
 void check_outcome(struct sim *s, int node, struct fence f)
 {
-    const struct run_entry *e = journal_find(s, f.id, f.claims);
+    const struct run_entry *e = journal_find(s, f.id, fence_claims(f));
     check_that(s, !e || e->node != node || e->end != RUN_GOES_ON || !s->nodes[node].up,
                "the outcome of task %lld, claim %d, is told while it runs", (long long)f.id,
-               f.claims);
+               fence_claims(f));
 }
 
 /* The next attempt begins with what its worker heard last of this one. */
 void check_kept(struct sim *s, const struct request *r, struct fence f)
 {
-    const struct run_entry *e = journal_find(s, f.id, f.claims);
+    const struct run_entry *e = journal_find(s, f.id, fence_claims(f));
     const struct row *row = row_find(s, f.id);
     const struct version *v = row_see(row, r->session);
     check_that(s, !e || e->node != r->node || v->said >= e->heard || row->late,
                "task %lld, claim %d, goes back with progress %d, and its worker has heard %d",
-               (long long)f.id, f.claims, v->said, e->heard);
+               (long long)f.id, fence_claims(f), v->said, e->heard);
 }
 
 /* A child that retires takes no task along. */
 void check_charge(struct sim *s, struct fence f, const char *reason)
 {
-    const struct run_entry *e = journal_find(s, f.id, f.claims);
+    const struct run_entry *e = journal_find(s, f.id, fence_claims(f));
     const struct row *r = row_find(s, f.id);
     check_that(s,
                !e || e->end != RUN_RETIRED || strcmp(reason, "failed") != 0 ||
-                   f.claims - 1 - r->now.failures - r->now.crashes >= RETURNS_MAX,
+                   fence_claims(f) - 1 - r->now.failures - r->now.crashes >= RETURNS_MAX,
                "task %lld is charged because its child retired", (long long)f.id);
 }
 
@@ -131,8 +131,8 @@ void check_run(struct sim *s, const struct run_entry *e)
         sim_broken(s, "task %lld runs, and was never committed", id);
         return;
     }
-    check_that(s, !journal_find(s, e->fence.id, e->fence.claims),
-               "claim %d of task %lld runs twice", e->fence.claims, id);
+    check_that(s, !journal_find(s, e->fence.id, fence_claims(e->fence)),
+               "claim %d of task %lld runs twice", fence_claims(e->fence), id);
     const struct run_entry *p = e->before >= 0 ? &s->journal.entries[e->before] : NULL;
     if (!p || (p->end != RUN_GOES_ON && p->end != RUN_DONE)) {
         return;
@@ -142,7 +142,7 @@ void check_run(struct sim *s, const struct run_entry *e)
     int64_t since_us = e->claimed_us < p->claimed_us ? e->claimed_us : p->claimed_us;
     check_that(s, is_faulted_since(s, p->node, since_us) || is_faulted_since(s, e->node, since_us),
                "task %lld runs again, claim %d after %d, and no fault explains it", id,
-               e->fence.claims, p->fence.claims);
+               fence_claims(e->fence), fence_claims(p->fence));
 }
 
 /* When it is because of one task, its others may answer first, for so long. What was lost to
@@ -174,7 +174,7 @@ void check_give(struct sim *s, const struct node *n, const struct claim *c)
     check_that(s, !same || r->now.worker == n->worker,
                "worker %d starts task %lld, which it claimed under another id", n->index,
                (long long)c->id);
-    int64_t held_ms = (s->now_us - c->start_us) / 1000;
+    int64_t held_ms = r ? (s->now_us - r->claimed_us[c->claims % CLAIMS_KEPT]) / 1000 : 0;
     check_that(s, held_ms <= START_MAX_MS, "worker %d starts task %lld %lld ms after its claim",
                n->index, (long long)c->id, (long long)held_ms);
 }

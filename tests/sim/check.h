@@ -13,7 +13,7 @@ struct cleaner;
 
 /* PostgreSQL's side */
 void check_commit(struct sim *s, struct row *r); /* r->next is about to become r->now */
-void check_fence(struct sim *s, const struct row *r, int64_t session, int worker, struct fence f);
+void check_fence(struct sim *s, const struct row *r, int64_t session, struct fence f);
 void check_outcome(struct sim *s, int node, struct fence f); /* a round tells an outcome */
 void check_kept(struct sim *s, const struct request *r, struct fence f); /* it is requeued */
 void check_charge(struct sim *s, struct fence f, const char *reason);

@@ -71,8 +71,7 @@ void check_unblock(struct sim *s, const struct row *r)
 /* With faults a handler may go on for a moment when its claim is lost. */
 static bool run_counts(const struct sim *s, const struct row *r, const struct run_entry *e)
 {
-    bool valid = r->now.state == ROW_TASK && r->now.claims == e->fence.claims &&
-                 r->now.start_us == e->fence.start_us;
+    bool valid = r->now.state == ROW_TASK && r->now.key == e->fence.key;
     return e->end == RUN_GOES_ON && (valid || !s->plan.faults);
 }
 

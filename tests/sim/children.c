@@ -225,7 +225,7 @@ static void run_finishes(struct sim *s, int node, int64_t entry)
         return;
     }
     r->session = session_is_open(s, r->session) ? r->session : session_open(s);
-    enum answer done = task_finish(s, r->session, r->worker, r->fence, false);
+    enum answer done = task_finish(s, r->session, r->fence, false);
     if (done == ANSWER_BLOCKED) {
         server_wait(s, run_finishes, node, entry);
         return;
@@ -385,7 +385,7 @@ static void add_run(struct sim *s, struct node *n, struct child *c, const struct
     check_give(s, n, task);
     check_that(s, c->n_runs < RUNS_MAX, "a child of worker %d got more than its room", n->index);
     if (c->n_runs < RUNS_MAX) {
-        c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->start_us, task->claims},
+        c->runs[c->n_runs++] = (struct run){.fence = {task->id, task->key},
                                             .worker = n->worker,
                                             .said = said,
                                             .steps = steps,

@@ -196,11 +196,11 @@ static void recover(struct sim *s, struct cleaner *c, int worker)
         }
         enum worker_state state = s->server.workers[v->worker].now;
         bool orphan = state != WORKER_ALIVE && state != WORKER_DRAINING;
-        struct fence f = {r->id, v->start_us, v->claims};
+        struct fence f = {r->id, v->key};
         if (worker ? v->worker != worker : !orphan) {
             continue;
         }
-        if (task_requeue(s, c->session, v->worker, f, "crashed", -1) != REQUEUE_MISSED) {
+        if (task_requeue(s, c->session, f, "crashed", -1) != REQUEUE_MISSED) {
             TRACE(s, "cleaner %d: recovers task %lld", c->index, (long long)r->id);
             r->by_cleaner = true;
             keep_row(c, r);
@@ -252,10 +252,10 @@ static void expire(struct sim *s, struct cleaner *c)
     for (int i = 0; i < s->server.n_rows; i++) {
         struct row *r = &s->server.rows[i];
         const struct version *v = row_see(r, c->session);
-        struct fence f = {r->id, v->start_us, v->claims};
+        struct fence f = {r->id, v->key};
         bool late = v->state == ROW_TASK && v->start_us &&
                     v->start_us + v->timeout_ms * 1000 < server_now(s) - GRACE_US;
-        if (late && task_requeue(s, c->session, v->worker, f, "timed_out", -1) != REQUEUE_MISSED) {
+        if (late && task_requeue(s, c->session, f, "timed_out", -1) != REQUEUE_MISSED) {
             TRACE(s, "cleaner %d: task %lld timed out", c->index, (long long)r->id);
             r->by_cleaner = true;
             keep_row(c, r);

@@ -20,9 +20,10 @@ int journal_start(struct sim *s, const struct node *n, int worker, struct fence 
                            .worker = worker,
                            .node = n->index,
                            .before = r ? r->last_run : -1,
-                           .claimed_us = r ? r->claimed_us[fence.claims % CLAIMS_KEPT] : 0,
+                           .claimed_us = r ? r->claimed_us[fence_claims(fence) % CLAIMS_KEPT] : 0,
                            .start_us = s->now_us};
-    TRACE(s, "run: task %lld claim %d on worker %d", (long long)fence.id, fence.claims, n->index);
+    TRACE(s, "run: task %lld claim %d on worker %d", (long long)fence.id, fence_claims(fence),
+          n->index);
     check_run(s, &j->entries[j->n]);
     if (r) {
         r->last_run = j->n;
@@ -39,7 +40,7 @@ void journal_end(struct sim *s, int entry, enum run_end end, bool bad)
     static const char *const words[] = {"goes on", "done", "failed", "crashed",
                                         "killed",  "died", "retired"};
     struct run_entry *e = &s->journal.entries[entry];
-    TRACE(s, "run: task %lld claim %d is over: %s", (long long)e->fence.id, e->fence.claims,
+    TRACE(s, "run: task %lld claim %d is over: %s", (long long)e->fence.id, fence_claims(e->fence),
           words[end]);
     e->end = end;
     e->end_us = s->now_us;
@@ -50,7 +51,7 @@ const struct run_entry *journal_find(const struct sim *s, int64_t id, int claims
 {
     const struct row *r = row_find((struct sim *)(uintptr_t)s, id);
     int i = r ? r->last_run : -1;
-    while (i >= 0 && s->journal.entries[i].fence.claims != claims) {
+    while (i >= 0 && fence_claims(s->journal.entries[i].fence) != claims) {
         i = s->journal.entries[i].before;
     }
     return i >= 0 ? &s->journal.entries[i] : NULL;

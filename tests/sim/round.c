@@ -120,7 +120,7 @@ static void copy_outcomes(struct outcome *to, struct claim *const *from, size_t 
 {
     for (size_t i = 0; i < n; i++) {
         const struct claim *c = from[i];
-        to[i] = (struct outcome){.fence = {c->id, c->start_us, c->claims},
+        to[i] = (struct outcome){.fence = {c->id, c->key},
                                  .reason = claim_reason(c->outcome),
                                  .delay_ms = c->delay_ms,
                                  .bad = c->reply && strcmp(c->reply, "bad") == 0};
@@ -131,7 +131,7 @@ static void copy_progress(struct request *r, const struct round *x)
 {
     for (size_t i = 0; i < x->n_progress; i++) {
         const struct progress *p = &x->progress[i];
-        r->progress[i] = (struct said){.fence = {p->id, p->start_us, p->claims},
+        r->progress[i] = (struct said){.fence = {p->id, p->key},
                                        .said = p->line ? (int)strtol(p->line, NULL, 10) : 0,
                                        .timeout_ms = p->timeout_ms};
     }
@@ -141,7 +141,7 @@ static void copy_steps(struct request *r, const struct round *x)
 {
     for (size_t i = 0; i < x->n_steps; i++) {
         const struct step *p = x->steps[i];
-        r->steps[i] = (struct recorded){.fence = {p->id, p->start_us, p->claims},
+        r->steps[i] = (struct recorded){.fence = {p->id, p->key},
                                         .number = (int)strtol(p->line, NULL, 10)};
     }
 }
@@ -184,7 +184,7 @@ static struct request *request_new(struct sim *s, struct node *n)
     copy_outcomes(r->finish, x->finish, x->n_finish);
     copy_outcomes(r->requeue, x->requeue, x->n_requeue);
     for (size_t i = 0; i < x->n_verify; i++) {
-        r->verify[i] = (struct fence){.id = x->verify[i].id, .claims = x->verify[i].claims};
+        r->verify[i] = (struct fence){x->verify[i].id, x->verify[i].key};
     }
     memcpy(r->ids, x->ids, x->n_ids * sizeof *x->ids);
     if (x->n_poll > 0) {
@@ -350,9 +350,8 @@ static bool do_finish(struct sim *s, struct request *r)
     for (size_t i = 0; i < r->n_finish; i++) {
         struct outcome *o = &r->finish[i];
         check_outcome(s, r->node, o->fence);
-        enum answer answer = o->finished
-                                 ? ANSWER_YES
-                                 : task_finish(s, r->session, r->worker, o->fence, r->unlocked);
+        enum answer answer = o->finished ? ANSWER_YES
+                                         : task_finish(s, r->session, o->fence, r->unlocked);
         if (answer == ANSWER_BLOCKED) {
             return true;
         }
@@ -427,7 +426,7 @@ static void do_own(struct sim *s, struct request *r)
     for (int i = 0; r->own && i < s->server.n_rows; i++) {
         const struct version *v = row_see(&s->server.rows[i], r->session);
         if (v->state == ROW_TASK && v->start_us && v->worker == r->worker) {
-            r->owned[r->n_owned++] = (struct fence){s->server.rows[i].id, v->start_us, v->claims};
+            r->owned[r->n_owned++] = (struct fence){s->server.rows[i].id, v->key};
         }
     }
 }
@@ -436,8 +435,7 @@ static void do_verify(struct sim *s, struct request *r)
 {
     for (size_t i = 0; i < r->n_verify; i++) {
         r->timeouts_ms[i] = 0;
-        r->verdicts[i] = task_verify(s, r->session, r->worker, r->verify[i].id, r->verify[i].claims,
-                                     &r->timeouts_ms[i]);
+        r->verdicts[i] = task_verify(s, r->session, r->verify[i], &r->timeouts_ms[i]);
     }
 }
 
@@ -452,7 +450,7 @@ static void do_steps(struct sim *s, struct request *r)
 {
     for (size_t i = 0; i < r->n_steps; i++) {
         struct recorded *p = &r->steps[i];
-        p->state = task_step(s, r->session, r->worker, p->fence, p->number);
+        p->state = task_step(s, r->session, p->fence, p->number);
     }
 }
 
@@ -462,7 +460,7 @@ static void do_requeue(struct sim *s, struct request *r)
         struct outcome *o = &r->requeue[i];
         check_outcome(s, r->node, o->fence);
         check_charge(s, o->fence, o->reason);
-        o->state = task_requeue(s, r->session, r->worker, o->fence, o->reason, o->delay_ms);
+        o->state = task_requeue(s, r->session, o->fence, o->reason, o->delay_ms);
         if (o->state != REQUEUE_MISSED && o->state != REQUEUE_DEAD) {
             check_kept(s, r, o->fence);
         }

@@ -28,6 +28,7 @@ enum row_state {
 struct version {
     enum row_state state;
     int64_t run_at, start_us, timeout_ms;
+    int64_t key;          /* of its last claim; 0 = it is not started */
     int64_t wanted_at;    /* 0 = it is not blocked */
     int64_t start_before; /* 0 = no such moment */
     int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
@@ -111,7 +112,7 @@ struct server {
     struct row rows[ROWS_MAX];
     int n_workers; /* rows 1..n_workers */
     struct worker_row workers[WORKERS_MAX + 1];
-    int64_t last_session, leader, sleeper;
+    int64_t last_session, last_key, leader, sleeper;
     struct session sessions[SESSIONS_MAX];
     int n_waiters;
     struct waiter waiters[WAITERS_MAX];

@@ -59,6 +59,7 @@ static struct row *claim(struct sim *s, struct row *r, int64_t session, int work
     v->start_us = server_now(s);
     v->worker = worker;
     v->claims++;
+    v->key = ++s->server.last_key * KEY_CLAIMS + v->claims;
     r->claimed_us[v->claims % CLAIMS_KEPT] = s->now_us;
     return r;
 }
@@ -99,13 +100,12 @@ struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority
 
 /* --- what is fenced --- */
 
-static bool fence_holds(const struct sim *s, const struct version *v, int worker, struct fence f)
+static bool fence_holds(const struct sim *s, const struct version *v, struct fence f)
 {
     if (s->mutant == MUTANT_NO_FENCE) {
         return v->state == ROW_TASK;
     }
-    return v->state == ROW_TASK && v->claims == f.claims && v->worker == worker &&
-           v->start_us == f.start_us;
+    return v->state == ROW_TASK && v->key == f.key;
 }
 
 /* progress.sql. The server may do at last what a session that broke has left behind; and a lock may
@@ -113,14 +113,14 @@ static bool fence_holds(const struct sim *s, const struct version *v, int worker
 enum progress_state task_progress(struct sim *s, const struct request *from, const struct said *p)
 {
     struct row *r = row_find(s, p->fence.id);
-    if (!r || !fence_holds(s, row_see(r, from->session), from->worker, p->fence)) {
+    if (!r || !fence_holds(s, row_see(r, from->session), p->fence)) {
         return PROGRESS_MISSED;
     }
     if (!row_is_free(r, from->session)) {
         r->late = true;
         return PROGRESS_MISSED;
     }
-    check_fence(s, r, from->session, from->worker, p->fence);
+    check_fence(s, r, from->session, p->fence);
     struct version *v = row_change(s, r, from->session, CHANGE_SAY);
     r->late = r->late || (from->alone && p->said > 0 && p->said < v->said);
     v->said = p->said > 0 ? p->said : v->said;
@@ -129,13 +129,13 @@ enum progress_state task_progress(struct sim *s, const struct request *from, con
 }
 
 /* step.sql */
-enum step_state task_step(struct sim *s, int64_t session, int worker, struct fence f, int number)
+enum step_state task_step(struct sim *s, int64_t session, struct fence f, int number)
 {
     struct row *r = row_find(s, f.id);
-    if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
+    if (!r || !fence_holds(s, row_see(r, session), f) || !row_is_free(r, session)) {
         return STEP_MISSED;
     }
-    check_fence(s, r, session, worker, f);
+    check_fence(s, r, session, f);
     struct version *v = row_change(s, r, session, CHANGE_SAY);
     check_that(s, number <= v->steps + 1, "step %d of task %lld is recorded after step %d", number,
                (long long)f.id, v->steps);
@@ -144,16 +144,16 @@ enum step_state task_step(struct sim *s, int64_t session, int worker, struct fen
 }
 
 /* finish.sql, finish_unlocked.sql, and tenon.finish() */
-enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked)
+enum answer task_finish(struct sim *s, int64_t session, struct fence f, bool unlocked)
 {
     struct row *r = row_find(s, f.id);
-    if (!r || !fence_holds(s, row_see(r, session), worker, f)) {
+    if (!r || !fence_holds(s, row_see(r, session), f)) {
         return ANSWER_NONE;
     }
     if (!row_is_free(r, session)) {
         return unlocked ? ANSWER_NONE : ANSWER_BLOCKED;
     }
-    check_fence(s, r, session, worker, f);
+    check_fence(s, r, session, f);
     row_change(s, r, session, CHANGE_FINISH)->state = ROW_DONE;
     settling_ended(s, r, session);
     return ANSWER_YES;
@@ -176,14 +176,14 @@ static bool requeue_dead(struct version *v, const char *reason)
 }
 
 /* tenon.requeue(); no signal ever comes, and so to wait for one is to be late */
-enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
-                                const char *reason, int64_t delay_ms)
+enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, const char *reason,
+                                int64_t delay_ms)
 {
     struct row *r = row_find(s, f.id);
-    if (!r || !fence_holds(s, row_see(r, session), worker, f) || !row_is_free(r, session)) {
+    if (!r || !fence_holds(s, row_see(r, session), f) || !row_is_free(r, session)) {
         return REQUEUE_MISSED;
     }
-    check_fence(s, r, session, worker, f);
+    check_fence(s, r, session, f);
     struct version *v = row_change(s, r, session, CHANGE_BACK);
     if (requeue_dead(v, reason)) {
         v->state = ROW_DEAD;
@@ -191,7 +191,7 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
         return REQUEUE_DEAD;
     }
     bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "timed_out") == 0;
-    v->start_us = 0;
+    v->start_us = v->key = 0;
     v->worker = 0;
     settling_requeued(s, r, session);
     if (strcmp(reason, "released") == 0 && delay_ms < 0 && !r->keys) {
@@ -213,12 +213,11 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, stru
 }
 
 /* verify.sql */
-enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims,
-                         int64_t *ret_timeout_ms)
+enum verdict task_verify(struct sim *s, int64_t session, struct fence f, int64_t *ret_timeout_ms)
 {
-    const struct row *r = row_find(s, id);
+    const struct row *r = row_find(s, f.id);
     const struct version *v = r ? row_see(r, session) : NULL;
-    if (!v || v->claims != claims || v->worker != worker) {
+    if (!v || v->key != f.key) {
         return VERDICT_LOST;
     }
     *ret_timeout_ms = v->timeout_ms;
@@ -288,7 +287,7 @@ void task_retry(struct sim *s, int64_t session, struct row *r)
     struct version *v = row_change(s, r, session, CHANGE_RETRY);
     v->state = ROW_TASK;
     v->run_at = server_now(s);
-    v->start_us = v->start_before = 0;
+    v->start_us = v->key = v->start_before = 0;
     v->worker = v->failures = v->crashes = 0;
     v->delayed = true;
     v->announced = false;

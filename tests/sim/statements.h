@@ -11,9 +11,15 @@ struct request;
 struct said;
 
 struct fence {
-    int64_t id, start_us;
-    int claims;
+    int64_t id, key;
 };
+
+/* A key of the model tells which claim of its task it is of. */
+enum { KEY_CLAIMS = 1 << 16 };
+static inline int fence_claims(struct fence f)
+{
+    return (int)(f.key % KEY_CLAIMS);
+}
 
 enum answer { ANSWER_NONE, ANSWER_YES, ANSWER_BLOCKED };
 
@@ -26,12 +32,11 @@ struct row *task_claim(struct sim *s, int64_t session, int worker, int64_t id, u
 struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority,
                       struct poll_place *place);
 enum progress_state task_progress(struct sim *s, const struct request *from, const struct said *p);
-enum step_state task_step(struct sim *s, int64_t session, int worker, struct fence f, int number);
-enum answer task_finish(struct sim *s, int64_t session, int worker, struct fence f, bool unlocked);
-enum requeue_state task_requeue(struct sim *s, int64_t session, int worker, struct fence f,
-                                const char *reason, int64_t delay_ms);
-enum verdict task_verify(struct sim *s, int64_t session, int worker, int64_t id, int claims,
-                         int64_t *ret_timeout_ms);
+enum step_state task_step(struct sim *s, int64_t session, struct fence f, int number);
+enum answer task_finish(struct sim *s, int64_t session, struct fence f, bool unlocked);
+enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, const char *reason,
+                                int64_t delay_ms);
+enum verdict task_verify(struct sim *s, int64_t session, struct fence f, int64_t *ret_timeout_ms);
 
 /* applications */
 struct row *task_enqueue(struct sim *s, int64_t session);

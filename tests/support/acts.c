@@ -60,7 +60,7 @@ static const struct statement enqueue = {"test_enqueue",
                                          "SELECT tenon.enqueue('a', unique_key => 'k')"};
 static const struct statement partitions = {"test_partitions", "SELECT tenon.make_partitions()"};
 
-#define FENCE "$holder", "$ids", "$claims", "$starts_us"
+#define FENCE "$ids", "$keys"
 
 const struct act acts[ACTS] = {
     {"claim",
@@ -68,7 +68,7 @@ const struct act acts[ACTS] = {
      CLAIMS,
      false,
      true,
-     {"$claimer", "$ids", "{default}", "{a}", "16777216"}},
+     {"$claimer", "$ids", "{default}", "{a}", "16777216", "{7}"}},
     {"poll", &sql_poll, CLAIMS, false, true, {"$claimer", "{a}", "10", POLL_HEAD}},
     {"poll from a cursor",
      &sql_poll,
@@ -121,11 +121,10 @@ const struct act acts[ACTS] = {
      {FENCE, "{failed}", "{x}", "{NULL}", "{NULL}", "{NULL}"}},
 };
 
-void fence_set(struct fence *f, const char *id, int claims, long long start_us)
+void fence_set(struct fence *f, const char *id, int claims, long long key)
 {
-    (void)snprintf(f->claims, sizeof f->claims, "{%d}", claims);
-    (void)snprintf(f->starts_us, sizeof f->starts_us, "{%lld}", start_us);
-    (void)snprintf(f->text, sizeof f->text, "%s/%d/%lld/%s", id, claims, start_us, f->worker);
+    (void)snprintf(f->keys, sizeof f->keys, "{%lld}", key);
+    (void)snprintf(f->text, sizeof f->text, "%s/%d/%016llx", id, claims, (unsigned long long)key);
 }
 
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX])
@@ -133,8 +132,7 @@ int act_params(const struct act *a, const struct cast *c, const char *params[ACT
     const struct fence *f = a->stale ? &c->lost : &c->held;
     const char *const words[][2] = {{"$claimer", c->claimer}, {"$id", c->id},
                                     {"$ids", c->ids},         {"$holder", f->worker},
-                                    {"$claims", f->claims},   {"$starts_us", f->starts_us},
-                                    {"$claim", f->text}};
+                                    {"$keys", f->keys},       {"$claim", f->text}};
     int n = 0;
     for (; n < ACT_PARAMS_MAX && a->params[n]; n++) {
         params[n] = a->params[n];

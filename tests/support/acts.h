@@ -3,7 +3,7 @@
 #ifndef TENON_TESTS_SUPPORT_ACTS_H
 #define TENON_TESTS_SUPPORT_ACTS_H
 
-#include "tests/support/held.h"
+#include "tests/support/polls.h"
 
 /* HELD: by the claim that the acts know; TAKEN: by a new one. */
 enum state { READY, WAITS, HELD, TAKEN, DONE, CANCELLED, DEAD };
@@ -21,7 +21,7 @@ bool state_is_over(enum state state);
 bool model_allows(const struct model *m, enum effect effect, bool stale);
 void model_apply(struct model *m, enum effect effect);
 
-enum { ACTS = 21, ACT_PARAMS_MAX = 11 };
+enum { ACTS = 21, ACT_PARAMS_MAX = POLL_PARAMS };
 
 struct act {
     const char *name;
@@ -36,7 +36,7 @@ extern const struct act acts[ACTS];
 
 /* A claim as its fence. */
 struct fence {
-    char worker[UUID_BYTES], claims[16], starts_us[32], text[HELD_TEXT_BYTES];
+    char worker[UUID_BYTES], keys[32], text[HELD_TEXT_BYTES];
 };
 
 /* The task and the workers that the acts are about. */
@@ -46,7 +46,7 @@ struct cast {
     struct fence held, lost;  /* the last claim, and an older one */
 };
 
-void fence_set(struct fence *f, const char *id, int claims, long long start_us);
+void fence_set(struct fence *f, const char *id, int claims, long long key);
 
 /* Fill in the parameters of an act; returns how many. */
 int act_params(const struct act *a, const struct cast *c, const char *params[ACT_PARAMS_MAX]);

@@ -27,7 +27,7 @@ struct claim *claimed(int64_t id, const char *kind)
     *c = (struct claim){.id = id,
                         .claims = 1,
                         .attempt = 1,
-                        .start_us = 1000 + id,
+                        .key = 1000 + id,
                         .timeout_ms = 10000,
                         .queue = "default",
                         .kind = kind,

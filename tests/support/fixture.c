@@ -181,16 +181,18 @@ int fixture_setup(void **state)
     return failed;
 }
 
-/* start_time and worker_id go together, whatever the test did: claims rely on it, and no CHECK of
- * the table says so. Where there is no table, that is right as well. */
+/* start_time, claim_key and worker_id go together, whatever the test did: claims rely on it, and no
+ * CHECK of the table says so. Where there is no table, that is right as well. */
 static bool claims_are_whole(const struct fixture *fx)
 {
     PGconn *conn = PQconnectdb(fx->database_url);
     PGresult *torn = PQexec(conn, "SELECT id FROM tenon.task"
-                                  " WHERE (start_time IS NULL) <> (worker_id IS NULL)");
+                                  " WHERE num_nulls(start_time, claim_key, worker_id) NOT IN"
+                                  " (0, 3)");
     int n = PQntuples(torn);
     if (n > 0) {
-        print_error("task %s has one of start_time and worker_id\n", PQgetvalue(torn, 0, 0));
+        print_error("task %s has only some of start_time, claim_key and worker_id\n",
+                    PQgetvalue(torn, 0, 0));
     }
     PQclear(torn);
     PQfinish(conn);

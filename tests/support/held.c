@@ -28,16 +28,19 @@ void worker_make(struct fixture *fx, char worker[UUID_BYTES])
 
 bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *ret)
 {
-    char ids[32];
+    static uint64_t last_key;
+    char ids[32], keys[32];
+    last_key += 0x9e3779b97f4a7c15ULL; /* of either sign, and each once */
     (void)snprintf(ids, sizeof ids, "{%lld}", (long long)id);
-    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}", "16777216"};
-    PGresult *result = statement_run(fx->conn, &sql_claim, params, 5);
+    (void)snprintf(keys, sizeof keys, "{%lld}", (long long)last_key);
+    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}", "16777216", keys};
+    PGresult *result = statement_run(fx->conn, &sql_claim, params, 6);
     bool taken = PQntuples(result) == 1;
     struct held c = {.id = id};
     (void)snprintf(c.worker, sizeof c.worker, "%s", worker); /* `worker` may be that of `ret` */
     if (taken) {
         c.claims = (int)strtol(PQgetvalue(result, 0, 1), NULL, 10);
-        c.start_us = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
+        c.key = strtoll(PQgetvalue(result, 0, 2), NULL, 10);
     }
     *ret = c;
     PQclear(result);
@@ -52,17 +55,16 @@ void held_new(struct fixture *fx, struct held *ret)
     assert_true(held_take(fx, worker, id, ret));
 }
 
-/* The fence of one claim as three arrays of one element. */
+/* The fence of one claim as two arrays of one element. */
 struct fence {
-    char ids[32], claims[32], starts_us[32];
+    char ids[32], keys[32];
 };
 
 static struct fence fence_of(const struct held *c)
 {
     struct fence f;
     (void)snprintf(f.ids, sizeof f.ids, "{%lld}", (long long)c->id);
-    (void)snprintf(f.claims, sizeof f.claims, "{%d}", c->claims);
-    (void)snprintf(f.starts_us, sizeof f.starts_us, "{%lld}", (long long)c->start_us);
+    (void)snprintf(f.keys, sizeof f.keys, "{%lld}", (long long)c->key);
     return f;
 }
 
@@ -75,9 +77,8 @@ static char *requeue(struct fixture *fx, const struct held *c, const char *reaso
     (void)snprintf(errors, sizeof errors, error ? "{\"%s\"}" : "{NULL}", error);
     (void)snprintf(delays, sizeof delays, "{%s}", delay_ms ? delay_ms : "NULL");
     (void)snprintf(signals, sizeof signals, "{%s}", signal);
-    const char *const params[] = {c->worker, f.ids,  f.claims, f.starts_us, reasons,
-                                  errors,    delays, "{NULL}", signals};
-    PGresult *result = statement_run(fx->conn, &sql_requeue, params, 9);
+    const char *const params[] = {f.ids, f.keys, reasons, errors, delays, "{NULL}", signals};
+    PGresult *result = statement_run(fx->conn, &sql_requeue, params, 7);
     char *state = strdup(PQntuples(result) == 1 ? PQgetvalue(result, 0, 1) : "");
     PQclear(result);
     return state;
@@ -102,8 +103,8 @@ bool held_finish(struct fixture *fx, const struct statement *st, const struct he
     buf_init(&replies, 10000);
     array_begin(&replies);
     array_put_text(&replies, reply);
-    const char *const params[] = {c->worker, f.ids, f.claims, f.starts_us, array_end(&replies)};
-    PGresult *result = statement_run(fx->conn, st, params, 5);
+    const char *const params[] = {f.ids, f.keys, array_end(&replies)};
+    PGresult *result = statement_run(fx->conn, st, params, 3);
     bool finished = PQntuples(result) == 0;
     buf_clear(&replies);
     PQclear(result);
@@ -112,8 +113,8 @@ bool held_finish(struct fixture *fx, const struct statement *st, const struct he
 
 void held_text(const struct held *c, char text[HELD_TEXT_BYTES])
 {
-    (void)snprintf(text, HELD_TEXT_BYTES, "%lld/%d/%lld/%s", (long long)c->id, c->claims,
-                   (long long)c->start_us, c->worker);
+    (void)snprintf(text, HELD_TEXT_BYTES, "%lld/%d/%016llx", (long long)c->id, c->claims,
+                   (unsigned long long)c->key);
 }
 
 char *task_state_of(struct fixture *fx, int64_t id)

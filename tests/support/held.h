@@ -5,12 +5,12 @@
 #include "core/statement.h"
 #include "tests/support/fixture.h"
 
-enum { UUID_BYTES = 37, HELD_TEXT_BYTES = 96 };
+enum { UUID_BYTES = 37, HELD_TEXT_BYTES = 64 };
 
 struct held {
     int64_t id;
     int claims;
-    int64_t start_us;
+    int64_t key;
     char worker[UUID_BYTES];
 };
 

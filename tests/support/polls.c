@@ -13,8 +13,8 @@ PGresult *poll_run(PGconn *conn, const char *worker, const char *queues, const c
     char *q = sql_text(conn, range, "q", queues), *p = sql_text(conn, range, "p", queues);
     char *us = sql_text(conn, range, "NULL::bigint", queues);
     char *ids = sql_text(conn, range, "0", queues);
-    const char *const params[] = {worker, kinds,   n,          q,      p,        us,
-                                  ids,    "10000", "16777216", "true", POLL_EVER};
+    const char *const params[] = {worker, kinds,   n,          q,      p,         us,
+                                  ids,    "10000", "16777216", "true", POLL_EVER, POLL_KEYS};
     PGresult *result = statement_run(conn, &sql_poll, params, POLL_PARAMS);
     free(q);
     free(p);

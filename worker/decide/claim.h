@@ -39,9 +39,9 @@ enum claim_asked { ASKED_NOT, ASKED_SOON, ASKED };
 /* The strings live behind the struct, in one allocation, but for those that are owned. */
 struct claim {
     int64_t id;
-    int64_t start_us; /* start_time as microseconds since 1970; part of the fence */
+    int64_t key; /* 64 random bits of this claim; with the id its fence */
     int64_t timeout_ms;
-    int32_t claims;  /* of this task so far, with this one; part of the fence */
+    int32_t claims;  /* of this task so far, with this one */
     int32_t attempt; /* 1 + failures + crashes, which a release does not count */
     int32_t failures;
     int32_t max_attempts;

@@ -67,8 +67,7 @@ bool progress_add(struct decider *d, struct round *x, struct claim *c)
         return false;
     }
     x->progress[x->n_progress++] = (struct progress){.id = c->id,
-                                                     .start_us = c->start_us,
-                                                     .claims = c->claims,
+                                                     .key = c->key,
                                                      .line = c->said,
                                                      .timeout_ms = c->extended ? c->timeout_ms : 0};
     x->progress_bytes += c->said_bytes;
@@ -117,7 +116,7 @@ int64_t progress_due(const struct decider *d)
 static struct claim *find_claim(const struct decider *d, const struct progress *p)
 {
     struct claim *c = decider_find(d, p->id);
-    return c && c->claims == p->claims && c->start_us == p->start_us && !c->lost ? c : NULL;
+    return c && c->key == p->key && !c->lost ? c : NULL;
 }
 
 /* It was not written; what has been said since stands. */

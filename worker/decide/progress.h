@@ -19,8 +19,7 @@ enum progress_state { PROGRESS_MISSED, PROGRESS_REFUSED, PROGRESS_WRITTEN };
 
 /* One task's in a round. The claim may end meanwhile, so it holds its own text. */
 struct progress {
-    int64_t id, start_us;
-    int32_t claims;
+    int64_t id, key;
     char *line;                /* JSON object whose key "progress" is kept; NULL = none */
     int64_t timeout_ms;        /* it has been extended to that; 0 = it has not */
     enum progress_state state; /* the answer */

@@ -128,7 +128,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
 static struct claim *find_verified(const struct decider *d, const struct round *x, size_t i)
 {
     struct claim *c = decider_find(d, x->verify[i].id);
-    bool asked = c && c->claims == x->verify[i].claims &&
+    bool asked = c && c->key == x->verify[i].key &&
                  (c->state == CLAIM_IN_ROUND || c->state == CLAIM_GIVEN ||
                   c->state == CLAIM_WAITING);
     return asked ? c : NULL;
@@ -223,13 +223,12 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-/* What is ours in the database and unknown here was claimed by a round whose answer was lost.
- * The number of claims alone does not tell: a standby that lagged hands the same one out again. */
+/* What is ours in the database and unknown here was claimed by a round whose answer was lost. */
 static void take_owned(struct decider *d, struct round *x, int64_t now_ms)
 {
     for (size_t i = 0; i < x->n_owned; i++) {
         struct claim *c = x->owned[i], *held = decider_find(d, c->id);
-        bool known = held && held->claims == c->claims && held->start_us == c->start_us;
+        bool known = held && held->key == c->key;
         if (d->rounds.stale || known) {
             claim_free(c);
         } else {

@@ -54,7 +54,7 @@ struct round {
     struct progress progress[ROUND_PROGRESS_MAX]; /* with its part of the answer */
     struct step *steps[ROUND_STEPS_MAX];          /* the same */
     struct {
-        int64_t id;
+        int64_t id, key;
         int32_t claims;
     } verify[ROUND_VERIFY_MAX]; /* not the claims: a running one may end meanwhile */
     int64_t ids[ROUND_CLAIMS_MAX];

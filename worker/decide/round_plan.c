@@ -37,6 +37,7 @@ static struct claim *send_first(struct claim **list)
 static void add_verify(struct round *x, const struct claim *c)
 {
     x->verify[x->n_verify].id = c->id;
+    x->verify[x->n_verify].key = c->key;
     x->verify[x->n_verify++].claims = c->claims;
 }
 

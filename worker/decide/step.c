@@ -16,7 +16,7 @@ static void step_free(struct decider *d, struct step *s)
 
 static bool is_of(const struct step *s, const struct claim *c)
 {
-    return s->id == c->id && s->claims == c->claims && s->start_us == c->start_us;
+    return s->id == c->id && s->key == c->key;
 }
 
 void step_take(struct decider *d, const struct event *e)
@@ -29,8 +29,7 @@ void step_take(struct decider *d, const struct event *e)
         return;
     }
     s->id = c->id;
-    s->start_us = c->start_us;
-    s->claims = c->claims;
+    s->key = c->key;
     s->handler = c->handler;
     text_shorten(s->name, sizeof s->name, e->name);
     s->line = e->step;

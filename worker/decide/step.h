@@ -18,8 +18,7 @@ enum step_state { STEP_MISSED, STEP_REFUSED, STEP_RECORDED };
 
 /* The claim may end meanwhile, so it holds the fence, and its own texts. */
 struct step {
-    int64_t id, start_us;
-    int32_t claims;
+    int64_t id, key;
     int handler;
     char name[STEP_NAME_BYTES];
     char *line; /* JSON object whose key "step" is kept; owned */

@@ -69,7 +69,7 @@ test('the context tells what the line says', async (t) => {
         failures: 2,
         maxAttempts: 25,
         trace: '00-a-b-01',
-        claim: '1/1/0/00000000-0000-0000-0000-000000000000',
+        claim: '1/1/0000000000000000',
         checkpoint: { done: 7 },
         aborted: false,
     });

@@ -26,8 +26,9 @@ export async function single(client, text, ...params) {
 
 /** The claim of a task that a worker would have now. */
 export function claimed(client, id) {
-    const claim = `UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid(), claims = 1 WHERE id = $1
-        RETURNING concat_ws('/', id, claims, (1000000 * extract(epoch FROM start_time))::bigint, worker_id)`;
+    const claim = `UPDATE tenon.task SET start_time = now(), claim_key = tenon.random_key(), worker_id = gen_random_uuid(), claims = 1
+        WHERE id = $1
+        RETURNING concat_ws('/', id, claims, lpad(to_hex(claim_key), 16, '0'))`;
     return single(client, claim, id);
 }
 
@@ -129,7 +130,7 @@ export class Pool {
     }
 
     task(id, kind, payload = {}, more = {}) {
-        const claim = `${id}/1/0/00000000-0000-0000-0000-000000000000`;
+        const claim = `${id}/1/0000000000000000`;
         const counts = { attempt: 1, failures: 0, max_attempts: 25, timeout_ms: 3_600_000 };
         const line = { kind, queue: 'default', ...counts, claim, trace: null, progress: null };
         const rest = JSON.stringify({ ...line, ...more, payload }).slice(1);

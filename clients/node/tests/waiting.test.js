@@ -45,11 +45,11 @@ async function enqueued(client, n) {
 
 /** As a worker would, with their payloads as results. */
 async function finish(client, ...ids) {
-    const claim = `UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid(), claims = 1
-        WHERE id = ANY ($1)`;
+    const claim = `UPDATE tenon.task SET start_time = now(), claim_key = tenon.random_key(), worker_id = gen_random_uuid(),
+        claims = 1 WHERE id = ANY ($1)`;
     await client.query(claim, [ids]);
-    const text = `SELECT tenon.finish(concat_ws('/', id, claims, (1000000 * extract(epoch FROM start_time))::bigint,
-        worker_id), payload) FROM tenon.task WHERE id = ANY ($1) ORDER BY id`;
+    const text = `SELECT tenon.finish(concat_ws('/', id, claims, lpad(to_hex(claim_key), 16, '0')), payload)
+        FROM tenon.task WHERE id = ANY ($1) ORDER BY id`;
     await client.query(text, [ids]);
 }
 

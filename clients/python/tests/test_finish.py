@@ -24,8 +24,9 @@ from test_enqueue import (
 import tenon.testing
 
 RESULT = {"note": "Zoë's 100% {} :p0 %s"}
-CLAIMED = """UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid(), claims = 1
-              RETURNING concat_ws('/', id, claims, (extract(epoch FROM start_time) * 1000000)::bigint, worker_id)"""
+CLAIMED = """UPDATE tenon.task SET start_time = now(), claim_key = tenon.random_key(),
+                                worker_id = gen_random_uuid(), claims = 1
+              RETURNING concat_ws('/', id, claims, lpad(to_hex(claim_key), 16, '0'))"""
 
 
 @pytest.fixture

@@ -100,12 +100,14 @@ def until(conn: psycopg.Connection, sql: str, *values: object) -> None:
 def finish(conn: psycopg.Connection, *ids: int) -> None:
     """As a worker would, with their payloads as results."""
     conn.execute(
-        "UPDATE tenon.task SET start_time = now(), worker_id = gen_random_uuid(), claims = 1 WHERE id = ANY (%s)",
+        """UPDATE tenon.task SET start_time = now(), claim_key = tenon.random_key(),
+                                worker_id = gen_random_uuid(), claims = 1
+            WHERE id = ANY (%s)""",
         (list(ids),),
     )
     conn.execute(
-        """SELECT tenon.finish(concat_ws('/', id, claims, (extract(epoch FROM start_time) * 1000000)::bigint,
-                                         worker_id), payload) FROM tenon.task WHERE id = ANY (%s) ORDER BY id""",
+        """SELECT tenon.finish(concat_ws('/', id, claims, lpad(to_hex(claim_key), 16, '0')), payload)
+             FROM tenon.task WHERE id = ANY (%s) ORDER BY id""",
         (list(ids),),
     )
 
