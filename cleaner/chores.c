@@ -1,5 +1,6 @@
 #include "cleaner/chores.h"
 
+#include "cleaner/failure.h"
 #include "cleaner/metrics.h"
 #include "cleaner/session.h"
 #include "cleaner/wake.h"
@@ -40,6 +41,11 @@ static const struct chore table[CHORE_COUNT] = {
     [CHORE_REPORT] = {"report", 1000, 0, report_turn},
 };
 
+const char *chore_name(enum chore_id id)
+{
+    return table[id].name;
+}
+
 void chores_start(struct cleaner *c, int64_t at_ms)
 {
     for (size_t i = 0; i < CHORE_COUNT; i++) {
@@ -66,18 +72,22 @@ static void turn_ended(struct cleaner *c, enum chore_id id, const struct turn *t
     if (state->logged) {
         log_event(LOG_INFO, LOG_EVENT("chore_recovered"), LOG_TEXT("chore", table[id].name));
     }
+    failure_end(c, &state->failure, table[id].name);
     state->logged = false;
     state->failures = 0;
     state->next_ms = c->once && !turn->more ? INT64_MAX : turn->next_ms;
 }
 
-/* Once per series of failures; meeting a lock now and then is usual. */
-static void log_failure(struct cleaner *c, enum chore_id id, const struct fault *f)
+/* One log line for a series of failures; meeting a lock now and then is usual. */
+static void tell_failure(struct cleaner *c, enum chore_id id, const struct fault *f)
 {
     struct chore_state *state = &c->chores[id];
     if (!state->logged && (f->code != FAULT_AGAIN || state->failures >= CHORE_AGAIN_QUIET)) {
         log_fault(LOG_WARNING, "chore_failed", f);
         state->logged = true;
+    }
+    if (state->logged) {
+        failure_note(c, &state->failure, table[id].name, f->text, now_ms());
     }
 }
 
@@ -86,7 +96,7 @@ static void turn_failed(struct cleaner *c, enum chore_id id, struct fault *f, in
     struct chore_state *state = &c->chores[id];
     (void)fault_add(f, "chore %s", table[id].name);
     state->failures++;
-    log_failure(c, id, f);
+    tell_failure(c, id, f);
     bool passing = f->code == FAULT_AGAIN || f->code == FAULT_RETRY;
     state->next_ms = at_ms + (passing ? CHORE_AGAIN_MS : CHORE_FAILED_MS);
     if (c->once && (f->code != FAULT_AGAIN || state->failures >= CLEANER_ONCE_TRIES)) {

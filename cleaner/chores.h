@@ -14,6 +14,9 @@ struct turn {
     bool more;       /* work is left: with --once the next turn must come */
 };
 
+/* "settle" */
+const char *chore_name(enum chore_id id);
+
 /* Every chore is due now: a new session has begun. */
 void chores_start(struct cleaner *c, int64_t now_ms);
 

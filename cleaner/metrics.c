@@ -13,6 +13,7 @@
 struct standing {
     int64_t moved_ms; /* 0 = its loop has not begun */
     bool up, leads, led, broker, broker_up;
+    bool failing[CHORE_COUNT];
     struct counts totals;
     struct publisher_stats published;
 };
@@ -39,6 +40,9 @@ void cleaner_metrics_note(const struct cleaner *c, int64_t now_ms)
                          .broker_up = c->broker.connected,
                          .totals = report_totals(c),
                          .published = c->broker};
+    for (size_t i = 0; i < CHORE_COUNT; i++) {
+        s.failing[i] = c->chores[i].logged;
+    }
     (void)pthread_mutex_lock(&m->mutex);
     m->standing = s;
     (void)pthread_mutex_unlock(&m->mutex);
@@ -60,18 +64,34 @@ static bool is_live(void *owner, struct buf *sentence)
     return probes_moves(s.moved_ms, now_ms(), CLEANER_STILL_MAX_MS, sentence);
 }
 
+/* The first chore that keeps failing; NULL = none does. */
+static const char *failing_chore(const struct standing *s)
+{
+    for (size_t i = 0; i < CHORE_COUNT; i++) {
+        if (s->failing[i]) {
+            return chore_name((enum chore_id)i);
+        }
+    }
+    return NULL;
+}
+
 static bool is_ready(void *owner, struct buf *sentence)
 {
     struct standing s = standing_of(owner);
     struct buf moves;
     buf_init(&moves, 200);
     bool live = probes_moves(s.moved_ms, now_ms(), CLEANER_STILL_MAX_MS, &moves);
-    buf_put_text(sentence, !live     ? buf_text(&moves)
-                           : !s.up   ? "it has no session with PostgreSQL: see its log"
-                           : s.leads ? "it leads"
-                                     : "it stands by: it recovers, and another cleaner leads");
+    const char *chore = failing_chore(&s);
+    if (live && s.up && chore) {
+        buf_printf(sentence, "its chore %s keeps failing: see its log, or tenon doctor", chore);
+    } else {
+        buf_put_text(sentence, !live     ? buf_text(&moves)
+                               : !s.up   ? "it has no session with PostgreSQL: see its log"
+                               : s.leads ? "it leads"
+                                         : "it stands by: it recovers, and another cleaner leads");
+    }
     buf_clear(&moves);
-    return live && s.up;
+    return live && s.up && !chore;
 }
 
 static void write_broker(const struct standing *s, struct buf *b)
@@ -93,6 +113,13 @@ static void write_standing(const struct standing *s, struct buf *b)
     if (s->up) {
         metric_gauge(b, "tenon_leader_present",
                      "Was there a leader in the last 10 seconds, as this cleaner sees it?", s->led);
+    }
+    metric_head(b, "tenon_chore_failing", "gauge",
+                "Does this chore keep failing? PostgreSQL's message is in the log and in "
+                "tenon doctor.");
+    for (size_t i = 0; i < CHORE_COUNT; i++) {
+        metric_int(b, "tenon_chore_failing", LABELS({"chore", chore_name((enum chore_id)i)}),
+                   s->failing[i]);
     }
     metric_counter(b, "tenon_recoveries_total",
                    "Tasks that were recovered: from dead workers, or past their deadline.",

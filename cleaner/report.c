@@ -1,6 +1,9 @@
 #include "cleaner/chores.h"
 
+#include "cleaner/failure.h"
+
 #include "core/log.h"
+#include "core/now.h"
 
 #include <string.h>
 
@@ -16,6 +19,11 @@ static void report_broker(struct cleaner *c)
         log_event(LOG_WARNING, LOG_EVENT("broker_down"), LOG_TEXT("error", now.last_error));
     }
     c->broker = now;
+    if (now.connected) {
+        failure_end(c, &c->broker_failure, "broker");
+    } else if (is_down) {
+        failure_note(c, &c->broker_failure, "broker", now.last_error, now_ms());
+    }
 }
 
 /* Those of the publisher add up by themselves. */

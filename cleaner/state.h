@@ -57,11 +57,18 @@ enum chore_id {
     CHORE_COUNT
 };
 
+/* A row of tenon.chore_failure. */
+struct failure {
+    bool is_told;
+    int64_t told_ms;
+};
+
 /* How a chore stands. */
 struct chore_state {
     int64_t next_ms; /* when it runs next; INT64_MAX = no more (--once) */
     int failures;    /* in a row */
     bool logged;     /* the failure was logged */
+    struct failure failure;
 };
 
 struct cleaner {
@@ -98,8 +105,9 @@ struct cleaner {
 
     struct chore_state chores[CHORE_COUNT];
     struct counts counts;
-    struct counts totals;            /* but for `counts` */
-    struct publisher_stats broker;   /* as last seen */
+    struct counts totals;          /* but for `counts` */
+    struct publisher_stats broker; /* as last seen */
+    struct failure broker_failure;
     struct publisher_stats reported; /* at the last statistics line */
     struct otlp_stats spans;         /* the same */
     int64_t report_ms;

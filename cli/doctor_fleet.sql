@@ -39,8 +39,14 @@ SELECT * FROM (
       FROM tenon.worker w
      WHERE w.ended_at IS NULL AND NOT EXISTS (SELECT FROM tenon.lock k WHERE k.key = w.lock_key AND k.counts)
     UNION ALL
-    SELECT 'warning', 'handler', format('on %s, pid %s, a handler does not start: %s', w.host, w.pid, w.backing_off), 'run it by hand as the worker''s user, and look at its log'
-      FROM tenon.worker w WHERE w.ended_at IS NULL AND w.backing_off IS NOT NULL
+    SELECT CASE f.what WHEN 'chore' THEN 'error' WHEN 'rounds' THEN 'error' ELSE 'warning' END, CASE f.what WHEN 'chore' THEN 'cleaner' WHEN 'rounds' THEN 'workers' ELSE f.what END, f.sentence,
+           CASE f.what WHEN 'handler' THEN 'run it by hand as the worker''s user, and look at its log'
+                       WHEN 'broker' THEN 'tasks run meanwhile, and start later; start RabbitMQ, or mend --amqp-url'
+                       ELSE 'mend what PostgreSQL says; it is tried again all the time' END
+      FROM tenon.failing f
+    UNION ALL
+    SELECT 'warning', 'paused', p.sentence, 'when the reason is over: ' || p.advice
+      FROM tenon.paused p
     UNION ALL
     SELECT 'error', 'unhandled', format('%s of kind %s in queue %s: no worker has a handler for that', CASE d.n WHEN 1 THEN 'a due task' ELSE d.n || ' due tasks' END, d.kind, d.queue),
            'start a worker that serves both, or look whether a name is mistyped'

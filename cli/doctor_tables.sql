@@ -21,6 +21,16 @@ SELECT * FROM (
            format('keep the id without it: ALTER TABLE %s DROP CONSTRAINT %I', c.conrelid::regclass, c.conname)
       FROM pg_constraint c WHERE c.contype = 'f' AND c.confrelid = 'tenon.task'::regclass
     UNION ALL
+    SELECT 'error', 'publication', format('nothing can be deleted from tenon.%s, which the publication %s publishes: it has no replica identity', t.tablename, t.pubname),
+           format('ALTER TABLE tenon.%I REPLICA IDENTITY FULL', t.tablename)
+      FROM pg_publication_tables t JOIN pg_class c ON c.oid = to_regclass(format('%I.%I', t.schemaname, t.tablename))
+     WHERE t.schemaname = 'tenon' AND (c.relreplident = 'n' OR c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary))
+    UNION ALL
+    SELECT 'warning', 'publication', format('the publication %s has tenon''s tables: each claim and each end of a task is sent to its subscribers, who must not run them again', p.pubname),
+           'list the tables of your own: CREATE PUBLICATION ... FOR TABLE, or FOR TABLES IN SCHEMA'
+      FROM pg_publication p
+     WHERE EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname AND t.schemaname = 'tenon')
+    UNION ALL
     SELECT 'error', 'vacuum', 'autovacuum is switched off for tenon.task: it grows without end', 'ALTER TABLE tenon.task RESET (autovacuum_enabled)'
       FROM pg_class c WHERE c.oid = 'tenon.task'::regclass AND c.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off,autovacuum_enabled=0}'::text[]
     UNION ALL

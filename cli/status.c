@@ -14,7 +14,7 @@
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
 
-enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, PAUSED, VERSION, CALLS };
+enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, PAUSED, FAILING, VERSION, CALLS };
 
 /* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
  * status_paused.sql and status_finished.sql. */
@@ -31,10 +31,10 @@ enum {
 };
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
-enum { W_BACKING_OFF = W_SINCE + 3, W_QUEUES, W_KINDS, W_JSON };
+enum { W_QUEUES = W_SINCE + 4, W_KINDS, W_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_JSON };
 enum { L_LED, L_JSON };
-enum { P_SENTENCE, P_JSON };
+enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
 enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_AT_LEAST, F_JSON };
 
 /* --- for people ----------------------------------------------------------------------------- */
@@ -82,25 +82,19 @@ static bool print_workers(const struct rows *r, struct fault *f)
     return table_print(&t, f);
 }
 
-static void print_paused(const struct rows *r)
+static void print_sentences(const struct rows *r)
 {
     for (size_t i = 0; i < rows_count(r); i++) {
         struct buf line;
         buf_init(&line, PRINT_BYTES_MAX);
-        put_safe(&line, rows_text(r, i, P_SENTENCE));
+        put_safe(&line, rows_text(r, i, SENTENCE));
         (void)printf("%s%s\n", i ? "" : "\n", buf_text(&line));
         buf_clear(&line);
     }
 }
 
-static void print_troubles(const struct rows *workers, const struct rows *unhandled)
+static void print_unhandled(const struct rows *unhandled)
 {
-    for (size_t i = 0; i < rows_count(workers); i++) {
-        if (!rows_is_null(workers, i, W_BACKING_OFF)) {
-            (void)printf("\nworker %s has handlers that do not start, and back off:\n%s\n",
-                         rows_text(workers, i, W_ID), rows_text(workers, i, W_BACKING_OFF));
-        }
-    }
     for (size_t i = 0; i < rows_count(unhandled); i++) {
         (void)printf("%sno living worker handles the kind %s in the queue %s: %s ready\n",
                      i ? "" : "\n", rows_text(unhandled, i, U_KIND),
@@ -132,8 +126,9 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     } else if (!print_workers(calls[WORKERS].rows, f)) {
         return false;
     }
-    print_paused(calls[PAUSED].rows);
-    print_troubles(calls[WORKERS].rows, calls[UNHANDLED].rows);
+    print_sentences(calls[PAUSED].rows);
+    print_sentences(calls[FAILING].rows);
+    print_unhandled(calls[UNHANDLED].rows);
     if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
         (void)puts("\nno cleaner leads: workers find tasks by themselves, later; see its log");
     }
@@ -166,7 +161,8 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
     print_list("queues", calls[QUEUES].rows, Q_JSON);
     print_list("workers", calls[WORKERS].rows, W_JSON);
     print_list("unhandled", calls[UNHANDLED].rows, U_JSON);
-    print_list("paused", calls[PAUSED].rows, P_JSON);
+    print_list("paused", calls[PAUSED].rows, S_JSON);
+    print_list("failing", calls[FAILING].rows, S_JSON);
     (void)puts("}");
     buf_clear(&database);
     return true;
@@ -184,6 +180,7 @@ bool status_run(const struct options *o, struct fault *f)
         [FINISHED] = {.statement = &sql_status_finished, .params = params, .n_params = 1},
         [LEADER] = {.statement = &sql_status_leader},
         [PAUSED] = {.statement = &sql_status_paused, .params = &params[1], .n_params = 1},
+        [FAILING] = {.statement = &sql_status_failing, .params = &params[1], .n_params = 1},
         [VERSION] = {.statement = &sql_schema_version},
     };
     struct db *db = NULL;

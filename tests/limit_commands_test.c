@@ -99,7 +99,7 @@ static void test_enqueue_and_why(void **state)
     free(TENON_RUN(fx, 0, "enqueue", "a", "--limit-keys", "t:1"));
     test_sql(fx, "SELECT tenon.set_limit('t', running => 1); SELECT tenon.settle()");
     char *why = TENON_RUN(fx, 0, "why", "2");
-    assert_contains(why, "It waits for the limit t:1 (1 at once), behind 0 tasks.");
+    assert_contains(why, "It waits for the limit t:1 (1 at once, 1 taken), behind 0 tasks.");
     free(why);
     char *blocked = TENON_RUN(fx, 0, "list", "--state", "blocked");
     assert_contains(blocked, "2 ");

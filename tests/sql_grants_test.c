@@ -19,7 +19,8 @@ static const struct {
     {"reader", "USAGE",
      "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule "
      "list next_tick parent_results queue_names rate_seen result slots_wanted why why_of",
-     "SELECT again anywhere attempt audit dead finished flow flow_note flow_task flow_wait "
+     "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
+     "flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules setting settler signal "
      "task tasks unique_hold waiting worker"},
@@ -33,7 +34,8 @@ static const struct {
      "slots_wanted sync_schedules why why_of",
      "DELETE dead kind queue\n"
      "INSERT kind queue\n"
-     "SELECT again anywhere attempt audit dead finished flow flow_note flow_task flow_wait "
+     "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
+     "flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules setting settler signal "
      "task tasks unique_hold waiting worker\n"
@@ -52,20 +54,22 @@ static const struct {
     {"cleaner", "USAGE",
      "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
      "random_key requeue run_schedules settle settle_all",
-     "DELETE worker\n"
+     "DELETE chore_failure worker\n"
+     "INSERT chore_failure\n"
      "SELECT again(taken)\n"
+     "SELECT chore_failure kind lock migration queue setting task worker\n"
      "SELECT dead(dead_at queue)\n"
      "SELECT finished(created_at finished_at id kind queue run_at start_time)\n"
      "SELECT flow(ended_at)\n"
      "SELECT flow_note(id)\n"
      "SELECT flow_wait(task)\n"
-     "SELECT kind lock migration queue setting task worker\n"
      "SELECT limit(name paused running strict)\n"
      "SELECT limit_task(key state)\n"
      "SELECT schedule(due_at)\n"
      "SELECT signal(settled)\n"
      "SELECT task_id_seq\n"
      "SELECT waiting(settled until)\n"
+     "UPDATE chore_failure\n"
      "UPDATE setting(leader_key sleeper_key)\n"
      "UPDATE task(run_at)\n"
      "UPDATE worker(ended_at state)"},

@@ -131,7 +131,7 @@ static void test_cancelled_while_it_runs(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 0);
     assert_true(test_sql_bool(fx, "SELECT running = 1 FROM tenon.limits WHERE key = 't'"));
     char *why = test_sql_text(fx, "SELECT tenon.why(2)");
-    assert_contains(why, "(1 at once, 1 of them cancelled, counted until ");
+    assert_contains(why, "(1 at once, 1 taken, 1 of them cancelled, counted until ");
     assert_contains(why, " UTC), behind 0 tasks.");
     free(why);
     test_sql(fx, "UPDATE tenon.limit_task SET wanted_at = now() WHERE state = 'ending'");

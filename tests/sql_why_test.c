@@ -42,13 +42,15 @@ static const struct situation situations[] = {
      "DELETE FROM tenon.flow_wait",
      NULL, "blocked", "nothing is known|a cleaner unblocks it within a second."},
     {"waits for a limit", LIMITED("now()", "1 = 1"), NULL, "limit",
-     "It waits for the limit t:1 (1 at once), behind 1 task.|tenon limit show t:1; to let more go: "
+     "It waits for the limit t:1 (1 at once, 1 taken), behind 1 task.|tenon limit show "
+     "t:1; to let more go: "
      "tenon limit set t --running 2."},
     {"waits for a limit with a number of its own",
      "SELECT tenon.set_limit('t:1', running => 1, rate => 9, per => '1.5 s', weight => 2);" LIMITED(
          "now()", "1 = 1"),
      NULL, "limit",
-     "(1 at once, 9 per 00:00:01.5)|tenon limit set t:1 --running 2 --starts 9/1500ms --weight 2."},
+     "(1 at once, 1 taken, 9 per 00:00:01.5)|tenon limit set t:1 --running 2 --starts "
+     "9/1500ms --weight 2."},
     {"waits for a limit, and nobody lets it go", NO_CLEANER LIMITED("now()", "1 = 1"), NULL,
      "limit", "behind 1 task. No cleaner leads, and |What to do: start one: tenon cleaner"},
     {"waits for a limit that is held by a task without a worker",
@@ -78,11 +80,14 @@ static const struct situation situations[] = {
      LIMITED_BY("kind/a", "running => 1, rate => 5, per => '1 h'", "kind/a", "", "2", "now()",
                 "1 = 1"),
      NULL, "limit",
-     "the limit kind/a (1 at once, 5 per 01:00:00), behind 1 |limit set kind/a --running 2 "
+     "the limit kind/a (1 at once, 1 taken, 5 per 01:00:00), behind 1 |limit set kind/a "
+     "--running 2 "
      "--starts 5/3600s."},
     {"waits for the limit of its queue",
      LIMITED_BY("queue/default", "running => 2", "queue/default", "", "3", "now()", "1 = 1"), NULL,
-     "limit", "the limit queue/default (2 at once), behind 1 task.|limit show queue/default"},
+     "limit",
+     "the limit queue/default (2 at once, 2 taken), behind 1 task.|limit show "
+     "queue/default"},
     {"waits for its time, then for a limit", LIMITED("now() + interval '1 h'", "1 = 1"), NULL,
      "not_due", "It is due at |and waits for the limit t:1 then|tenon set %1$lld --run-at now"},
     {"retrying", NULL, "failed", "not_due", "due at |after failure 1 of 25: oops|tenon run-now"},
@@ -290,8 +295,8 @@ static void test_a_long_line(void **state)
                  " '{t:1}')");
     int64_t last = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{t:1}')");
     test_sql(fx, "ANALYZE tenon.task, tenon.limit_task");
-    says_after(fx, first, "the limit t:1 (1 at once), behind 0 tasks.", 1000);
-    says_after(fx, last, "the limit t:1 (1 at once), behind at least 10000 tasks.", 11000);
+    says_after(fx, first, "the limit t:1 (1 at once, 1 taken), behind 0 tasks.", 1000);
+    says_after(fx, last, "the limit t:1 (1 at once, 1 taken), behind at least 10000 tasks.", 11000);
 }
 
 static void assert_why(struct fixture *fx, int64_t id, const char *says, const char *advice)

@@ -139,7 +139,7 @@ static void test_one_task(void **state)
 static void test_blocked_tasks(void **state)
 {
     struct fixture *fx = *state;
-    static const char *const says[] = {"It waits for the limit t:1 (1 at once), behind 0 tasks.",
+    static const char *const says[] = {"It waits for the limit t:1 (1 at once, 1 taken), behind 0",
                                        "It waits for a parent: 1 (a, ready). Of task 1: No"};
     struct web w;
     test_sql(fx, "SELECT tenon.set_limit('t', running => 1), tenon.flow('f');"

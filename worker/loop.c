@@ -5,6 +5,7 @@
 #include "core/now.h"
 #include "core/point.h"
 #include "core/service.h"
+#include "core/text.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -16,7 +17,11 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { OWN_FDS = 2, STATISTICS_EVERY_MS = 60000 };
+enum {
+    OWN_FDS = 2,
+    STATISTICS_EVERY_MS = 60000,
+    FAILING_AFTER_MS = 3000, /* rounds that fail for so long are told in the worker's row */
+};
 
 struct turn {
     struct pollfd *fds;
@@ -69,10 +74,22 @@ void loop_consumer_event(void *owner, const struct consumer_event *e)
     bool up = e->type == CONSUMER_UP;
     log_event(up ? LOG_INFO : LOG_WARNING, LOG_EVENT(up ? "broker_up" : "broker_down"),
               LOG_TEXT(up ? "where" : "error", e->text));
-    mailbox_push(owner, &(struct event){.type = EVENT_BROKER, .up = up, .epoch = e->epoch});
+    mailbox_push(
+        owner, &(struct event){.type = EVENT_BROKER, .up = up, .epoch = e->epoch, .text = e->text});
 }
 
 /* --- actions --- */
+
+/* Rounds that fail for a moment only are nothing to speak of: see keep_up(). */
+static void note_rounds(struct loop *l, const struct action *a)
+{
+    if (a->note == NOTE_ROUND_FAILED) {
+        l->failing_ms = now_ms();
+        text_shorten(l->rounds_why, sizeof l->rounds_why, a->text);
+    } else if (a->note == NOTE_ROUND_WORKS) {
+        l->failing_ms = 0;
+    }
+}
 
 static void act(struct loop *l, struct turn *t, const struct action *a)
 {
@@ -116,6 +133,7 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         break;
     case ACTION_NOTE:
         note_log(a);
+        note_rounds(l, a);
         if (a->note == NOTE_DRAINING) {
             presence_drain(l->presence);
             service_stopping();
@@ -174,6 +192,10 @@ static void take_mail(struct loop *l)
             log_presence(l, &mail->event);
         } else if (mail->event.type == EVENT_BROKER) {
             l->connected = mail->event.up;
+            (void)memset(l->note.broker, 0, sizeof l->note.broker);
+            if (!mail->event.up && mail->event.text) {
+                text_shorten(l->note.broker, sizeof l->note.broker, mail->event.text);
+            }
         }
         hear(l, &mail->event);
         free(mail);
@@ -218,6 +240,17 @@ static enum worker_broker broker_of(const struct loop *l)
     return !l->consumer ? BROKER_NONE : l->connected ? BROKER_UP : BROKER_AWAY;
 }
 
+static void note_troubles(struct loop *l, int64_t now)
+{
+    struct presence_note *n = &l->note;
+    (void)memset(n->backing_off, 0, sizeof n->backing_off);
+    (void)memset(n->rounds, 0, sizeof n->rounds);
+    slots_backing_off(l->decider, n->backing_off, sizeof n->backing_off);
+    if (l->failing_ms > 0 && now - l->failing_ms >= FAILING_AFTER_MS) {
+        memcpy(n->rounds, l->rounds_why, sizeof n->rounds);
+    }
+}
+
 static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
@@ -225,9 +258,8 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
         worker_metrics_note(l->metrics, d, broker_of(l), now);
     }
     if (now >= t->ping_ms) {
-        char note[PRESENCE_NOTE_BYTES];
-        slots_backing_off(d, note, sizeof note);
-        presence_ping(l->presence, note);
+        note_troubles(l, now);
+        presence_ping(l->presence, &l->note);
         service_alive(now);
         t->ping_ms = now + PRESENCE_PING_MS;
     }

@@ -24,6 +24,9 @@ struct loop {
     struct spans *spans;            /* the same */
     struct record *record;          /* NULL = nothing is recorded */
     bool connected, ready;          /* to RabbitMQ; and present, for the first time */
+    int64_t failing_ms;             /* since when rounds fail; 0 = they do not */
+    char rounds_why[PRESENCE_WHY_BYTES];
+    struct presence_note note; /* for the next ping */
     void (*on_ready)(void *owner);
     void *owner;
     int signal_fd;

@@ -27,11 +27,11 @@ struct presence {
     struct mailbox *mailbox;
     pthread_t thread;
     pthread_mutex_t mutex;
-    int wake;                        /* an eventfd: readable when there is a request */
-    bool ping, drain, quit;          /* under the mutex: requests to the thread */
-    struct fault refused;            /* under the mutex: why it gave up for good */
-    char note[PRESENCE_NOTE_BYTES];  /* under the mutex, too */
-    char noted[PRESENCE_NOTE_BYTES]; /* what the row says */
+    int wake;                   /* an eventfd: readable when there is a request */
+    bool ping, drain, quit;     /* under the mutex: requests to the thread */
+    struct fault refused;       /* under the mutex: why it gave up for good */
+    struct presence_note note;  /* under the mutex, too */
+    struct presence_note noted; /* what the row says */
     bool drained;
     int64_t silent_ms; /* without a ping; each of our own waits counts, so that a freeze does not */
     int64_t held_ms;   /* the last moment when the lock is known to have been ours */
@@ -261,14 +261,13 @@ static bool tell_drain(struct presence *p, struct fault *f)
 static void write_note(struct presence *p)
 {
     struct fault ignored = {0};
-    char note[PRESENCE_NOTE_BYTES];
     (void)pthread_mutex_lock(&p->mutex);
-    memcpy(note, p->note, sizeof note);
+    struct presence_note note = p->note;
     (void)pthread_mutex_unlock(&p->mutex);
-    const char *params[] = {p->worker_id, *note ? note : NULL};
-    if (strcmp(note, p->noted) != 0 &&
-        db_exec(p->db, &sql_presence_note, params, 2, NULL, &ignored)) {
-        memcpy(p->noted, note, sizeof note);
+    const char *params[] = {p->worker_id, note.backing_off, note.rounds, note.broker};
+    if (memcmp(&note, &p->noted, sizeof note) != 0 &&
+        db_exec(p->db, &sql_presence_note, params, 4, NULL, &ignored)) {
+        p->noted = note;
     }
 }
 
@@ -348,7 +347,7 @@ static void come_back(struct presence *p, const struct fault *lost)
         bool renewed = false;
         if (establish(p, &renewed, &f)) {
             p->drained = false;
-            p->noted[0] = '\0';
+            p->noted = (struct presence_note){0};
             report(p, true, renewed, p->worker_id);
             return;
         }
@@ -504,11 +503,11 @@ static void wake(struct presence *p)
     (void)!write(p->wake, &one, sizeof one);
 }
 
-void presence_ping(struct presence *p, const char *note)
+void presence_ping(struct presence *p, const struct presence_note *note)
 {
     (void)pthread_mutex_lock(&p->mutex);
     p->ping = true;
-    (void)snprintf(p->note, sizeof p->note, "%s", note);
+    p->note = *note;
     (void)pthread_mutex_unlock(&p->mutex);
     wake(p);
 }

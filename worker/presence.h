@@ -16,10 +16,18 @@ enum {
     PRESENCE_RECONNECT_MAX_MS = 5000,
     PRESENCE_LEAVE_LIMIT_MS = 2000, /* how long presence_close() waits for "left" to be written */
     PRESENCE_NOTE_BYTES = 1024,
+    PRESENCE_WHY_BYTES = 256,
     PRESENCE_CUT_LIMIT_MS = 250, /* for the thread's end, after its session was cut off */
 };
 
 struct presence;
+
+/* What the worker's row says beside its state; "" = nothing. */
+struct presence_note {
+    char backing_off[PRESENCE_NOTE_BYTES]; /* see slots_backing_off() */
+    char rounds[PRESENCE_WHY_BYTES];       /* why they keep failing */
+    char broker[PRESENCE_WHY_BYTES];       /* why it is away */
+};
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
  *   url       direct, through no pooler; borrowed, as are the others
@@ -29,9 +37,8 @@ struct presence;
 MUST_CHECK bool presence_open(const char *url, const struct served *served, int slots,
                               struct mailbox *mailbox, struct presence **ret, struct fault *f);
 
-/* Requests to the thread. The note is what the worker's row says beside its state from now on; "" =
- * nothing. */
-void presence_ping(struct presence *p, const char *note);
+/* Requests to the thread. The note is copied; its bytes behind each text's end are 0. */
+void presence_ping(struct presence *p, const struct presence_note *note);
 void presence_drain(struct presence *p); /* the worker claims nothing any more */
 
 /* The exchange in RabbitMQ, as the schema names it. */

@@ -1,3 +1,6 @@
--- Which handlers of this worker do not start, and why.
---   $1 uuid  worker    $2 text  NULL = all start
-UPDATE tenon.worker SET backing_off = $2 WHERE id = $1::uuid;
+-- What keeps this worker from its work, as tenon.failing shows it; '' = nothing.
+--   $1 uuid  worker
+--   $2 text  which handlers do not start, and why    $3 text  why rounds keep failing    $4 text  why RabbitMQ is away
+UPDATE tenon.worker
+SET backing_off = nullif($2, ''), rounds_failing = nullif($3, ''), broker_away = nullif($4, '')
+WHERE id = $1::uuid;

@@ -180,7 +180,9 @@ CREATE TABLE tenon.worker (
     state      text        NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'draining', 'left', 'dead')),
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
-    backing_off text
+    backing_off    text,
+    rounds_failing text,
+    broker_away    text
 );
 COMMENT ON TABLE tenon.worker IS 'One row per start of a worker process; kept for a week after it ended.';
 COMMENT ON COLUMN tenon.worker.id IS 'Its name in the claims of tasks.';
@@ -194,6 +196,8 @@ COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what r
 COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
 COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
+COMMENT ON COLUMN tenon.worker.rounds_failing IS 'Why its transactions with PostgreSQL keep failing; NULL = they do not.';
+COMMENT ON COLUMN tenon.worker.broker_away IS 'Why it has no connection with RabbitMQ; NULL = it has one, or works without.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- Advisory locks are open to everybody who may log in: one counts only if whoever logged in to its session may act for
@@ -212,6 +216,48 @@ COMMENT ON COLUMN tenon.lock.pid IS 'The backend that holds it, or waits for it.
 COMMENT ON COLUMN tenon.lock.role IS 'The oid of the role that logged in there.';
 COMMENT ON COLUMN tenon.lock.exclusive IS 'Not shared.';
 COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may act for tenon: who may update `tenon.worker`.';
+
+-- What a cleaner cannot do: a row for each chore that has failed several times in a row, and for RabbitMQ while it is away. A
+-- cleaner renews its rows every ten seconds, and deletes them when the chore succeeds.
+CREATE TABLE tenon.chore_failure (
+    chore text        PRIMARY KEY,
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    host  text        NOT NULL,
+    pid   integer     NOT NULL,
+    error text        NOT NULL CHECK (length(error) <= 1000)
+);
+COMMENT ON TABLE tenon.chore_failure IS 'Chores of cleaners that keep failing. The view `tenon.failing` leaves out what is over.';
+COMMENT ON COLUMN tenon.chore_failure.chore IS 'The chore, or `broker`: the connection with RabbitMQ.';
+COMMENT ON COLUMN tenon.chore_failure.since IS 'When it was written first.';
+COMMENT ON COLUMN tenon.chore_failure.at IS 'When it failed last.';
+COMMENT ON COLUMN tenon.chore_failure.host IS 'The machine of the cleaner.';
+COMMENT ON COLUMN tenon.chore_failure.pid IS 'Its process there.';
+COMMENT ON COLUMN tenon.chore_failure.error IS 'What PostgreSQL or RabbitMQ said.';
+
+CREATE VIEW tenon.failing AS
+SELECT CASE f.chore WHEN 'broker' THEN 'broker' ELSE 'chore' END AS what, f.chore AS name, f.host, f.pid, f.since, f.error,
+       CASE f.chore WHEN 'broker' THEN format('the cleaner on %s, pid %s, has had no RabbitMQ since %s: %s', f.host, f.pid, s.since, f.error)
+                    ELSE format('the chore %s of the cleaner on %s, pid %s, has failed since %s: %s', f.chore, f.host, f.pid, s.since, f.error) END AS sentence
+  FROM tenon.chore_failure f
+ CROSS JOIN LATERAL to_char(f.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') AS s (since)
+ WHERE f.at > clock_timestamp() - interval '1 minute'
+UNION ALL
+SELECT t.what, NULL, w.host, w.pid, NULL, t.error, format(t.sentence, w.host, w.pid, t.error)
+  FROM tenon.worker w
+ CROSS JOIN LATERAL (VALUES
+       ('rounds', w.rounds_failing, 'transactions with PostgreSQL keep failing in the worker on %s, pid %s: %s'),
+       ('broker', w.broker_away, 'the worker on %s, pid %s, has no RabbitMQ: %s'),
+       ('handler', w.backing_off, 'in the worker on %s, pid %s, a handler does not start: %s')) t (what, error, sentence)
+ WHERE w.ended_at IS NULL AND t.error IS NOT NULL;
+COMMENT ON VIEW tenon.failing IS 'What keeps failing now.';
+COMMENT ON COLUMN tenon.failing.what IS '`chore` of a cleaner; `rounds` of a worker with PostgreSQL; `broker`: the connection with RabbitMQ; `handler`: it does not start.';
+COMMENT ON COLUMN tenon.failing.name IS 'Of a chore: which.';
+COMMENT ON COLUMN tenon.failing.host IS 'The machine it runs on.';
+COMMENT ON COLUMN tenon.failing.pid IS 'Its process there.';
+COMMENT ON COLUMN tenon.failing.since IS 'When that began, if it is known.';
+COMMENT ON COLUMN tenon.failing.error IS 'What was said last.';
+COMMENT ON COLUMN tenon.failing.sentence IS 'All of it as a sentence.';
 
 -- Domains, as a CHECK of a table is parsed anew by each statement that writes to it (docs/decisions/0017).
 CREATE DOMAIN tenon.run_ms AS bigint CHECK (VALUE BETWEEN 1 AND 2592000000);
@@ -399,6 +445,8 @@ CREATE TABLE tenon.finished (
     retry       text,
     progress    jsonb
 ) PARTITION BY RANGE (finished_at);
+-- Without a replica identity nothing can be deleted once somebody makes a publication FOR ALL TABLES.
+ALTER TABLE tenon.finished REPLICA IDENTITY FULL;
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
@@ -465,6 +513,7 @@ CREATE TABLE tenon.attempt (
     exit_code   integer,
     signal      integer
 ) PARTITION BY RANGE (ended_at);
+ALTER TABLE tenon.attempt REPLICA IDENTITY FULL;
 COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; a partition a day, which goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.finished`.';
 COMMENT ON COLUMN tenon.attempt.ended_at IS 'When it ended.';
 COMMENT ON COLUMN tenon.attempt.id IS 'The task.';
@@ -606,6 +655,7 @@ BEGIN
         -- the table itself: to_regclass remembers that there was none, and no lock makes it look again
         CONTINUE WHEN EXISTS (SELECT FROM pg_class WHERE relname = part AND relnamespace = 'tenon'::regnamespace);
         EXECUTE format('CREATE TABLE tenon.%I (LIKE tenon.%I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
+        EXECUTE format('ALTER TABLE tenon.%I REPLICA IDENTITY FULL', part);
         EXECUTE format('ALTER TABLE tenon.%I ATTACH PARTITION tenon.%I FOR VALUES FROM (%L) TO (%L)',
                        parent, part, day::timestamptz, (day + 1)::timestamptz);
         made := made + 1;

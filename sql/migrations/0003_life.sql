@@ -616,6 +616,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (settled, until) ON tenon.waiting TO %I', role);
     EXECUTE format('GRANT SELECT (settled) ON tenon.signal TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tenon.chore_failure TO %I', role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);

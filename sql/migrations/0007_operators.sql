@@ -668,17 +668,22 @@ $$;
 
 -- What is paused.
 CREATE VIEW tenon.paused AS
-    SELECT 'everything' AS what, NULL AS name, paused_by, paused_at, paused_why FROM tenon.setting WHERE paused
-    UNION ALL
-    SELECT 'queue', name, paused_by, paused_at, paused_why FROM tenon.queue WHERE paused
-    UNION ALL
-    SELECT 'kind', name, paused_by, paused_at, paused_why FROM tenon.kind WHERE paused;
+    SELECT p.*, concat(CASE p.what WHEN 'everything' THEN 'everything' ELSE 'the ' || p.what || ' ' || p.name END, ' is paused', ' by ' || p.paused_by,
+                       to_char(p.paused_at AT TIME ZONE 'UTC', '" since "YYYY-MM-DD HH24:MI:SS "UTC"'), ': ' || p.paused_why) AS sentence,
+           'tenon resume ' || CASE p.what WHEN 'everything' THEN '--all' WHEN 'kind' THEN '--kind ' || p.name ELSE p.name END AS advice
+      FROM (SELECT 'everything' AS what, NULL AS name, paused_by, paused_at, paused_why FROM tenon.setting WHERE paused
+            UNION ALL
+            SELECT 'queue', name, paused_by, paused_at, paused_why FROM tenon.queue WHERE paused
+            UNION ALL
+            SELECT 'kind', name, paused_by, paused_at, paused_why FROM tenon.kind WHERE paused) p;
 COMMENT ON VIEW tenon.paused IS 'What is paused, by whom, since when and why.';
 COMMENT ON COLUMN tenon.paused.what IS '`everything`, `queue` or `kind`.';
 COMMENT ON COLUMN tenon.paused.name IS 'Which queue or kind.';
 COMMENT ON COLUMN tenon.paused.paused_by IS 'The role that paused it; NULL = it was not `tenon.pause`.';
 COMMENT ON COLUMN tenon.paused.paused_at IS 'When that was.';
 COMMENT ON COLUMN tenon.paused.paused_why IS 'And why, as that role said.';
+COMMENT ON COLUMN tenon.paused.sentence IS 'All of it as a sentence.';
+COMMENT ON COLUMN tenon.paused.advice IS 'The command that ends it.';
 
 -- --- defaults of queues and kinds ---
 

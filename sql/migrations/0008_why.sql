@@ -1,10 +1,12 @@
 -- Why a task is where it is.
 
--- Does a living worker take it? `backs_off`: its handler starts nowhere, and where it does not and why.
-CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text)
+-- Does a living worker take it? `backs_off`: its handler starts nowhere, and where it does not and why. `fails`: no worker that
+-- takes it can speak with PostgreSQL as it must, and why.
+CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text, OUT fails text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT count(*), CASE WHEN bool_and(b.why IS NOT NULL)
-                          THEN min(format('on worker %s (%s, pid %s): %s', w.id, w.host, w.pid, b.why)) END
+                          THEN min(format('on worker %s (%s, pid %s): %s', w.id, w.host, w.pid, b.why)) END,
+           CASE WHEN bool_and(w.rounds_failing IS NOT NULL) THEN min(format('%s, pid %s: %s', w.host, w.pid, w.rounds_failing)) END
       FROM tenon.worker w
       LEFT JOIN LATERAL (
            SELECT substr(line, strpos(line, ': ') + 2) AS why
@@ -19,9 +21,18 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts)
 $$;
 
-CREATE FUNCTION tenon.without_cleaner() RETURNS text
+-- Which of these chores keep failing, as a sentence without its full stop. NULL: none.
+CREATE FUNCTION tenon.failing_chores(VARIADIC chores text[]) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN tenon.cleaner_leads() THEN '' ELSE ', but none leads; start one: tenon cleaner' END
+    SELECT string_agg(f.sentence, '; ')
+      FROM tenon.failing f WHERE f.what = 'chore' AND f.name = ANY (chores)
+$$;
+
+-- Why a cleaner does not do what it should, as the end of a sentence.
+CREATE FUNCTION tenon.without_cleaner(VARIADIC chores text[]) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT CASE WHEN tenon.cleaner_leads() THEN coalesce(', but ' || tenon.failing_chores(VARIADIC chores), '')
+                ELSE ', but none leads; start one: tenon cleaner' END
 $$;
 
 -- The slots of the workers that take it; how many tasks run there, of those that stand first in their queues; and what else
@@ -103,9 +114,8 @@ BEGIN
      WHERE v.what = 'everything' OR v.what = 'queue' AND v.name = t.queue OR v.what = 'kind' AND v.name = t.kind LIMIT 1;
     IF FOUND THEN
         code := p.what || '_paused';
-        sentence := format('%s is paused%s%s%s.', CASE p.what WHEN 'everything' THEN 'Everything' ELSE format('The %s %s', p.what, p.name) END,
-                           ' by ' || p.paused_by, ' since ' || tenon.time_text(p.paused_at), ': ' || p.paused_why);
-        advice := format('tenon resume %s', CASE p.what WHEN 'everything' THEN '--all' WHEN 'kind' THEN '--kind ' || p.name ELSE p.name END);
+        sentence := upper(left(p.sentence, 1)) || substr(p.sentence, 2) || '.';
+        advice := p.advice;
     ELSIF h.workers = 0 THEN
         code := 'no_worker';
         sentence := format('No living worker handles the kind %s in the queue %s; %s.', t.kind, t.queue,
@@ -118,6 +128,10 @@ BEGIN
         code := 'handler_backs_off';
         sentence := format('The handler of the kind %s does not start and backs off %s.', t.kind, h.backs_off);
         advice := 'mend the handler; the worker tries again by itself';
+    ELSIF h.fails IS NOT NULL THEN
+        code := 'worker_fails';
+        sentence := format('No worker that handles the kind %s can claim it: transactions with PostgreSQL keep failing on %s.', t.kind, h.fails);
+        advice := 'mend what PostgreSQL says; the workers try again by themselves';
     END IF;
 END $$;
 
@@ -157,6 +171,7 @@ LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan
 DECLARE
     p record;
     y record;
+    root bigint;
 BEGIN
     SELECT count(*) AS n, array_agg(w.parent ORDER BY w.place) FILTER (WHERE v.end_time IS NULL AND v.kind IS NOT NULL) AS live, min(w.parent) FILTER (WHERE w.bad) AS bad,
            bool_or(w.bad AND v.kind IS NULL AND w.place <= 3) AS gone,
@@ -168,11 +183,15 @@ BEGIN
       LEFT JOIN LATERAL (SELECT k.kind, k.state, k.end_time FROM tenon.tasks k WHERE k.id = w.parent AND w.place <= 3 LIMIT 1) v ON true;
     IF p.n > 0 THEN
         SELECT * INTO y FROM tenon.why_one_of(p.live);
+        IF p.bad IS NULL THEN
+            root := tenon.bad_ancestor(t.id);
+        END IF;
         code := 'waits_for_parents';
         sentence := format('It waits for %s: %s%s.%s', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
-                           CASE WHEN p.n > 3 THEN ' and others' END, y.sentence);
+                           CASE WHEN p.n > 3 THEN ' and others' END, CASE WHEN root IS NULL THEN y.sentence ELSE format(' Before them stands task %s, which did not end well.', root) END);
         advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
                        WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
+                       WHEN root IS NOT NULL THEN format('tenon why %s tells of it; tenon retry %s, or tenon flow cancel %s', root, root, t.flow)
                        WHEN y.advice IS NOT NULL THEN y.advice
                        WHEN p.live IS NOT NULL THEN format('tenon why %s tells of that one, tenon flow %s of all', p.live[1], t.flow)
                        ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
@@ -207,11 +226,19 @@ END $$;
 -- The same; and whether anybody would let it go.
 CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    failing text;
 BEGIN
     SELECT * INTO code, sentence, advice FROM tenon.why_waiting(t);
     IF NOT tenon.cleaner_leads() THEN
         sentence := sentence || ' No cleaner leads, and without one nothing that is blocked goes on.';
         advice := 'start one: tenon cleaner; then ask again';
+        RETURN;
+    END IF;
+    failing := tenon.failing_chores('settle');
+    IF failing IS NOT NULL THEN
+        sentence := format('%s Until a cleaner can settle, nothing that is blocked continues: %s.', sentence, failing);
+        advice := 'mend what PostgreSQL says; the cleaner tries again by itself';
     END IF;
 END $$;
 
@@ -226,12 +253,12 @@ BEGIN
         sentence := format('It runs on %s%s, claimed %s, and has until %s.', coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
                            tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
-                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner()
+                       THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner('workers', 'deadlines')
                        ELSE format('tenon cancel %s stops it', t.id) END;
     ELSIF t.start_before <= clock_timestamp() THEN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
-        advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner();
+        advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner('settle');
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
     ELSIF t.run_at <= clock_timestamp() THEN
@@ -302,7 +329,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.cleaner_leads, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
+REVOKE ALL ON FUNCTION tenon.handled, tenon.cleaner_leads, tenon.failing_chores, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

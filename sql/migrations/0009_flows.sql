@@ -846,7 +846,18 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends,
+-- One of the tasks that this one waits for, directly or not, that did not end well; 1,000 are looked at. NULL: none.
+CREATE FUNCTION tenon.bad_ancestor(task bigint) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    WITH RECURSIVE up (id) AS (
+        SELECT f.parent FROM tenon.flow_wait f WHERE f.task = $1
+        UNION
+        SELECT f.parent FROM up JOIN tenon.flow_wait f ON f.task = up.id
+    )
+    SELECT m.id FROM (SELECT id FROM up LIMIT 1000) u JOIN tenon.flow_task m ON m.id = u.id WHERE m.state <> 'done' LIMIT 1
+$$;
+
+REVOKE ALL ON FUNCTION tenon.bad_ancestor, tenon.grant_flows, tenon.may_flow, tenon.hold_flow, tenon.check_parents, tenon.join_flow, tenon.note_ends,
     tenon.may_retry, tenon.check_retry, tenon.end_cancelled,
     tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.has_tasks, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,

@@ -70,6 +70,7 @@ CREATE TABLE tenon.limit_start (
     at  timestamptz NOT NULL,
     n   integer     NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE tenon.limit_start REPLICA IDENTITY FULL;  -- see tenon.finished
 CREATE INDEX limit_start_key ON tenon.limit_start (key, at);
 CREATE INDEX limit_start_at ON tenon.limit_start (at);
 COMMENT ON TABLE tenon.limit_start IS 'What counts against rates: starts of tasks that have ended since, and what `tenon.limit_take` took.';
@@ -930,12 +931,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
 $$;
 
 -- What of a key's limit is in the way.
-CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT sentence text, OUT advice text)
+CREATE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT has_room boolean, OUT sentence text, OUT advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT r.paused, CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
+    SELECT r.paused, NOT r.paused AND d.why IS NULL AND NOT r.strict AND r.rate IS NULL AND h.n < r.running,
+           CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
                 WHEN d.why IS NOT NULL THEN d.why
                 WHEN r.strict THEN concat_ws(', ', 'its tasks run one after the other', 'and the dead task ' || x.dead || ' blocks them', e.ending)
-                ELSE concat_ws(', ', r.running || ' at once', r.rate || ' per ' || r.per,
+                ELSE concat_ws(', ', r.running || ' at once, ' || h.n || ' taken', r.rate || ' per ' || r.per,
                                CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END, e.ending) END,
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
@@ -944,6 +946,8 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
       FROM tenon.limit_rule($1) r
       CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
            SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
+      CROSS JOIN LATERAL (
+           SELECT count(*) AS n FROM (SELECT FROM tenon.limit_task l WHERE l.key = $1 AND l.state IN ('held', 'ending') LIMIT coalesce(r.running, 0)) l) h
       CROSS JOIN LATERAL (
            SELECT CASE WHEN count(*) > 0 THEN format('%s of them cancelled, counted until %s', count(*), to_char(max(l.wanted_at) AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"')) END AS ending
              FROM tenon.limit_task l WHERE r.running IS NOT NULL AND l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'ending') e
@@ -981,7 +985,7 @@ BEGIN
         END IF;
         code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
         sentence := format('It waits for the limit %s (%s), %s.%s', w.key, r.sentence, tenon.behind_text(n, n >= 10000), in_way);
-        advice := coalesce(instead, r.advice);
+        advice := coalesce(instead, CASE WHEN r.has_room AND n = 0 THEN 'nothing: it is let go within a second; else tenon doctor' END, r.advice);
     END IF;
 END $$;
 

@@ -23,9 +23,10 @@ static enum tally tally_of(enum claim_outcome outcome, enum requeue_state state)
 
 static void note_requeue(struct decider *d, const struct claim *c, enum requeue_state state)
 {
+    bool waits = c->outcome == OUTCOME_WAIT && state == REQUEUE_BLOCKED;
     enum note note = c->outcome == OUTCOME_RELEASED ? NOTE_TASK_RELEASED
                      : c->outcome == OUTCOME_LATER  ? NOTE_TASK_LATER
-                     : state == REQUEUE_BLOCKED     ? NOTE_TASK_WAITS
+                     : waits                        ? NOTE_TASK_WAITS
                      : state == REQUEUE_DEAD        ? NOTE_TASK_DEAD
                                                     : NOTE_TASK_FAILED;
     d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
