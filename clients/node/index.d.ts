@@ -231,6 +231,8 @@ export interface TaskResult {
 export interface WaitOptions {
     /** How long to wait at most; default: for ever. */
     timeout?: Duration | undefined;
+    /** When it aborts, nobody waits any more: its reason is thrown. */
+    signal?: AbortSignal | undefined;
 }
 
 /** A connection that may listen: a client of node-postgres, or the `sql` of postgres.js. */
@@ -260,8 +262,9 @@ export function wait(
 /** Lets any number of callers wait for tasks on one connection. One for each process. */
 export class Waiter {
     /**
-     * @param connect makes a connection that is the waiter's own. It is called when somebody waits for the first time,
-     *     and again after that connection was lost
+     * @param connect makes a connection that is the waiter's own: a client of node-postgres, which the waiter connects
+     *     if that was not done, or postgres.js. It is called when somebody waits for the first time, and again after
+     *     that connection was lost
      */
     constructor(connect: () => PromiseLike<Listenable> | Listenable);
     /**

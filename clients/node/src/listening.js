@@ -2,6 +2,8 @@
 import { inspect } from './duration.js';
 
 const CHANNEL = 'tenon_ended';
+/** How long a server may take to end a connection. */
+const END_LIMIT_MS = 2000;
 const POOLED =
     'waiting for tasks needs a direct connection, and this one leads through a pooler, behind which no end is heard of';
 const BUSY =
@@ -56,18 +58,14 @@ export class Listener {
         this.db = db;
     }
 
+    /** Hears of the connection's loss from here on. After this, also when it fails: close() or discard(). */
     async open() {
         if (this.isTaken()) {
             throw new TypeError(BUSY);
         }
         Listener.#listening.add(this.db);
         this.#occupies = true;
-        try {
-            await this.listen();
-        } catch (error) {
-            await this.close();
-            throw error;
-        }
+        await this.listen();
     }
 
     /** Whether somebody waits on it; after close(): somebody else. */
@@ -85,6 +83,19 @@ export class Listener {
             if (!this.heard.lost) {
                 await this.unlisten();
             }
+        } finally {
+            Listener.#listening.delete(this.db);
+        }
+    }
+
+    /** Ends a connection that was made for this alone, unless another waits on it. It is not left as it was. */
+    async discard() {
+        if (!this.#occupies && this.isTaken()) {
+            return;
+        }
+        this.#occupies = false;
+        try {
+            await this.end();
         } finally {
             Listener.#listening.delete(this.db);
         }
@@ -145,7 +156,7 @@ class PgListener extends Listener {
         error: (/** @type {Error} */ error) => this.#lost(error),
         end: () => this.#lost(new Error('the connection was closed')),
     };
-    #listens = false;
+    #hears = false;
 
     /**
      * @override
@@ -159,14 +170,18 @@ class PgListener extends Listener {
 
     /** @override */
     async listen() {
+        // First of all: an error that nobody listens to ends the process.
+        for (const [event, handler] of Object.entries(this.#handlers)) {
+            this.db.on(event, handler);
+        }
+        this.#hears = true;
+        if (this.db.processID === null) {
+            await this.db.connect();
+        }
         const [[pid]] = await this.rows('SELECT pg_catalog.pg_backend_pid()::text');
         if (Number(pid) !== this.db.processID) {
             throw new TypeError(POOLED);
         }
-        for (const [event, handler] of Object.entries(this.#handlers)) {
-            this.db.on(event, handler);
-        }
-        this.#listens = true;
         await this.db.query(`LISTEN ${CHANNEL}`);
         const begun = `SELECT (count(*) > 0)::text FROM pg_listening_channels() c WHERE c = '${CHANNEL}'`;
         const [[heard]] = await this.rows(begun); // from its commit on
@@ -179,7 +194,7 @@ class PgListener extends Listener {
 
     /** @override */
     async unlisten() {
-        if (this.#listens) {
+        if (this.#hears) {
             await this.db.query(`UNLISTEN ${CHANNEL}`);
             for (const [event, handler] of Object.entries(this.#handlers)) {
                 this.db.off(event, handler);
@@ -190,7 +205,10 @@ class PgListener extends Listener {
     /** @override */
     async end() {
         this.db.release?.(true); // of a pool, which begins to end it
+        const destroy = () => this.db.connection?.stream?.destroy();
+        const timer = setTimeout(destroy, END_LIMIT_MS).unref();
         await this.db.end();
+        clearTimeout(timer);
     }
 
     /** @param {Error} error */
@@ -243,7 +261,7 @@ class PostgresJsListener extends Listener {
 
     /** @override */
     async end() {
-        await this.db.end();
+        await this.db.end({ timeout: END_LIMIT_MS / 1000 });
     }
 }
 

@@ -13,6 +13,7 @@ import { listenerOf, serve } from './listening.js';
 
 /** So many tasks are waited for in one call. */
 const WAITED_MAX = 10_000;
+const CLOSED = 'the waiter was closed';
 /** What a timer takes. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** How long a waiter's connection may take to end. */
@@ -26,26 +27,45 @@ const CLOSE_LIMIT_MS = 5000;
  */
 export async function wait(db, ids, options = {}) {
     const wanted = checkedIds(ids);
-    const until = Date.now() + timeoutOf(options);
+    const { ms, signal } = checkedOptions(options);
+    const until = Date.now() + ms;
     /** @type {Map<string, TaskResult>} */
     const ended = new Map();
     const awaited = new Awaited((result) => ended.set(result.id, result));
     awaited.add(wanted, Date.now());
-    const left = () => (awaited.due === undefined ? 0 : Math.max(until - Date.now(), 0));
+    const over = () => awaited.due === undefined || signal?.aborted;
+    const left = () => (over() ? 0 : Math.max(until - Date.now(), 0));
     const refused = (/** @type {string} */ _, /** @type {any} */ error) => {
         throw error;
     };
     const listener = listenerOf(db);
+    const ring = () => listener.bell.ring();
+    signal?.addEventListener('abort', ring);
+    const missing = () => [...new Set(wanted)].filter((id) => !ended.has(id));
     try {
-        await listener.open();
-        await serve(listener, awaited, { more() {}, left, refused }).finally(() =>
-            listener.close(),
-        );
+        await opened(listener, () => serve(listener, awaited, { more() {}, left, refused }));
     } catch (error) {
-        const unfinished = [...new Set(wanted)].filter((id) => !ended.has(id));
-        throw listener.isLost(error) ? failure(unfinished, error) : error;
+        throw listener.isLost(error) ? failure(missing(), error) : error;
+    } finally {
+        signal?.removeEventListener('abort', ring);
+    }
+    if (signal?.aborted && missing().length > 0) {
+        throw signal.reason;
     }
     return wanted.map((id) => ended.get(id) ?? unfinished(id));
+}
+
+/**
+ * @param {Listener} listener
+ * @param {() => Promise<void>} use
+ */
+async function opened(listener, use) {
+    try {
+        await listener.open();
+        await use();
+    } finally {
+        await listener.close();
+    }
 }
 
 export class Waiter {
@@ -79,22 +99,25 @@ export class Waiter {
      */
     async wait(taskId, options = {}) {
         const [id] = checkedIds([taskId]);
-        const ms = Math.min(timeoutOf(options), TIMER_MS_MAX);
+        const { ms, signal } = checkedOptions(options);
         if (this.#closed) {
-            throw new Error('the waiter was closed');
+            throw new Error(CLOSED);
         }
         /** @type {NodeJS.Timeout | undefined} */
         let timer;
         /** @type {Caller | undefined} */
         let caller;
+        const abort = () => caller?.reject(signal?.reason);
         try {
             return await new Promise((resolve, reject) => {
                 caller = { resolve, reject };
-                timer = setTimeout(() => resolve(unfinished(id)), ms);
+                timer = setTimeout(() => resolve(unfinished(id)), Math.min(ms, TIMER_MS_MAX));
+                signal?.addEventListener('abort', abort);
                 this.#come(id, caller);
             });
         } finally {
             clearTimeout(timer);
+            signal?.removeEventListener('abort', abort);
             this.#go(id, /** @type {Caller} */ (caller));
         }
     }
@@ -102,7 +125,12 @@ export class Waiter {
     async close() {
         this.#closed = true;
         this.#listener?.bell.ring();
-        await this.#serving;
+        await within(CLOSE_LIMIT_MS, this.#serving);
+        if (this.#serving) {
+            const discarded = this.#listener?.discard().catch(() => {}); // the server does not answer
+            await within(CLOSE_LIMIT_MS, discarded);
+            this.#fail(new Error(CLOSED));
+        }
     }
 
     /**
@@ -132,7 +160,7 @@ export class Waiter {
     /** Until it is closed, or the connection is lost; whoever comes then begins anew. */
     async #serve() {
         /** @type {any} */
-        let why = new Error('the waiter was closed');
+        let why = new Error(CLOSED);
         try {
             await this.#use(await this.#connect());
         } catch (error) {
@@ -144,16 +172,17 @@ export class Waiter {
 
     /** @param {any} db what connect has made; it is ended */
     async #use(db) {
-        /** @type {Listener | undefined} */
-        let listener;
         try {
-            listener = listenerOf(db);
-            await listener.open();
-            this.#listener = listener;
-            await this.#listen(listener);
+            this.#listener = listenerOf(db);
+            await this.#listener.open();
+            await this.#listen(this.#listener);
         } finally {
+            const listener = this.#listener;
             this.#listener = undefined;
-            await within(CLOSE_LIMIT_MS, freed(db, listener));
+            await within(
+                CLOSE_LIMIT_MS,
+                ended(db, listener).catch(() => {}),
+            );
         }
     }
 
@@ -199,7 +228,7 @@ export class Waiter {
  * A server that is gone may never answer, and callers wait to be told.
  *
  * @param {number} ms
- * @param {Promise<void>} promise
+ * @param {Promise<void> | undefined} promise
  */
 async function within(ms, promise) {
     /** @type {NodeJS.Timeout | undefined} */
@@ -212,15 +241,6 @@ async function within(ms, promise) {
 }
 
 /**
- * @param {any} db
- * @param {Listener | undefined} listener
- */
-async function freed(db, listener) {
-    await listener?.close().catch(() => {});
-    await ended(db, listener).catch(() => {});
-}
-
-/**
  * Ends what was made for the waiter: no pool, which would be the caller's, and nothing that another waits on.
  *
  * @param {any} db
@@ -228,7 +248,7 @@ async function freed(db, listener) {
  */
 async function ended(db, listener) {
     if (listener) {
-        await (listener.isTaken() || listener.end());
+        await listener.discard();
     } else if (!/Pool$/.test(db?.constructor?.name)) {
         await db?.end?.();
     }
@@ -241,15 +261,21 @@ function unfinished(id) {
 
 /**
  * @param {WaitOptions} options
- * @returns {number} milliseconds; Infinity without one
+ * @returns {{ ms: number, signal: AbortSignal | undefined }} milliseconds; Infinity without a timeout
  */
-function timeoutOf(options) {
-    const { timeout, ...others } = Object(options);
+function checkedOptions(options) {
+    const { timeout, signal, ...others } = Object(options);
     const [other] = Object.keys(others);
     if (other !== undefined || options === null || typeof options !== 'object') {
-        throw new TypeError(`there is no option ${inspect(other ?? options)}; there is: timeout`);
+        throw new TypeError(
+            `there is no option ${inspect(other ?? options)}; there are: timeout, signal`,
+        );
     }
-    return timeout === undefined ? Infinity : milliseconds(timeout, 'timeout');
+    if (signal !== undefined && !(signal instanceof AbortSignal)) {
+        throw new TypeError(`signal is ${inspect(signal)}; it should be an AbortSignal`);
+    }
+    signal?.throwIfAborted();
+    return { ms: timeout === undefined ? Infinity : milliseconds(timeout, 'timeout'), signal };
 }
 
 /**

@@ -87,6 +87,7 @@ const state: string | null | undefined = ended?.state;
 await wait(pool, [1, 2n, '3']);
 await wait(postgresJs, ids);
 const waiter = new Waiter(async () => new pg.Client());
+await new Waiter(() => new pg.Client()).wait(17, { signal: AbortSignal.timeout(500) });
 const { result } = await new Waiter(() => postgresJs).wait(17, { timeout: 500 });
 await waiter.close();
 
