@@ -73,15 +73,17 @@ static void tell_progress(struct acting *a)
 {
     bool terminal = isatty(STDERR_FILENO);
     int64_t now = now_ms();
-    char left[64];
+    char of[40] = "", left[64];
     if (now - a->told_ms < (terminal ? TELL_TERMINAL_MS : TELL_FILE_MS)) {
         return;
     }
     a->told_ms = now;
     tell_left(a, now - a->started_ms, left, sizeof left);
-    (void)fprintf(stderr, "%s%lld of %s%lld tasks %s%s%s", terminal ? "\r" : "", (long long)a->n,
-                  a->at_least ? "at least " : "", (long long)a->total, a->act->done, left,
-                  terminal ? "   " : "\n");
+    if (!a->at_least) {
+        (void)snprintf(of, sizeof of, " of %lld", (long long)a->total);
+    }
+    (void)fprintf(stderr, "%s%lld%s tasks %s%s%s", terminal ? "\r" : "", (long long)a->n, of,
+                  a->act->done, a->at_least ? " so far" : left, terminal ? "   " : "\n");
 }
 
 bool acting_run(struct acting *a, struct db *db, struct fault *f)

@@ -221,6 +221,26 @@ static void test_an_act_at_a_rate(void **state)
     FAILS(fx, 2, "--rate \"0/s\" is not allowed", "retry", "1", "--rate", "0/s");
 }
 
+/* What was found beforehand is not what there is to do, where the search has found too many for its
+ * time: as here, where it gives up after five.
+ * */
+static void test_an_act_on_at_least_so_many(void **state)
+{
+    struct fixture *fx = *state;
+    die_all(fx, "a", 30, "x");
+    test_sql(fx, "ALTER FUNCTION tenon.find RENAME TO find_all;"
+                 "CREATE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, after bigint"
+                 " DEFAULT NULL, most integer DEFAULT 100, limit_ms integer DEFAULT NULL,"
+                 " OUT ids bigint[], OUT next bigint) LANGUAGE sql AS $$"
+                 " SELECT CASE WHEN most = 100000 THEN f.ids[1:5] ELSE f.ids END,"
+                 "        CASE WHEN most = 100000 THEN f.ids[5] ELSE f.next END"
+                 " FROM tenon.find_all(filter, act, after, most, limit_ms) f $$");
+    SAYS(fx, "at least 5 tasks would be retried", "retry", "--state", "dead", "--dry-run");
+    struct process *p = TENON(fx, "retry", "--state", "dead", "--rate", "5/s", "--yes");
+    process_await_line(p, " tasks retried so far", LIMIT_MS);
+    assert_int_equal(process_wait(p, LIMIT_MS), 0);
+}
+
 /* What is done stays done, and the audit says how much that is. */
 static void test_an_act_that_is_killed(void **state)
 {
@@ -524,6 +544,7 @@ int main(void)
         WITH_DATABASE(test_acts_are_shown_first),
         WITH_DATABASE(test_acts_by_id),
         WITH_DATABASE(test_an_act_at_a_rate),
+        WITH_DATABASE(test_an_act_on_at_least_so_many),
         WITH_DATABASE(test_an_act_that_is_killed),
         WITH_SERVERS(test_what_is_retried_runs),
         WITH_SERVERS(test_a_paused_kind),
