@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import io
 import json
 import os
 import re
@@ -156,6 +157,30 @@ def test_results_that_are_none() -> None:
         for number in cursor.fetchone():
             with pytest.raises(TaskResultDoesNotExist):
                 default_task_backend.get_result(str(number))
+
+
+def test_a_row_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind and payload of a row may be anybody's."""
+    (tmp_path / "imported_by_a_row.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    given = '{"args": [], "kwargs": {}'
+    rows = (
+        ("imported_by_a_row.task", given + "}", "is no task of this project"),
+        ("os.system", given + "}", "is no task of this project"),
+        ("project.tasks.add", given + ', "run_after": "soon"}', "run_after or priority that is none: .*soon"),
+        ("project.tasks.add", given + ', "priority": "x"}', "run_after or priority that is none"),
+        ("project.tasks.add", "{}", r"payload of project.tasks.add is not .*: \{\}"),
+        ("project.tasks.add", "[]", r"payload of project.tasks.add is not .*: \[\]"),
+    )
+    with connection.cursor() as cursor:
+        for kind, payload, why in rows:
+            cursor.execute("SELECT tenon.enqueue(%s, %s::text)", [kind, payload])
+            with pytest.raises(TaskResultDoesNotExist, match=why):
+                default_task_backend.get_result(str(cursor.fetchone()[0]))
+        run_tasks()
+        cursor.execute("SELECT count(*) FROM tenon.dead WHERE error_class = 'tenon.InvalidPayload'")
+        assert cursor.fetchone() == (4,)  # not tried again
+    assert "imported_by_a_row" not in sys.modules
 
 
 def test_failures() -> None:
@@ -328,6 +353,8 @@ def test_validation() -> None:
         tasks.add.using(priority=101)
     with pytest.raises(InvalidTask, match="run_after must be an aware datetime"):
         tasks.add.using(run_after=dt.datetime(2026, 1, 1))  # noqa: DTZ001
+    with pytest.raises(InvalidTask, match="run_after is 'soon'; it should be a datetime or a timedelta"):
+        tasks.add.using(run_after="soon")
     with pytest.raises(InvalidTask, match="module level"):
         task(lambda: None)
     with pytest.raises(TypeError, match="Unsupported type"):
@@ -362,6 +389,24 @@ def test_commands() -> None:
     assert "there is no program 'no-such'" in error_of("tenon_worker", "--tenon", "no-such")
     with override_settings(TASKS={"default": {"BACKEND": "not.there.Backend"}}), pytest.raises(Exception, match="not"):
         call_command("tenon", "status")
+
+
+def test_call_command_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In conftest.py, say: where it became the program, pytest ran no test and ended with 0."""
+    monkeypatch.setenv("TENON_AMQP_URL", "none")
+    monkeypatch.setenv("TENON_DATABASE_URL", "postgresql://127.0.0.1:1/elsewhere")  # for manage.py, not for this
+    monkeypatch.setenv("PATH", str(Path(program()).parent), prepend=os.pathsep)
+    out = io.StringIO()
+    call_command("tenon", "status", "--json", stdout=out)
+    assert json.loads(out.getvalue())["queues"] == []
+    call_command("tenon", "setup")
+    with pytest.raises(CommandError, match="tenon show failed with exit code 1") as caught:
+        call_command("tenon", "show", "1")
+    assert caught.value.returncode == 1
+    result = tasks.add.enqueue(2, 3)
+    call_command("tenon_worker", "--processes", "1", "--", "--until-empty")
+    result.refresh()
+    assert result.return_value == 5
 
 
 def test_conninfo() -> None:
@@ -406,12 +451,12 @@ def test_failures_before_the_setup() -> None:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("ALTER SCHEMA tenon RENAME TO elsewhere")
-        with pytest.raises(ProgrammingError, match=r'schema "tenon" does not exist: run manage.py tenon setup'):
+        with pytest.raises(ProgrammingError, match=r'schema "tenon" does not exist in the database "\w+": run manage'):
             tasks.add.enqueue(1)
         transaction.set_rollback(True)
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("ALTER SCHEMA tenon RENAME TO elsewhere")
-        with pytest.raises(ProgrammingError, match=r'"tenon.tasks" does not exist: run manage.py tenon setup'):
+        with pytest.raises(ProgrammingError, match=r'"tenon.tasks" does not exist in the database "\w+": run manage'):
             default_task_backend.get_result("1")
         transaction.set_rollback(True)

@@ -36,7 +36,7 @@ FILES = {
         "results.py",
         "web.py",
     ),
-    *("shop/settings.py", "orders/tasks.py"),
+    *("shop/settings.py", "orders/tasks.py", "shop/runner.py", "orders/tests.py"),
 }
 COMMANDS = (
     "your driver beside it",
@@ -233,6 +233,18 @@ def test_django(project: Reader, conn: psycopg.Connection) -> None:
     project.run("python manage.py tenon --settings shop.settings status")
     where = "SELECT schemaname FROM pg_tables WHERE tablename = 'auth_user'"
     assert conn.execute(where).fetchall() == [("public",)]
+
+
+def test_tests_of_django(project: Reader, conn: psycopg.Connection) -> None:
+    elsewhere = "postgresql://127.0.0.1:1/elsewhere"
+    with (project.folder / "shop/settings.py").open("a") as settings:
+        settings.write('TEST_RUNNER = "shop.runner.Runner"\n')
+    project.run("python manage.py test", TENON_DATABASE_URL=elsewhere)
+    assert states(conn) == []
+    (project.folder / "shop/runner.py").write_text("from django.test.runner import DiscoverRunner as Runner\n")
+    said = project.run("python manage.py test 2>&1 || true")
+    assert 'in the database "test_' in said
+    assert 'in tests call_command("tenon", "setup")' in said
 
 
 def test_django_while_one_develops(project: Reader, conn: psycopg.Connection) -> None:

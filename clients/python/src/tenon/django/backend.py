@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -55,6 +55,8 @@ class TenonBackend(BaseTaskBackend):
 
     def validate_task(self, task: Task[Any, Any]) -> None:
         run_after: Any = task.run_after
+        if not isinstance(run_after, datetime | timedelta | None):
+            raise InvalidTask(f"run_after is {run_after!r:.100}; it should be a datetime or a timedelta")
         if isinstance(run_after, timedelta):  # Django documents it, its own check does not know it
             super().validate_task(replace(task, run_after=None))
         else:
@@ -125,7 +127,11 @@ class TenonBackend(BaseTaskBackend):
             code = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)  # psycopg, psycopg2
             if code not in _NOT_THERE or "tenon" not in str(error):
                 raise
-            raise ProgrammingError(f"{str(error).splitlines()[0]}: run manage.py tenon setup") from error
+            name = connections[self.database].settings_dict["NAME"]
+            raise ProgrammingError(
+                f'{str(error).splitlines()[0]} in the database "{name}": run manage.py tenon setup, '
+                'or in tests call_command("tenon", "setup")'
+            ) from error
 
     def wrong_options(self) -> str | None:
         """What is wrong with them, if anything."""

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
 import socket
-import sys
 from inspect import iscoroutinefunction
 from typing import Any
 
@@ -15,7 +13,7 @@ import django
 from asgiref.sync import sync_to_async
 from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
-from django.utils.module_loading import autodiscover_modules, import_string
+from django.utils.module_loading import import_string
 
 from tenon._context import Context
 from tenon._outcomes import Dead, Interrupted, Later, Retry, Suspended
@@ -33,7 +31,7 @@ from tenon.django._framework import (
     task_backends,
 )
 from tenon.django.backend import TenonBackend
-from tenon.django.results import task_of
+from tenon.django.results import discover, task_of
 
 logger = logging.getLogger("tenon.django")
 _WORKER = f"{socket.gethostname()}:{os.getpid()}"
@@ -142,26 +140,6 @@ def _set(result: TaskResult[Any], **values: Any) -> None:
         object.__setattr__(result, name, value)
 
 
-def discover(backend: TenonBackend) -> list[str]:
-    """The kinds of all tasks of this backend: in the apps' modules `tasks`, the OPTIONS' MODULES, and the URLs'."""
-    autodiscover_modules("tasks")
-    for name in backend.options.get("MODULES", []):
-        importlib.import_module(name)
-    if urls := getattr(django.conf.settings, "ROOT_URLCONF", None):
-        importlib.import_module(urls)  # views may have tasks, too
-    return sorted(_paths(backend.alias))
-
-
-def _paths(alias: str) -> set[str]:
-    """Of all modules that are there. By type(), as isinstance() wakes Django's lazy objects up."""
-    found = set()
-    for module in list(sys.modules.values()):
-        for value in list(getattr(module, "__dict__", {}).values()):
-            if issubclass(type(value), Task) and value.backend == alias:
-                found.add(value.module_path)
-    return found
-
-
 def make_app(alias: str) -> App:
     """All tasks of the backend, for a pool child."""
     backend = task_backends[alias]
@@ -181,4 +159,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-__all__ = ["Retry", "Runner", "discover", "make_app"]
+__all__ = ["Retry", "Runner", "make_app"]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from django.core.management import CommandError
+from django.core.management.base import BaseCommand
 from django.db import connections
 
 from tenon.django._framework import task_backends
@@ -69,8 +71,28 @@ def environment(backend: TenonBackend) -> dict[str, str]:
     return env
 
 
-def execute(path: str, arguments: Sequence[str], env: Mapping[str, str]) -> NoReturn:
-    """Become the program: signals go to it, and its exit status is ours."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execve(path, [path, *arguments], dict(env))
+class ProgramCommand(BaseCommand):
+    """A command of manage.py that becomes the program; call_command() runs it and returns."""
+
+    _of_manage = False
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        self._of_manage = True
+        super().run_from_argv(argv)
+
+    def program(self, backend: TenonBackend, path: str, arguments: Sequence[str], fds: Sequence[int] = ()) -> None:
+        """CommandError if it was called and the program has failed."""
+        env = environment(backend)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        if self._of_manage:  # signals go to it, and its exit status is ours
+            os.execve(path, [path, *arguments], dict(env))
+        # of the project's own connection, which may be that of its tests: never a database that a variable names
+        own = {**env, "TENON_DATABASE_URL": conninfo(connections[backend.database].settings_dict)}
+        out = None if self.stdout._out is sys.stdout else subprocess.PIPE
+        ran = subprocess.run([path, *arguments], env=own, stdout=out, text=True, pass_fds=fds, check=False)
+        if ran.stdout:
+            self.stdout.write(ran.stdout, ending="")
+        if ran.returncode != 0:
+            words = " ".join(["tenon", *arguments[:1]])
+            raise CommandError(f"{words} failed with exit code {ran.returncode}", returncode=ran.returncode)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db import connections
 from django.utils import timezone
-from django.utils.module_loading import import_string
+from django.utils.module_loading import autodiscover_modules
 
+from tenon._outcomes import InvalidPayload
 from tenon.django._framework import (
+    BaseTaskBackend,
+    InvalidTask,
     Task,
     TaskError,
     TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
+    task_backends,
 )
 
 if TYPE_CHECKING:
@@ -57,18 +63,65 @@ def priority_of(priority: int) -> int | None:
     return 4 + -(-priority * 5 // 100)
 
 
-def task_of(kind: str, queue: str, backend: str, payload: dict[str, Any]) -> Task[Any, Any]:
-    """The task as it was enqueued."""
-    task = import_string(kind)
-    if not isinstance(task, Task):
-        raise ImportError(f"{kind} is no task")
-    run_after = payload.get("run_after")
-    return task.using(
-        queue_name=queue,
-        backend=backend,
-        priority=payload.get("priority", 0),
-        run_after=None if run_after is None else datetime.fromisoformat(run_after),
-    )
+def task_of(kind: str, queue: str, backend: str, payload: Any) -> Task[Any, Any]:
+    """The task as it was enqueued; InvalidPayload if Django has not enqueued it."""
+    found = registered(kind, backend)
+    if found is None:
+        raise InvalidPayload(f"{kind} is no task of this project")
+    fits = isinstance(payload, dict) and isinstance(payload.get("args"), list)
+    if not fits or not isinstance(payload.get("kwargs"), dict):
+        raise InvalidPayload(f'the payload of {kind} is not {{"args": [...], "kwargs": {{...}}}}: {payload!r:.100}')
+    try:
+        run_after = payload.get("run_after")
+        return found.using(
+            queue_name=queue,
+            backend=backend,
+            priority=payload.get("priority", 0),
+            run_after=None if run_after is None else datetime.fromisoformat(run_after),
+        )
+    except (TypeError, ValueError, InvalidTask) as error:
+        raise InvalidPayload(f"the payload of {kind} has a run_after or priority that is none: {error}") from error
+
+
+def registered(kind: str, backend: str) -> Task[Any, Any] | None:
+    """The task of that path, if the project has it. The path is a row's: anybody may have written it, so nothing is
+    imported because of it but the modules that have tasks anyway.
+    """
+    found = _loaded(kind)
+    if found is None and backend not in _discovered:
+        discover(task_backends[backend])
+        _discovered.add(backend)
+        found = _loaded(kind)
+    return found
+
+
+def _loaded(kind: str) -> Task[Any, Any] | None:
+    module, _, name = kind.rpartition(".")
+    found = getattr(sys.modules.get(module), "__dict__", {}).get(name)
+    return found if issubclass(type(found), Task) else None
+
+
+_discovered: set[str] = set()
+
+
+def discover(backend: BaseTaskBackend) -> list[str]:
+    """The kinds of all tasks of this backend: in the apps' modules `tasks`, the OPTIONS' MODULES, and the URLs'."""
+    autodiscover_modules("tasks")
+    for name in backend.options.get("MODULES", []):
+        importlib.import_module(name)
+    if urls := getattr(settings, "ROOT_URLCONF", None):
+        importlib.import_module(urls)  # views may have tasks, too
+    return sorted(_paths(backend.alias))
+
+
+def _paths(alias: str) -> set[str]:
+    """Of all modules that are there. By type(), as isinstance() wakes Django's lazy objects up."""
+    found = set()
+    for module in list(sys.modules.values()):
+        for value in list(getattr(module, "__dict__", {}).values()):
+            if issubclass(type(value), Task) and value.backend == alias:
+                found.add(value.module_path)
+    return found
 
 
 def read(backend: TenonBackend, result_id: str) -> TaskResult[Any]:
@@ -84,7 +137,7 @@ def read(backend: TenonBackend, result_id: str) -> TaskResult[Any]:
         raise TaskResultDoesNotExist(result_id)
     try:
         return _result(backend, result_id, row, attempts)
-    except (ImportError, KeyError, TypeError) as error:
+    except InvalidPayload as error:
         raise TaskResultDoesNotExist(f"{result_id} is no task of Django's: {error}") from error
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
-from tenon.django.program import backend_of, environment, execute, find
+from tenon.django.program import ProgramCommand, backend_of, find
 
 
-class Command(BaseCommand):
+class Command(ProgramCommand):
     help = "Run the program tenon on the project's database: tenon setup, tenon cleaner, tenon status ..."
     requires_system_checks = ()
 
@@ -21,4 +21,4 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         backend = backend_of(options["backend"])
-        execute(find(backend, options["tenon"]), options["arguments"], environment(backend))
+        self.program(backend, find(backend, options["tenon"]), options["arguments"])

@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from tenon.__main__ import handlers_file
 from tenon.django.backend import TenonBackend
-from tenon.django.child import discover
-from tenon.django.program import backend_of, environment, execute, find
+from tenon.django.program import ProgramCommand, backend_of, find
+from tenon.django.results import discover
 
 
-class Command(BaseCommand):
+class Command(ProgramCommand):
     help = "Start a worker of tenon that runs this project's tasks. What follows -- goes to tenon worker."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,9 +38,13 @@ class Command(BaseCommand):
         queues = options["queues"] or ",".join(sorted(backend.queues))
         if not queues:
             raise CommandError("QUEUES is empty, so that all names are allowed: say which with --queues")
-        arguments = ["worker", "--handlers", in_memory(handlers), "--queues", queues]
+        fd = in_memory(handlers)
+        arguments = ["worker", "--handlers", f"/proc/self/fd/{fd}", "--queues", queues]
         arguments += ["--slots", options["processes"], *[a for a in options["more"] if a != "--"]]
-        execute(path, arguments, environment(backend))
+        try:
+            self.program(backend, path, arguments, [fd])
+        finally:
+            os.close(fd)
 
 
 def handlers_of(backend: TenonBackend, concurrency: int) -> str:
@@ -55,9 +59,9 @@ def handlers_of(backend: TenonBackend, concurrency: int) -> str:
     return handlers_file(command, kinds, str(Path.cwd()))
 
 
-def in_memory(text: str) -> str:
+def in_memory(text: str) -> int:
     """A file that is gone when the worker is."""
     fd = os.memfd_create("handlers", 0)
     os.write(fd, text.encode())
     os.set_inheritable(fd, True)
-    return f"/proc/self/fd/{fd}"
+    return fd
