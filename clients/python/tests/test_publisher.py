@@ -6,8 +6,10 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
 
 import app
 import asyncpg
@@ -22,6 +24,7 @@ from sqlalchemy.orm import Session
 
 import tenon
 from tenon import _publisher
+from tenon._amqp_url import AmqpUrl
 from tenon._publisher import WakeUp
 
 AMQP = os.environ.get("AMQP_URL", "")
@@ -208,23 +211,142 @@ def test_async_connections(conn: psycopg.Connection, spy: Spy) -> None:
         asyncio.run(run(publisher))
 
 
-def test_without_rabbitmq(conn: psycopg.Connection) -> None:
-    with publishing("amqp://127.0.0.1:1/") as publisher:
-        begin = time.monotonic()
-        for _ in range(100):
-            app.plain.enqueue(conn, {}, publisher=publisher)
-        conn.commit()
-        publisher.publish(conn)
-        assert publisher._queue.qsize() <= 100
-        publisher.close(timeout=0.1)
-        assert time.monotonic() - begin < 60
-    assert conn.execute("SELECT count(*) FROM tenon.task").fetchone() == (100,)
+def enqueued(conn: psycopg.Connection, publisher: tenon.Publisher) -> bool:
+    """Enqueue a task; whether the publisher has announced it."""
+    number = app.plain.enqueue(conn, {}, publisher=publisher)
+    conn.commit()
+    publisher.publish(conn)
+    row = conn.execute("SELECT announced FROM tenon.task WHERE id = %s", (number,)).fetchone()
+    return row == (True,)
 
 
-def test_old_wake_ups_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    with publishing("amqp://127.0.0.1:1/") as publisher:
-        monkeypatch.setattr(publisher, "_open", lambda _: pytest.fail("connected for nothing"))
-        assert publisher._deliver(None, time.monotonic() - 11, WakeUp(1, "tenon", "default/plain")) is None
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < end, "not within 60 s"
+        time.sleep(0.01)
+
+
+PASSWORD = urlsplit(AMQP).password or ""
+AWAY = {
+    "nobody listens": ("amqp://app:secret-word@127.0.0.1:1,127.0.0.1:2/%2f", "127.0.0.1:1,127.0.0.1:2"),
+    "a wrong password": (AMQP.replace(PASSWORD, "secret-word"), "ACCESS_REFUSED"),
+    "no such virtual host": (AMQP.rpartition("/")[0] + "/nowhere", "nowhere"),
+}
+
+
+@pytest.mark.parametrize("what", AWAY)
+@pytest.mark.parametrize("library", ["_Pika", "_AioPika"])
+def test_without_rabbitmq(
+    conn: psycopg.Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, what: str, library: str
+) -> None:
+    """It is said once, and from then on PostgreSQL announces the tasks."""
+    monkeypatch.setattr(_publisher, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(_publisher, "_pick_library", lambda: getattr(_publisher, library))
+    url, said = AWAY[what]
+    with publishing(url) as publisher:
+        enqueued(conn, publisher)
+        wait_until(lambda: not publisher.announces())
+        assert sum(enqueued(conn, publisher) for _ in range(100)) == 0
+        wait_until(lambda: publisher._backoff > 0.1)  # tried again and again
+        assert publisher._queue.empty()
+    (record,) = [one for one in caplog.records if one.name == "tenon"]
+    assert record.levelname == "WARNING"
+    assert said in record.getMessage()
+    assert "could not publish wake-ups to RabbitMQ at 127.0.0.1" in record.getMessage()
+    assert "secret-word" not in caplog.text
+
+
+def refused(_: str) -> Any:
+    raise ConnectionRefusedError
+
+
+def test_rabbitmq_comes_back(
+    conn: psycopg.Connection, spy: Spy, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level("INFO", "tenon")
+    monkeypatch.setattr(_publisher, "BACKOFF_S", 0.01)
+    with publishing() as publisher:
+        keep = publisher._open
+        publisher._open = refused
+        enqueued(conn, publisher)
+        wait_until(lambda: not publisher.announces())
+        publisher._open = keep
+        wait_until(publisher.announces)
+        while not spy.is_empty():
+            spy.next()
+        publisher._since = 0.0  # a while ago
+        assert enqueued(conn, publisher)
+        spy.next()
+        wait_until(lambda: "RabbitMQ is back at" in caplog.text)
+
+
+@pytest.mark.parametrize("library", ["_Pika", "_AioPika"])
+def test_rabbitmq_blocks(
+    conn: psycopg.Connection, spy: Spy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, library: str
+) -> None:
+    """As with an alarm of memory or disk, which would be one for all who use that server."""
+    blocks = True
+
+    class Blocking(getattr(_publisher, library)):  # type: ignore[misc]
+        def idle(self) -> None:
+            super().idle()
+            if blocks:
+                raise _publisher._Blocked("low on memory")
+
+    monkeypatch.setattr(_publisher, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(_publisher, "_pick_library", lambda: Blocking)
+    with publishing() as publisher:
+        enqueued(conn, publisher)
+        wait_until(lambda: not publisher.announces())
+        assert "takes nothing from publishers: low on memory" in caplog.text
+        blocks = False
+        wait_until(publisher.announces)
+        while not spy.is_empty():
+            spy.next()
+        assert enqueued(conn, publisher)
+        spy.next()
+
+
+def test_hosts_in_turn(conn: psycopg.Connection, spy: Spy, caplog: pytest.LogCaptureFixture) -> None:
+    login, _, host = AMQP.rpartition("@")
+    with publishing(f"{login}@127.0.0.1:1,{host}") as publisher:
+        assert enqueued(conn, publisher)
+        spy.next()
+    assert not [one for one in caplog.records if one.name == "tenon"]
+
+
+def test_none_is_no_publisher(conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)  # no library is needed
+    with publishing("none") as publisher:
+        assert not enqueued(conn, publisher)
+        assert publisher._thread is None
+
+
+def test_urls() -> None:
+    assert AmqpUrl("amqp://a:b@one,two:5673/v").urls == ["amqp://a:b@one/v", "amqp://a:b@two:5673/v"]
+    assert AmqpUrl("amqps://[::1]:5671//").urls == ["amqps://[::1]:5671/%2f"]
+    assert [AmqpUrl(f"amqp://{end}").urls for end in ("", "/", "h//")] == [["amqp://localhost/%2f"]] * 2 + [
+        ["amqp://h/%2f"]
+    ]
+    wrong = (
+        "",
+        "rabbit",
+        "amqp://a:secret@h,,i/",
+        "amqp://a:secret@h:0",
+        "amqp://a:se@cret@h",
+        "amqp://a:secret@h/v?x=1",
+    )
+    for url in (
+        *wrong,
+        " amqp://a:secret@h",
+        "amqp://a:secret@h\n",
+        "amqp://" + "h," * 16 + "h",
+        "'amqp://a:secret@h'",
+    ):
+        with pytest.raises(ValueError, match="the AMQP URL has at most 16 hosts and the form") as caught:
+            tenon.Publisher(url)
+        assert "secret" not in str(caught.value)
 
 
 def test_after_a_broken_connection(conn: psycopg.Connection, spy: Spy, publisher: tenon.Publisher) -> None:

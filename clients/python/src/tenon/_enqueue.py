@@ -19,7 +19,8 @@ class Request:
     def __init__(self, kind: str, options: Mapping[str, Any]) -> None:
         self.kind = kind
         given = checked(options)
-        self.publisher: Publisher | None = options["publisher"] if "publisher" in options else default_publisher()
+        publisher: Publisher | None = options["publisher"] if "publisher" in options else default_publisher()
+        self.publisher = publisher if publisher is not None and publisher.announces() else None
         if self.publisher is not None:
             given.setdefault("announced", True)
         self.names, self.values = arguments(given)

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import contextlib
 import importlib.util
+import logging
 import os
 import queue
 import threading
@@ -14,13 +15,20 @@ import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
+from tenon._amqp_url import AmqpUrl
+
 WAITING_MAX = 10_000
 """So many wake-ups wait for RabbitMQ at most; the workers' poll finds the tasks of the others."""
 WORTH_S = 10.0
 """An older wake-up is worth nothing: the poll has found its task."""
 CONNECT_S = 2.0
 BACKOFF_S = 1.0
+"""While RabbitMQ is away it is tried again after so long, doubled each time ..."""
+BACKOFF_MAX_S = 30.0
+"""... up to this."""
 IDLE_S = 5.0
+
+logger = logging.getLogger("tenon")
 
 
 class WakeUp(NamedTuple):
@@ -42,16 +50,23 @@ class _Channel(Protocol):
 class Publisher:
     """Publishes the wake-ups of what was enqueued, so that a worker starts at once.
 
-    It needs `pika` or `aio-pika`. Nothing here blocks or raises because of RabbitMQ, so it may be used from asyncio
-    too; a wake-up that is lost costs a second at most, never a task. One for each process; threads share it.
+    It needs `pika` or `aio-pika`, and takes `url` as tenon's programs do: one host or several, which are tried in
+    turn, or `none`, which publishes nothing. Nothing here blocks or raises because of RabbitMQ, so it may be used from
+    asyncio too. While RabbitMQ is known to be away, which a warning in the log says once, tasks are left to PostgreSQL
+    to announce; a wake-up that is lost before that costs a second at most, never a task. One for each process; threads
+    share it.
     """
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self._open = _pick_library()
+        self._url = AmqpUrl(url)
+        self._open = _pick_library() if self._url.urls else None
         self._begin_anew()
         _publishers.add(self)
         atexit.register(self.close)
+
+    def announces(self) -> bool:
+        """Whether it publishes what is enqueued now: not while RabbitMQ is known to be away."""
+        return self._open is not None and not self._away
 
     def _begin_anew(self) -> None:
         """In a child of os.fork(), too: it has neither the thread nor what was enqueued, nor whoever has the lock."""
@@ -59,6 +74,11 @@ class Publisher:
         self._lock = threading.Lock()
         self._queue: queue.Queue[tuple[float, WakeUp] | None] = queue.Queue(WAITING_MAX)
         self._thread: threading.Thread | None = None
+        self._away = False
+        self._told = False
+        self._backoff = BACKOFF_S
+        self._again = 0.0  # when it is tried again
+        self._since = 0.0  # when it was connected
 
     def publish(self, conn: Any) -> None:
         """Publish what was enqueued on this connection. Call it after the commit.
@@ -107,36 +127,86 @@ class Publisher:
         waiting = self._queue
         while True:
             try:
-                item = waiting.get(timeout=IDLE_S)
+                item = waiting.get(timeout=max(self._again - time.monotonic(), 0.01) if self._away else IDLE_S)
             except queue.Empty:
-                channel = _attempt(channel, None)
+                channel = self._deliver(channel, None)
                 continue
             if item is None:
-                if channel is not None:
-                    channel.close()
+                _close(channel)
                 return
-            channel = self._deliver(channel, *item)
+            since, wake_up = item
+            if time.monotonic() - since <= WORTH_S:
+                channel = self._deliver(channel, wake_up)
 
-    def _deliver(self, channel: _Channel | None, since: float, wake_up: WakeUp) -> _Channel | None:
-        """The channel may have died while nothing was sent: so a second one, and after that one each second."""
-        for trial in (1, 2):
-            if time.monotonic() - since > WORTH_S:
-                return channel
-            if channel is None:
-                channel = self._connect()
-            if channel is not None:
-                channel = _attempt(channel, wake_up)
+    def _deliver(self, channel: _Channel | None, wake_up: WakeUp | None) -> _Channel | None:
+        """Publish it, or with None keep the connection alive, or see whether RabbitMQ is back.
+
+        The channel may have died while nothing was sent: so there is a second one. What finds RabbitMQ away is
+        dropped: the workers' poll finds its task.
+        """
+        if self._away and time.monotonic() < self._again:
+            return channel
+        is_new = channel is None
+        while True:
+            try:
+                if channel is None and (wake_up is not None or self._away):
+                    channel = self._connect()
                 if channel is not None:
-                    return channel
-            if trial == 2:
-                time.sleep(BACKOFF_S)
-        return None
+                    self._use(channel, wake_up)
+                return channel
+            except _Blocked as error:
+                self._is_away(error)
+                return channel
+            except Exception as error:
+                _close(channel)
+                channel = None
+                if is_new:
+                    self._is_away(error)
+                    return None
+                is_new = True
 
-    def _connect(self) -> _Channel | None:
-        try:
-            return self._open(self._url)
-        except Exception:
-            return None
+    def _connect(self) -> _Channel:
+        """To the first host that answers; the one that had to be left is tried last."""
+        assert self._open is not None
+        urls = self._url.urls
+        for i in range(len(urls)):
+            urls.append(urls.pop(0))
+            try:
+                channel = self._open(urls[-1])
+                self._since = time.monotonic()
+                return channel
+            except Exception:
+                if i + 1 == len(urls):
+                    raise
+        raise AssertionError("no hosts")
+
+    def _use(self, channel: _Channel, wake_up: WakeUp | None) -> None:
+        if wake_up is None:
+            channel.idle()
+        else:
+            channel.publish(wake_up)
+            if time.monotonic() - self._since > CONNECT_S:  # that it blocks, it says only after the first
+                self._is_back()
+        self._away = False
+
+    def _is_back(self) -> None:
+        self._backoff = BACKOFF_S
+        if self._told:
+            logger.info("RabbitMQ is back at %s", self._url.where)
+        self._told = False
+
+    def _is_away(self, error: Exception) -> None:
+        self._away = True
+        self._again = time.monotonic() + self._backoff
+        self._backoff = min(2 * self._backoff, BACKOFF_MAX_S)
+        if not self._told:
+            why = self._url.without_password(f"{type(error).__name__}: {error}" if str(error) else repr(error))
+            logger.warning(
+                "could not publish wake-ups to RabbitMQ at %s: %s; PostgreSQL announces the tasks until it is back",
+                self._url.where,
+                why[:500],
+            )
+        self._told = True
 
 
 _publishers: weakref.WeakSet[Publisher] = weakref.WeakSet()
@@ -156,20 +226,10 @@ def key_of(conn: Any) -> Any:
     return conn._con if type(conn).__name__ == "PoolConnectionProxy" else conn
 
 
-def _attempt(channel: _Channel | None, wake_up: WakeUp | None) -> _Channel | None:
-    """Publish, or with None keep the connection alive; None when it is broken."""
-    if channel is None:
-        return None
-    try:
-        if wake_up is None:
-            channel.idle()
-        else:
-            channel.publish(wake_up)
-        return channel
-    except Exception:
+def _close(channel: _Channel | None) -> None:
+    if channel is not None:
         with contextlib.suppress(Exception):
             channel.close()
-        return None
 
 
 def _pick_library() -> Callable[[str], _Channel]:
@@ -180,6 +240,13 @@ def _pick_library() -> Callable[[str], _Channel]:
     raise ImportError("tenon.Publisher needs pika or aio-pika: pip install pika")
 
 
+class _Blocked(Exception):
+    """RabbitMQ has an alarm, and reads nothing from those who publish: neither would it read that they go."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"it takes nothing from publishers{why and ': '}{why}")
+
+
 class _Pika:
     def __init__(self, url: str) -> None:
         import pika
@@ -187,15 +254,26 @@ class _Pika:
         settings = pika.URLParameters(url)
         settings.socket_timeout = CONNECT_S
         settings.stack_timeout = CONNECT_S
-        settings.blocked_connection_timeout = CONNECT_S
         self._connection = pika.BlockingConnection(settings)
+        self._connection.add_on_connection_blocked_callback(self._blocks)
+        self._connection.add_on_connection_unblocked_callback(self._unblocks)
         self._channel = self._connection.channel()
+        self._blocked = ""
+
+    def _blocks(self, _connection: Any, method: Any) -> None:
+        self._blocked = str(method.method.reason)
+
+    def _unblocks(self, *_: Any) -> None:
+        self._blocked = ""
 
     def publish(self, wake_up: WakeUp) -> None:
         self._channel.basic_publish(wake_up.exchange, wake_up.routing_key, b"%d" % wake_up.id)
+        self.idle()
 
     def idle(self) -> None:
         self._connection.process_data_events(0)
+        if self._blocked:
+            raise _Blocked(self._blocked)
 
     def close(self) -> None:
         self._connection.close()
@@ -231,9 +309,14 @@ class _AioPika:
             self._exchanges[wake_up.exchange] = exchange
         message = self._library.Message(b"%d" % wake_up.id)
         self._wait(exchange.publish(message, wake_up.routing_key, mandatory=False))
+        self.idle()
 
     def idle(self) -> None:
-        self._wait(asyncio.sleep(0.01))  # heartbeats
+        self._wait(asyncio.sleep(0))  # heartbeats
+        transport: Any = self._connection.transport
+        unblocked = transport and getattr(transport.connection, "_Connection__connection_unblocked", None)
+        if unblocked is not None and not unblocked.is_set():  # its library tells the log only
+            raise _Blocked("")
 
     def close(self) -> None:
         try:

@@ -109,7 +109,7 @@ class TenonBackend(BaseTaskBackend):
 
     def _publisher(self) -> Publisher | None:
         url = self.options.get("AMQP_URL")
-        if url is None or url == "none":
+        if url is None:
             return None
         if url not in self._publishers:
             self._publishers[url] = Publisher(url)
