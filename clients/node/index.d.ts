@@ -3,6 +3,46 @@
 /** What JSON can be. */
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
+/**
+ * What comes back of a value that went through JSON: of a Date a text, of what has toJSON() what that returns; a key whose
+ * value is undefined or a function is not there, and undefined is null elsewhere. `never`: that is no JSON, and throws.
+ */
+export type Jsonify<T> = 0 extends 1 & T
+    ? any
+    : unknown extends T
+      ? unknown
+      : T extends Json
+        ? T
+        : undefined extends T
+          ? null
+          : T extends { toJSON(...args: any[]): infer Made }
+            ? Jsonify<Made>
+            : T extends bigint | symbol | AnyFunction | ReadonlyMap<any, any> | ReadonlySet<any>
+              ? never
+              : T extends readonly unknown[]
+                ? { [I in keyof T]: Jsonify<T[I]> }
+                : T extends object
+                  ? JsonifyObject<T>
+                  : never;
+type AnyFunction = (...args: any[]) => unknown;
+type JsonifyObject<T> = Flat<
+    { [K in keyof T as JsonKey<T, K, false>]: Jsonify<T[K]> } & {
+        [K in keyof T as JsonKey<T, K, true>]?: Jsonify<Exclude<T[K], undefined>>;
+    }
+>;
+type JsonKey<T, K extends keyof T, Optional> = K extends symbol
+    ? never
+    : 0 extends 1 & T[K]
+      ? Optional extends false
+          ? K
+          : never
+      : Exclude<T[K], undefined> extends AnyFunction
+        ? never
+        : (undefined extends T[K] ? true : false) extends Optional
+          ? K
+          : never;
+type Flat<T> = { [K in keyof T]: T[K] };
+
 /** A length of time: milliseconds, or a text such as '30 s', '5 min', '2 h', '1 d'. */
 export type Duration = number | `${number} ${'ms' | 's' | 'min' | 'h' | 'd'}`;
 
@@ -44,7 +84,7 @@ export type Secret = 'payload' | 'all';
  *
  * With a schema, a payload that does not fit is refused when it is enqueued, as it is once it went through JSON; the
  * payload is stored as it was given, and the handler gets what the schema makes of it. Without one, give the type:
- * `defineTask<{ to: string }>('welcome_mail')`.
+ * `defineTask<{ to: string }>('welcome_mail')`; then the handler gets what JSON makes of it, and of a Date a text.
  *
  * @param kind 1 to 100 of `A-Z a-z 0-9 _ . : -`
  * @param defaults options of all its tasks, which `enqueue` may overrule; and `secret`
@@ -58,7 +98,7 @@ export function defineTask<Payload = Json>(
     kind: string,
     schema?: undefined | null,
     defaults?: TaskOptions,
-): Task<Payload, Payload>;
+): Task<Payload, Jsonify<Payload>>;
 
 /** What runs the tasks of a kind; `tenon-node` looks for them among the exports of a module. */
 export interface Handler<Input = unknown, Output = Input, Result = unknown> {
@@ -336,7 +376,7 @@ export interface Context {
      * side a key. With `db`, a connection within your transaction, the record is a part of that: both are there,
      * exactly once, or neither.
      */
-    step<T>(name: string, work: () => T, db?: Database): Promise<Awaited<T>>;
+    step<T>(name: string, work: () => T, db?: Database): Promise<Jsonify<Awaited<T>>>;
     /**
      * Goes on so long after this was reached first, without a worker meanwhile: it throws Suspended, which ends this
      * attempt, uncharged. Its end is a step of that name, by this machine's clock.

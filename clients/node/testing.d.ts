@@ -1,5 +1,5 @@
 // Tests without a worker: run a handler here and now, and look at what a transaction has enqueued.
-import type { Database, Handler, Stopped } from './index.js';
+import type { Database, Handler, Jsonify, Stopped } from './index.js';
 
 /** What a handler is to see in its context; default: a first attempt. */
 export interface RunOptions {
@@ -19,9 +19,10 @@ export interface RunOptions {
 }
 
 /** What came of a run, as the worker would be told. */
-export interface Run {
+export interface Run<Result = any> {
     outcome: 'done' | 'failed' | 'later' | 'wait' | 'dead' | 'interrupted';
-    result: any;
+    /** Of one that is done, if it returned something. */
+    result: Result | undefined;
     error: string | undefined;
     errorClass: string | undefined;
     /** Of `later` and `failed`; of `wait` for how long at most. */
@@ -48,11 +49,11 @@ export interface Enqueued {
 }
 
 /** Runs a handler on a payload, which goes through JSON and the task's schema as on its way to a worker. */
-export function run<Input>(
-    handler: Handler<Input, any, any>,
+export function run<Input, Result>(
+    handler: Handler<Input, any, Result>,
     payload?: Input,
     options?: RunOptions,
-): Promise<Run>;
+): Promise<Run<Jsonify<Awaited<Result>>>>;
 
 /** What the transaction of this connection has enqueued so far: look, and then roll back. */
 export function mine(db: Database): Promise<Enqueued[]>;

@@ -68,7 +68,11 @@ function where(key) {
 
 /** @param {unknown} error */
 function messageOf(error) {
-    return error instanceof Error ? error.message.split('\n')[0] : String(error);
+    try {
+        return String(error instanceof Error ? error.message : error).split('\n')[0];
+    } catch {
+        return 'an error whose message cannot be had';
+    }
 }
 
 /**

@@ -1,12 +1,16 @@
 // One run of one task: calls the function, and makes of what comes of it the reply that the worker is given.
 import { DEPTH_MAX } from './context.js';
-import { depth, encoded, wellFormed } from './json.js';
+import { depth, storable, wellFormed } from './json.js';
 import { InvalidPayload, outcomeOf, SecretError, Stopped } from './outcomes.js';
 import { fitted } from './task.js';
 
 const RESULT_BYTES_MAX = 2_000_000;
 const ERROR_BYTES_MAX = 8191;
-const CLASS_CHARACTERS_MAX = 100;
+const CLASS_BYTES_MAX = 100;
+/** Causes of causes, and errors in an AggregateError, are told up to here. */
+const CAUSES_DEPTH_MAX = 5;
+const INNER_ERRORS_MAX = 10;
+const NOTE_CHARACTERS_MAX = 500;
 const DELAY_MS_MAX = 30 * 86_400_000;
 const OWN_FRAMES = new URL('.', import.meta.url).href;
 
@@ -57,14 +61,14 @@ function done(result, context) {
         return { outcome: 'done' };
     }
     try {
-        const plain = wellFormed(encoded(result, 'it'));
+        const plain = storable(result, 'it');
         const text = context.sealed(plain, 'result');
         if (Buffer.byteLength(text) > RESULT_BYTES_MAX || depth(plain) > DEPTH_MAX) {
             throw new RangeError('it is longer than 2 MB, or too deep');
         }
         return { outcome: 'done', result: text };
     } catch (error) {
-        const why = context.hides ? classOf(error) : messageOf(error);
+        const why = context.hides ? classOf(error) : messageOf(error).slice(0, NOTE_CHARACTERS_MAX);
         const note = `tenon: the result was not kept: ${why}`;
         return { outcome: 'done', result: wellFormed(JSON.stringify(note)) };
     }
@@ -77,7 +81,23 @@ function done(result, context) {
  * @param {{ signal?: AbortSignal, hides: boolean }} of
  * @returns {Reply}
  */
-export function failed(error, { signal, hides }) {
+export function failed(error, of) {
+    try {
+        return replyOf(error, of);
+    } catch (problem) {
+        return {
+            outcome: 'failed',
+            error: `an error that cannot be described: ${messageOf(problem)}`,
+        };
+    }
+}
+
+/**
+ * @param {any} error
+ * @param {{ signal?: AbortSignal, hides: boolean }} of
+ * @returns {Reply}
+ */
+function replyOf(error, { signal, hides }) {
     const outcome = outcomeOf(error) ?? (signal && stopped(error, signal)) ?? 'failed';
     if (outcome === 'interrupted') {
         return { outcome };
@@ -88,7 +108,9 @@ export function failed(error, { signal, hides }) {
         reply.error_class = classOf(causeOf(error));
     }
     if (outcomeOf(error) && error.delayMs !== undefined) {
-        reply.delay_ms = Math.min(Math.max(error.delayMs, 1), DELAY_MS_MAX);
+        reply.delay_ms = Math.round(
+            Math.min(Math.max(Number(error.delayMs) || 1, 1), DELAY_MS_MAX),
+        );
     }
     return reply;
 }
@@ -128,16 +150,21 @@ function classOf(error) {
         return typeof error;
     }
     const { cause, code } = /** @type {any} */ (error);
-    const plain = /^error$/i.test(error.name) ? code || error.constructor.name : error.name;
+    const plain = /^(aggregate)?error$/i.test(error.name)
+        ? code || error.constructor.name
+        : error.name;
     const told =
         error.message === 'fetch failed' && cause instanceof Error ? classOf(cause) : plain;
-    return String(told).slice(0, CLASS_CHARACTERS_MAX);
+    return Buffer.from(String(told).replaceAll('\0', '\ufffd'))
+        .subarray(0, CLASS_BYTES_MAX)
+        .toString()
+        .replace(/\ufffd+$/, '');
 }
 
 /** @param {unknown} error */
 function messageOf(error) {
     try {
-        return error instanceof Error ? error.message : String(error);
+        return String(error instanceof Error ? error.message : error);
     } catch {
         return 'an error whose message cannot be had';
     }
@@ -174,16 +201,29 @@ function framesOf(error) {
 }
 
 /**
+ * Without our own frames, and with what caused it.
+ *
  * @param {any} error
+ * @param {number} [deep]
  * @returns {string}
  */
-function stackOf(error) {
+function stackOf(error, deep = 0) {
     if (!(error instanceof Error) || typeof error.stack !== 'string') {
         return messageOf(error);
     }
-    const causes = error.cause instanceof Error ? `\ncaused by: ${error.cause.stack}` : '';
-    const lines = `${error.stack}${causes}`.split('\n');
-    return lines.filter((line) => !line.includes(OWN_FRAMES)).join('\n');
+    const lines = error.stack.split('\n').filter((line) => !line.includes(OWN_FRAMES));
+    if (deep < CAUSES_DEPTH_MAX) {
+        const { cause, errors } = /** @type {any} */ (error);
+        const inner = Array.isArray(errors) ? errors.slice(0, INNER_ERRORS_MAX) : [];
+        lines.push(...inner.map((one, i) => `[${i}] ${stackOf(one, deep + 1)}`));
+        if (inner.length < errors?.length) {
+            lines.push(`and ${errors.length - inner.length} more`);
+        }
+        if (cause !== undefined) {
+            lines.push(`caused by: ${stackOf(cause, deep + 1)}`);
+        }
+    }
+    return lines.join('\n');
 }
 
 /**

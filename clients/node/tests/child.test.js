@@ -150,12 +150,48 @@ test('results and errors that the protocol does not take are cut, not fatal', as
         await result('deep'),
         /not kept: it is (longer than 2 MB, or too deep|no JSON: Maximum call stack)/,
     );
-    assert.equal(await result('surrogate'), 'a\ufffdb \\ud800');
-    assert.equal(await result('zero'), 'a\0b');
+    const notes = {
+        surrogate: /it has \\udc00 in a text, which PostgreSQL cannot store/,
+        zero: /it has \\u0000 in a text/,
+        bigint: /"n" is a bigint/,
+        infinity: /"1" is -Infinity/,
+        circular: /circular structure/,
+        symbol: /it is a symbol/,
+        toJSON: /an error whose message cannot be had/,
+    };
+    for (const [what, note] of Object.entries(notes)) {
+        const text = await result(what);
+        assert.match(text, /^tenon: the result was not kept: /);
+        assert.match(text, note);
+    }
     assert.equal(await result('exponent'), 1e-300);
     const { error } = await answer(pool, 'long_error');
     assert.ok(Buffer.byteLength(error) <= 8191);
     assert.match(error, /^Error: 😀+\n\[\.\.\.\]\n[^\ufffd]*\ufffd\n.*fixture/su); // U+0000 became U+FFFD
+});
+
+test('whatever is thrown costs its own task only', async (t) => {
+    const pool = await started(t);
+    pool.task(1000, 'wait', { name: 'neighbour' });
+    const thrown = async (what) => answer(pool, 'throws', { what });
+    assert.equal((await thrown('object')).error, '[object Object]');
+    for (const what of ['symbol', 'getter', 'bare']) {
+        assert.equal((await thrown(what)).outcome, 'failed');
+    }
+    assert.equal((await thrown('long_class')).error_class, 'ä'.repeat(50));
+    assert.equal((await thrown('delay')).delay_ms, 3);
+    assert.equal((await thrown('no_delay')).delay_ms, 1);
+    const { error, error_class } = await thrown('aggregate');
+    assert.equal(error_class, 'AggregateError');
+    assert.match(error, /^AggregateError: all failed\n.*\[0\] Error: first address\n/s);
+    assert.match(error, /\[1\] TypeError: second address\n.*caused by: Error: the cause\n/s);
+    assert.match((await thrown('many')).error, /\[9\] Error: no. 9\n.*\nand 2 more$/s);
+    pool.task(1001, 'release', { name: 'neighbour' });
+    const last = [await pool.line(), await pool.line()];
+    assert.deepEqual(last.map(({ id, outcome }) => [id, outcome]).sort(), [
+        [1000, 'done'],
+        [1001, 'done'],
+    ]);
 });
 
 test('what handlers print does not get into the protocol', async (t) => {

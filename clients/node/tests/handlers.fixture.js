@@ -60,6 +60,9 @@ export const handlers = [
     handle(define('odd'), () => {
         throw undefined;
     }),
+    handle(define('throws'), ({ what }) => {
+        throw ERRORS[what]();
+    }),
     handle(define('wrong_after'), () => {
         throw new Retry('soon', { after: 'soon' });
     }),
@@ -169,6 +172,44 @@ const RESULTS = {
     surrogate: () => 'a\udc00b \\ud800',
     zero: () => 'a\0b',
     exponent: () => 1e-300,
+    bigint: () => ({ n: 10n ** 400n }),
+    infinity: () => [1, -Infinity],
+    circular: () => {
+        const a = { b: {} };
+        a.b.a = a;
+        return a;
+    },
+    symbol: () => Symbol('s'),
+    toJSON: () => ({
+        toJSON() {
+            throw Object.create(null);
+        },
+    }),
+};
+
+const named = (fields) => Object.defineProperties(new Error('x'), fields);
+
+/** Errors as libraries make them, and as only tests do. */
+const ERRORS = {
+    object: () => named({ message: { value: { code: 7 } }, stack: { value: undefined } }),
+    symbol: () => named({ name: { value: Symbol('s') } }),
+    getter: () =>
+        named({
+            stack: {
+                get() {
+                    throw new Error('no stack');
+                },
+            },
+        }),
+    bare: () => Object.create(null),
+    long_class: () => named({ name: { value: `${'ä'.repeat(99)}\0` } }),
+    delay: () => Object.assign(new Retry('x', { after: 1 }), { delayMs: 2.5 }),
+    no_delay: () => Object.assign(new Retry('x', { after: 1 }), { delayMs: NaN }),
+    aggregate: () => {
+        const inner = [new Error('first address'), new TypeError('second address')];
+        return new AggregateError(inner, 'all failed', { cause: new Error('the cause') });
+    },
+    many: () => new AggregateError(Array.from({ length: 12 }, (_, i) => new Error(`no. ${i}`))),
 };
 
 let pool;

@@ -109,6 +109,49 @@ handle(plain, async (_, context) => {
     await context.sleep('night', '8 h');
     return await context.waitSignal('paid', '1 d');
 });
+
+// --- what JSON makes of it ---
+type Tree = { at: Date; children?: Tree[] };
+type Given = {
+    at: Date;
+    to: `${string}@${string}`;
+    many: [Date, number | undefined];
+    maybe?: Date;
+    both: URL | undefined;
+    buffer: Buffer;
+    any: any;
+    sure(): void;
+    readonly nested: { big: bigint; map: Map<string, string> };
+};
+type Came = {
+    at: string;
+    to: `${string}@${string}`;
+    many: [string, number | null];
+    maybe?: string;
+    both?: string;
+    buffer: { type: 'Buffer'; data: number[] };
+    any: any;
+    readonly nested: { big: never; map: never };
+};
+is<Equal<declared.Jsonify<Given>, Came>>(true);
+is<Equal<declared.Jsonify<declared.Json>, declared.Json>>(true);
+is<Equal<declared.Jsonify<any>, any>>(true);
+is<Equal<declared.Jsonify<Date | number | undefined>, string | number | null>>(true);
+const leaf: string | undefined = ({} as declared.Jsonify<Tree>).children?.[0]?.children?.[0]?.at;
+const dated = defineTask<{ at: Date; n: number }>('i');
+is<Equal<PayloadOf<typeof dated>, { at: string; n: number }>>(true);
+is<Equal<GivenTo<typeof dated>, { at: Date; n: number }>>(true);
+is<Equal<PayloadOf<typeof anything>, declared.Json>>(true);
+const onDated = handle(dated, async ({ at }, context) => {
+    const [when, nothing] = [
+        await context.step('d', () => new Date(at)),
+        await context.step('e', () => {}),
+    ];
+    is<Equal<[typeof when, typeof nothing], [string, null]>>(true);
+    return { at: new Date(when) };
+});
+const { result: ran } = await run(onDated, { at: new Date(), n: 1 });
+is<Equal<typeof ran, { at: string } | undefined>>(true);
 setKeys(new Keys({ a: Buffer.alloc(32) }));
 defineTask('g', z.object({ card: z.string() }), { secret: 'all', queue: 'mail' });
 
@@ -153,4 +196,4 @@ const six: declared.Waiter = new waits.Waiter(() => client);
 const three: Pick<typeof declared, 'enqueueMany'> = enqueues;
 const four: declared.Keys = keys;
 export type { declaredTesting };
-export { five, four, one, result, six, state, three, two };
+export { five, four, leaf, one, result, six, state, three, two };
