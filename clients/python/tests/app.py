@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pydantic
@@ -263,3 +265,56 @@ small = tenon.App()
 
 @small.task(kind="of-another-app")
 def other() -> None: ...
+
+
+def _circle() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def _deep(depth: int) -> Any:
+    found: Any = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+class Model:
+    """As a library's, whose own code fails."""
+
+    def model_dump(self, **_: Any) -> Any:
+        raise RuntimeError("dictionary changed size during iteration")
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+RESULTS: dict[str, Callable[[], Any]] = {
+    "400 digits": lambda: 10**400,
+    "5,000 digits": lambda: 10**5000,
+    "nan": lambda: {"a": float("nan")},
+    "infinity": lambda: [1e400, -1e400],
+    "half": lambda: {"a": "caf\ud83d"},
+    "zero": lambda: "a\0b",
+    "backslash": lambda: "\\u0000",
+    "circle": _circle,
+    "model": Model,
+    "speechless": Speechless,
+    "bytes": lambda: b"x",
+    "long": lambda: "x" * 3_000_000,
+}
+
+
+@tenon.task
+def gives(payload: dict[str, Any]) -> Any:
+    if "deep" in payload:
+        return _deep(payload["deep"])
+    return RESULTS[payload["what"]]()
+
+
+@tenon.task
+def raises(payload: Any) -> None:
+    raise Speechless

@@ -31,8 +31,11 @@ class Pipes:
         self.ids = 16
 
     def read(self) -> Any:
+        return json.loads(self.line())
+
+    def line(self) -> bytes:
         assert self.process.stdout
-        return json.loads(self.process.stdout.readline())
+        return self.process.stdout.readline()
 
     def write(self, line: bytes) -> None:
         assert self.process.stdin
@@ -101,6 +104,40 @@ def test_errors_have_a_traceback_of_the_users_code(child: Pipes) -> None:
     long = child.ask("broken", '{"long": 100000}')["error"]
     assert len(long.encode()) <= 8191
     assert "\n[...]\n" in long
+
+
+NOTES = {
+    "5,000 digits": "Exceeds the limit",
+    "nan": "Out of range float values",
+    "infinity": "Out of range float values",
+    "half": r"it has \ud83d in a text, which PostgreSQL cannot store",
+    "zero": r"it has \u0000 in a text, which PostgreSQL cannot store",
+    "circle": "Circular reference detected",
+    "model": "dictionary changed size during iteration",
+    "speechless": "Speechless is no JSON",
+    "bytes": "bytes is no JSON: b'x'",
+    "long": "it is longer than 2000000 bytes",
+}
+
+
+def test_results_that_are_no_json_are_notes(child: Pipes) -> None:
+    """The work was done, and the neighbours go on."""
+    for what, why in NOTES.items():
+        reply = child.ask("gives", json.dumps({"what": what}))
+        assert reply["outcome"] == "done", what
+        assert reply["result"].startswith("tenon: the result was not kept: "), what
+        assert why in reply["result"]
+    assert child.ask("gives", '{"what": "400 digits"}') == {"outcome": "done", "result": 10**400}
+    assert child.ask("gives", '{"what": "backslash"}') == {"outcome": "done", "result": "\\u0000"}
+    assert child.ask("raises")["outcome"] == "failed"
+
+
+def test_deep_results(child: Pipes) -> None:
+    """However deep, and just at the limit of Python's encoder."""
+    for deep in (*range(900, 1000, 3), 100_000):
+        number = child.send("gives", f'{{"deep": {deep}}}')
+        line = child.line()
+        assert line.startswith(b'{"id": %d, "outcome": "done", "result": ' % number), line[:200]
 
 
 def test_payloads_that_do_not_fit_are_dead(child: Pipes) -> None:

@@ -280,7 +280,7 @@ class Child:
         if reply == {"outcome": "done"}:
             self._wire.write(b'{"id":%d,"outcome":"done"}\n' % context.id)
         else:
-            self._wire.say({"id": context.id, **reply})
+            self._wire.write(_run.reply_line(context.id, reply))
 
 
 def task_id(line: bytes) -> int:

@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import enum
 import json
+import re
 import types
 import typing
 import uuid
@@ -29,6 +30,20 @@ _hints: dict[type, dict[str, Any]] = {}
 def encode(value: Any) -> str:
     """As JSON text. TypeError or ValueError when it cannot be JSON."""
     return json.dumps(value, default=_plain, allow_nan=False, ensure_ascii=False)
+
+
+_ZERO = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def storable(value: Any) -> str:
+    """As encode(), for PostgreSQL, which has no U+0000 in its texts, nor half a surrogate pair."""
+    text = encode(value)
+    if found := _HALF.search(text):
+        raise ValueError(f"it has \\u{ord(found[0]):04x} in a text, which PostgreSQL cannot store")
+    if "\\u0000" in text and _ZERO.search(text):
+        raise ValueError("it has \\u0000 in a text, which PostgreSQL cannot store")
+    return text
 
 
 def printed_bytes(text: str) -> int:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import traceback
 from typing import Any
 
 from tenon._context import Context, set_current
 from tenon._outcomes import Dead, Interrupted, InvalidPayload, Later, Retry, SecretError, Span, microseconds
-from tenon._payload import encode
+from tenon._payload import storable
 from tenon._task import Runnable
 
 ERROR_BYTES_MAX = 8191
@@ -16,7 +17,10 @@ CLASS_BYTES_MAX = 100
 RESULT_BYTES_MAX = 2_000_000
 DELAY_MS_MAX = 2_592_000_000
 
+NOTE_CHARACTERS_MAX = 500
+
 Reply = dict[str, Any]
+"""A reply, but for its id; `result` is JSON text."""
 
 
 def run(task: Runnable, context: Context) -> Reply:
@@ -51,18 +55,33 @@ def done(result: Any, context: Context) -> Reply:
     if result is None:
         return {"outcome": "done"}
     try:
-        result = context.sealed(result, "result")
-        text = encode(result)
+        text = storable(context.sealed(result, "result"))
         if len(text.encode()) > RESULT_BYTES_MAX:
             raise ValueError(f"it is longer than {RESULT_BYTES_MAX} bytes")
-    except (TypeError, ValueError, RecursionError) as error:
-        why = type(error).__name__ if context.hides else error
-        return {"outcome": "done", "result": f"tenon: the result was not kept: {why}"}
-    return {"outcome": "done", "result": result}
+    except Exception as error:  # also of what the user's own classes do while they are encoded
+        why = type(error).__name__ if context.hides else _message(error)[:NOTE_CHARACTERS_MAX]
+        text = json.dumps(f"tenon: the result was not kept: {why}")
+    return {"outcome": "done", "result": text}
+
+
+def reply_line(task_id: int, reply: Reply) -> bytes:
+    """As the worker reads it."""
+    rest = dict(reply)
+    result = rest.pop("result", None)
+    text = json.dumps({"id": task_id, **rest})
+    return (text if result is None else f'{text[:-1]}, "result": {result}}}').encode() + b"\n"
 
 
 def failed(error: BaseException, hides: bool = False) -> Reply:
     """The outcome that an exception stands for; if the task is secret, without what the exception says."""
+    try:
+        return _failed(error, hides)
+    except Exception as problem:
+        why = f"an error that cannot be described: {type(error).__qualname__}, {type(problem).__qualname__}"
+        return {"outcome": "failed", "error": why}
+
+
+def _failed(error: BaseException, hides: bool) -> Reply:
     if isinstance(error, Interrupted | asyncio.CancelledError):
         return {"outcome": "interrupted"}
     if isinstance(error, Later):

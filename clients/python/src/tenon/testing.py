@@ -129,7 +129,7 @@ def _outcome(kind: str, reply: Reply, said: list[dict[str, Any]]) -> Run:
     steps = [m["step"] for m in said if "step" in m]
     return Run(
         outcome=reply["outcome"],
-        result=opened(json.loads(encode(reply.get("result"))), kind, "result"),
+        result=opened(json.loads(reply.get("result", "null")), kind, "result"),
         error=reply.get("error"),
         error_class=reply.get("error_class"),
         delay=None if delay is None else timedelta(milliseconds=delay),
