@@ -3,6 +3,7 @@
 #include "core/db.h"
 #include "core/text.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,7 @@ bool print_shown(struct rows *rows, bool json)
 
 void table_init(struct table *t, const char *const *heads, size_t columns)
 {
+    assert(columns <= TABLE_COLUMNS_MAX);
     *t = (struct table){.heads = heads, .columns = columns};
     buf_init(&t->cells, PRINT_BYTES_MAX);
     for (size_t i = 0; i < columns; i++) {

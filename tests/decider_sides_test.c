@@ -298,6 +298,83 @@ static void test_an_outcome_refused_twice_pauses(void **state)
     decider_free(d);
 }
 
+/* --- many more outcomes than a round holds --- */
+
+enum { CHILDREN = 21, ROOM = 1000, MANY = CHILDREN * ROOM };
+
+static void start_children(struct decider *d, int64_t now)
+{
+    for (int i = 0; i < CHILDREN; i++) {
+        if (d->slots[i].state == SLOT_STARTING) {
+            feed(d, now, (struct event){.type = EVENT_CHILD_READY, .slot = i, .room = ROOM});
+        }
+    }
+}
+
+/* ret: the time, as tasks come in as many rounds as they need. */
+static int64_t run_many(struct decider *d)
+{
+    int64_t now = 0, id = 1;
+    present(d, 0);
+    while (d->n_given < MANY) {
+        static struct claim *found[ROUND_CLAIMS_MAX];
+        size_t n = 0;
+        (void)decide(d, ++now);
+        start_children(d, now);
+        while (d->rounds.in_flight && n < (size_t)d->round.n_poll) {
+            found[n++] = claimed(id++, "a");
+        }
+        if (d->rounds.in_flight) {
+            commit(d, now, found, n);
+        }
+        assert_true(now < 100000);
+    }
+    return now;
+}
+
+static void fail_all(struct decider *d, int64_t now, enum claim_outcome outcome)
+{
+    for (int i = 0; i < CHILDREN; i++) {
+        while (d->slots[i].given) {
+            feed(d, now,
+                 (struct event){.type = EVENT_REPLY,
+                                .slot = i,
+                                .id = d->slots[i].given->id,
+                                .outcome = outcome,
+                                .delay_ms = 5000});
+        }
+    }
+}
+
+/* A bad value halves the next round, to a number that a doubling takes past the array. */
+static void test_many_outcomes_stay_within_a_round(void **state)
+{
+    (void)state;
+    static const enum claim_outcome outcomes[] = {OUTCOME_FAILED, OUTCOME_DONE};
+    for (size_t k = 0; k < 2; k++) {
+        struct decider *d = decider_make(CHILDREN, 1, pool_mode);
+        int64_t now = run_many(d);
+        size_t most = 0;
+        settle(d, now);
+        d->stop_level = 1; /* nothing new */
+        fail_all(d, now, outcomes[k]);
+        d->rounds.outcomes_max = ROUND_OUTCOMES_MAX / 2 + 201;
+        for (int i = 0; d->n_held > 0 && i < 1000; i++) {
+            (void)decide(d, now += 5);
+            if (d->rounds.in_flight) {
+                most = d->round.n_finish + d->round.n_requeue > most
+                           ? d->round.n_finish + d->round.n_requeue
+                           : most;
+                assert_true(most <= ROUND_OUTCOMES_MAX);
+                commit(d, now, NULL, 0);
+            }
+        }
+        assert_int_equal(d->n_held, 0);
+        assert_int_equal(most, ROUND_OUTCOMES_MAX);
+        decider_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -309,6 +386,7 @@ int main(void)
         cmocka_unit_test(test_a_requeue_that_fails_pauses_the_last_word),
         cmocka_unit_test(test_a_bad_requeue_is_found_beside_outcomes),
         cmocka_unit_test(test_an_outcome_refused_twice_pauses),
+        cmocka_unit_test(test_many_outcomes_stay_within_a_round),
     };
     return RUN_GROUP(tests);
 }

@@ -88,7 +88,9 @@ int64_t poll_reach_ms(const struct poll *p)
 
 void poll_read_to(struct poll *p, size_t i, struct poll_place place)
 {
-    p->ranges[i].to = place;
+    if (i < p->n_ranges) {
+        p->ranges[i].to = place;
+    }
 }
 
 static bool was_read(const struct poll_range *r)

@@ -5,6 +5,7 @@
 #include "core/statements.h"
 #include "worker/statements.h"
 
+#include <assert.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -17,6 +18,7 @@ static const char *end_array(struct round_calls *r, struct buf *b)
 
 static struct buf *new_array(struct round_calls *r)
 {
+    assert(r->n_texts < TEXTS);
     struct buf *b = &r->context->texts[r->n_texts++];
     array_begin(b);
     return b;
@@ -25,6 +27,7 @@ static struct buf *new_array(struct round_calls *r)
 static const struct db_call *add_call(struct round_calls *r, const struct statement *statement,
                                       int n_params, const char *const *params)
 {
+    assert(r->n < CALLS_MAX && n_params <= PARAMS_MAX);
     struct db_call *call = &r->calls[r->n];
     memcpy(r->params[r->n], params, (size_t)n_params * sizeof *params);
     *call =
@@ -164,6 +167,7 @@ static const char *kinds_array(struct round_calls *r)
 
 static const char *number(struct round_calls *r, int64_t n)
 {
+    assert(r->n_texts < TEXTS);
     struct buf *b = &r->context->texts[r->n_texts++];
     buf_empty(b);
     buf_put_int(b, n);

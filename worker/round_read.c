@@ -2,6 +2,7 @@
 
 #include "core/now.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,8 +33,9 @@ static const struct key *find_key(const struct key *keys, size_t n, int64_t id, 
     return bsearch(&(struct key){.id = id, .claims = claims}, keys, n, sizeof *keys, compare_keys);
 }
 
-static void sort_claims(struct key *keys, struct claim *const *claims, size_t n)
+static void sort_claims(struct key keys[ROUND_OUTCOMES_MAX], struct claim *const *claims, size_t n)
 {
+    assert(n <= ROUND_OUTCOMES_MAX);
     for (size_t i = 0; i < n; i++) {
         keys[i] = (struct key){.id = claims[i]->id, .at = i};
     }
@@ -157,10 +159,13 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
     return c;
 }
 
-/* The first n rows. */
+/* The first n rows. More than were asked for is as good as a lost answer. */
 static bool read_claims(struct round_calls *r, const struct rows *rows, size_t n)
 {
     struct round *x = r->round;
+    if (n > ROUND_CLAIMS_MAX) {
+        return false;
+    }
     for (size_t i = 0; i < n; i++) {
         struct claim *c = read_claim(rows, i);
         if (!c) {

@@ -3,6 +3,7 @@
 #include "core/buf.h"
 #include "worker/decide/decider.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,8 +71,9 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
         }
     }
     /* what was only missed says nothing about the value that failed the round before */
-    if (x->n_finish + x->n_requeue > n_missed && d->rounds.outcomes_max < ROUND_OUTCOMES_MAX) {
-        d->rounds.outcomes_max *= 2;
+    if (x->n_finish + x->n_requeue > n_missed) {
+        size_t twice = 2 * d->rounds.outcomes_max;
+        d->rounds.outcomes_max = twice < ROUND_OUTCOMES_MAX ? twice : ROUND_OUTCOMES_MAX;
     }
 }
 
@@ -184,6 +186,7 @@ static void take_missed(struct decider *d, struct round *x, int64_t now_ms)
         return;
     }
     int64_t got[ROUND_CLAIMS_MAX];
+    assert(x->n_claimed <= ROUND_CLAIMS_MAX);
     for (size_t i = 0; i < x->n_claimed; i++) {
         got[i] = x->claimed[i]->id;
     }

@@ -2,6 +2,7 @@
 
 #include "worker/decide/decider.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <string.h>
 #include <utlist.h>
@@ -36,15 +37,23 @@ static struct claim *send_first(struct claim **list)
 
 static void add_verify(struct round *x, const struct claim *c)
 {
+    assert(x->n_verify < ROUND_VERIFY_MAX);
     x->verify[x->n_verify].id = c->id;
     x->verify[x->n_verify].key = c->key;
     x->verify[x->n_verify++].claims = c->claims;
 }
 
+/* The arrays' size is the bound, whatever the halving has come to. */
+static bool is_full(const struct decider *d, const struct round *x)
+{
+    size_t n = x->n_finish + x->n_requeue;
+    return n >= d->rounds.outcomes_max || n >= ROUND_OUTCOMES_MAX;
+}
+
 static void plan_finish(struct decider *d, struct round *x)
 {
     size_t bytes = 0;
-    while (d->to_finish && x->n_finish < d->rounds.outcomes_max && bytes < ROUND_REPLY_BYTES_MAX) {
+    while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX) {
         struct claim *c = send_first(&d->to_finish);
         bytes += c->reply_bytes;
         x->finish[x->n_finish++] = c;
@@ -63,8 +72,7 @@ static void plan_requeue(struct decider *d, struct round *x)
     struct claim *c, *next;
     DL_FOREACH_SAFE(d->to_requeue, c, next)
     {
-        bool full = x->n_finish + x->n_requeue >= d->rounds.outcomes_max;
-        if (full || (!c->recording && c->said && !progress_add(d, x, c))) {
+        if (is_full(d, x) || (!c->recording && c->said && !progress_add(d, x, c))) {
             break;
         }
         if (!c->recording) {
