@@ -24,6 +24,11 @@ static void test_attempts(void **state)
         {"failed", "'the handler ended without an answer: exit status 1: oops'", "NULL",
          "failed exit_1 1 -"},
         {"failed", "'it says exit status 1'", "NULL", "failed it - -"},
+        {"failed", "'exit status 99999999999'", "NULL", "failed exit - -"}, /* no integer */
+        {"failed", "'exit status 2147483648: no'", "NULL", "failed exit - -"},
+        {"failed", "'the handler ended without an answer: killed by signal 99999999999'", "NULL",
+         "failed the - -"},
+        {"failed", "U&'exit status \\0663'", "NULL", "failed exit - -"}, /* a digit of Arabic */
         {"failed", "''", "NULL", "failed - - -"},
         {"failed", "NULL", "NULL", "failed - - -"},
         {"failed",

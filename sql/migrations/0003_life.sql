@@ -14,11 +14,12 @@ LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
       FROM tenon.retry_parts(policy) p
 $$;
 
--- How a handler's process ended, as the worker's error begins.
+-- How a handler's process ended, as the worker's error begins. Handlers may write the same words with any number, so
+-- only what is an integer in ASCII digits counts.
 CREATE FUNCTION tenon.ended_by(error text, OUT exit_code integer, OUT signal integer)
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT m[1]::integer, m[2]::integer
-      FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status (\d+)|killed by signal (\d+))') m
+      FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status ([0-9]{1,9})|killed by signal ([0-9]{1,9}))\M') m
 $$;
 
 -- The line of an error's text that tells it: of a traceback or a stack trace the exception, of an exec handler's last words
