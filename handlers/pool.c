@@ -1,12 +1,13 @@
 #include "handlers/pool.h"
 
+#include "core/scan.h"
+
 #include <errno.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 << 10, OUT_BYTES_MAX = 256 << 20 };
+enum { READ_BYTES = 64 << 10, OUT_BYTES_MAX = 256 << 20, REPLY_HEAD_BYTES = 128 };
 
 void pool_open(struct pool *p, int in_flight)
 {
@@ -59,108 +60,42 @@ bool pool_flush(struct pool *p, struct fault *f)
     return true;
 }
 
-/* --- a line, without copying or rounding what stands in it --- */
+/* --- a line, without rounding what stands in it --- */
 
-/* The end of a string that begins at `at`: behind its last quote. */
-static char *after_string(char *at)
-{
-    for (at++; *at && *at != '"'; at++) {
-        at += *at == '\\' && at[1];
-    }
-    return *at ? at + 1 : at;
-}
+enum { TEXTS = 4, NUMBERS = 5, PAYLOAD = TEXTS + NUMBERS, PROGRESS, STOP, KEYS };
 
-/* The end of any value. */
-static char *after_value(char *at)
+/* What tenon writes into texts (names, claims, traces) needs no escapes. */
+static const char *end_text(char *line, const struct scanned *v)
 {
-    int depth = 0;
-    while (*at && (depth > 0 || (*at != ',' && *at != '}'))) {
-        depth += (*at == '{' || *at == '[') - (*at == '}' || *at == ']');
-        at = *at == '"' ? after_string(at) : at + 1;
-    }
-    return at;
-}
-
-/* One member of an object: its key and its value, each ended by a NUL. What tenon writes into
- * texts (names, claims, traces) needs no escapes. NULL: that is no member. */
-static char *next_member(char *at, const char **key, char **value, size_t *bytes)
-{
-    if (*at != '"') {
-        return NULL;
-    }
-    char *end = after_string(at);
-    *key = at + 1;
-    if (*end != ':') {
-        return NULL;
-    }
-    end[-1] = '\0';
-    *value = end + 1;
-    end = after_value(*value);
-    if (*end != ',' && *end != '}') {
-        return NULL;
-    }
-    *bytes = (size_t)(end - *value);
-    bool last = *end == '}';
-    *end = '\0';
-    return last ? end : end + 1;
-}
-
-static const char *text_of(char *value, size_t bytes)
-{
-    if (*value != '"' || bytes < 2) {
+    if (!scanned_is_text(v)) {
         return NULL; /* null */
     }
-    value[bytes - 1] = '\0';
-    return value + 1;
+    line[v->text + v->bytes - 1 - line] = '\0';
+    return v->text + 1;
 }
 
-static void take_number(struct pool_task *task, const char *key, const char *value)
+static const char *end_value(char *line, const struct scanned *v)
 {
-    const struct {
-        const char *key;
-        int64_t *number;
-    } numbers[] = {{"id", &task->id},
-                   {"attempt", &task->attempt},
-                   {"failures", &task->failures},
-                   {"max_attempts", &task->max_attempts},
-                   {"timeout_ms", &task->timeout_ms}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (strcmp(key, numbers[i].key) == 0) {
-            *numbers[i].number = strtoll(value, NULL, 10);
-        }
+    if (v->text) {
+        line[v->text + v->bytes - line] = '\0';
     }
+    return v->text;
 }
 
-static void take_text(struct pool_task *task, const char *key, char *value, size_t bytes)
+static void take_members(char *line, const struct scan_member m[KEYS], struct pool_task *task)
 {
-    const struct {
-        const char *key;
-        const char **text;
-    } texts[] = {{"kind", &task->kind},
-                 {"queue", &task->queue},
-                 {"claim", &task->claim},
-                 {"trace", &task->trace}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (strcmp(key, texts[i].key) == 0) {
-            *texts[i].text = text_of(value, bytes);
-        }
+    const char **texts[TEXTS] = {&task->kind, &task->queue, &task->claim, &task->trace};
+    int64_t *numbers[NUMBERS] = {&task->id, &task->attempt, &task->failures, &task->max_attempts,
+                                 &task->timeout_ms};
+    for (int i = 0; i < NUMBERS; i++) {
+        *numbers[i] = m[TEXTS + i].value.text ? strtoll(m[TEXTS + i].value.text, NULL, 10) : 0;
     }
-}
-
-static void take_member(struct pool_message *m, const char *key, char *value, size_t bytes)
-{
-    if (strcmp(key, "payload") == 0) {
-        m->task.payload = value;
-        m->task.payload_bytes = bytes;
-    } else if (strcmp(key, "progress") == 0) {
-        m->task.progress = value;
-    } else if (strcmp(key, "stop") == 0) {
-        m->stop = strtoll(value, NULL, 10);
-        m->type = m->stop > 0 ? POOL_STOP : POOL_DRAIN;
-    } else {
-        take_number(&m->task, key, value);
-        take_text(&m->task, key, value, bytes);
+    for (int i = 0; i < TEXTS; i++) {
+        *texts[i] = end_text(line, &m[i].value);
     }
+    task->payload = end_value(line, &m[PAYLOAD].value);
+    task->payload_bytes = m[PAYLOAD].value.bytes;
+    task->progress = end_value(line, &m[PROGRESS].value);
 }
 
 static bool is_whole(const struct pool_task *t)
@@ -171,17 +106,21 @@ static bool is_whole(const struct pool_task *t)
 /* `line` is the caller's copy, which the task keeps. */
 static bool read_line(char *line, struct pool_message *ret)
 {
-    const char *key;
-    char *value, *at = *line == '{' ? line + 1 : NULL;
-    size_t bytes;
+    struct scan_member m[KEYS] = {{.key = "kind"},       {.key = "queue"},
+                                  {.key = "claim"},      {.key = "trace"},
+                                  {.key = "id"},         {.key = "attempt"},
+                                  {.key = "failures"},   {.key = "max_attempts"},
+                                  {.key = "timeout_ms"}, {.key = "payload"},
+                                  {.key = "progress"},   {.key = "stop"}};
+    bool ok = scan_object(line, strlen(line), m, KEYS);
     *ret = (struct pool_message){.type = POOL_TASK, .task = {.line = line}};
-    while (at && *at) {
-        at = next_member(at, &key, &value, &bytes);
-        if (at) {
-            take_member(ret, key, value, bytes);
-        }
+    if (ok && m[STOP].times > 0) {
+        ret->stop = strtoll(m[STOP].value.text, NULL, 10); /* null: all of them */
+        ret->type = ret->stop > 0 ? POOL_STOP : POOL_DRAIN;
+        return true;
     }
-    return at && (ret->type != POOL_TASK || is_whole(&ret->task));
+    take_members(line, m, &ret->task);
+    return ok && is_whole(&ret->task);
 }
 
 bool pool_take(struct pool *p, struct pool_message *ret, struct fault *f)
@@ -214,19 +153,6 @@ void pool_task_clear(struct pool_task *task)
 
 /* --- answers --- */
 
-/* Would the worker read this line? It would end a child that says anything else. */
-static bool is_read(const struct buf *line, size_t members)
-{
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL;
-    if (line->failed || line->len > POOL_REPLY_BYTES_MAX) {
-        return false;
-    }
-    json_t *parsed = json_loadb(line->data, line->len, flags, NULL);
-    bool ok = json_object_size(parsed) == members; /* what brings more of them is no value */
-    json_decref(parsed);
-    return ok;
-}
-
 static void put_line_feedless(struct buf *b, const char *text, size_t bytes)
 {
     size_t at = b->len;
@@ -246,26 +172,24 @@ static void put_text(struct buf *b, const char *key, const char *text)
     }
 }
 
+/* Is it one JSON value that fits into a line? What PostgreSQL cannot store of it, the worker
+ * judges. */
+static bool is_value(const char *json, size_t bytes, size_t most, struct scanned *ret)
+{
+    return json && scan_value(json, bytes, ret) && ret->bytes <= most;
+}
+
 void pool_done(struct pool *p, int64_t id, const char *result, size_t bytes, const char *otherwise)
 {
-    struct buf line;
-    buf_init(&line, POOL_REPLY_BYTES_MAX);
-    buf_printf(&line, "{\"id\":%lld,\"outcome\":\"done\"", (long long)id);
-    size_t head = line.len;
-    if (result) {
-        buf_put_text(&line, ",\"result\":");
-        put_line_feedless(&line, result, bytes);
-        buf_put_char(&line, '}');
-    }
-    if (result && is_read(&line, 3)) {
-        buf_put(&p->out, line.data, line.len);
+    struct scanned value;
+    buf_printf(&p->out, "{\"id\":%lld,\"outcome\":\"done\"", (long long)id);
+    if (is_value(result, bytes, POOL_REPLY_BYTES_MAX - REPLY_HEAD_BYTES, &value)) {
+        buf_put_text(&p->out, ",\"result\":");
+        put_line_feedless(&p->out, value.text, value.bytes);
     } else {
-        buf_put(&p->out, line.data, head);
         put_text(&p->out, ",\"result\":", otherwise);
-        buf_put_char(&p->out, '}');
     }
-    buf_put_char(&p->out, '\n');
-    buf_clear(&line);
+    buf_put_text(&p->out, "}\n");
 }
 
 void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer)
@@ -281,17 +205,13 @@ void pool_answer(struct pool *p, int64_t id, const struct pool_answer *answer)
 
 bool pool_progress(struct pool *p, int64_t id, const char *json, size_t bytes)
 {
-    struct buf line;
-    buf_init(&line, POOL_PROGRESS_BYTES_MAX + 64);
-    buf_printf(&line, "{\"id\":%lld,\"progress\":", (long long)id);
-    put_line_feedless(&line, json, bytes);
-    buf_put_char(&line, '}');
-    bool ok = bytes <= POOL_PROGRESS_BYTES_MAX && is_read(&line, 2);
+    struct scanned value;
+    bool ok = is_value(json, bytes, POOL_PROGRESS_BYTES_MAX, &value);
     if (ok) {
-        buf_put(&p->out, line.data, line.len);
-        buf_put_char(&p->out, '\n');
+        buf_printf(&p->out, "{\"id\":%lld,\"progress\":", (long long)id);
+        put_line_feedless(&p->out, value.text, value.bytes);
+        buf_put_text(&p->out, "}\n");
     }
-    buf_clear(&line);
     return ok;
 }
 

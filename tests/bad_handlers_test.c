@@ -324,8 +324,8 @@ static void test_pool_lines(void **state)
         {"pool", "newlines", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
         {"pool", "garbage", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
         {"pool", "line_fits", "4", NULL, "done", NULL},
-        {"pool", "line_too_long", "4", NULL, "dead", "%protocol error: a line is longer%"},
-        {"pool", "nested", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
+        {"pool", "line_too_long", "4", NULL, "done", NULL},
+        {"pool", "nested", "4", NULL, "done", NULL},
         {"pool", "deep", "4", NULL, "done", NULL},
         {"pool", "tiny_number", "4", NULL, "done", NULL},
     };

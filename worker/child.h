@@ -29,6 +29,7 @@ struct child {
     size_t input_sent;
     struct buf output; /* not yet used */
     size_t searched;   /* bytes of `output` that have no newline */
+    size_t skipped; /* pool: bytes of a line that is too long, whose end has not come; 0 = none */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
     bool close_input; /* once `input` is written */

@@ -204,9 +204,37 @@ static void take_line(struct children *cs, int slot, const char *line, size_t by
     }
 }
 
+/* What is left of a line that was too long. False: it goes on. */
+static bool skip_line(struct child *c)
+{
+    const char *end = c->output.len > 0 ? memchr(c->output.data, '\n', c->output.len) : NULL;
+    size_t bytes = end ? (size_t)(end - c->output.data) + 1 : c->output.len;
+    c->skipped += bytes;
+    if (c->skipped > LINE_SKIPPED_BYTES_MAX) {
+        break_protocol(c, "a line is longer than 64 MiB");
+    }
+    buf_drop(&c->output, bytes);
+    c->searched = 0;
+    c->skipped = end ? 0 : c->skipped;
+    return end && !*c->broke;
+}
+
+/* Its task may be told by how it begins. */
+static void take_long_line(struct children *cs, int slot)
+{
+    struct child *c = &cs->slots[slot];
+    take_line(cs, slot, c->output.data, c->output.len);
+    c->skipped = c->output.len;
+    buf_empty(&c->output);
+    c->searched = 0;
+}
+
 static void take_lines(struct children *cs, int slot)
 {
     struct child *c = &cs->slots[slot];
+    if (c->skipped > 0 && !skip_line(c)) {
+        return;
+    }
     size_t used = 0, from = c->searched;
     char *end;
     while (!*c->broke && from < c->output.len &&
@@ -219,7 +247,7 @@ static void take_lines(struct children *cs, int slot)
     buf_drop(&c->output, used);
     c->searched = c->output.len;
     if (!*c->broke && c->output.len > LINE_BYTES_MAX) {
-        break_protocol(c, "a line is longer than 2 MiB");
+        take_long_line(cs, slot);
     }
     if (*c->broke) {
         buf_empty(&c->output);

@@ -1,9 +1,8 @@
 #include "worker/line.h"
 
+#include "core/scan.h"
 #include "core/text.h"
-#include "worker/printed.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,17 +82,21 @@ void line_put_step(struct buf *b, int64_t task, const char *name, bool recorded)
     buf_put_text(b, recorded ? ",\"recorded\":true}\n" : ",\"recorded\":false}\n");
 }
 
-/* The JSON escaping makes it UTF-8 without NUL; jansson undoes the quotes and escapes again. */
+/* The JSON escaping makes it UTF-8 without NUL. */
 char *line_clean_text(const char *text, size_t bytes)
 {
-    struct buf json;
+    struct buf json, clean;
+    struct scanned value;
     buf_init(&json, 8 * ERROR_BYTES_MAX);
+    buf_init(&clean, 8 * ERROR_BYTES_MAX);
     buf_put_json(&json, text, bytes);
-    json_t *value = json.failed ? NULL : json_loadb(json.data, json.len, JSON_DECODE_ANY, NULL);
-    char *clean = strdup(value ? json_string_value(value) : "");
-    json_decref(value);
+    if (!json.failed && scan_value(json.data, json.len, &value)) {
+        scanned_put(&value, &clean);
+    }
+    char *copy = strdup(buf_text(&clean));
     buf_clear(&json);
-    return clean;
+    buf_clear(&clean);
+    return copy;
 }
 
 /* --- the environment --- */
@@ -163,52 +166,78 @@ char **line_environment(char *const *own_env, const struct claim *task)
 
 /* --- lines of a pool child --- */
 
-static json_t *parse_object(const char *line, size_t bytes, struct fault *f)
+static bool refuse_line(const char *line, size_t bytes, struct fault *f)
 {
-    json_error_t error;
-    /* what is in a result is none of our business: \u0000, an integer over 64 bits */
-    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
-    json_t *object = json_loadb(line, bytes, flags, &error);
-    if (!object) {
-        object = json_loadb(line, bytes, flags | JSON_DECODE_INT_AS_REAL, &error);
-    }
-    if (!object && json_error_code(&error) == json_error_out_of_memory) {
-        (void)fault_memory(f);
-        return NULL;
-    }
-    if (!json_is_object(object)) {
-        json_decref(object);
-        (void)fault_set(f, FAULT_REFUSED, "a line is no JSON object: %.60s",
-                        bytes > 0 ? line : "(empty)");
-        return NULL;
-    }
-    return object;
+    return fault_set(f, FAULT_REFUSED, "a line is no JSON object: %.60s",
+                     bytes > 0 ? line : "(empty)");
+}
+
+static bool read_room(const struct scanned *in_flight, int *ret, struct fault *f)
+{
+    double n;
+    bool ok = scanned_number(in_flight, &n) && n >= 1 && n <= IN_FLIGHT_MAX;
+    *ret = ok ? (int)n : 0;
+    return ok ||
+           fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
 }
 
 bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct fault *f)
 {
-    json_t *hello = parse_object(line, bytes, f);
-    if (!hello) {
+    enum { HELLO, IN_FLIGHT, STOP, TAKE, N };
+    struct scan_member m[N] = {[HELLO] = {.key = "hello"},
+                               [IN_FLIGHT] = {.key = "in_flight"},
+                               [STOP] = {.key = "stop"},
+                               [TAKE] = {.key = "take"}};
+    if (!scan_object(line, bytes, m, N)) {
+        return refuse_line(line, bytes, f);
+    }
+    if (!scanned_is(&m[HELLO].value, "tenon")) {
+        return fault_set(f, FAULT_REFUSED, "the first line is not {\"hello\":\"tenon\"}");
+    }
+    int room = 1;
+    if (m[IN_FLIGHT].times > 0 && !read_room(&m[IN_FLIGHT].value, &room, f)) {
         return false;
     }
-    const char *word = json_string_value(json_object_get(hello, "hello"));
-    json_t *in_flight = json_object_get(hello, "in_flight");
-    json_int_t n = in_flight ? json_integer_value(in_flight) : 1;
-    bool ok = true;
-    if (!word || strcmp(word, "tenon") != 0) {
-        ok = fault_set(f, FAULT_REFUSED, "the first line is not {\"hello\":\"tenon\"}");
-    } else if (n < 1 || n > IN_FLIGHT_MAX) {
-        ok = fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
-    } else {
-        ret->in_flight = (int)n;
-        ret->stop = json_is_true(json_object_get(hello, "stop"));
-        ret->take = json_is_true(json_object_get(hello, "take"));
-    }
-    json_decref(hello);
-    return ok;
+    *ret = (struct hello){.in_flight = room,
+                          .stop = scanned_is_true(&m[STOP].value),
+                          .take = scanned_is_true(&m[TAKE].value)};
+    return true;
 }
 
-static bool parse_outcome(const char *word, enum claim_outcome *ret)
+enum key {
+    ID,
+    OUTCOME,
+    RESULT,
+    ERROR,
+    CLASS,
+    DELAY,
+    SIGNAL,
+    TIMEOUT,
+    PROGRESS,
+    EXTEND,
+    STEP,
+    BYE,
+    ROOM,
+    KEYS
+};
+
+/* A line, of which nothing has been judged. */
+struct reading {
+    struct scan_member m[KEYS];
+    bool cut;
+};
+
+static bool has(const struct reading *r, enum key key)
+{
+    return r->m[key].times > 0;
+}
+
+static const struct scanned *value_of(const struct reading *r, enum key key)
+{
+    return &r->m[key].value;
+}
+
+static bool parse_outcome(const struct scanned *word, enum claim_outcome *ret)
 {
     static const struct {
         const char *word;
@@ -216,8 +245,8 @@ static bool parse_outcome(const char *word, enum claim_outcome *ret)
     } words[] = {{"done", OUTCOME_DONE},   {"failed", OUTCOME_FAILED},
                  {"later", OUTCOME_LATER}, {"interrupted", OUTCOME_RELEASED},
                  {"wait", OUTCOME_WAIT},   {"dead", OUTCOME_DEAD}};
-    for (size_t i = 0; word && i < sizeof words / sizeof *words; i++) {
-        if (strcmp(word, words[i].word) == 0) {
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (scanned_is(word, words[i].word)) {
             *ret = words[i].outcome;
             return true;
         }
@@ -225,179 +254,219 @@ static bool parse_outcome(const char *word, enum claim_outcome *ret)
     return false;
 }
 
-/* 1 ms to 30 days; what is not there leaves `*ret` as it is. */
-static bool parse_ms(const json_t *value, int64_t *ret)
+/* 1 ms to `most`; what is not there leaves `*ret` as it is. */
+static bool parse_ms(const struct reading *r, enum key key, int64_t most, int64_t *ret)
 {
-    double ms = json_number_value(value);
-    if (value && (!json_is_number(value) || ms < 1 || ms > (double)DELAY_MS_MAX)) {
+    double ms;
+    if (!has(r, key)) {
+        return true;
+    }
+    bool ok = scanned_number(value_of(r, key), &ms) && ms >= 1 && ms <= (double)most;
+    *ret = ok ? (int64_t)ms : *ret;
+    return ok;
+}
+
+/* The name of a step, or of a signal: 1 to 100 bytes that PostgreSQL can store. */
+static bool read_name(const struct scanned *name, struct event *event)
+{
+    struct buf b;
+    if (!scanned_is_text(name) || name->why) {
         return false;
     }
-    *ret = value ? (int64_t)ms : *ret;
-    return true;
+    buf_init(&b, sizeof event->name - 1);
+    scanned_put(name, &b);
+    bool ok = !b.failed && b.len > 0;
+    text_shorten(event->name, sizeof event->name, buf_text(&b));
+    buf_clear(&b);
+    return ok;
 }
 
-static bool parse_delay(const json_t *delay, struct event *event)
+/* A copy of a text, with U+FFFD for what PostgreSQL cannot store, that is no longer than `size`. */
+static bool read_text(const struct scanned *text, char *to, size_t size)
 {
-    event->delay_ms = event->outcome == OUTCOME_LATER ? (int64_t)LATER_DELAY_MS : -1;
-    return event->outcome == OUTCOME_RELEASED || parse_ms(delay, &event->delay_ms);
-}
-
-/* An id may come as a real number, when the line holds an integer over 64 bits elsewhere. */
-static bool parse_id(const json_t *id, struct event *event)
-{
-    double real = json_number_value(id);
-    if (!json_is_number(id) || real < 1 || real >= 9223372036854775808.0) {
-        return false;
+    struct buf b;
+    *to = '\0';
+    if (!scanned_is_text(text)) {
+        return true;
     }
-    event->id = json_is_integer(id) ? json_integer_value(id) : (int64_t)real;
-    return true;
+    buf_init(&b, 3 * text->bytes);
+    scanned_put(text, &b);
+    text_shorten(to, size, buf_text(&b));
+    bool ok = !b.failed;
+    buf_clear(&b);
+    return ok;
 }
 
-/* A copy of a reply, from which PostgreSQL takes the result: numbers stay as they are. */
-static char *keep_reply(const char *reply, size_t bytes)
+/* An object with one key. NULL: no memory. */
+static char *object_of(const char *key, const struct scanned *value)
 {
-    return printed_bytes(reply, bytes) <= PRINTED_BYTES_MAX
-               ? strndup(reply, bytes)
+    struct buf b;
+    buf_init(&b, value->bytes + 64);
+    buf_put_text(&b, "{\"");
+    buf_put_text(&b, key);
+    buf_put_text(&b, "\":");
+    buf_put(&b, value->text, value->bytes);
+    buf_put_char(&b, '}');
+    if (b.failed) {
+        buf_clear(&b);
+    }
+    return b.data;
+}
+
+/* PostgreSQL takes the result from the text: numbers stay as they are. */
+static char *keep_result(const struct scanned *result)
+{
+    char note[128];
+    if (result->why) {
+        (void)snprintf(note, sizeof note, RESULT_NOT_KEPT ": %s", result->why);
+        return round_result_note(note);
+    }
+    return result->printed <= PRINTED_BYTES_MAX
+               ? object_of("result", result)
                : round_result_note(RESULT_NOT_KEPT ", it is longer than 2 MiB as text");
 }
 
-/* PostgreSQL takes the progress from the line: numbers stay as they are. */
-static bool read_progress(const json_t *reply, const char *line, size_t bytes, struct event *event,
-                          struct fault *f)
+/* Of what a running task says an empty text is refused, visibly. */
+static char *keep_said(const char *key, const struct scanned *value, size_t most)
 {
-    event->type = EVENT_PROGRESS;
-    if (!parse_ms(json_object_get(reply, "extend_ms"), &event->extend_ms)) {
-        return fault_set(f, FAULT_REFUSED, "\"extend_ms\" is not 1 ms to 30 days");
-    }
-    if (!json_object_get(reply, "progress")) {
-        return true;
-    }
-    if (printed_bytes(line, bytes) > PROGRESS_LINE_BYTES_MAX) {
-        return fault_set(f, FAULT_REFUSED, "a \"progress\" is longer than 64 KiB as text");
-    }
-    event->progress = strndup(line, bytes);
-    return event->progress || fault_memory(f);
+    bool kept = value->text && !value->why && value->printed <= most;
+    return kept ? object_of(key, value) : strdup("");
 }
 
-/* The name of a step, or of a signal. */
-static bool read_name(const json_t *name, struct event *event)
+static bool read_progress(const struct reading *r, struct event *event, struct fault *f)
 {
-    size_t bytes = json_string_length(name);
-    if (bytes == 0 || bytes >= sizeof event->name || memchr(json_string_value(name), 0, bytes)) {
-        return false;
+    event->type = EVENT_PROGRESS;
+    if (!parse_ms(r, EXTEND, DELAY_MS_MAX, &event->extend_ms)) {
+        event->extend_ms = -1;
     }
-    memcpy(event->name, json_string_value(name), bytes + 1);
+    if (has(r, PROGRESS)) {
+        event->progress = keep_said("progress", value_of(r, PROGRESS), PROGRESS_BYTES_MAX);
+        return event->progress || fault_memory(f);
+    }
     return true;
 }
 
-static bool is_progress(const json_t *reply)
+/* A step without a name that can be is refused under as much of it as there is. */
+static bool read_step(const struct reading *r, struct event *event, struct fault *f)
 {
-    return !json_object_get(reply, "outcome") &&
-           (json_object_get(reply, "progress") || json_object_get(reply, "extend_ms"));
-}
-
-/* PostgreSQL takes the value from the line. */
-static bool read_step(const json_t *reply, const char *line, size_t bytes, struct event *event,
-                      struct fault *f)
-{
-    const json_t *step = json_object_get(reply, "step");
+    const struct scanned *step = value_of(r, STEP);
+    struct scan_member name = {.key = "name"};
+    bool both = has(r, PROGRESS) || has(r, EXTEND);
     event->type = EVENT_STEP;
-    if (is_progress(reply)) {
-        return fault_set(f, FAULT_REFUSED,
-                         "a line has a \"step\", and \"progress\" or \"extend_ms\"");
+    bool whole = step->text && scan_object(step->text, step->bytes, &name, 1);
+    if (whole && !both && read_name(&name.value, event)) {
+        event->step = keep_said("step", step, STEP_LINE_BYTES_MAX);
+    } else {
+        event->step = read_text(&name.value, event->name, sizeof event->name) ? strdup("") : NULL;
     }
-    if (!read_name(json_object_get(step, "name"), event)) {
-        return fault_set(f, FAULT_REFUSED, "a \"step\" has no \"name\" of 1 to 100 bytes");
-    }
-    if (printed_bytes(line, bytes) > STEP_LINE_BYTES_MAX) {
-        return fault_set(f, FAULT_REFUSED, "a \"step\" is longer than 1 MiB as text");
-    }
-    event->step = strndup(line, bytes);
     return event->step || fault_memory(f);
 }
 
-/* `timeout_ms`, else as long as there is. */
-static bool read_wait(const json_t *reply, struct event *event, struct fault *f)
+/* What is wrong with a reply, NULL = nothing. */
+static const char *read_outcome(const struct reading *r, struct event *event)
 {
-    const json_t *timeout = json_object_get(reply, "timeout_ms");
-    double ms = timeout ? json_number_value(timeout) : (double)WAIT_MS_MAX;
-    if (!read_name(json_object_get(reply, "signal"), event)) {
-        return fault_set(f, FAULT_REFUSED, "\"signal\" is not a text of 1 to 100 bytes");
+    event->delay_ms = -1;
+    if (!parse_outcome(value_of(r, OUTCOME), &event->outcome)) {
+        return r->cut && !has(r, OUTCOME)
+                   ? "a line is longer than 2 MiB"
+                   : "\"outcome\" is not done, failed, later, wait, interrupted or dead";
     }
-    if ((timeout && !json_is_number(timeout)) || ms < 1 || ms > (double)WAIT_MS_MAX) {
-        return fault_set(f, FAULT_REFUSED, "\"timeout_ms\" is not 1 ms to 365 days");
+    if (event->outcome == OUTCOME_WAIT) {
+        event->delay_ms = WAIT_MS_MAX; /* else as long as there is */
+        return !read_name(value_of(r, SIGNAL), event) ? "\"signal\" is not a text of 1 to 100 bytes"
+               : !parse_ms(r, TIMEOUT, WAIT_MS_MAX, &event->delay_ms)
+                   ? "\"timeout_ms\" is not 1 ms to 365 days"
+                   : NULL;
     }
-    event->delay_ms = (int64_t)ms;
-    event->signal = strdup(event->name);
-    return event->signal || fault_memory(f);
+    event->delay_ms = event->outcome == OUTCOME_LATER ? (int64_t)LATER_DELAY_MS : -1;
+    bool ok = event->outcome == OUTCOME_RELEASED ||
+              parse_ms(r, DELAY, DELAY_MS_MAX, &event->delay_ms);
+    return ok ? NULL : "\"delay_ms\" is not 1 ms to 30 days";
 }
 
-/* From now on it takes more tasks at once, or fewer. */
-static bool read_room(const json_t *in_flight, struct event *event, struct fault *f)
+/* The task is told, so it fails, and nobody else. */
+static bool fail_alone(struct event *event, const char *what, struct fault *f)
 {
-    json_int_t n = json_integer_value(in_flight);
-    bool ok = n >= 1 && n <= IN_FLIGHT_MAX;
-    event->type = EVENT_CHILD_READY;
-    event->room = ok ? (int)n : 0;
-    return ok ||
-           fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
+    char error[128];
+    (void)snprintf(error, sizeof error, "protocol error: %s", what);
+    event->outcome = OUTCOME_FAILED;
+    event->delay_ms = -1;
+    event->error = strdup(error);
+    return event->error || fault_memory(f);
 }
 
-static bool read_reply(const json_t *reply, const char *line, size_t bytes, struct event *event,
-                       struct fault *f)
+static bool read_reply(const struct reading *r, struct event *event, struct fault *f)
 {
-    const json_t *id = json_object_get(reply, "id");
-    const json_t *error = json_object_get(reply, "error");
+    char error[ERROR_BYTES_MAX];
     event->type = EVENT_REPLY;
-    if (!id && json_is_true(json_object_get(reply, "bye"))) {
+    const char *wrong = read_outcome(r, event);
+    if (wrong) {
+        return fail_alone(event, wrong, f);
+    }
+    if (!read_text(value_of(r, ERROR), error, sizeof error) ||
+        !read_text(value_of(r, CLASS), event->error_class, sizeof event->error_class)) {
+        return fault_memory(f);
+    }
+    char **kept = event->outcome == OUTCOME_DONE && has(r, RESULT) ? &event->reply
+                  : event->outcome == OUTCOME_WAIT                 ? &event->signal
+                  : scanned_is_text(value_of(r, ERROR))            ? &event->error
+                                                                   : NULL;
+    if (kept) {
+        *kept = kept == &event->reply    ? keep_result(value_of(r, RESULT))
+                : kept == &event->signal ? strdup(event->name)
+                                         : strdup(error);
+    }
+    return !kept || *kept || fault_memory(f);
+}
+
+/* What is said of no task. */
+static bool read_general(const struct reading *r, struct event *event, struct fault *f)
+{
+    if (r->cut) {
+        return fault_set(f, FAULT_REFUSED, "a line is longer than 2 MiB");
+    }
+    if (!has(r, ID) && scanned_is_true(value_of(r, BYE))) {
         event->type = EVENT_CHILD_RETIRES;
         return true;
     }
-    if (!id && json_object_get(reply, "in_flight")) {
-        return read_room(json_object_get(reply, "in_flight"), event, f);
+    if (!has(r, ID) && has(r, ROOM)) {
+        event->type = EVENT_CHILD_READY;
+        return read_room(value_of(r, ROOM), &event->room, f);
     }
-    if (!parse_id(id, event)) {
-        return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");
-    }
-    if (json_object_get(reply, "step") && !json_object_get(reply, "outcome")) {
-        return read_step(reply, line, bytes, event, f);
-    }
-    if (is_progress(reply)) {
-        return read_progress(reply, line, bytes, event, f);
-    }
-    if (!parse_outcome(json_string_value(json_object_get(reply, "outcome")), &event->outcome)) {
-        return fault_set(f, FAULT_REFUSED,
-                         "\"outcome\" is not done, failed, later, wait, interrupted or dead");
-    }
-    if (event->outcome == OUTCOME_WAIT) {
-        return read_wait(reply, event, f);
-    }
-    if (!parse_delay(json_object_get(reply, "delay_ms"), event)) {
-        return fault_set(f, FAULT_REFUSED, "\"delay_ms\" is not 1 ms to 30 days");
-    }
-    if (json_is_string(error)) {
-        char text[ERROR_BYTES_MAX];
-        text_shorten(text, sizeof text, json_string_value(error));
-        event->error = strdup(text);
-    }
-    const char *class = json_string_value(json_object_get(reply, "error_class"));
-    text_shorten(event->error_class, sizeof event->error_class, class ? class : "");
-    if (event->outcome == OUTCOME_DONE && json_object_get(reply, "result")) {
-        event->reply = keep_reply(line, bytes);
-        return event->reply || fault_memory(f);
-    }
-    return true;
+    return fault_set(f, FAULT_REFUSED, "a reply has no \"id\" of a task");
 }
 
 bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f)
 {
-    json_t *reply = parse_object(line, bytes, f);
-    if (!reply) {
-        return false;
+    struct reading r = {.m = {{.key = "id"},
+                              {.key = "outcome"},
+                              {.key = "result"},
+                              {.key = "error"},
+                              {.key = "error_class"},
+                              {.key = "delay_ms"},
+                              {.key = "signal"},
+                              {.key = "timeout_ms"},
+                              {.key = "progress"},
+                              {.key = "extend_ms"},
+                              {.key = "step"},
+                              {.key = "bye"},
+                              {.key = "in_flight"}}};
+    if (!scan_object(line, bytes, r.m, KEYS)) {
+        r.cut = bytes > LINE_BYTES_MAX;
+        if (!r.cut) {
+            return refuse_line(line, bytes, f);
+        }
     }
-    bool ok = read_reply(reply, line, bytes, event, f);
-    json_decref(reply);
-    return ok;
+    if (r.m[ID].times != 1 || !scanned_id(value_of(&r, ID), &event->id)) {
+        return read_general(&r, event, f);
+    }
+    if (!has(&r, OUTCOME) && has(&r, STEP)) {
+        return read_step(&r, event, f);
+    }
+    if (!has(&r, OUTCOME) && (has(&r, PROGRESS) || has(&r, EXTEND))) {
+        return read_progress(&r, event, f);
+    }
+    return read_reply(&r, event, f);
 }
 
 /* --- the end of a child --- */
@@ -421,17 +490,12 @@ char *line_child_error(const struct child *c, const char *how)
     return clean;
 }
 
-/* jansson takes a NUL for the end of the text. */
-static bool is_text(const char *text, size_t bytes)
-{
-    return bytes == 0 || !memchr(text, '\0', bytes);
-}
-
 /* What it printed as a reply; NULL when it printed nothing. False: no memory. */
 static bool exec_result(const struct child *c, char **ret)
 {
     static const char cut[] = " [cut: the output is longer than 256 KiB]";
-    struct buf reply;
+    struct buf text, json;
+    struct scanned result;
     size_t bytes = c->output.len;
     while (bytes > 0 && (c->output.data[bytes - 1] == '\n' || c->output.data[bytes - 1] == '\r')) {
         bytes--;
@@ -440,27 +504,20 @@ static bool exec_result(const struct child *c, char **ret)
     if (bytes == 0) {
         return true;
     }
-    json_t *value = c->output_cut || !is_text(c->output.data, bytes)
-                        ? NULL
-                        : json_loadb(c->output.data, bytes,
-                                     JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, NULL);
-    buf_init(&reply, 8 * RESULT_BYTES_MAX);
-    buf_put_text(&reply, "{\"result\":");
-    if (value) {
-        buf_put(&reply, c->output.data, bytes);
-    } else {
-        struct buf text;
-        buf_init(&text, 2 * RESULT_BYTES_MAX);
-        buf_put(&text, c->output.data, bytes);
-        buf_put_text(&text, c->output_cut ? cut : "");
-        buf_put_json(&reply, buf_text(&text), text.len);
-        reply.failed = reply.failed || text.failed;
-        buf_clear(&text);
+    if (!c->output_cut && scan_value(c->output.data, bytes, &result) && !result.loose) {
+        *ret = keep_result(&result);
+        return *ret != NULL;
     }
-    buf_put_char(&reply, '}');
-    json_decref(value);
-    *ret = reply.failed ? NULL : keep_reply(reply.data, reply.len);
-    buf_clear(&reply);
+    buf_init(&text, 2 * RESULT_BYTES_MAX);
+    buf_init(&json, 8 * RESULT_BYTES_MAX);
+    buf_put(&text, c->output.data, bytes);
+    buf_put_text(&text, c->output_cut ? cut : "");
+    buf_put_json(&json, buf_text(&text), text.len);
+    if (!text.failed && !json.failed && scan_value(json.data, json.len, &result)) {
+        *ret = keep_result(&result);
+    }
+    buf_clear(&text);
+    buf_clear(&json);
     return *ret != NULL;
 }
 

@@ -7,17 +7,17 @@
 #include "worker/decide/decider.h"
 
 enum {
-    RESULT_BYTES_MAX = 256 << 10,              /* stdout of an exec handler */
-    LINE_BYTES_MAX = 2 << 20,                  /* one line of a pool child */
-    PRINTED_BYTES_MAX = LINE_BYTES_MAX + 4096, /* the same, as PostgreSQL prints it */
+    RESULT_BYTES_MAX = 256 << 10,       /* stdout of an exec handler */
+    LINE_BYTES_MAX = 2 << 20,           /* one line of a pool child */
+    LINE_SKIPPED_BYTES_MAX = 64 << 20,  /* a longer one ends its child */
+    PRINTED_BYTES_MAX = LINE_BYTES_MAX, /* a result, as PostgreSQL prints it */
 };
 enum {
     EXIT_DONE = 0,
     EXIT_DEAD = 65,
     EXIT_LATER = 75
 }; /* EX_DATAERR and EX_TEMPFAIL of sysexits.h */
-enum { PROGRESS_LINE_BYTES_MAX = PROGRESS_BYTES_MAX + 128 }; /* with its id */
-enum { STEP_LINE_BYTES_MAX = STEPS_BYTES_MAX + 1024 };       /* with its id and name */
+enum { STEP_LINE_BYTES_MAX = STEPS_BYTES_MAX + 1024 }; /* with its name */
 enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 #define WAIT_MS_MAX (365 * 24 * 3600 * 1000LL)
 
@@ -54,10 +54,14 @@ struct hello {
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *ret,
                                  struct fault *f);
 
-/* Any other line of a pool child: sets type, REPLY, PROGRESS, STEP, CHILD_RETIRES, or CHILD_READY
- * with room, so many tasks as it takes at once from now on; for a reply id, outcome, delay_ms, and
- * reply, error and signal, which the caller frees; for PROGRESS id, extend_ms, and progress, which
- * he frees too; for STEP id, name, and step, the same. */
+/* Any other line of a pool child, or the beginning of one that is longer than LINE_BYTES_MAX. Sets
+ * type: REPLY, PROGRESS, STEP, CHILD_RETIRES, or CHILD_READY with room, so many tasks as it takes
+ * at once from now on; for a reply id, outcome, delay_ms, and reply, error and signal, which the
+ * caller frees; for PROGRESS id, extend_ms, and progress, which he frees too; for STEP id, name,
+ * and step, the same. Where the task is told, what is wrong is its alone: a reply that cannot be is
+ * failed, a result that PostgreSQL cannot store becomes a note; such progress, or such a step, an
+ * empty text, and a time that cannot be added -1, which are refused.
+ *   false   nobody can tell which task is meant, or no memory */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 
 /* How a child ended, and the last that it said on stderr. NULL when there is no memory. */

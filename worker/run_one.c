@@ -2,10 +2,10 @@
 
 #include "core/file.h"
 #include "core/now.h"
+#include "core/scan.h"
 #include "worker/children.h"
 #include "worker/line.h"
 
-#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +26,13 @@ struct run_one {
 /* Valid JSON on one line, otherwise as it stands: a line feed in JSON is only white space. */
 static bool one_line(struct buf *payload, struct fault *f)
 {
-    json_error_t error;
-    json_t *value = json_loadb(buf_text(payload), payload->len, JSON_DECODE_ANY, &error);
-    if (!value) {
-        return fault_set(f, FAULT_CONFIG, "the payload is no JSON: line %d: %s", error.line,
-                         error.text);
+    struct scanned value;
+    if (!scan_value(buf_text(payload), payload->len, &value) || value.loose) {
+        return fault_set(f, FAULT_CONFIG, "the payload is no JSON: %.60s", buf_text(payload));
     }
-    json_decref(value);
+    if (value.why) {
+        return fault_set(f, FAULT_CONFIG, "PostgreSQL cannot store the payload: %s", value.why);
+    }
     for (size_t i = 0; i < payload->len; i++) {
         if (payload->data[i] == '\n' || payload->data[i] == '\r') {
             payload->data[i] = ' ';
@@ -60,12 +60,17 @@ static void take_event(void *owner, const struct event *event)
         r->error = event->signal ? event->signal : event->error;
         children_close(&r->children, 0);
     } else if (event->type == EVENT_PROGRESS) {
-        (void)fprintf(stderr, "%s\n", event->progress ? event->progress : "more time is asked for");
+        bool refused = event->extend_ms < 0 || (event->progress && !*event->progress);
+        (void)fprintf(stderr, "%s\n",
+                      refused           ? "its progress, or the time it asks for, is refused"
+                      : event->progress ? event->progress
+                                        : "more time is asked for");
         free(event->progress);
     } else if (event->type == EVENT_STEP) {
-        (void)fprintf(stderr, "%s\n", event->step);
+        bool recorded = *event->step != '\0';
+        (void)fprintf(stderr, "%s\n", recorded ? event->step : "a step is refused");
         free(event->step);
-        children_tell_step(&r->children, 0, event->id, event->name, true);
+        children_tell_step(&r->children, 0, event->id, event->name, recorded);
     } else if (event->type == EVENT_CHILD_GONE) {
         r->over = true;
         r->error = r->outcome == OUTCOME_NONE ? strdup(event->text) : r->error;
@@ -88,10 +93,10 @@ static void run(struct run_one *r, struct handler *h)
 
 static void print_result(const char *reply)
 {
-    json_t *object = json_loads(reply, JSON_DECODE_ANY, NULL);
-    (void)json_dumpf(json_object_get(object, "result"), stdout, JSON_ENCODE_ANY | JSON_INDENT(2));
-    (void)putchar('\n');
-    json_decref(object);
+    struct scan_member result = {.key = "result"};
+    if (scan_object(reply, strlen(reply), &result, 1)) {
+        (void)printf("%.*s\n", (int)result.value.bytes, result.value.text);
+    }
 }
 
 static int print_outcome(const struct run_one *r)

@@ -1,5 +1,8 @@
 #include "tests/fuzz/fuzz.h"
 
+#include "core/scan.h"
+#include "worker/line.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +25,14 @@ void fuzz_fault(bool ok, const struct fault *f)
     fuzz_that(ok == (f->code == FAULT_NONE), "a fault that does not go with the answer");
     fuzz_that(ok || *f->text, "a fault without a text");
     fuzz_that(!strchr(f->text, '\n'), "a fault of several lines");
+}
+
+void fuzz_reply(const char *reply)
+{
+    struct scan_member result = {.key = "result"};
+    fuzz_that(scan_object(reply, strlen(reply), &result, 1) && result.times == 1 &&
+                  !result.value.why && result.value.printed <= PRINTED_BYTES_MAX,
+              "the reply has no result that can be stored");
 }
 
 char *fuzz_string(const uint8_t *data, size_t size)

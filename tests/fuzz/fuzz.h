@@ -23,6 +23,9 @@ void fuzz_that(bool holds, const char *what);
 /* false goes with a fault that has a text on one line, true with none. */
 void fuzz_fault(bool ok, const struct fault *f);
 
+/* It is one JSON object whose result PostgreSQL can store. */
+void fuzz_reply(const char *reply);
+
 /* The bytes as a string, free(); a NUL ends it, as everywhere. */
 char *fuzz_string(const uint8_t *data, size_t size);
 

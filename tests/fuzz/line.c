@@ -23,13 +23,16 @@ int fuzz_line(const uint8_t *data, size_t size)
     bool reply = ok && event.type == EVENT_REPLY, progress = ok && event.type == EVENT_PROGRESS;
     fuzz_that(!reply || event.outcome != OUTCOME_NONE, "no outcome");
     fuzz_that(!reply || event.delay_ms == -1 || event.delay_ms >= 1, "a delay below 1 ms");
-    fuzz_that(!progress || event.progress || event.extend_ms >= 1, "a line about nothing");
+    fuzz_that(!progress || event.progress || event.extend_ms != 0, "a line about nothing");
     bool step = ok && event.type == EVENT_STEP, waits = reply && event.outcome == OUTCOME_WAIT;
-    fuzz_that(!step || (event.step && *event.name), "a step without a name");
+    fuzz_that(!step || (event.step && (*event.name || !*event.step)), "a step without a name");
     fuzz_that(!waits || event.signal, "it waits for nothing");
     fuzz_that(!ok || event.type != EVENT_CHILD_READY ||
                   (event.room >= 1 && event.room <= IN_FLIGHT_MAX),
               "in_flight beyond its limits");
+    if (ok && event.reply) {
+        fuzz_reply(event.reply);
+    }
     free(event.progress);
     free(event.step);
     free(event.signal);

@@ -13,8 +13,8 @@ enum event_type {
     EVENT_ROUND_FAILED, /* failure, text */
     EVENT_CHILD_READY,  /* slot, room, hears_stop; again, when it takes more or fewer at once */
     EVENT_REPLY, /* slot, id, outcome, reply, error, signal (taken over), error_class, delay_ms */
-    EVENT_PROGRESS,          /* slot, id, progress (taken over), extend_ms */
-    EVENT_STEP,              /* slot, id, name, step (taken over) */
+    EVENT_PROGRESS, /* slot, id, progress (taken over; "" = it is refused), extend_ms (-1 = so) */
+    EVENT_STEP,     /* slot, id, name, step (taken over; "" = PostgreSQL is to refuse it) */
     EVENT_CHILD_PIPE_CLOSED, /* slot: a pool child closed its stdin or stdout */
     EVENT_CHILD_RETIRES,     /* slot: it said bye */
     EVENT_CHILD_GONE,        /* slot, text: how it ended and its last words; failed_start,

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <utlist.h>
 
+static const char not_kept[] = "it is longer than 64 KiB as text, or PostgreSQL cannot store it";
+
 static bool is_unwritten(const struct claim *c)
 {
     return c->said || c->extended;
@@ -29,16 +31,26 @@ void progress_forget(struct decider *d, struct claim *c)
     c->extended = false;
 }
 
+static void note_refused(struct decider *d, int64_t id, const char *why)
+{
+    actions_note(&d->actions, NOTE_PROGRESS_REFUSED, id, "%s", why);
+}
+
 void progress_take(struct decider *d, const struct event *e, int64_t now_ms)
 {
     struct claim *c = slots_find(d, e->slot, e->id);
-    if (!c || c->lost) {
-        free(e->progress);
-        return;
+    bool empty = e->progress && !*e->progress;
+    if (empty || e->extend_ms < 0) {
+        note_refused(d, e->id, empty ? not_kept : "\"extend_ms\" is not 1 ms to 30 days");
     }
-    if (e->progress) {
+    if (!c || c->lost || empty) {
+        free(e->progress);
+    } else if (e->progress) {
         free(c->said);
         set_said(d, c, e->progress);
+    }
+    if (!c || c->lost) {
+        return;
     }
     if (e->extend_ms > 0) { /* the row's deadline counts from the claim, which came after this */
         int64_t timeout_ms = now_ms - c->claimed_ms + e->extend_ms;
@@ -155,8 +167,7 @@ void progress_done(struct decider *d, struct round *x, int64_t now_ms)
             free(p->line);
         }
         if (p->state == PROGRESS_REFUSED) {
-            actions_note(&d->actions, NOTE_PROGRESS_REFUSED, p->id,
-                         "it is longer than 64 KiB as text, or PostgreSQL cannot store it");
+            note_refused(d, p->id, not_kept);
         }
         if (c && c->state == CLAIM_SAYING) {
             decider_end_claim(d, c, c->outcome, NULL);
