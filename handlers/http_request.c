@@ -5,11 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { HEADER_BYTES_MAX = HEADERS_FILE_BYTES_MAX + 1, URL_BYTES_MAX = 8192 };
+enum {
+    HEADER_BYTES_MAX = HEADERS_FILE_BYTES_MAX + 1,
+    URL_BYTES_MAX = 8192,
+    RETRY_AFTER_BYTES = 128
+};
 
 /* --- what curl calls --- */
 
@@ -33,6 +38,25 @@ static size_t take_body(char *data, size_t one, size_t bytes, void *to)
     buf_put(&r->body, data, bytes < room ? bytes : room);
     r->cut = bytes > room;
     return r->cut ? 0 : bytes; /* 0 ends the transfer */
+}
+
+/* A header of the response, or its first line: of several responses the last one counts. */
+static size_t take_header(char *line, size_t one, size_t bytes, void *to)
+{
+    static const char name[] = "Retry-After:";
+    struct http_request *r = to;
+    char said[RETRY_AFTER_BYTES] = "";
+    (void)one;
+    if (bytes > 5 && memcmp(line, "HTTP/", 5) == 0) {
+        r->retry_after_ms = -1;
+    } else if (bytes >= sizeof name - 1 && strncasecmp(line, name, sizeof name - 1) == 0) {
+        size_t from = sizeof name - 1, n = bytes - from;
+        n -= n > 0 && line[bytes - 1] == '\n';
+        n -= n > 0 && line[from + n - 1] == '\r';
+        memcpy(said, line + from, n < sizeof said ? n : 0); /* longer is none that can be read */
+        r->retry_after_ms = retry_after_ms(said, time(NULL));
+    }
+    return bytes;
 }
 
 /* --- its life --- */
@@ -61,12 +85,15 @@ static void set_up(struct http_request *r)
     (void)curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, r);
     (void)curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, take_body);
     (void)curl_easy_setopt(e, CURLOPT_WRITEDATA, r);
+    (void)curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, take_header);
+    (void)curl_easy_setopt(e, CURLOPT_HEADERDATA, r);
     (void)curl_easy_setopt(e, CURLOPT_ERRORBUFFER, r->error);
     /* over HTTP/2 all share one connection; that it is spoken is known after the handshake */
     (void)curl_easy_setopt(e, CURLOPT_PIPEWAIT,
                            (long)(strncmp(r->settings->url, "https:", 6) == 0));
     if (r->settings->ca_file) {
         (void)curl_easy_setopt(e, CURLOPT_CAINFO, r->settings->ca_file);
+        (void)curl_easy_setopt(e, CURLOPT_CAPATH, NULL); /* else the system's count as well */
     }
 }
 
@@ -124,12 +151,11 @@ static bool add_number(struct http_request *r, const char *name, int64_t value)
     return add_header(r, header);
 }
 
-static bool add_signature(struct http_request *r)
+static bool add_signature(struct http_request *r, const char *url)
 {
     struct buf header;
     buf_init(&header, HEADER_BYTES_MAX);
-    signature_put(&header, &r->settings->secrets, (int64_t)time(NULL), r->task.payload,
-                  r->task.payload_bytes);
+    signature_put(&header, &r->settings->secrets, (int64_t)time(NULL), &r->task, url);
     bool ok = !header.failed && add_header(r, header.data);
     buf_clear(&header);
     return ok;
@@ -149,22 +175,23 @@ static bool add_own(struct http_request *r)
     return ok;
 }
 
-static bool add_headers(struct http_request *r)
+static bool add_headers(struct http_request *r, const char *url)
 {
     const struct pool_task *t = &r->task;
     return add_header(r, "Content-Type: application/json") && add_header(r, "Expect:") &&
            add_number(r, "Tenon-Task-Id", t->id) && add_number(r, "Tenon-Attempt", t->attempt) &&
            add_text(r, "Tenon-Kind", t->kind) && add_text(r, "Tenon-Queue", t->queue) &&
            (!t->trace || add_text(r, "traceparent", t->trace)) &&
-           (r->settings->secrets.n == 0 || add_signature(r)) && add_own(r);
+           (r->settings->secrets.n == 0 || add_signature(r, url)) && add_own(r);
 }
 
-static bool set_url(struct http_request *r)
+static bool set_url_and_headers(struct http_request *r)
 {
     struct buf url;
     buf_init(&url, URL_BYTES_MAX);
     http_settings_put_url(r->settings, r->task.kind, &url);
-    bool ok = !url.failed && curl_easy_setopt(r->easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK;
+    bool ok = !url.failed && curl_easy_setopt(r->easy, CURLOPT_URL, buf_text(&url)) == CURLE_OK &&
+              add_headers(r, buf_text(&url));
     buf_clear(&url);
     return ok;
 }
@@ -175,9 +202,10 @@ bool http_request_begin(struct http_request *r, struct pool_task *task, struct f
     r->task = *task;
     *task = (struct pool_task){.line = NULL};
     r->cut = r->refused = false;
+    r->retry_after_ms = -1;
     r->error[0] = '\0';
     buf_empty(&r->body);
-    if (!add_headers(r) || !set_url(r)) {
+    if (!set_url_and_headers(r)) {
         return fault_memory(f);
     }
     margin_ms = margin_ms < ANSWER_MARGIN_MS ? margin_ms : ANSWER_MARGIN_MS;
@@ -224,12 +252,9 @@ static void describe_failure(const struct http_request *r, CURLcode code, struct
 
 void http_request_answer(struct http_request *r, CURLcode code, struct pool *p)
 {
-    struct http_reply reply = {.body = buf_text(&r->body)};
+    struct http_reply reply = {.body = buf_text(&r->body), .retry_after_ms = r->retry_after_ms};
     struct verdict v;
-    curl_off_t retry_after_s = 0;
     (void)curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &reply.status);
-    (void)curl_easy_getinfo(r->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
-    reply.retry_after_s = retry_after_s;
     if (code != CURLE_OK && !r->cut) {
         describe_failure(r, code, &reply);
     }

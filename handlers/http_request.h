@@ -18,8 +18,9 @@ struct http_request {
     struct pool_task task;
     struct curl_slist *headers;
     struct buf body;
-    bool cut;     /* the response is longer than what is read */
-    bool refused; /* its address was private */
+    bool cut;               /* the response is longer than what is read */
+    bool refused;           /* its address was private */
+    int64_t retry_after_ms; /* as the response says; -1 = it does not */
     char error[CURL_ERROR_SIZE];
     struct http_request *next; /* in the caller's list */
 };

@@ -47,18 +47,19 @@ static void put_hmac(struct buf *b, const char *secret, const struct buf *signed
     }
 }
 
-void signature_put(struct buf *b, const struct secrets *s, int64_t time_s, const char *body,
-                   size_t bytes)
+void signature_put(struct buf *b, const struct secrets *s, int64_t time_s,
+                   const struct pool_task *task, const char *url)
 {
-    struct buf signed_text;
-    buf_init(&signed_text, bytes + 32);
-    buf_printf(&signed_text, "%lld.", (long long)time_s);
-    buf_put(&signed_text, body, bytes);
+    struct buf text;
+    buf_init(&text, strlen(task->kind) + strlen(url) + task->payload_bytes + 128);
+    buf_printf(&text, "%lld\n%lld\n%s\n%lld\n%s\n", (long long)time_s, (long long)task->id,
+               task->kind, (long long)task->attempt, url);
+    buf_put(&text, task->payload, task->payload_bytes);
     buf_printf(b, "Tenon-Signature: t=%lld", (long long)time_s);
-    for (size_t i = 0; i < s->n && !signed_text.failed; i++) {
-        buf_put_text(b, ",v1=");
-        put_hmac(b, s->each[i], &signed_text);
+    for (size_t i = 0; i < s->n && !text.failed; i++) {
+        buf_put_text(b, ",v2=");
+        put_hmac(b, s->each[i], &text);
     }
-    b->failed = b->failed || signed_text.failed;
-    buf_clear(&signed_text);
+    b->failed = b->failed || text.failed;
+    buf_clear(&text);
 }

@@ -2,7 +2,7 @@
 #ifndef TENON_HANDLERS_HTTP_SIGNATURE_H
 #define TENON_HANDLERS_HTTP_SIGNATURE_H
 
-#include "core/buf.h"
+#include "handlers/pool.h"
 
 enum { SECRETS_MAX = 4, SECRET_BYTES_MIN = 16, SECRET_FILE_BYTES_MAX = 4096 };
 
@@ -16,10 +16,10 @@ struct secrets {
 MUST_CHECK bool secrets_read(struct secrets *s, const char *path, struct fault *f);
 void secrets_clear(struct secrets *s);
 
-/* "Tenon-Signature: t=1767225600,v1=5257a869...": HMAC-SHA256 over "t.body" in hexadecimal digits,
- * one v1 for each secret.
+/* "Tenon-Signature: t=1767225600,v2=5257a869...": HMAC-SHA256 in hexadecimal digits, one v2 for each
+ * secret, over the time, the task's id, kind and attempt and the URL, a line each, and the body.
  *   time_s   seconds since 1970 */
-void signature_put(struct buf *b, const struct secrets *s, int64_t time_s, const char *body,
-                   size_t bytes);
+void signature_put(struct buf *b, const struct secrets *s, int64_t time_s,
+                   const struct pool_task *task, const char *url);
 
 #endif

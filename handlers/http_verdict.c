@@ -1,7 +1,35 @@
 #include "handlers/http_verdict.h"
 
+#include <curl/curl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+/* Digits with a sign and a point at most, not all that strtod() takes. */
+static bool is_seconds(const char *said, double *ret)
+{
+    size_t bytes = strspn(said, "+-.0123456789");
+    char *end;
+    *ret = strtod(said, &end);
+    return end > said && end == said + bytes && said[bytes + strspn(said + bytes, " \t")] == '\0';
+}
+
+int64_t retry_after_ms(const char *said, time_t now_s)
+{
+    double s;
+    said += strspn(said, " \t");
+    if (!is_seconds(said, &s)) {
+        /* a date begins with a weekday; curl would also take less for one */
+        time_t at_s = (*said >= 'A' && *said <= 'Z') ? curl_getdate(said, NULL) : -1;
+        if (at_s == -1) {
+            return RETRY_AFTER_MS_UNREAD;
+        }
+        s = (double)(at_s - now_s);
+    }
+    return s < RETRY_AFTER_MS_MIN / 1000.0   ? RETRY_AFTER_MS_MIN
+           : s > RETRY_AFTER_MS_MAX / 1000.0 ? RETRY_AFTER_MS_MAX
+                                             : (int64_t)(1000 * s);
+}
 
 static const char *outcome_of(const struct http_reply *r, bool retry_4xx)
 {
@@ -11,7 +39,7 @@ static const char *outcome_of(const struct http_reply *r, bool retry_4xx)
     if (r->status < 300) {
         return "done";
     }
-    if ((r->status == 429 || r->status == 503) && r->retry_after_s > 0) {
+    if ((r->status == 429 || r->status == 503) && r->retry_after_ms >= 0) {
         return "later";
     }
     bool passes = r->status >= 500 || r->status == 408 || r->status == 425 || r->status == 429;
@@ -38,8 +66,7 @@ void verdict_of(const struct http_reply *r, bool retry_4xx, struct verdict *v)
     describe(r, v);
     v->answer.error = v->text;
     if (strcmp(v->answer.outcome, "later") == 0) {
-        int64_t s = r->retry_after_s < RETRY_AFTER_S_MAX ? r->retry_after_s : RETRY_AFTER_S_MAX;
-        v->answer.delay_ms = 1000 * s;
+        v->answer.delay_ms = r->retry_after_ms;
     } else {
         v->answer.class = v->class;
     }

@@ -78,10 +78,10 @@ static void test_private_addresses(void **state)
     assert_true(address_is_private(&other));
 }
 
-static const char *outcome(long status, int64_t retry_after_s, bool retry_4xx)
+static const char *outcome(long status, int64_t retry_after_ms, bool retry_4xx)
 {
     static struct verdict v;
-    struct http_reply r = {.status = status, .retry_after_s = retry_after_s, .body = ""};
+    struct http_reply r = {.status = status, .retry_after_ms = retry_after_ms, .body = ""};
     verdict_of(&r, retry_4xx, &v);
     return v.answer.outcome;
 }
@@ -91,37 +91,72 @@ static void test_what_a_status_means(void **state)
     static const int dead[] = {300, 301, 302, 308, 400, 401, 403, 404, 410, 422, 451};
     static const int failed[] = {100, 408, 425, 429, 500, 501, 502, 503, 504, 599};
     (void)state;
-    assert_string_equal(outcome(200, 0, false), "done");
+    assert_string_equal(outcome(200, -1, false), "done");
     assert_string_equal(outcome(299, 7, false), "done");
     for (size_t i = 0; i < sizeof dead / sizeof *dead; i++) {
         assert_string_equal(outcome(dead[i], 7, false), "dead");
         assert_string_equal(outcome(dead[i], 7, true), "failed");
     }
     for (size_t i = 0; i < sizeof failed / sizeof *failed; i++) {
-        assert_string_equal(outcome(failed[i], 0, false), "failed");
+        assert_string_equal(outcome(failed[i], -1, false), "failed");
     }
-    assert_string_equal(outcome(500, 7, false), "failed");  /* its Retry-After has no meaning */
-    assert_string_equal(outcome(429, -5, false), "failed"); /* a date that has passed */
+    assert_string_equal(outcome(500, 7, false), "failed"); /* its Retry-After has no meaning */
+    assert_string_equal(outcome(429, 7, false), "later");
+    assert_string_equal(outcome(503, 7, true), "later");
 }
 
 static void test_how_long_later_is(void **state)
 {
-    struct http_reply r = {.status = 503, .retry_after_s = 30, .body = "in repair"};
+    static const time_t now_s = 1767225600; /* Thu, 01 Jan 2026 00:00:00 GMT */
+    static const struct {
+        const char *said;
+        int64_t ms;
+    } cases[] = {{"30", 30000},
+                 {"  7 ", 7000},
+                 {"1.5", 1500},
+                 {"+2", 2000},
+                 {"0", RETRY_AFTER_MS_MIN},
+                 {"0.001", RETRY_AFTER_MS_MIN},
+                 {"-120", RETRY_AFTER_MS_MIN},
+                 {"-99999999999999999999999", RETRY_AFTER_MS_MIN},
+                 {"86401", RETRY_AFTER_MS_MAX},
+                 {"99999999999999999999999", RETRY_AFTER_MS_MAX},
+                 {"Thu, 01 Jan 2026 00:01:30 GMT", 90000},
+                 {"Thursday, 01-Jan-26 00:01:30 GMT", 90000},
+                 {"Thu Jan  1 00:01:30 2026", 90000},
+                 {"Thu, 01 Jan 2026 00:00:00 GMT", RETRY_AFTER_MS_MIN},
+                 {"Wed, 21 Oct 2015 07:28:00 GMT", RETRY_AFTER_MS_MIN},
+                 {"Fri, 01 Jan 2100 00:00:00 GMT", RETRY_AFTER_MS_MAX},
+                 {"", RETRY_AFTER_MS_UNREAD},
+                 {"soon", RETRY_AFTER_MS_UNREAD},
+                 {"1 2", RETRY_AFTER_MS_UNREAD},
+                 {"1,5", RETRY_AFTER_MS_UNREAD},
+                 {"1e3", RETRY_AFTER_MS_UNREAD},
+                 {"0x10", RETRY_AFTER_MS_UNREAD},
+                 {"nan", RETRY_AFTER_MS_UNREAD},
+                 {"inf", RETRY_AFTER_MS_UNREAD},
+                 {".", RETRY_AFTER_MS_UNREAD},
+                 {"5 min", RETRY_AFTER_MS_UNREAD},
+                 {"Thu, 99 Jan 2026 00:00:00 GMT", RETRY_AFTER_MS_UNREAD}};
+    struct http_reply r = {.status = 503, .retry_after_ms = 30000, .body = "in repair"};
     struct verdict v;
     (void)state;
     verdict_of(&r, false, &v);
     assert_string_equal(v.answer.outcome, "later");
     assert_int_equal(v.answer.delay_ms, 30000);
     assert_string_equal(v.answer.error, "HTTP 503: in repair");
-    r.retry_after_s = INT64_MAX / 2;
-    verdict_of(&r, false, &v);
-    assert_int_equal(v.answer.delay_ms, 1000LL * RETRY_AFTER_S_MAX);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t ms = retry_after_ms(cases[i].said, now_s);
+        if (ms != cases[i].ms) {
+            fail_msg("%s: %lld ms, not %lld", cases[i].said, (long long)ms, (long long)cases[i].ms);
+        }
+    }
 }
 
 static void test_a_long_error_page(void **state)
 {
     static char page[RESPONSE_BYTES_MAX];
-    struct http_reply r = {.status = 500, .body = page};
+    struct http_reply r = {.status = 500, .retry_after_ms = -1, .body = page};
     struct verdict v;
     (void)state;
     memset(page, 'x', sizeof page - 1);

@@ -117,6 +117,34 @@ static void test_what_each_answer_means(void **state)
     end_well(p);
 }
 
+/* A time, one that has passed, or what cannot be read: whoever says it is well, so nothing is
+ * charged. (http_parts_test has the delays.) */
+static void test_retry_after(void **state)
+{
+    static const char *const said[] = {"1.5",  "0", "-120", "Wed, 21 Oct 2015 07:28:00 GMT",
+                                       "soon", ""};
+    enum { N = sizeof said / sizeof *said };
+    struct stage s;
+    char kinds[1024] = "echo";
+    int64_t ids[N];
+    serve(&s, *state, NULL, NULL);
+    for (size_t i = 0; i < N; i++) {
+        size_t len = strlen(kinds);
+        len += (size_t)snprintf(kinds + len, sizeof kinds - len, ",%d.say.", i % 2 ? 503 : 429);
+        for (const char *c = said[i]; *c; c++) {
+            len += (size_t)snprintf(kinds + len, sizeof kinds - len, "%02x", (unsigned char)*c);
+        }
+        ids[i] = enqueue(&s, strrchr(kinds, ',') + 1, "1");
+    }
+    struct process *p = start(&s, kinds, PRIVATE);
+    for (size_t i = 0; i < N; i++) {
+        await(&s, ids[i],
+              "state <> 'dead' AND failures = 0 AND last_error LIKE 'HTTP %%: said %%'");
+    }
+    assert_int_equal(process_lines(p, "event=task_failed"), 0);
+    end_well(p);
+}
+
 static void test_retry_4xx(void **state)
 {
     struct stage s;
@@ -126,29 +154,75 @@ static void test_retry_4xx(void **state)
     end_well(p);
 }
 
-/* The snippet of docs/handlers.md takes what was sent, by each of two secrets, and nothing else. */
+/* The snippets of docs/handlers.md take what was sent, by each of two secrets, and nothing else. */
+static const char by_python[] =
+    "import json, re, sys\n"
+    "page = open(sys.argv[1] + '/docs/handlers.md', encoding='utf-8').read()\n"
+    "blocks = re.findall(r'^```python\\n(.*?)^```', page, re.M | re.S)\n"
+    "exec(next(b for b in blocks if 'def is_from_tenon' in b))\n"
+    "request = json.loads(open(sys.argv[2] + '/requests').readline())\n"
+    "headers, body, url = request['headers'], request['body'].encode(), sys.argv[3]\n"
+    "sent = headers['Tenon-Signature']\n"
+    "assert 'v1=' not in sent\n"
+    "for secret in b'the first of two secrets', b'the second of two secrets':\n"
+    "    assert is_from_tenon(secret, url, headers, body)\n"
+    "    assert not is_from_tenon(secret, url, headers, body + b' ')\n"
+    "    assert not is_from_tenon(secret, url + '/', headers, body)\n"
+    "    assert not is_from_tenon(secret, url, headers, body, tolerance_s=-1)\n"
+    "    changes = {'Tenon-Signature': sent.replace('t=', 't=1'), 'Tenon-Task-Id': '2',\n"
+    "               'Tenon-Kind': 'echo2', 'Tenon-Attempt': '2'}\n"
+    "    for name, value in changes.items():\n"
+    "        assert not is_from_tenon(secret, url, {**headers, name: value}, body), name\n"
+    "assert not is_from_tenon(b'another secret, not known', url, headers, body)\n"
+    "expected = {'Tenon-Task-Id': '1', 'Tenon-Kind': 'echo', 'Tenon-Queue': 'default',\n"
+    "    'Tenon-Attempt': '1', 'Content-Type': 'application/json', 'X-Own': 'a',\n"
+    "    'Authorization': 'Bearer b',\n"
+    "    'traceparent': '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01'}\n"
+    "assert {**headers, **expected} == headers, headers\n"
+    "assert body.decode() == '{\"to\": \"\\u00e4\"}', body\n";
+static const char by_node[] =
+    "const fs = require('fs'), assert = require('assert');\n"
+    "const [root, dir, url] = process.argv.slice(1);\n"
+    "const page = fs.readFileSync(root + '/docs/handlers.md', 'utf8');\n"
+    "const blocks = [...page.matchAll(/^```js\\n([^]*?)^```/gm)].map((m) => m[1]);\n"
+    "const source = blocks.find((b) => b.includes('function isFromTenon')).replace(/^import .*$/gm, '');\n"
+    "const isFromTenon = new Function('createHmac', 'timingSafeEqual', source + 'return isFromTenon;')(\n"
+    "    require('crypto').createHmac, require('crypto').timingSafeEqual);\n"
+    "const request = JSON.parse(fs.readFileSync(dir + '/requests', 'utf8').split('\\n')[0]);\n"
+    "const lower = Object.entries(request.headers).map(([k, v]) => [k.toLowerCase(), v]);\n"
+    "const headers = Object.fromEntries(lower), body = Buffer.from(request.body);\n"
+    "const sent = headers['tenon-signature'];\n"
+    "for (const secret of ['the first of two secrets', 'the second of two secrets']) {\n"
+    "    assert(isFromTenon(secret, url, headers, body));\n"
+    "    assert(!isFromTenon(secret, url, headers, Buffer.concat([body, body])));\n"
+    "    assert(!isFromTenon(secret, url + '/', headers, body));\n"
+    "    assert(!isFromTenon(secret, url, headers, body, -1));\n"
+    "    const changes = {'tenon-signature': sent.replace('t=', 't=1'), 'tenon-task-id': '2',\n"
+    "        'tenon-kind': 'echo2', 'tenon-attempt': '2'};\n"
+    "    for (const [name, value] of Object.entries(changes)) {\n"
+    "        assert(!isFromTenon(secret, url, {...headers, [name]: value}, body), name);\n"
+    "    }\n"
+    "}\n"
+    "assert(!isFromTenon('another secret, not known', url, headers, body));\n"
+    "assert(!isFromTenon('the first of two secrets', url, {...headers, 'tenon-signature': 't=1,v2=00'}, body));\n"
+    "assert(!isFromTenon('the first of two secrets', url, {}, body));\n";
+
+static void verified_by(struct stage *s, const char *const *command)
+{
+    char url[300];
+    (void)snprintf(url, sizeof url, "%.*secho", (int)(strlen(s->url) - strlen("{kind}")), s->url);
+    const char *const argv[] = {command[0], command[1], command[2], repository,
+                                s->fx->dir, url,        NULL};
+    struct process *v = process_spawn(s->fx, argv, NULL);
+    int status = process_wait(v, LIMIT_MS);
+    char *log = file_text(v->log);
+    assert_string_equal(log, "");
+    assert_int_equal(status, 0);
+    free(log);
+}
+
 static void test_what_is_sent(void **state)
 {
-    static const char verify[] =
-        "import json, re, sys\n"
-        "page = open(sys.argv[1] + '/docs/handlers.md', encoding='utf-8').read()\n"
-        "blocks = re.findall(r'^```python\\n(.*?)^```', page, re.M | re.S)\n"
-        "exec(next(b for b in blocks if 'def is_from_tenon' in b))\n"
-        "request = json.loads(open(sys.argv[2] + '/requests').readline())\n"
-        "headers, body = request['headers'], request['body'].encode()\n"
-        "sent = headers['Tenon-Signature']\n"
-        "for secret in b'the first of two secrets', b'the second of two secrets':\n"
-        "    assert is_from_tenon(secret, sent, body)\n"
-        "    assert not is_from_tenon(secret, sent, body + b' ')\n"
-        "    assert not is_from_tenon(secret, sent.replace('t=', 't=1'), body)\n"
-        "    assert not is_from_tenon(secret, sent, body, tolerance_s=-1)\n"
-        "assert not is_from_tenon(b'another secret, not known', sent, body)\n"
-        "expected = {'Tenon-Task-Id': '1', 'Tenon-Kind': 'echo', 'Tenon-Queue': 'default',\n"
-        "    'Tenon-Attempt': '1', 'Content-Type': 'application/json', 'X-Own': 'a',\n"
-        "    'Authorization': 'Bearer b',\n"
-        "    'traceparent': '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01'}\n"
-        "assert {**headers, **expected} == headers, headers\n"
-        "assert body.decode() == '{\"to\": \"\\u00e4\"}', body\n";
     struct stage s;
     serve(&s, *state, NULL, NULL);
     char options[1024];
@@ -162,13 +236,8 @@ static void test_what_is_sent(void **state)
     int64_t id = test_sql_int(s.fx, "SELECT tenon.enqueue('echo', '{\"to\": \"\u00e4\"}', trace =>"
                                     " '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01')");
     await(&s, id, "state = 'done'");
-    const char *const argv[] = {"python3", "-c", verify, repository, s.fx->dir, NULL};
-    struct process *v = process_spawn(s.fx, argv, NULL);
-    int status = process_wait(v, LIMIT_MS);
-    char *log = file_text(v->log);
-    assert_string_equal(log, "");
-    assert_int_equal(status, 0);
-    free(log);
+    verified_by(&s, (const char *const[]){"python3", "-c", by_python});
+    verified_by(&s, (const char *const[]){"node", "-e", by_node});
     end_well(p);
 }
 
@@ -238,19 +307,25 @@ static void test_a_request_ends_before_its_deadline(void **state)
     end_well(p);
 }
 
-static void test_tls_is_verified(void **state)
+/* Of the server, "right", and of another one. */
+static void make_certificates(struct fixture *fx)
 {
     static const char make[] =
-        "cd \"$0\"; for name in right other; do\n"
+        "cd \"$0\"; for name in right other; do"
         " openssl req -x509 -days 2 -nodes -newkey ec -pkeyopt"
         " ec_paramgen_curve:prime256v1 -subj /CN=$name -addext subjectAltName=$(test $name = right"
         " && echo IP:127.0.0.1 || echo DNS:other.example) -keyout $name.key -out $name.pem"
         " || exit 1; done";
+    const char *const argv[] = {"sh", "-c", make, fx->dir, NULL};
+    assert_int_equal(process_wait(process_spawn(fx, argv, NULL), LIMIT_MS), 0);
+}
+
+static void test_tls_is_verified(void **state)
+{
     struct stage s;
     struct fixture *fx = *state;
-    const char *const argv[] = {"sh", "-c", make, fx->dir, NULL};
     char key[300], pem[300], options[512];
-    assert_int_equal(process_wait(process_spawn(fx, argv, NULL), LIMIT_MS), 0);
+    make_certificates(fx);
     for (int right = 0; right < 2; right++) {
         const char *name = right ? "right" : "other";
         (void)snprintf(pem, sizeof pem, "%s/%s.pem", fx->dir, name);
@@ -269,10 +344,43 @@ static void test_tls_is_verified(void **state)
     end_well(p);
 }
 
+/* Whose certificates the system trusts is told by /etc/ssl/certs, which in a mount namespace of its own
+ * has the server's: --ca-file stands instead of it, not beside it. */
+static void test_a_ca_file_replaces_the_systems(void **state)
+{
+    static const char worker[] =
+        "mkdir \"$0/certs\" && cp \"$0/right.pem\" \"$0/certs/\" && openssl rehash \"$0/certs\" &&"
+        " cp \"$0/other.pem\" \"$0/certs/ca-certificates.crt\" &&" /* Debian's bundle */
+        " mount --bind \"$0/certs\" /etc/ssl/certs &&"
+        " exec \"$1\" worker --slots 4 --until-empty --handlers \"$2\"";
+    struct fixture *fx = *state;
+    struct stage s;
+    char key[300], pem[300], options[512];
+    const char *const may[] = {"unshare", "-m", "true", NULL};
+    if (process_wait(process_spawn(fx, may, NULL), LIMIT_MS) != 0) {
+        print_message("skipped: --ca-file beside the system's authorities, no mount namespace\n");
+        skip();
+    }
+    make_certificates(fx);
+    (void)snprintf(pem, sizeof pem, "%s/right.pem", fx->dir);
+    (void)snprintf(key, sizeof key, "%s/right.key", fx->dir);
+    serve(&s, fx, pem, key);
+    (void)snprintf(options, sizeof options, PRIVATE "\"--ca-file\", \"%s/other.pem\", ", fx->dir);
+    add_handler(&s, "by_system", PRIVATE);
+    add_handler(&s, "by_file", options);
+    int64_t by_system = enqueue(&s, "by_system", "1"), by_file = enqueue(&s, "by_file", "1");
+    const char *const argv[] = {"unshare", "-m",          "sh",   "-c", worker,
+                                fx->dir,   tenon_program, s.file, NULL};
+    assert_int_equal(process_wait(process_spawn(fx, argv, NULL), LIMIT_MS), 0);
+    await(&s, by_system, "state = 'dead' AND error_class = 'http_404'"); /* it was connected to */
+    await(&s, by_file, "state = 'retrying' AND error_class = 'tls'");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_what_each_answer_means),
+        WITH_DATABASE(test_retry_after),
         WITH_DATABASE(test_retry_4xx),
         WITH_DATABASE(test_what_is_sent),
         WITH_DATABASE(test_private_addresses_are_refused),
@@ -280,6 +388,7 @@ int main(void)
         WITH_DATABASE(test_a_cancelled_task_is_aborted),
         WITH_DATABASE(test_a_request_ends_before_its_deadline),
         WITH_DATABASE(test_tls_is_verified),
+        WITH_DATABASE(test_a_ca_file_replaces_the_systems),
     };
     return RUN_GROUP(tests);
 }

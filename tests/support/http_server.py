@@ -9,6 +9,7 @@ to DIR/requests. With a certificate it speaks TLS.
   /echo          200, the body                 /text          200, no JSON
   /N             status N, "said N"            /N.after.S     status N with Retry-After: S
   /N.at.S        the same as a date            /moved         302 to /echo
+  /N.say.HEX     the same as these bytes
   /big           200, 64 KiB and a byte        /endless       200, never ends
   /hang          never answers                 /drop          closes the connection
   /together      200 when COUNT of the environment are waiting
@@ -78,6 +79,8 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         headers = {}
         if how == "after":
             headers = {"Retry_After": seconds}
+        elif how == "say":
+            headers = {"Retry_After": bytes.fromhex(seconds).decode()}
         elif how == "at":
             headers = {"Retry_After": email.utils.formatdate(time.time() + int(seconds), usegmt=True)}
         self.answer(int(number), b"said " + number.encode(), **headers)
