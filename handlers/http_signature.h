@@ -16,8 +16,9 @@ struct secrets {
 MUST_CHECK bool secrets_read(struct secrets *s, const char *path, struct fault *f);
 void secrets_clear(struct secrets *s);
 
-/* "Tenon-Signature: t=1767225600,v2=5257a869...": HMAC-SHA256 in hexadecimal digits, one v2 for each
- * secret, over the time, the task's id, kind and attempt and the URL, a line each, and the body.
+/* "Tenon-Signature: t=1767225600,v2=5257a869...": HMAC-SHA256 in hexadecimal digits, one v2 for
+ * each secret, over the time, the task's id, kind and attempt and the URL, a line each, and the
+ * body.
  *   time_s   seconds since 1970 */
 void signature_put(struct buf *b, const struct secrets *s, int64_t time_s,
                    const struct pool_task *task, const char *url);

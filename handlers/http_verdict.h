@@ -33,8 +33,8 @@ struct verdict {
 int64_t retry_after_ms(const char *said, time_t now_s);
 
 /* 2xx is done. 429 and 503 with a Retry-After, whatever it says: later, uncharged: the receiver is
- * well and says when, and a pause of his, however long, is to kill no task. Without one, all other 5xx,
- * 408, 425 and whatever fails on the way: failed. The rest, 3xx and 4xx, cannot get better by
+ * well and says when, and a pause of his, however long, is to kill no task. Without one, all other
+ * 5xx, 408, 425 and whatever fails on the way: failed. The rest, 3xx and 4xx, cannot get better by
  * itself: dead, or failed if `retry_4xx`. */
 void verdict_of(const struct http_reply *reply, bool retry_4xx, struct verdict *ret);
 

@@ -235,6 +235,52 @@ static void answers_each(struct fixture *fx, const char *handler)
     free(out);
 }
 
+/* The handlers of README.md and docs/handlers.md with results that are odd: a child that dies of
+ * one would take its neighbours along. U+2028 is no end of a line. */
+static void test_results_that_are_odd(void **state)
+{
+    static const char results[] =
+        "py='{\"nan\": float(\"nan\"), \"big\": 10 ** 400, \"half\": \"\\\\ud83d\", \"none\": {1},"
+        " \"plain\": 1}[payload[\"to\"]]'\n"
+        "js='{ nan: NaN, big: 10n ** 400n, half: \"\\\\ud83d\", none: undefined,"
+        " plain: 1 }[payload.to]'\n"
+        "sed -i \"s/return {\\\"sent\\\": True}/return $py/\" readme.py\n"
+        "sed -i \"s/return payload/return $py/\" page.py\n"
+        "sed -i \"s/return { sent: true }/return $js/\" readme.js\n"
+        "AMQP_URL=none $BUILT/../tenon worker --until-empty --slots 3"
+        " --handler 'py=pool:exec python3 readme.py' --handler 'page=pool:exec python3 page.py'"
+        " --handler 'js=pool:exec node readme.js'";
+    struct fixture *fx = *state;
+    char command[5000];
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue(k, jsonb_build_object('to', o, 'dash', U&'a\\2028b'),"
+        " max_attempts => 1)"
+        " FROM unnest('{py,page,js}'::text[]) k, unnest('{nan,big,half,none,plain}'::text[]) o");
+    (void)snprintf(command, sizeof command, "%s%s", odd_tasks, results);
+    free(shell(fx, 0, command));
+    char *out = test_sql_text(
+        fx, "SELECT string_agg(concat_ws(' ', kind, payload->>'to', state, CASE WHEN result ="
+            " to_jsonb(10::numeric ^ 400) THEN '10^400' ELSE left(result::text, 31) END,"
+            " left(last_error, 9)), E'\\n' ORDER BY kind, payload->>'to') FROM tenon.tasks");
+    assert_string_equal(out, "js big dead TypeError\n"
+                             "js half done \"tenon: the result was not kept\n"
+                             "js nan done null\n"
+                             "js none done\n"
+                             "js plain done 1\n"
+                             "page big done 10^400\n"
+                             "page half done \"tenon: the result was not kept\n"
+                             "page nan done \"tenon: the result was not kept\n"
+                             "page none dead TypeError\n"
+                             "page plain done 1\n"
+                             "py big done 10^400\n"
+                             "py half done \"tenon: the result was not kept\n"
+                             "py nan done \"tenon: the result was not kept\n"
+                             "py none dead TypeError\n"
+                             "py plain done 1");
+    free(out);
+}
+
 /* PostgreSQL accepts them; a handler that dies of one would take its neighbours with it. */
 static void test_payloads_that_libraries_cannot_read(void **state)
 {
@@ -384,6 +430,7 @@ int main(void)
         WITH_DATABASE(test_exec_handler),
         WITH_DATABASE(test_pool_handler_in_python),
         WITH_DATABASE(test_payloads_that_libraries_cannot_read),
+        WITH_DATABASE(test_results_that_are_odd),
         WITH_DATABASE(test_node_handler_of_the_readme),
         WITH_DATABASE(test_pool_handler_in_c),
         WITH_DATABASE(test_bulk_mail),

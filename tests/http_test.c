@@ -185,8 +185,9 @@ static const char by_node[] =
     "const [root, dir, url] = process.argv.slice(1);\n"
     "const page = fs.readFileSync(root + '/docs/handlers.md', 'utf8');\n"
     "const blocks = [...page.matchAll(/^```js\\n([^]*?)^```/gm)].map((m) => m[1]);\n"
-    "const source = blocks.find((b) => b.includes('function isFromTenon')).replace(/^import .*$/gm, '');\n"
-    "const isFromTenon = new Function('createHmac', 'timingSafeEqual', source + 'return isFromTenon;')(\n"
+    "const block = blocks.find((b) => b.includes('function isFromTenon'));\n"
+    "const source = block.replace(/^import .*$/gm, '') + 'return isFromTenon;';\n"
+    "const isFromTenon = new Function('createHmac', 'timingSafeEqual', source)(\n"
     "    require('crypto').createHmac, require('crypto').timingSafeEqual);\n"
     "const request = JSON.parse(fs.readFileSync(dir + '/requests', 'utf8').split('\\n')[0]);\n"
     "const lower = Object.entries(request.headers).map(([k, v]) => [k.toLowerCase(), v]);\n"
@@ -204,7 +205,8 @@ static const char by_node[] =
     "    }\n"
     "}\n"
     "assert(!isFromTenon('another secret, not known', url, headers, body));\n"
-    "assert(!isFromTenon('the first of two secrets', url, {...headers, 'tenon-signature': 't=1,v2=00'}, body));\n"
+    "const other = {...headers, 'tenon-signature': 't=1,v2=00'};\n"
+    "assert(!isFromTenon('the first of two secrets', url, other, body));\n"
     "assert(!isFromTenon('the first of two secrets', url, {}, body));\n";
 
 static void verified_by(struct stage *s, const char *const *command)
@@ -344,8 +346,8 @@ static void test_tls_is_verified(void **state)
     end_well(p);
 }
 
-/* Whose certificates the system trusts is told by /etc/ssl/certs, which in a mount namespace of its own
- * has the server's: --ca-file stands instead of it, not beside it. */
+/* Whose certificates the system trusts is told by /etc/ssl/certs, which in a mount namespace of its
+ * own has the server's: --ca-file stands instead of it, not beside it. */
 static void test_a_ca_file_replaces_the_systems(void **state)
 {
     static const char worker[] =

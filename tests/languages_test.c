@@ -17,6 +17,8 @@ struct language {
     const char *is_there;
     const char *build;
     const char *producer, *handler;
+    const char *odd; /* the handler, into $OUT/odd, with a result that is a part of ODD */
+    const char *odd_handler;
 };
 
 #define JARS "/usr/share/java/postgresql.jar:/usr/share/java/gson.jar"
@@ -32,6 +34,12 @@ static const struct language GO = {
     " go build -o $OUT/handler ./handler",
     "PGSSLMODE=disable $OUT/producer",
     "$OUT/handler",
+    "mkdir $OUT/odd && sed -e 's/\"sync\"/\"sync\"\\n\"math\"\\n\"strings\"/'"
+    " -e 's/map\\[string\\]string{\"sent\": mail.To}/map[string]any{\"nan\":"
+    " math.NaN(), \"long\": strings.Repeat(\"x\", 3000000), \"plain\": 1}[mail.To]/'"
+    " $EXAMPLES/go/handler/*.go > $OUT/odd/main.go && cd $OUT/odd &&"
+    " GO111MODULE=off go build -o odd",
+    "$OUT/odd/odd",
 };
 static const struct language RUBY = {
     "ruby",
@@ -39,6 +47,10 @@ static const struct language RUBY = {
     ":",
     "ruby $EXAMPLES/ruby/producer.rb",
     "ruby $EXAMPLES/ruby/handler.rb",
+    "sed 's/{ sent: to }/{ \"nan\" => Float::NAN, \"long\" => \"x\" * 3_000_000,"
+    " \"plain\" => 1 }[to]/'"
+    " $EXAMPLES/ruby/handler.rb > $OUT/odd",
+    "ruby $OUT/odd",
 };
 static const struct language PHP = {
     "php",
@@ -46,6 +58,10 @@ static const struct language PHP = {
     ":",
     "php $EXAMPLES/php/producer.php",
     "php $EXAMPLES/php/handler.php",
+    "sed \"s/'sent' => .to/['nan' => NAN, 'long' => str_repeat('x', 3000000),"
+    " 'plain' => 1][\\$to]/\""
+    " $EXAMPLES/php/handler.php > $OUT/odd",
+    "php $OUT/odd",
 };
 static const struct language JAVA = {
     "java",
@@ -53,6 +69,12 @@ static const struct language JAVA = {
     "javac -Xlint:all,-serial -Werror -encoding UTF-8 -cp " JARS " -d $OUT $EXAMPLES/java/*.java",
     "java -Dfile.encoding=UTF-8 -cp " JARS ":$OUT Producer",
     "java -cp " JARS ":$OUT Handler",
+    "mkdir $OUT/odd && sed 's/return Map.of(\"sent\", to)/return Map.<String, Object>of(\"nan\","
+    " Double.NaN, \"long\", \"x\".repeat(3000000), \"plain\", 1).get(to)/'"
+    " $EXAMPLES/java/Handler.java"
+    " > $OUT/odd/Handler.java && javac -encoding UTF-8 -cp " JARS
+    " -d $OUT/odd $OUT/odd/Handler.java",
+    "java -cp " JARS ":$OUT/odd Handler",
 };
 
 /* The exit status of a shell's words. */
@@ -128,6 +150,28 @@ static void assert_handles(struct fixture *fx, const struct language *l)
                                   " FROM tenon.tasks WHERE state <> 'done'"));
 }
 
+/* A result that is no JSON fails its task, one that is too long is not kept, and no other waits for
+ * them: each is answered. */
+static void assert_answers_each(struct fixture *fx, const struct language *l)
+{
+    char script[700];
+    assert_int_equal(shell(fx, l->odd), 0);
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished");
+    test_sql(fx,
+             "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', o), max_attempts => 1)"
+             " FROM unnest('{nan,long,plain,plain}'::text[]) o");
+    (void)snprintf(script, sizeof script,
+                   "AMQP_URL=none %s worker --until-empty --slots 1"
+                   " --handler \"welcome_mail=pool:exec %s\"",
+                   tenon_program, l->odd_handler);
+    assert_int_equal(shell(fx, script), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 3);
+    assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND bool_and(payload->>'to' = 'nan' AND"
+                                  " last_error NOT LIKE '%%without an answer%%') FROM tenon.dead"));
+    assert_true(test_sql_bool(fx, "SELECT octet_length(result::text) < 200 FROM tenon.finished"
+                                  " WHERE payload->>'to' = 'long'"));
+}
+
 static void enqueues_and_handles(struct fixture *fx, const struct language *l)
 {
     skip_unless_there(fx, l);
@@ -135,6 +179,7 @@ static void enqueues_and_handles(struct fixture *fx, const struct language *l)
     assert_int_equal(shell(fx, l->build), 0);
     assert_enqueues(fx, l);
     assert_handles(fx, l);
+    assert_answers_each(fx, l);
     print_message("ran: %s: it enqueues and handles\n", l->name);
 }
 

@@ -29,6 +29,11 @@ public final class Handler {
         Dead(String why) {
             super(why);
         }
+
+        @Override
+        public String toString() {
+            return getMessage();
+        }
     }
 
     static Object welcomeMail(JsonObject payload) {
@@ -45,22 +50,30 @@ public final class Handler {
         return Long.parseLong(line.substring("{\"id\":".length(), line.indexOf(',')));
     }
 
-    private static Map<String, Object> answer(String line) {
+    private static String failed(long id, String outcome, Throwable error) {
         Map<String, Object> reply = new LinkedHashMap<>();
-        reply.put("id", taskId(line));
+        reply.put("id", id);
+        reply.put("outcome", outcome);
+        reply.put("error", error.toString());
+        reply.put("error_class", error.getClass().getName());
+        return GSON.toJson(reply);
+    }
+
+    /** One line, whatever happens. A result that is no JSON, such as NaN, makes a failure, too. */
+    private static String answer(String line) {
+        long id = taskId(line);
+        Map<String, Object> reply = new LinkedHashMap<>();
+        reply.put("id", id);
+        reply.put("outcome", "done");
         try {
             JsonObject task = JsonParser.parseString(line).getAsJsonObject();
             reply.put("result", welcomeMail(task.getAsJsonObject("payload")));
-            reply.put("outcome", "done");
+            return GSON.toJson(reply);
         } catch (Dead error) {
-            reply.put("outcome", "dead");
-            reply.put("error", error.getMessage());
-        } catch (Exception error) { // it is tried again, later and later, 25 times
-            reply.put("outcome", "failed");
-            reply.put("error", error.toString());
-            reply.put("error_class", error.getClass().getName());
+            return failed(id, "dead", error);
+        } catch (Exception | StackOverflowError error) { // it is tried again, later and later, 25 times
+            return failed(id, "failed", error);
         }
-        return reply;
     }
 
     public static void main(String[] args) throws IOException {
@@ -71,7 +84,7 @@ public final class Handler {
         replies.println(GSON.toJson(Map.of("hello", "tenon", "in_flight", IN_FLIGHT)));
         for (String line; (line = tasks.readLine()) != null; ) {
             String task = line;
-            threads.execute(() -> replies.println(GSON.toJson(answer(task))));
+            threads.execute(() -> replies.println(answer(task)));
         }
         threads.shutdown(); // no more tasks come: what runs is answered
     }

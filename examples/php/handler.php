@@ -16,25 +16,26 @@ function welcomeMail(object $payload): array
     return ['sent' => $to];
 }
 
-function answer(string $line): array
+/** Throws where a result is no JSON, such as NAN. */
+function text(array $answer): string
+{
+    return json_encode($answer, JSON_INVALID_UTF8_SUBSTITUTE | JSON_THROW_ON_ERROR, 2048) . "\n";
+}
+
+function answer(int $id, string $line): string
 {
     try {
         $task = json_decode($line, false, 2048, JSON_BIGINT_AS_STRING | JSON_THROW_ON_ERROR);
-        return ['outcome' => 'done', 'result' => welcomeMail($task->payload)];
+        return text(['id' => $id, 'outcome' => 'done', 'result' => welcomeMail($task->payload)]);
     } catch (Dead $error) {
-        return ['outcome' => 'dead', 'error' => $error->getMessage()];
+        return text(['id' => $id, 'outcome' => 'dead', 'error' => $error->getMessage()]);
     } catch (Throwable $error) { // it is tried again, later and later, 25 times
-        return ['outcome' => 'failed', 'error' => (string) $error, 'error_class' => $error::class];
+        return text(['id' => $id, 'outcome' => 'failed', 'error' => (string) $error, 'error_class' => $error::class]);
     }
 }
 
-function say(array $line): void
-{
-    fwrite(STDOUT, json_encode($line, JSON_INVALID_UTF8_SUBSTITUTE | JSON_THROW_ON_ERROR) . "\n");
-}
-
-say(['hello' => 'tenon']);
+fwrite(STDOUT, text(['hello' => 'tenon']));
 while (($line = fgets(STDIN)) !== false) {
     $id = (int) substr($line, strlen('{"id":')); // also of a payload that PHP cannot read
-    say(['id' => $id, ...answer($line)]);
+    fwrite(STDOUT, answer($id, $line));
 }

@@ -12,21 +12,25 @@ def welcome_mail(payload)
   { sent: to }
 end
 
-def answer(line)
+def text(answer)
+  JSON.generate(answer, max_nesting: 0) # raises where a result is no JSON, such as NaN
+end
+
+def answer(id, line)
   task = JSON.parse(line, max_nesting: false)
-  { outcome: "done", result: welcome_mail(task.fetch("payload")) }
+  text(id: id, outcome: "done", result: welcome_mail(task.fetch("payload")))
 rescue Dead => e
-  { outcome: "dead", error: e.message }
+  text(id: id, outcome: "dead", error: e.message.scrub)
 rescue StandardError, SystemStackError => e # it is tried again, later and later, 25 times
-  { outcome: "failed", error: "#{e.message}\n#{e.backtrace.join("\n")}", error_class: e.class.name }
+  text(id: id, outcome: "failed", error: "#{e.message}\n#{e.backtrace.join("\n")}".scrub, error_class: e.class.name)
 end
 
 replies = $stdout.dup
 replies.sync = true
 $stdout.reopen($stderr) # what is printed elsewhere must not get into the answers
 $stdin.set_encoding("UTF-8")
-replies.puts JSON.generate(hello: "tenon")
+replies.puts text(hello: "tenon")
 $stdin.each_line do |line|
   id = line.delete_prefix('{"id":').to_i # also of a payload that Ruby cannot read
-  replies.puts JSON.generate({ id: id, **answer(line) })
+  replies.puts answer(id, line)
 end

@@ -15,7 +15,10 @@ import (
 	"sync"
 )
 
-const inFlight = 20
+const (
+	inFlight     = 20
+	lineBytesMax = 2 << 20 // of a longer one the worker keeps no result
+)
 
 type task struct {
 	ID      int64           `json:"id"`
@@ -66,11 +69,25 @@ func run(line []byte) (answer reply) {
 	return reply{ID: t.ID, Outcome: "done", Result: result}
 }
 
+// text is the line of an answer. A task whose result is no JSON, such as NaN, has failed: it must be answered, too.
+func text(answer reply) []byte {
+	line, err := json.Marshal(answer)
+	if err != nil {
+		line, err = json.Marshal(reply{ID: answer.ID, Outcome: "failed", Error: err.Error()})
+	} else if len(line) > lineBytesMax && answer.Outcome == "done" {
+		answer.Result = fmt.Sprintf("not kept: its line has %d bytes", len(line))
+		line, err = json.Marshal(answer)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return append(line, '\n')
+}
+
 func main() {
 	var running sync.WaitGroup
 	var writing sync.Mutex
-	lines := json.NewEncoder(os.Stdout)
-	lines.Encode(map[string]any{"hello": "tenon", "in_flight": inFlight})
+	fmt.Printf("{\"hello\":\"tenon\",\"in_flight\":%d}\n", inFlight)
 	for tasks := bufio.NewReader(os.Stdin); ; {
 		line, err := tasks.ReadBytes('\n')
 		if err == io.EOF {
@@ -81,10 +98,12 @@ func main() {
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			answer := run(line)
+			answer := text(run(line))
 			writing.Lock()
 			defer writing.Unlock()
-			lines.Encode(answer)
+			if _, err := os.Stdout.Write(answer); err != nil {
+				log.Fatal(err) // the worker is gone
+			}
 		}()
 	}
 	running.Wait()
