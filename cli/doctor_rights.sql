@@ -8,7 +8,7 @@ WITH part (part, privilege, kind, objects, columns) AS (VALUES
     ('worker', 'INSERT', 'table', '{finished,worker}', NULL),
     ('worker', 'SELECT', 'column', '{finished}', '{id,claims,worker_id,outcome}'),
     ('worker', 'SELECT', 'column', '{dead}', '{id,claims,worker_id}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,note_ended,progress_kept,printed_bytes,record_steps,make_partitions,random_key,paused_kinds}', NULL),
+    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,note_end,note_ended,progress_kept,printed_bytes,record_steps,make_partitions,random_key,paused_kinds}', NULL),
     ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,kind,task,worker,lock}', NULL),
     ('cleaner', 'SELECT', 'sequence', '{task_id_seq}', NULL),

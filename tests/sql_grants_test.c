@@ -12,8 +12,9 @@ static const struct {
 } grants[] = {
     {"stranger", "", "", ""},
     {"producer", "USAGE",
-     "await batch cancel cancel_flow close enqueue enqueue_many enqueue_routed extend "
-     "finish finish_many flow limit_take mine parent_results progress result route_of "
+     "await batch cancel cancel_flow close enqueue enqueue_jsonb enqueue_many "
+     "enqueue_many_jsonb enqueue_routed extend finish finish_many flow limit_take mine "
+     "parent_results progress result route_of "
      "signal step steps wait_for",
      "SELECT migration"},
     {"reader", "USAGE",
@@ -26,12 +27,13 @@ static const struct {
      "task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
-     "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_many "
-     "enqueue_routed error_line find flow handled is_retry is_span limit_rule limit_take "
+     "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_jsonb "
+     "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled is_retry "
+     "is_span limit_rule limit_take "
      "list mine next_tick parent_results pause pause_limit pause_schedule queue_names "
      "rate_seen result resume resume_limit resume_schedule retry retry_parts route_of "
-     "run_now run_schedule_now set set_kind set_limit set_queue set_schedule signal "
-     "slots_wanted sync_schedules why why_of",
+     "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
+     "set_schedule_jsonb signal slots_wanted sync_schedules why why_of",
      "DELETE dead kind queue\n"
      "INSERT kind queue\n"
      "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
@@ -43,8 +45,8 @@ static const struct {
      "UPDATE setting(attempt_keep cancel_own dead_keep exchange history_keep "
      "history_rows_max on_dead payload_bytes_max signal_keep)"},
     {"worker", "USAGE",
-     "copied make_partitions needs_note note_ended paused_kinds printed_bytes progress_kept "
-     "random_key record_steps requeue",
+     "copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
+     "progress_kept random_key record_steps requeue",
      "DELETE task\n"
      "INSERT finished worker\n"
      "SELECT dead(claims id worker_id)\n"

@@ -295,21 +295,17 @@ BEGIN
     RETURN held;
 END $$;
 
--- libtenon calls it, without names, because PostgreSQL has to make sense of the call each time. `payload` is of any
--- type, so that nobody has to cast what his driver sends, and an untyped one is a text. `notify`: a transaction that is
--- PREPAREd can neither NOTIFY nor hold the publisher's lock.
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
-    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
-    unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
-    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
-    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
-    notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+-- Checks a task and enqueues it. It takes base types only: to convert a value of the caller's own type here would run the
+-- caller's code as the schema's owner. `notify`: a transaction that is PREPAREd can neither NOTIFY nor hold the publisher's
+-- lock.
+CREATE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
+    unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
+    max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text,
+    trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    document jsonb := payload;
-    bytes   integer := octet_length(document::text);
+    bytes   integer := octet_length(payload::text);
     at      timestamptz := clock_timestamp();
     due     timestamptz;
     tries   integer := 0;
@@ -342,7 +338,7 @@ BEGIN
     announced := coalesce(announced, false) AND due <= at AND NOT blocked;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
-        PERFORM tenon.check_allowed(kind, queue, document);
+        PERFORM tenon.check_allowed(kind, queue, payload);
     END IF;
     IF d.limits IS NOT NULL THEN
         limit_keys := limit_keys || d.limits;
@@ -363,14 +359,14 @@ BEGIN
         VALUES (CASE WHEN blocked THEN 'infinity' ELSE due END, at, start_before,
                 coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                 coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), due > at AND NOT blocked,
-                announced, d.queue, kind, document, bytes, unique_key, retry, trace,
+                announced, d.queue, kind, payload, bytes, unique_key, retry, trace,
                 session_user, CASE WHEN blocked THEN due END, flow, limit_keys)
         ON CONFLICT DO NOTHING  -- unique_key is the only thing that can conflict
         RETURNING task.id INTO added.id;
         EXIT WHEN FOUND;
         again := ROW(0, due, at, start_before, coalesce((extract(epoch FROM timeout) * 1000)::bigint, d.timeout_ms),
                      coalesce(max_attempts, d.max_attempts), bytes, coalesce(priority, d.priority), due > at, d.queue, kind,
-                     document, unique_key, retry, trace, session_user, limit_keys,
+                     payload, unique_key, retry, trace, session_user, limit_keys,
                      coalesce(on_conflict, CASE WHEN debounce IS NULL THEN 'keep' ELSE 'replace' END), debounce, debounce_max,
                      false, NULL);
         added := tenon.enqueue_again(again, coalesce(notify, true));
@@ -406,7 +402,23 @@ BEGIN
     RETURN added;
 END $$;
 
--- Plain SQL: it becomes a call of tenon.enqueue_routed when PostgreSQL plans the statement.
+-- What producers call converts the payload and is no more than that: as the caller, and in plain SQL, which becomes a call
+-- of tenon.enqueue_jsonb when PostgreSQL plans the statement. `payload` is of any type, so that nobody has to cast what his
+-- driver sends, and an untyped one is a text. libtenon calls enqueue_routed without names, because PostgreSQL has to make
+-- sense of the call each time.
+CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
+    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
+    unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
+    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
+    notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
+LANGUAGE sql AS $$
+    SELECT tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
+                               unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
+                               flow, after, on_parent_dead, trace, notify, announced)
+$$;
+
 CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
@@ -415,23 +427,19 @@ CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jso
     flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
 LANGUAGE sql AS $$
-    SELECT (tenon.enqueue_routed(kind, payload, queue, priority, run_at, delay, unique_key, on_conflict, unique_for,
-                                 debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys, flow,
-                                 after, on_parent_dead, trace, notify, announced)).id
+    SELECT (tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
+                                unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
+                                flow, after, on_parent_dead, trace, notify, announced)).id
 $$;
 
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
-    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
-    unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
-    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
-    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
-    notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+CREATE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
+    unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
+    max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text,
+    trace text, notify boolean, announced boolean) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
-    documents jsonb[] := payloads;
     at      timestamptz := clock_timestamp();
     due     timestamptz := coalesce(run_at, at + delay);
     waits   bigint[];
@@ -453,11 +461,11 @@ BEGIN
             PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
                                  format('as long as payloads, %s elements', cardinality(payloads)));
         END IF;
-        SELECT coalesce(array_agg(tenon.enqueue(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
+        SELECT coalesce(array_agg((tenon.enqueue_jsonb(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
                                                 CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
                                                 CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
-                                                limit_keys, flow, after, on_parent_dead, trace, notify, announced) ORDER BY o), '{}')
-          INTO ids FROM unnest(documents, unique_keys) WITH ORDINALITY AS a (p, u, o);
+                                                limit_keys, flow, after, on_parent_dead, trace, notify, announced)).id ORDER BY o), '{}')
+          INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
         RETURN ids;
     END IF;
     checked := tenon.check_unique(NULL, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
@@ -477,12 +485,12 @@ BEGIN
                coalesce(max_attempts, d.max_attempts), coalesce(priority, d.priority), coalesce(due > at, false) AND NOT blocked,
                coalesce(announced, false) AND coalesce(due <= at, true) AND NOT blocked, d.queue, kind, p, bytes, retry, trace,
                session_user, CASE WHEN blocked THEN greatest(due, at) END, flow, limit_keys
-          FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(documents) p OFFSET 0) a  -- in their order
+          FROM (SELECT p, octet_length(p::text) AS bytes FROM unnest(payloads) p OFFSET 0) a  -- in their order
          WHERE bytes <= d.payload_bytes_max
         RETURNING id)
     SELECT coalesce(array_agg(id ORDER BY id), '{}') INTO ids FROM new;
     IF cardinality(ids) < cardinality(payloads) THEN
-        PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(documents) p;
+        PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(payloads) p;
     END IF;
     IF flow IS NOT NULL THEN
         look := tenon.join_flow(ids, flow, after, waits, on_parent_dead);
@@ -499,6 +507,19 @@ BEGIN
     END IF;
     RETURN ids;
 END $$;
+
+CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
+    priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
+    unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
+    debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
+    max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
+    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
+    notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
+LANGUAGE sql AS $$
+    SELECT tenon.enqueue_many_jsonb(kind, payloads::pg_catalog.jsonb[], queue, priority, run_at, delay, unique_keys, on_conflict,
+                                    unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
+                                    flow, after, on_parent_dead, trace, notify, announced)
+$$;
 
 -- Where the wake-up of such a task is published; for producers of many that publish ids themselves.
 CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)
@@ -526,8 +547,8 @@ $$;
 
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
     tenon.may_enqueue, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
-    tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many,
-    tenon.route_of, tenon.mine FROM PUBLIC;
+    tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue_jsonb,
+    tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many_jsonb, tenon.enqueue_many, tenon.route_of, tenon.mine FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
 
@@ -561,3 +582,7 @@ COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `pa
 COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
 
 COMMENT ON FUNCTION tenon.mine IS $$What this transaction has enqueued so far and not rolled back to a savepoint, as rows of `tenon.tasks`: so that a test of an application can look, and then roll back. It reads the whole table of unfinished tasks.$$;
+
+COMMENT ON FUNCTION tenon.enqueue_jsonb IS $$Not for applications: `tenon.enqueue` and `tenon.enqueue_routed` convert the payload, and call it.$$;
+
+COMMENT ON FUNCTION tenon.enqueue_many_jsonb IS $$Not for applications: `tenon.enqueue_many` converts the payloads, and calls it.$$;

@@ -64,31 +64,38 @@ CREATE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL
 $$;
-CREATE FUNCTION tenon.note_ended(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
+CREATE FUNCTION tenon.note_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
+    flow bigint, limit_keys text[], awaited boolean, was_cancelled boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
 BEGIN
-    IF t.again IS NOT NULL THEN
-        UPDATE tenon.again a SET taken = false WHERE a.unique_key = t.unique_key AND a.kind = t.kind;
+    IF again IS NOT NULL THEN
+        UPDATE tenon.again a SET taken = false WHERE a.unique_key = unique_key AND a.kind = kind;
     END IF;
-    IF t.flow IS NOT NULL THEN
-        INSERT INTO tenon.flow_note (flow, task) VALUES (t.flow, t.id);
+    IF flow IS NOT NULL THEN
+        INSERT INTO tenon.flow_note (flow, task) VALUES (flow, id);
     END IF;
-    IF t.limit_keys IS NOT NULL THEN
+    IF limit_keys IS NOT NULL THEN
         -- its worker sees within 5 s that it is cancelled; its child may have 30 s for others, and 5 s to end
         INSERT INTO tenon.limit_event (keys, task_id, start_time, hold_until)
-        VALUES (t.limit_keys, t.id, t.start_time,
-                CASE WHEN was_cancelled AND t.start_time IS NOT NULL THEN clock_timestamp() + interval '45 s' END);
+        VALUES (limit_keys, id, start_time,
+                CASE WHEN was_cancelled AND start_time IS NOT NULL THEN clock_timestamp() + interval '45 s' END);
     END IF;
-    IF t.wanted_at IS NOT NULL THEN
-        DELETE FROM tenon.waiting w WHERE w.task_id = t.id;
+    IF wanted_at IS NOT NULL THEN
+        DELETE FROM tenon.waiting w WHERE w.task_id = id;
     END IF;
-    IF t.awaited THEN
-        PERFORM pg_notify('tenon_ended', t.id::text);
+    IF awaited THEN
+        PERFORM pg_notify('tenon_ended', id::text);
     END IF;
-    IF num_nonnulls(t.again, t.flow, t.limit_keys) > 0 THEN
+    IF num_nonnulls(again, flow, limit_keys) > 0 THEN
         PERFORM pg_notify('tenon', 'settle');
     END IF;
 END $$;
+-- The same of a row; it becomes a call of that one when PostgreSQL plans the statement.
+CREATE FUNCTION tenon.note_ended(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
+LANGUAGE sql AS $$
+    SELECT tenon.note_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, was_cancelled)
+$$;
 
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, keys   the fence, element by element
@@ -551,7 +558,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.finish_many, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.enqueue_jsonb, tenon.enqueue_many_jsonb, tenon.route_of, tenon.mine, tenon.cancel, tenon.finish, tenon.finish_many, tenon.progress, tenon.extend, tenon.limit_take, tenon.step, tenon.steps, tenon.wait_for, tenon.signal, tenon.await, tenon.result TO %I', role);
     PERFORM tenon.grant_flows(role);
     DELETE FROM tenon.producer p WHERE p.role = quote_ident(role)::regrole;
     IF queues IS NOT NULL OR kinds IS NOT NULL THEN
@@ -580,8 +587,8 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts, tenon.is_span TO %I', role);  -- of the checks there
     EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, signal_keep, on_dead) ON tenon.setting TO %I', role);
     EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.enqueue_jsonb, tenon.enqueue_many_jsonb, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.set_schedule_jsonb, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
     PERFORM tenon.grant_home(role, true);
     PERFORM tenon.grant_flows(role);
@@ -600,7 +607,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
 
 -- What its statements need, and no more.
@@ -633,7 +640,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

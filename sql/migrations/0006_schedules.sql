@@ -142,18 +142,16 @@ BEGIN
     PERFORM tenon.check_allowed(kind, queue, tenon.tick_payload(document, clock_timestamp()));
 END $$;
 
-CREATE FUNCTION tenon.set_schedule(name text, cron text DEFAULT NULL, every interval DEFAULT NULL, kind text DEFAULT NULL,
-    payload anycompatible DEFAULT '{}'::jsonb, zone text DEFAULT 'UTC', catch_up text DEFAULT 'last',
-    overlap text DEFAULT 'allow', queue text DEFAULT NULL, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
-    timeout interval DEFAULT NULL, source text DEFAULT NULL) RETURNS timestamptz
+-- As of tenon.enqueue_jsonb: tenon.set_schedule() converts, and this one checks and acts.
+CREATE FUNCTION tenon.set_schedule_jsonb(name text, cron text, every interval, kind text, payload jsonb, zone text, catch_up text,
+    overlap text, queue text, priority integer, max_attempts integer, timeout interval, source text) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    document jsonb := payload;
-    moment   timestamptz := clock_timestamp();
-    s        tenon.schedule;
+    moment timestamptz := clock_timestamp();
+    s      tenon.schedule;
 BEGIN
-    PERFORM tenon.check_schedule(name, cron, every, kind, document, queue, priority, max_attempts, timeout, catch_up, overlap);
+    PERFORM tenon.check_schedule(name, cron, every, kind, payload, queue, priority, max_attempts, timeout, catch_up, overlap);
     zone := tenon.check_zone(zone);
     SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
     IF s.name IS NULL OR (s.cron, s.every_ms, s.zone) IS DISTINCT FROM
@@ -164,7 +162,7 @@ BEGIN
     END IF;
     INSERT INTO tenon.schedule AS t (name, cron, every_ms, zone, kind, payload, queue, priority, max_attempts, timeout_ms,
                                      catch_up, overlap, source, set_by, set_at, next_at, due_at)
-    VALUES (name, cron, (extract(epoch FROM every) * 1000)::bigint, zone, kind, document, queue, priority, max_attempts,
+    VALUES (name, cron, (extract(epoch FROM every) * 1000)::bigint, zone, kind, payload, queue, priority, max_attempts,
             (extract(epoch FROM timeout) * 1000)::bigint, catch_up, overlap, source, session_user, moment, s.next_at, s.next_at)
     ON CONFLICT ON CONSTRAINT schedule_pkey DO UPDATE
        SET cron = excluded.cron, every_ms = excluded.every_ms, zone = excluded.zone, kind = excluded.kind,
@@ -183,6 +181,15 @@ BEGIN
     END IF;
     RETURN s.next_at;
 END $$;
+
+CREATE FUNCTION tenon.set_schedule(name text, cron text DEFAULT NULL, every interval DEFAULT NULL, kind text DEFAULT NULL,
+    payload anycompatible DEFAULT '{}'::jsonb, zone text DEFAULT 'UTC', catch_up text DEFAULT 'last',
+    overlap text DEFAULT 'allow', queue text DEFAULT NULL, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL, source text DEFAULT NULL) RETURNS timestamptz
+LANGUAGE sql AS $$
+    SELECT tenon.set_schedule_jsonb(name, cron, every, kind, payload::pg_catalog.jsonb, zone, catch_up, overlap, queue, priority,
+                                    max_attempts, timeout, source)
+$$;
 
 CREATE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -403,7 +410,7 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 REVOKE ALL ON FUNCTION tenon.note_schedule, tenon.check_zone, tenon.tick_payload, tenon.tick_after, tenon.check_schedule,
-    tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.enqueue_tick,
+    tenon.set_schedule_jsonb, tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.enqueue_tick,
     tenon.run_schedule_now, tenon.hold_schedule, tenon.sync_schedules, tenon.last_tick, tenon.first_tick, tenon.run_ticks,
     tenon.run_schedules_at, tenon.run_schedules FROM PUBLIC;
 

@@ -1,0 +1,122 @@
+/* label: sql */
+/* What a role with few rights could make the schema's owner do: values of its own types reach no
+ * function of the owner's, and what functions mean does not depend on the caller's settings. */
+#include "tests/support/fixture.h"
+
+#include <stdio.h>
+
+static PGconn *log_in(struct fixture *fx, char role[80], const char *name, const char *grant)
+{
+    (void)snprintf(role, 80, "%s_%s", fx->database, name);
+    test_sql(fx, "CREATE ROLE %s", role);
+    test_sql(fx, grant, role);
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "SET SESSION AUTHORIZATION %s", role);
+    return conn;
+}
+
+static void log_out(struct fixture *fx, PGconn *conn, const char *role)
+{
+    PQfinish(conn);
+    test_sql(fx, "DROP OWNED BY %s CASCADE; DROP ROLE %s", role, role);
+}
+
+/* --- values of the caller's types --- */
+
+/* A type of its own, whose conversion to jsonb says as whom it runs. */
+static const char trap[] =
+    "CREATE TYPE pg_temp.e AS (q text);"
+    "CREATE FUNCTION pg_temp.f(e pg_temp.e) RETURNS jsonb LANGUAGE plpgsql AS"
+    " $$ BEGIN RETURN to_jsonb(current_user); END $$;"
+    "CREATE CAST (pg_temp.e AS jsonb) WITH FUNCTION pg_temp.f(pg_temp.e) AS ASSIGNMENT";
+
+static void runs_as(struct fixture *fx, PGconn *conn, const char *call, const char *role)
+{
+    sql_run(conn, "SELECT tenon.%s", call);
+    char *as = test_sql_text(fx, "SELECT payload #>> '{}' FROM tenon.task"
+                                 " UNION ALL SELECT payload #>> '{}' FROM tenon.schedule");
+    if (strcmp(as, role) != 0) {
+        fail_msg("%s converts its payload as %s", call, as);
+    }
+    free(as);
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.schedule");
+}
+
+static void test_the_caller_s_casts_run_as_the_caller(void **state)
+{
+    static const char *const calls[] = {
+        "enqueue('a', ROW('x')::pg_temp.e)",
+        "enqueue(kind => 'a', payload => ROW('x')::pg_temp.e, priority => 1)",
+        "enqueue_routed('a', ROW('x')::pg_temp.e)",
+        "enqueue_many('a', ARRAY[ROW('x')::pg_temp.e])",
+        "enqueue_many('a', ARRAY[ROW('x')::pg_temp.e], unique_keys => '{k}')",
+        "set_schedule('s', '@daily', kind => 'a', payload => ROW('x')::pg_temp.e)",
+    };
+    struct fixture *fx = *state;
+    char role[80];
+    PGconn *conn = log_in(fx, role, "o", "SELECT tenon.grant_operator('%s')");
+    sql_run(conn, trap);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        runs_as(fx, conn, calls[i], role);
+    }
+    log_out(fx, conn, role);
+}
+
+#define NULLS_16                                                                                   \
+    "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+
+/* What casts for the caller leads to a function that asks all again. */
+static void test_the_functions_behind_ask_again(void **state)
+{
+    static const char *const calls[] = {"enqueue_jsonb('pay', '1', NULL, NULL, " NULLS_16
+                                        ", true, false)",
+                                        "enqueue_many_jsonb('pay', '{1}', NULL, NULL, " NULLS_16
+                                        ", true, false)"};
+    struct fixture *fx = *state;
+    char role[80];
+    PGconn *conn = log_in(fx, role, "p", "SELECT tenon.grant_producer('%s', kinds => '{mail}')");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        sql_fails(conn, "42501", "may not enqueue kind pay", "SELECT tenon.%s", calls[i]);
+    }
+    sql_fails(conn, "22023", "payload NULL",
+              "SELECT tenon.enqueue_jsonb('mail', NULL, NULL, NULL, " NULLS_16 ", true, false)");
+    sql_fails(conn, "42501", "permission denied",
+              "SELECT tenon.set_schedule_jsonb('s', '@daily', NULL, 'mail', '1', 'UTC', 'last',"
+              " 'allow', NULL, NULL, NULL, NULL, NULL)");
+    sql_run(conn, "SELECT tenon.enqueue_jsonb('mail', '1', NULL, NULL, " NULLS_16 ", true, false)");
+    log_out(fx, conn, role);
+}
+
+static void assert_none(struct fixture *fx, const char *what, const char *sql)
+{
+    char *found = test_sql_text(fx, "SELECT string_agg(found, E'\\n' ORDER BY found) FROM (%s) f",
+                                sql);
+    if (found) {
+        fail_msg("%s:\n%s", what, found);
+    }
+}
+
+/* Polymorphic, composite, a domain, a range, or an array of them; or of a type that is not
+ * PostgreSQL's own. */
+static void test_what_runs_as_the_owner_takes_base_types(void **state)
+{
+    struct fixture *fx = *state;
+    assert_none(fx, "SECURITY DEFINER functions with an argument that is not of a base type",
+                "SELECT format('%s: %s', p.oid::regprocedure, a.type::regtype) AS found"
+                " FROM pg_proc p CROSS JOIN LATERAL unnest(p.proargtypes) a (type)"
+                " JOIN pg_type t ON t.oid = a.type LEFT JOIN pg_type e ON e.oid = t.typelem AND"
+                " t.typcategory = 'A'"
+                " WHERE p.pronamespace = 'tenon'::regnamespace AND p.prosecdef AND ("
+                " p.provariadic <> 0 OR t.typnamespace <> 'pg_catalog'::regnamespace OR"
+                " t.typtype <> 'b' OR e.typtype <> 'b')");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_DATABASE(test_the_caller_s_casts_run_as_the_caller),
+        WITH_DATABASE(test_the_functions_behind_ask_again),
+        WITH_DATABASE(test_what_runs_as_the_owner_takes_base_types),
+    };
+    return RUN_GROUP(tests);
+}
