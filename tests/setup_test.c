@@ -228,11 +228,11 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
                                     "WHERE pronamespace = 'tenon'::regnamespace "
                                     "AND has_function_privilege('%s', oid, 'EXECUTE')",
                                     role);
-    assert_string_equal(functions,
-                        "await batch cancel cancel_flow close enqueue enqueue_many "
-                        "enqueue_routed extend finish finish_many flow flow limit_take mine "
-                        "parent_results parent_results progress result route_of signal "
-                        "step steps wait_for");
+    assert_string_equal(functions, "await batch cancel cancel_flow close enqueue enqueue_jsonb "
+                                   "enqueue_many enqueue_many_jsonb enqueue_routed extend finish "
+                                   "finish_many flow flow limit_take mine "
+                                   "parent_results parent_results progress result route_of signal "
+                                   "step steps wait_for");
     free(functions);
     assert_int_equal(
         test_sql_int(fx,

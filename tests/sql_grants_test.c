@@ -28,22 +28,16 @@ static const struct {
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
      "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_jsonb "
-     "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled is_retry "
-     "is_span limit_rule limit_take "
-     "list mine next_tick parent_results pause pause_limit pause_schedule queue_names "
-     "rate_seen result resume resume_limit resume_schedule retry retry_parts route_of "
+     "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
+     "limit_rule limit_take list mine next_tick parent_results pause pause_limit pause_schedule queue_names "
+     "rate_seen result resume resume_limit resume_schedule retry route_of "
      "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
-     "set_schedule_jsonb signal slots_wanted sync_schedules why why_of",
-     "DELETE dead kind queue\n"
-     "INSERT kind queue\n"
+     "set_schedule_jsonb set_settings signal slots_wanted sync_schedules why why_of",
      "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
      "flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules setting settler signal "
-     "task tasks unique_hold waiting worker\n"
-     "UPDATE kind queue\n"
-     "UPDATE setting(attempt_keep cancel_own dead_keep exchange history_keep "
-     "history_rows_max on_dead payload_bytes_max signal_keep)"},
+     "task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
      "progress_kept random_key record_steps requeue",
@@ -52,7 +46,8 @@ static const struct {
      "SELECT dead(claims id worker_id)\n"
      "SELECT finished(claims id outcome worker_id)\n"
      "SELECT kind migration queue setting task worker\n"
-     "UPDATE task worker"},
+     "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"
+     "UPDATE worker(backing_off broker_away ended_at lock_key rounds_failing state)"},
     {"cleaner", "USAGE",
      "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
      "random_key requeue run_schedules settle settle_all",

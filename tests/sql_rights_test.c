@@ -84,24 +84,51 @@ static void test_members_are_confined(void **state)
     no_roles(fx, conns);
 }
 
-static void test_cancel_may_be_for_ones_own_tasks(void **state)
+static void test_cancel_is_for_ones_own_tasks(void **state)
 {
     struct fixture *fx = *state;
     PGconn *conns[2];
     two_roles(fx, conns);
     long long a = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
     long long b = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
-    assert_true(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", a));
-    test_sql(fx, "UPDATE tenon.setting SET cancel_own = true");
-    MAY_NOT(conns[1], "may not cancel task", "cancel(%lld)", b);
-    assert_state(fx, b, "ready");
+    MAY_NOT(conns[1], "may not cancel task|cancel_own_only", "cancel(%lld)", a);
+    assert_state(fx, a, "ready");
+    assert_true(sql_bool(conns[0], "SELECT tenon.cancel(%lld)", a));
     assert_false(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", a));
-    assert_true(sql_bool(conns[0], "SELECT tenon.cancel(%lld)", b));
+    test_sql(fx, "UPDATE tenon.setting SET cancel_own_only = false");
+    assert_true(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", b));
     long long c = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
     assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", c));
     char *by = test_sql_text(fx, "SELECT DISTINCT enqueued_by FROM tenon.tasks");
     assert_string_equal(by, role_of[0]);
     free(by);
+    no_roles(fx, conns);
+}
+
+/* Whatever the setting says; and what it may not cancel it does not lock, nor change under its
+ * unique key. */
+static void test_a_confined_producer_cancels_its_own_tasks(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conns[2];
+    two_roles(fx, conns);
+    confine(fx, 0, ", kinds => '{mail}'");
+    test_sql(fx, "UPDATE tenon.setting SET cancel_own_only = false");
+    long long theirs = sql_int(conns[1], "SELECT tenon.enqueue('mail', '1', unique_key => 'k')");
+    long long own = sql_int(conns[0], "SELECT tenon.enqueue('mail')");
+    sql_run(conns[0], "BEGIN; SAVEPOINT s");
+    MAY_NOT(conns[0], "may not cancel task|cancel_own_only|confined", "cancel(%lld)", theirs);
+    sql_run(conns[0], "ROLLBACK TO s");
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM (SELECT FROM tenon.task WHERE id = %lld"
+                                  " FOR UPDATE SKIP LOCKED) t",
+                                  theirs),
+                     1);
+    sql_run(conns[0], "COMMIT; SELECT tenon.enqueue('mail', '2', unique_key => 'k',"
+                      " on_conflict => 'replace')");
+    assert_true(test_sql_bool(fx, "SELECT payload = '1' FROM tenon.task WHERE id = %lld", theirs));
+    assert_true(sql_bool(conns[0], "SELECT tenon.cancel(%lld)", own));
+    assert_true(sql_bool(conns[1], "SELECT tenon.cancel(%lld)", theirs)); /* not confined */
     no_roles(fx, conns);
 }
 
@@ -229,20 +256,25 @@ static const struct {
     {"SELECT tenon.sync_schedules('f', '[]')", OPERATOR},
     {"SELECT * FROM tenon.run_schedules()", CLEANER},
     {"SELECT * FROM tenon.run_schedules_at(now())", 0},
-    {"INSERT INTO tenon.queue (name) VALUES ('q')", OPERATOR},
-    {"UPDATE tenon.queue SET paused = true", OPERATOR},
-    {"DELETE FROM tenon.kind", OPERATOR},
-    {"UPDATE tenon.setting SET payload_bytes_max = 1000", OPERATOR},
+    {"INSERT INTO tenon.queue (name) VALUES ('q')", 0},
+    {"UPDATE tenon.queue SET paused = true", 0},
+    {"UPDATE tenon.kind SET paused_by = 'x'", 0},
+    {"DELETE FROM tenon.kind", 0},
+    {"UPDATE tenon.setting SET payload_bytes_max = 1000", 0},
+    {"SELECT tenon.set_settings('{\"payload_bytes_max\": 1000}')", OPERATOR},
     {"UPDATE tenon.setting SET leader_key = 1", CLEANER},
     {"SELECT * FROM tenon.lock", READER | OPERATOR | CLEANER},
     {"SELECT tenon.random_key()", WORKER | CLEANER},
-    {"DELETE FROM tenon.dead", OPERATOR},
+    {"DELETE FROM tenon.dead", 0},
     {"UPDATE tenon.producer SET kinds = NULL", 0},
     {"DELETE FROM tenon.producer", 0},
     {"SELECT * FROM tenon.task FOR UPDATE", WORKER | CLEANER},
     {"DELETE FROM tenon.task", WORKER},
     {"UPDATE tenon.task SET claims = 1", WORKER},
-    {"UPDATE tenon.task SET payload = '{}'", WORKER},
+    {"UPDATE tenon.task SET payload = '{}'", 0},
+    {"UPDATE tenon.task SET kind = 'a', queue = 'a'", 0},
+    {"UPDATE tenon.task SET enqueued_by = 'x'", 0},
+    {"UPDATE tenon.task SET progress = '1', timeout_ms = 1", WORKER},
     {"UPDATE tenon.task SET start_time = now(), claim_key = id, worker_id = gen_random_uuid()",
      WORKER},
     {"SELECT * FROM tenon.requeue('{1}', '{1}', '{dead}', '{x}', '{1}')", WORKER | CLEANER},
@@ -251,7 +283,8 @@ static const struct {
     {"INSERT INTO tenon.worker (host, pid, slots, queues, kinds) VALUES ('h', 1, 1, '{}', '{}')",
      WORKER},
     {"UPDATE tenon.worker SET state = 'left'", WORKER | CLEANER},
-    {"UPDATE tenon.worker SET host = 'h'", WORKER},
+    {"UPDATE tenon.worker SET host = 'h'", 0},
+    {"UPDATE tenon.worker SET backing_off = 'a: b'", WORKER},
     {"DELETE FROM tenon.worker", CLEANER},
     {"INSERT INTO tenon.task (run_at) VALUES (now())", 0},
     {"UPDATE tenon.finished SET outcome = 'done'", 0},
@@ -412,7 +445,8 @@ int main(void)
         WITH_DATABASE(test_a_producer_may_be_confined_to_kinds),
         WITH_DATABASE(test_a_producer_may_be_confined_to_queues),
         WITH_DATABASE(test_members_are_confined),
-        WITH_DATABASE(test_cancel_may_be_for_ones_own_tasks),
+        WITH_DATABASE(test_cancel_is_for_ones_own_tasks),
+        WITH_DATABASE(test_a_confined_producer_cancels_its_own_tasks),
         WITH_DATABASE(test_each_part_has_the_least_rights),
         WITH_DATABASE(test_unique_keys_are_per_kind),
         WITH_DATABASE(test_a_kind_has_a_least_timeout),

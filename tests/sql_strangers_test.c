@@ -111,12 +111,81 @@ static void test_what_runs_as_the_owner_takes_base_types(void **state)
                 " t.typtype <> 'b' OR e.typtype <> 'b')");
 }
 
+/* --- what an operator does --- */
+
+static int audited(struct fixture *fx, const char *act, const char *role)
+{
+    return (int)test_sql_int(
+        fx, "SELECT count(*) FROM tenon.audit WHERE act = '%s' AND who = '%s' AND n = 1", act,
+        role);
+}
+
+/* It has no right to write a table, and each of its acts on what is not its own leaves a row. */
+static void test_what_an_operator_does_is_audited(void **state)
+{
+    static const struct {
+        const char *call, *act;
+    } acts[] = {
+        {"cancel(1)", "cancel"},
+        {"close(1)", "close"},
+        {"set_settings('{\"history_keep\": \"0\"}')", "set_settings"},
+        {"set_queue('q', '{\"priority\": 1}')", "set_queue"},
+        {"set_kind('k', '{\"priority\": 1}')", "set_kind"},
+        {"pause('q')", "pause"},
+        {"delete('{\"ids\": [1]}')", "delete"},
+    };
+    struct fixture *fx = *state;
+    char role[80];
+    test_sql(fx, "SELECT tenon.enqueue('a'), tenon.batch(on_end => 'a')");
+    PGconn *conn = log_in(fx, role, "o", "SELECT tenon.grant_operator('%s')");
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        sql_run(conn, "SELECT tenon.%s", acts[i].call);
+        if (audited(fx, acts[i].act, role) != 1) {
+            fail_msg("tenon.%s leaves no row in tenon.audit", acts[i].call);
+        }
+    }
+    sql_run(conn, "SELECT tenon.cancel(tenon.enqueue('a')), tenon.close(tenon.batch(on_end => "
+                  "'a'))"); /* its own */
+    assert_int_equal(audited(fx, "cancel", role) + audited(fx, "close", role), 2);
+    log_out(fx, conn, role);
+}
+
+static void test_settings_are_checked(void **state)
+{
+    static const struct {
+        const char *changes, *words;
+    } bad[] = {
+        {"{\"history_keep\": \"1 min\"}", "history_keep 1 min|0, or 1 hour to 1000 years"},
+        {"{\"history_keep\": \"x\"}", "history_keep x"},
+        {"{\"dead_keep\": null}", "dead_keep NULL"},
+        {"{\"payload_bytes_max\": 0}", "payload_bytes_max 0|at least 1"},
+        {"{\"exchange\": \"A B\"}", "exchange A B|1 to 63 of a-z 0-9 _ -"},
+        {"{\"cancel_own_only\": 7}", "cancel_own_only 7|true or false"},
+        {"{\"on_dead\": \"a b\"}", "on_dead a b|a kind"},
+        {"{\"audit_keep\": \"1 s\"}", "changes|on_dead"},
+        {"{}", "changes"},
+    };
+    struct fixture *fx = *state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        test_sql_fails(fx, "22023", bad[i].words, "SELECT tenon.set_settings('%s')",
+                       bad[i].changes);
+    }
+    test_sql(fx, "SELECT tenon.set_settings('{\"on_dead\": \"a\", \"history_keep\": \"2 days\","
+                 " \"cancel_own_only\": false}')");
+    assert_true(test_sql_bool(fx, "SELECT on_dead = 'a' AND history_keep = '2 days' AND NOT"
+                                  " cancel_own_only AND exchange = 'tenon' FROM tenon.setting"));
+    test_sql(fx, "SELECT tenon.set_settings('{\"on_dead\": null}')");
+    assert_true(test_sql_bool(fx, "SELECT on_dead IS NULL FROM tenon.setting"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_the_caller_s_casts_run_as_the_caller),
         WITH_DATABASE(test_the_functions_behind_ask_again),
         WITH_DATABASE(test_what_runs_as_the_owner_takes_base_types),
+        WITH_DATABASE(test_what_an_operator_does_is_audited),
+        WITH_DATABASE(test_settings_are_checked),
     };
     return RUN_GROUP(tests);
 }

@@ -279,12 +279,12 @@ static void test_another_role_changes_nothing(void **state)
     struct fixture *fx = *state;
     enqueue(fx->conn, "payload => '1', delay => '1 h'");
     test_sql(fx, "UPDATE tenon.task SET enqueued_by = 'somebody';"
-                 "UPDATE tenon.setting SET cancel_own = true");
+                 "UPDATE tenon.setting SET cancel_own_only = true");
     enqueue(fx->conn, "payload => '2', on_conflict => 'replace'");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1); /* it waits for the end */
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
     assert_task(fx, "1 3600 s scheduled");
-    test_sql(fx, "UPDATE tenon.setting SET cancel_own = false; SELECT tenon.cancel(id) FROM"
+    test_sql(fx, "UPDATE tenon.setting SET cancel_own_only = false; SELECT tenon.cancel(id) FROM"
                  " tenon.task");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
     assert_task(fx, "2 0 s ready");

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Posts to a chat that a task is dead: the handler of the kind that stands in on_dead.
 
-UPDATE tenon.setting SET on_dead = 'task_died';
+SELECT tenon.set_settings('{"on_dead": "task_died"}');
 tenon worker --handler 'task_died=pool:exec examples/on_dead/chat.py'      with WEBHOOK_URL=https://...
 
 The body is {"text": ...}, which Slack, Mattermost and others take.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Mails an operator that a task is dead: the handler of the kind that stands in on_dead.
 
-UPDATE tenon.setting SET on_dead = 'task_died';
+SELECT tenon.set_settings('{"on_dead": "task_died"}');
 tenon worker --handler task_died=examples/on_dead/mail.py      with OPERATOR=ops@example.org
 
 The dead task is on stdin. $SENDMAIL (sendmail) sends the letter; if it fails, this task is tried again.

@@ -23,7 +23,7 @@ CREATE TABLE tenon.setting (
     history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0),
     exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
                                CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'),
-    cancel_own        boolean  NOT NULL DEFAULT false,
+    cancel_own_only   boolean  NOT NULL DEFAULT true,
     attempt_keep      interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(attempt_keep, 3600, 31536000000)),
     dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(dead_keep, 3600, 31536000000)),
     on_dead           text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
@@ -38,12 +38,12 @@ CREATE TABLE tenon.setting (
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
 INSERT INTO tenon.setting DEFAULT VALUES;
-COMMENT ON TABLE tenon.setting IS 'The settings: one row, which you may update.';
+COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change by `tenon.set_settings`.';
 COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
 COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
-COMMENT ON COLUMN tenon.setting.cancel_own IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it.';
+COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it under its unique key. Confined producers (`tenon.producer`) may do that to their own tasks only, whatever this says.';
 COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
@@ -97,14 +97,14 @@ CREATE TABLE tenon.queue (
     paused_at    timestamptz,
     paused_why   text
 );
-COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused. You may insert, update and delete rows; a queue without a row is fine. Defaults are copied into a task when it is enqueued.';
+COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused; operators change them by `tenon.set_queue` and `tenon.pause`. A queue without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
 COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `sidekiq`, n^4 + 15 s.';
 COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
-COMMENT ON COLUMN tenon.queue.paused IS 'Yours to set, best by `tenon.pause`: while true, no worker claims from it. What runs goes on.';
+COMMENT ON COLUMN tenon.queue.paused IS 'Set it by `tenon.pause`: while true, no worker claims from it. What runs goes on.';
 COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
 COMMENT ON COLUMN tenon.queue.paused_at IS 'When that was.';
 COMMENT ON COLUMN tenon.queue.paused_why IS 'And why, as that role said.';
@@ -126,7 +126,7 @@ CREATE TABLE tenon.kind (
     paused_why   text
 );
 CREATE INDEX kind_paused ON tenon.kind (name) WHERE paused;
-COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue. You may insert, update and delete rows; a kind without a row is fine. Defaults are copied into a task when it is enqueued.';
+COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue; operators change them by `tenon.set_kind` and `tenon.pause`. A kind without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
 COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
 COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
@@ -489,7 +489,7 @@ CREATE TABLE tenon.dead (
     steps        jsonb,
     progress     jsonb
 );
-COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. You may delete rows; they go by themselves after `dead_keep` (`tenon.setting`).';
+COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete` deletes them; they go by themselves after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
 COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry` goes on behind them.';
 COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry` gets it.';

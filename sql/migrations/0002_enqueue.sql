@@ -132,6 +132,10 @@ LANGUAGE sql STABLE AS $$
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $$;
 
+-- Is it confined to some queues or kinds? Then it may touch nothing that others share.
+CREATE FUNCTION tenon.is_confined() RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') $$;
+
 -- Is there anything wrong with it? Then it raises that.
 CREATE FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -177,7 +181,7 @@ DECLARE
     held timestamptz := b.run_at;
 BEGIN
     SELECT * INTO s FROM tenon.setting;
-    IF s.cancel_own AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
+    IF (s.cancel_own_only OR s.confined) AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
        OR b.start_before <= clock_timestamp() THEN
         RETURN NULL;
     END IF;
@@ -546,7 +550,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
-    tenon.may_enqueue, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
+    tenon.may_enqueue, tenon.is_confined, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
     tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue_jsonb,
     tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many_jsonb, tenon.enqueue_many, tenon.route_of, tenon.mine FROM PUBLIC;
 

@@ -448,7 +448,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 DECLARE
     claims_max constant integer := 10000;
     moment timestamptz := clock_timestamp();
-    confined boolean := (SELECT s.confined FROM tenon.setting s);
+    confined boolean := coalesce((SELECT s.confined FROM tenon.setting s), true);
     done   boolean[];
     refused text[];
     lost   record;
@@ -496,19 +496,25 @@ BEGIN
     RETURN done;
 END $$;
 
--- May whoever logged in cancel what this role enqueued? An operator is who may change queues.
+-- Is whoever logged in an operator? That is who may pause.
+CREATE FUNCTION tenon.is_operator() RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pause(text, text, boolean, text)', 'EXECUTE') $$;
+
+-- May whoever logged in cancel what this role enqueued?
 CREATE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT NOT s.cancel_own OR enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE')
+    SELECT enqueued_by = session_user OR tenon.is_operator() OR NOT s.cancel_own_only AND NOT tenon.is_confined()
       FROM tenon.setting s
 $$;
 
-CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+-- Cancels a task; returns the role that had enqueued it, NULL: there was none. One that may not be cancelled is not locked
+-- either. For tenon.cancel, and for acts of many.
+CREATE FUNCTION tenon.cancel_one(id bigint) RETURNS text
+LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
     moment timestamptz := clock_timestamp();
-    n      integer;
+    owner  text;
 BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
@@ -520,14 +526,25 @@ BEGIN
     SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps,
            timeout_ms, max_attempts, retry, progress
-      FROM gone g;
-    GET DIAGNOSTICS n = ROW_COUNT;
-    IF n = 0 AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
+      FROM gone g
+    RETURNING coalesce(enqueued_by, '') INTO owner;
+    IF owner IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
         RAISE EXCEPTION 'tenon: role % may not cancel task %', session_user, id
             USING ERRCODE = 'insufficient_privilege',
-                  HINT = 'Another role enqueued it, and cancel_own in tenon.setting is true: ask an operator.';
+                  HINT = 'Another role enqueued it, and cancel_own_only in tenon.setting is true, or the role is confined (tenon.producer): ask an operator.';
     END IF;
-    RETURN n > 0;
+    RETURN owner;
+END $$;
+
+CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    owner text := tenon.cancel_one(id);
+BEGIN
+    IF owner <> session_user THEN
+        PERFORM tenon.note_audit('cancel', jsonb_build_object('filter', jsonb_build_object('ids', id)), 1);
+    END IF;
+    RETURN owner IS NOT NULL;
 END $$;
 
 -- At most so many queues, by name: those that have a row in tenon.queue or a living worker before those that only have
@@ -578,15 +595,11 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.parent_results(bigint) TO %I', role);
 END $$;
 
--- And set what the columns that are yours to set say, retry and cancel.
+-- And act, by functions only, which leave a row in tenon.audit.
 CREATE FUNCTION tenon.grant_operator(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.grant_reader(role);
-    EXECUTE format('GRANT INSERT, UPDATE, DELETE ON tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.is_retry, tenon.retry_parts, tenon.is_span TO %I', role);  -- of the checks there
-    EXECUTE format('GRANT UPDATE (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own, attempt_keep, dead_keep, signal_keep, on_dead) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT DELETE ON tenon.dead TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many, tenon.enqueue_jsonb, tenon.enqueue_many_jsonb, tenon.route_of, tenon.mine, tenon.cancel, tenon.signal TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.set_schedule, tenon.set_schedule_jsonb, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.run_schedule_now, tenon.sync_schedules TO %I', role);
     PERFORM tenon.grant_acts(role);
@@ -601,11 +614,11 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.migration, tenon.setting, tenon.queue, tenon.kind TO %I', role);
-    EXECUTE format('GRANT SELECT, UPDATE, DELETE ON tenon.task TO %I', role);
+    EXECUTE format('GRANT SELECT, DELETE, UPDATE (claims, claim_key, start_time, worker_id, progress, timeout_ms) ON tenon.task TO %I', role);
     EXECUTE format('GRANT INSERT ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE (lock_key, state, ended_at, backing_off, rounds_failing, broker_away) ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
 END $$;
@@ -640,7 +653,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.may_cancel, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
@@ -658,7 +671,7 @@ COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish`
 
 A claim that is given twice counts the second time as not valid any more. A claim of a task that the role may not run, because it is confined to other queues or kinds (`tenon.producer`), raises SQLSTATE 42501, whatever `skip_lost` says.$$;
 
-COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. While `cancel_own` in `tenon.setting` is true, another role's task raises SQLSTATE 42501.$$;
+COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. Another role's task raises SQLSTATE 42501 for a producer, unless `cancel_own_only` in `tenon.setting` is false and the producer is not confined; an operator's cancel of one leaves a row in `tenon.audit`.$$;
 
 COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, wait for their results, send signals, and finish, extend and record the steps and the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue and run tasks of those only (`tenon.producer`); without, of all. For the owner of the schema.$$;
 

@@ -19,7 +19,7 @@ END $$;
 CREATE FUNCTION tenon.check_may_act(queue text, kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue(queue, kind) THEN
+    IF coalesce((SELECT s.confined FROM tenon.setting s), true) AND NOT tenon.may_enqueue(queue, kind) THEN
         RAISE EXCEPTION 'tenon: role % may not run tasks of kind % of queue %', session_user, kind, queue
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'It is confined to other queues or kinds (tenon.producer): ask the owner of the schema.';

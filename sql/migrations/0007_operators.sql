@@ -16,7 +16,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given. `web_user`: who had logged in to `tenon ui`, as its session says in `tenon.web_user`.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
@@ -436,7 +436,7 @@ END $$;
 
 CREATE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT array_agg(i) FILTER (WHERE tenon.cancel(i)) FROM unnest(ids) i
+    SELECT array_agg(i) FILTER (WHERE tenon.cancel_one(i) IS NOT NULL) FROM unnest(ids) i
 $$;
 
 CREATE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamptz) RETURNS bigint[]
@@ -768,6 +768,36 @@ BEGIN
     PERFORM tenon.note_audit('set_kind', jsonb_build_object('kind', name, 'changes', changes), 1);
 END $$;
 
+-- --- settings ---
+
+-- One key after the other, so that what is refused can be named.
+CREATE FUNCTION tenon.set_settings(changes jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    span constant text := '1 hour to 1000 years';
+    k    text;
+BEGIN
+    PERFORM tenon.check_changes(changes, '{payload_bytes_max,history_keep,history_rows_max,exchange,cancel_own_only,attempt_keep,dead_keep,signal_keep,on_dead}');
+    FOR k IN SELECT jsonb_object_keys(changes) LOOP
+        BEGIN
+            UPDATE tenon.setting s
+               SET (payload_bytes_max, history_keep, history_rows_max, exchange, cancel_own_only, attempt_keep, dead_keep, signal_keep, on_dead) =
+                   (SELECT n.payload_bytes_max, n.history_keep, n.history_rows_max, n.exchange, n.cancel_own_only, n.attempt_keep,
+                           n.dead_keep, n.signal_keep, n.on_dead
+                      FROM jsonb_populate_record(s, jsonb_build_object(k, changes -> k)) n);
+        EXCEPTION WHEN data_exception OR check_violation OR not_null_violation THEN
+            PERFORM tenon.refuse(k, changes ->> k,
+                CASE k WHEN 'exchange' THEN '1 to 63 of a-z 0-9 _ - and does not start with -'
+                       WHEN 'cancel_own_only' THEN 'true or false'
+                       WHEN 'on_dead' THEN 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -, or null'
+                       WHEN 'history_keep' THEN '0, or ' || span
+                       WHEN 'payload_bytes_max' THEN 'a number of bytes, at least 1'
+                       WHEN 'history_rows_max' THEN 'a number of rows, at least 1' ELSE span END);
+        END;
+    END LOOP;
+    PERFORM tenon.note_audit('set_settings', jsonb_build_object('changes', changes), 1);
+END $$;
+
 -- --- rights ---
 
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
@@ -779,7 +809,7 @@ END $$;
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.change, tenon.retry, tenon.cancel_all, tenon.delete, tenon.run_now, tenon.set, tenon.pause, tenon.resume, tenon.set_queue, tenon.set_kind TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.change, tenon.retry, tenon.cancel_all, tenon.delete, tenon.run_now, tenon.set, tenon.pause, tenon.resume, tenon.set_queue, tenon.set_kind, tenon.set_settings TO %I', role);
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.note_audit, tenon.filter_keys, tenon.filter_texts, tenon.filter_text,
@@ -788,7 +818,7 @@ REVOKE ALL ON FUNCTION tenon.note_audit, tenon.filter_keys, tenon.filter_texts, 
     tenon.retry_ids, tenon.delete_ids, tenon.cancel_ids, tenon.set_ids, tenon.check_changes, tenon.changed_integer,
     tenon.changed_run_at, tenon.check_act, tenon.note_change, tenon.change, tenon.retry, tenon.cancel_all, tenon.delete,
     tenon.run_now, tenon.set, tenon.check_target, tenon.tell_paused, tenon.pause, tenon.resume, tenon.paused_kinds, tenon.changed_ms,
-    tenon.or_old, tenon.set_queue, tenon.set_kind, tenon.grant_lists, tenon.grant_acts FROM PUBLIC;
+    tenon.or_old, tenon.set_queue, tenon.set_kind, tenon.set_settings, tenon.grant_lists, tenon.grant_acts FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first. The next page begins after the id of the last row: `tenon.list(filter, after => 17)`.
 
@@ -832,3 +862,5 @@ COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whe
 COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts`, `timeout` (`"10 min"`) or `retry` (as for `tenon.enqueue`); a null takes the default away. They hold for what is enqueued from then on.$$;
 
 COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `timeout`, `timeout_min` (`"10 min"`) `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null takes the default away. They hold for what is enqueued from then on.$$;
+
+COMMENT ON FUNCTION tenon.set_settings IS $$Sets what `tenon.setting` says; `changes` has any of `payload_bytes_max`, `history_keep`, `history_rows_max`, `exchange`, `cancel_own_only`, `attempt_keep`, `dead_keep`, `signal_keep` and `on_dead` (null takes it away): `{"history_keep": "7 days", "on_dead": "tell_ops"}`. Leaves a row in `tenon.audit`. For operators; `audit_keep` is the owner's to set, by UPDATE.$$;

@@ -119,9 +119,9 @@ END $$;
 
 -- --- rights ---
 
--- May whoever logged in see this flow, add to it, and cancel it? Who made it may, and operators, who may change queues.
+-- May whoever logged in see this flow, add to it, and cancel it? Who made it may, and operators.
 CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
-LANGUAGE sql STABLE AS $$ SELECT made_by = session_user OR has_table_privilege(session_user, 'tenon.queue', 'UPDATE') $$;
+LANGUAGE sql STABLE AS $$ SELECT made_by = session_user OR tenon.is_operator() $$;
 
 -- The flow, if whoever logged in may touch it. Until the commit it cannot end, nor be purged; others may add to it, close
 -- it and cancel it all the same.
@@ -567,6 +567,9 @@ BEGIN
     END IF;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
     PERFORM pg_notify('tenon', 'settle');
+    IF f.made_by <> session_user THEN
+        PERFORM tenon.note_audit('close', jsonb_build_object('flow', flow), 1);
+    END IF;
     RETURN true;
 END $$;
 

@@ -118,7 +118,7 @@ BEGIN
     IF cardinality(limit_keys) > 4 OR array_ndims(limit_keys) > 1 THEN
         PERFORM tenon.refuse('limit_keys', limit_keys::text, 'an array of 1 to 4 keys');
     END IF;
-    IF cardinality(limit_keys) > 0 AND (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') THEN
+    IF cardinality(limit_keys) > 0 AND tenon.is_confined() THEN
         RAISE EXCEPTION 'tenon: role % may not use limit_keys', session_user
             USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and keys are shared by all.';
     END IF;

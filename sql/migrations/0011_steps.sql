@@ -123,7 +123,7 @@ BEGIN
         PERFORM tenon.refuse('payload', 'null', 'any JSON but null, which stands for a signal that did not come in time');
     ELSIF tenon.printed_bytes(payload) > signal_bytes_max THEN
         PERFORM tenon.refuse('payload', format('of %s bytes', tenon.printed_bytes(payload)), format('at most %s bytes as text', signal_bytes_max));
-    ELSIF (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') THEN
+    ELSIF tenon.is_confined() THEN
         RAISE EXCEPTION 'tenon: role % may not send signals', session_user
             USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and a signal reaches tasks of any.';
     END IF;

@@ -58,7 +58,6 @@ class Attack(Stage):
         self.tenon("setup", *grants, "--grant-producer", "honest")
         if self.role == "producer":
             self.tenon("setup", "--grant-producer", "stranger")
-        self.query("UPDATE tenon.setting SET cancel_own = true")
         self.query("CREATE SCHEMA soak; CREATE TABLE soak.placed"
                    " (number bigint PRIMARY KEY, task bigint NOT NULL, fails boolean NOT NULL);"
                    "GRANT USAGE ON SCHEMA soak TO honest; GRANT INSERT ON soak.placed TO honest")
