@@ -450,6 +450,7 @@ DECLARE
     blocked boolean := false;
     look    boolean := false;
     d       record;
+    e       record;
     ids     bigint[];
 BEGIN
     IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
@@ -465,11 +466,14 @@ BEGIN
             PERFORM tenon.refuse('unique_keys', format('of %s elements', cardinality(unique_keys)),
                                  format('as long as payloads, %s elements', cardinality(payloads)));
         END IF;
-        SELECT coalesce(array_agg((tenon.enqueue_jsonb(kind, p, queue, priority, run_at, delay, u, CASE WHEN u IS NOT NULL THEN on_conflict END,
-                                                CASE WHEN u IS NOT NULL THEN unique_for END, CASE WHEN u IS NOT NULL THEN debounce END,
-                                                CASE WHEN u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
-                                                limit_keys, flow, after, on_parent_dead, trace, notify, announced)).id ORDER BY o), '{}')
-          INTO ids FROM unnest(payloads, unique_keys) WITH ORDINALITY AS a (p, u, o);
+        ids := array_fill(NULL::bigint, ARRAY[cardinality(payloads)]);
+        -- in sorted order, so that no two calls wait for each other's keys in a circle
+        FOR e IN SELECT * FROM unnest(payloads, unique_keys) WITH ORDINALITY a (p, u, place) ORDER BY u COLLATE "C", place LOOP
+            ids[e.place] := (tenon.enqueue_jsonb(kind, e.p, queue, priority, run_at, delay, e.u, CASE WHEN e.u IS NOT NULL THEN on_conflict END,
+                                                 CASE WHEN e.u IS NOT NULL THEN unique_for END, CASE WHEN e.u IS NOT NULL THEN debounce END,
+                                                 CASE WHEN e.u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
+                                                 limit_keys, flow, after, on_parent_dead, trace, notify, announced)).id;
+        END LOOP;
         RETURN ids;
     END IF;
     checked := tenon.check_unique(NULL, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
@@ -581,7 +585,7 @@ An argument that is not allowed raises SQLSTATE 22023; the message names it, its
 
 COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
 
-COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each. The other arguments are those of `tenon.enqueue`, for all of them.$$;
+COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are taken in sorted order, so that two calls never deadlock, however they are sorted. (A transaction that calls it several times takes the keys of one call after those of the other.) The other arguments are those of `tenon.enqueue`, for all of them.$$;
 
 COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
 

@@ -279,6 +279,9 @@ BEGIN
     ELSIF jsonb_typeof(schedules) IS DISTINCT FROM 'array' THEN
         PERFORM tenon.refuse('schedules', schedules::text, 'a JSON array');
     END IF;
+    PERFORM FROM tenon.schedule s  -- all at once, in their order: two syncs of one file do not wait for each other in a circle
+      WHERE s.source = sync_schedules.source OR s.name IN (SELECT d ->> 'name' FROM jsonb_array_elements(schedules) d)
+      ORDER BY s.name FOR UPDATE;
     FOR e IN SELECT r.*, count(*) OVER (PARTITION BY r.name) AS n
                FROM jsonb_to_recordset(schedules) AS r (line integer, name text, cron text, every text, kind text,
                     payload text, zone text, queue text, priority text, max_attempts text, timeout text, catch_up text,

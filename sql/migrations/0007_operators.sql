@@ -374,8 +374,8 @@ END $$;
 
 -- Ended tasks are unfinished again, ready, under their ids, with all that they were enqueued with and had said, and all attempts before them;
 -- claims never go down. One
--- whose unique key another task has taken meanwhile, or whose flow was cancelled, stays as it is. `delayed`: if nobody hears the NOTIFY, the cleaner
--- finds them by run_at.
+-- whose unique key another task has taken meanwhile, or whose flow was cancelled, stays as it is. Keys are taken in the order in
+-- which tenon.enqueue_many takes them. `delayed`: if nobody hears the NOTIFY, the cleaner finds them by run_at.
 CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -405,7 +405,7 @@ BEGIN
                e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
                CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress
-          FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.id
+          FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.unique_key COLLATE "C", e.kind COLLATE "C", e.id
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys), noted AS (
         INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
