@@ -3,4 +3,4 @@
 SELECT coalesce((SELECT max(id) FROM tenon.task),
                 pg_sequence_last_value(pg_get_serial_sequence('tenon.task', 'id')::regclass), 0),
        sleeper_key
-FROM tenon.setting;
+FROM tenon.settings();

@@ -33,4 +33,4 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
        EXISTS (SELECT FROM held h WHERE h.key = s.leader_key AND h.counts) AS led,
        EXISTS (SELECT FROM held h
                WHERE h.key = s.sleeper_key AND h.exclusive AND h.pid <> pg_backend_pid()) AS disturbed
-FROM tenon.setting s;
+FROM tenon.settings() s;

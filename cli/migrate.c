@@ -2,6 +2,9 @@
 
 #include "cli/statements.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 enum { SCRIPT_BYTES_MAX = 1 << 20 };
 
 bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
@@ -15,17 +18,55 @@ bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
                           f);
 }
 
-bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
+/* What is not ours could run with our rights, and with those of whoever calls it. */
+static bool check_owner(struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;
+    if (!db_exec(db, &sql_migrate_foreign, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not find out who owns the schema tenon");
+    }
+    bool ok = rows_count(rows) == 0 ||
+              fault_set(f, FAULT_CONFIG,
+                        "%.200s (in the schema tenon of %s) belongs to the role %.100s, and setup "
+                        "runs as %.100s: run it as the owner of all of the schema, or, if nobody "
+                        "knows who made this, drop it first",
+                        rows_text(rows, 0, 0), db_where(db), rows_text(rows, 0, 1),
+                        rows_text(rows, 0, 2));
+    rows_free(rows);
+    return ok;
+}
+
+/* The tables are there, and tenon.migration is empty. */
+static bool find_lost(struct db *db, const char *noted, struct migration_plan *ret, struct fault *f)
+{
+    ret->lost = noted ? atoi(noted) : 0;
+    ret->version = ret->lost;
+    return ret->lost > 0 ||
+           fault_set(f, FAULT_CONFIG,
+                     "the schema tenon of %s has tables, and tenon.migration has no rows, as after "
+                     "a dump without data and comments: DROP SCHEMA tenon CASCADE, and run tenon "
+                     "setup again",
+                     db_where(db));
+}
+
+bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
+{
+    enum { SCHEMA, TABLE, TABLES, NOTED };
+    struct rows *rows = NULL;
     *ret = (struct migration_plan){.version = 0};
+    if (!check_owner(db, f)) {
+        return false;
+    }
     if (!db_exec(db, &sql_migrate_state, NULL, 0, &rows, f)) {
         return fault_add(f, "could not look for the schema tenon");
     }
-    ret->has_schema = rows_bool(rows, 0, 0);
-    ret->has_table = rows_bool(rows, 0, 1);
+    ret->has_schema = rows_bool(rows, 0, SCHEMA);
+    ret->has_table = rows_bool(rows, 0, TABLE);
+    bool ok = (!ret->has_table || schema_read(db, &ret->version, f)) &&
+              (ret->version > 0 || !rows_bool(rows, 0, TABLES) ||
+               find_lost(db, rows_text(rows, 0, NOTED), ret, f));
     rows_free(rows);
-    if (ret->has_table && !schema_read(db, &ret->version, f)) {
+    if (!ok) {
         return false;
     }
     while (ret->first < schema_migrations_n &&
@@ -35,23 +76,34 @@ bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
     return true;
 }
 
+static void put_row(struct buf *b, const struct migration *m)
+{
+    buf_printf(b, "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s);\n",
+               m->version, m->name, m->breaking ? "true" : "false");
+}
+
 /* The script of what is missing before the first migration, and that of a migration: what is run
  * and what is printed is the same. */
 static void put_schema(struct buf *b, const struct migration_plan *plan)
 {
     if (!plan->has_schema) {
-        buf_printf(b, "%s;\n%s;\n", sql_migrate_schema.text, sql_migrate_revoke.text);
+        buf_printf(b, "%s;\n", sql_migrate_schema.text);
     }
     if (!plan->has_table) {
-        buf_printf(b, "%s;\n", sql_migrate_table.text);
+        buf_printf(b, "%s;\n%s;\n", sql_migrate_revoke.text, sql_migrate_table.text);
+    }
+    for (size_t i = 0; i < plan->first && schema_migrations[i].version <= plan->lost; i++) {
+        put_row(b, &schema_migrations[i]);
     }
 }
 
+/* The comment is in a dump without data as well (migrate_state.sql). */
 static void put_migration(struct buf *b, const struct migration *m)
 {
     buf_printf(b, "\n-- %s\n%s", m->name, m->text);
-    buf_printf(b, "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s);\n",
-               m->version, m->name, m->breaking ? "true" : "false");
+    put_row(b, m);
+    buf_printf(b, "COMMENT ON TABLE tenon.migration IS 'Which migrations were applied: 1 to %d';\n",
+               m->version);
 }
 
 static bool run(struct db *db, struct buf *b, struct fault *f)
@@ -76,6 +128,19 @@ bool migrate_apply(struct db *db, const struct migration_plan *plan, struct faul
         }
     }
     return true;
+}
+
+bool migrate_mend(struct db *db, bool dry_run, char ret[MIGRATE_MENDED_BYTES], struct fault *f)
+{
+    struct rows *rows = NULL;
+    if (!db_exec(db, &sql_migrate_empty, NULL, 0, &rows, f)) {
+        return fault_add(f, "could not look for missing rows");
+    }
+    const char *empty = rows_text(rows, 0, 0);
+    (void)snprintf(ret, MIGRATE_MENDED_BYTES, "%s", empty ? empty : "");
+    rows_free(rows);
+    return !*ret || dry_run || db_exec(db, &sql_migrate_mend, NULL, 0, NULL, f) ||
+           fault_add(f, "could not put back the rows of %s", ret);
 }
 
 void migrate_put(struct buf *b, const struct migration_plan *plan)

@@ -10,6 +10,7 @@ struct migration_plan {
     bool has_schema; /* what the database has ... */
     bool has_table;
     int version;  /* ... 0 = nothing */
+    int lost;     /* up to which version the rows of tenon.migration are gone; 0 = they are there */
     size_t first; /* the first missing one of schema_migrations; schema_migrations_n = none */
 };
 
@@ -19,11 +20,19 @@ MUST_CHECK bool migrate_begin(struct db *db, bool dry_run, struct fault *f);
 
 /* See what is missing.
  *   false   SCHEMA: the database has a newer schema that this program cannot use; CONFIG: no right
- *           to read it; others as db_exec() */
+ *           to read it, the schema or something in it belongs to another role, or the rows of
+ *           tenon.migration are gone and nothing tells its version; others as db_exec() */
 MUST_CHECK bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f);
 
 /* Apply what is missing. The caller commits. */
 MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f);
+
+enum { MIGRATE_MENDED_BYTES = 128 };
+
+/* Put rows back that must be there, as after a dump without data was restored. `ret` names the
+ * tables, "" = none; with `dry_run` it only looks. After the migrations. */
+MUST_CHECK bool migrate_mend(struct db *db, bool dry_run, char ret[MIGRATE_MENDED_BYTES],
+                             struct fault *f);
 
 /* Put the SQL of what is missing, so that it can be read, and run in psql. */
 void migrate_put(struct buf *b, const struct migration_plan *plan);

@@ -21,6 +21,7 @@ struct setup {
     struct amqp_url url;  /* the same, taken apart */
     struct db *db;
     struct migration_plan plan;
+    char mended[MIGRATE_MENDED_BYTES]; /* tables whose row was missing; "" = none */
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
     bool declared;
     char broker[WHERE_BYTES];
@@ -110,7 +111,9 @@ static bool exchange_find(struct setup *s, struct fault *f)
     if (!db_exec(s->db, &sql_setup_exchange, NULL, 0, &rows, f)) {
         return fault_add(f, "could not read the exchange's name");
     }
-    (void)snprintf(s->exchange, sizeof s->exchange, "%s", rows_text(rows, 0, 0));
+    if (rows_count(rows) > 0) { /* else a dry run of what mends it */
+        (void)snprintf(s->exchange, sizeof s->exchange, "%s", rows_text(rows, 0, 0));
+    }
     rows_free(rows);
     return true;
 }
@@ -152,15 +155,19 @@ static bool url_read(struct setup *s, struct fault *f)
     return amqp_url_parse(s->amqp_url, &s->url, f);
 }
 
+/* A schema that is yet to be made has all its rows. */
+static bool mend(struct setup *s, struct fault *f)
+{
+    return (s->dry_run && s->plan.version == 0) || migrate_mend(s->db, s->dry_run, s->mended, f);
+}
+
 static bool set_up_database(struct setup *s, struct fault *f)
 {
     const char *url = option_text(s->options, OPTION_DATABASE_URL);
     return db_open(url, DB_SETUP, "tenon setup", &s->db, f) && encoding_check(s, f) &&
            migrate_begin(s->db, s->dry_run, f) && migrate_read(s->db, &s->plan, f) &&
-           (s->dry_run || s->plan.first == schema_migrations_n ||
-            migrate_apply(s->db, &s->plan, f)) &&
-           grant_all(s, f) && exchange_find(s, f) &&
-           db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
+           (s->dry_run || migrate_apply(s->db, &s->plan, f)) && mend(s, f) && grant_all(s, f) &&
+           exchange_find(s, f) && db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
 }
 
 /* The database is done and stays so, whatever RabbitMQ says; its fault is kept apart. */
@@ -176,9 +183,12 @@ static void set_up_broker(struct setup *s)
 static void print_schema(const struct setup *s)
 {
     const char *would = s->dry_run ? "would have " : "";
-    if (s->plan.first == schema_migrations_n) {
+    if (s->plan.lost || *s->mended) {
+        (void)printf("%sput back the rows of %s%s%s, which were missing\n", would,
+                     s->plan.lost ? "tenon.migration" : "", s->plan.lost && *s->mended ? ", " : "",
+                     s->mended);
+    } else if (s->plan.first == schema_migrations_n) {
         (void)printf("schema tenon is at version %d, nothing to do\n", s->plan.version);
-        return;
     }
     if (!s->plan.has_schema) {
         (void)printf("%smade schema tenon\n", would);
@@ -296,11 +306,11 @@ static json_t *json_report(const struct setup *s)
     char exposed[EXPOSED_BYTES];
     int ours = schema_migrations[schema_migrations_n - 1].version;
     bool all = !s->dry_run && s->plan.first < schema_migrations_n;
-    return json_pack("{s:s, s:s?, s:b, s:i, s:o, s:o, s:o}", "database", db_where(s->db), "exposed",
-                     exposed_text(db_exposed(s->db), s->amqp_url, NULL, exposed), "dry_run",
-                     s->dry_run, "schema_version", all ? ours : s->plan.version,
-                     s->dry_run ? "missing" : "applied", json_migrations(s), "granted",
-                     json_grants(s), "rabbitmq", json_broker(s));
+    return json_pack("{s:s, s:s?, s:b, s:i, s:s, s:o, s:o, s:o}", "database", db_where(s->db),
+                     "exposed", exposed_text(db_exposed(s->db), s->amqp_url, NULL, exposed),
+                     "dry_run", s->dry_run, "schema_version", all ? ours : s->plan.version,
+                     "mended", s->mended, s->dry_run ? "missing" : "applied", json_migrations(s),
+                     "granted", json_grants(s), "rabbitmq", json_broker(s));
 }
 
 static bool print_json(const struct setup *s, struct fault *f)

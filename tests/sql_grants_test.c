@@ -40,7 +40,7 @@ static const struct {
      "task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
-     "progress_kept random_key record_steps requeue",
+     "progress_kept random_key record_steps requeue settings",
      "DELETE task\n"
      "INSERT finished worker\n"
      "SELECT dead(claims id worker_id)\n"
@@ -50,7 +50,7 @@ static const struct {
      "UPDATE worker(backing_off broker_away ended_at lock_key rounds_failing state)"},
     {"cleaner", "USAGE",
      "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
-     "random_key requeue run_schedules settle settle_all",
+     "random_key requeue run_schedules settings settle settle_all",
      "DELETE chore_failure worker\n"
      "INSERT chore_failure\n"
      "SELECT again(taken)\n"

@@ -1,2 +1,2 @@
 -- Are done tasks kept? Asked once a minute.
-SELECT history_keep > interval '0' FROM tenon.setting;
+SELECT coalesce((SELECT history_keep > interval '0' FROM tenon.setting), true);

@@ -3,4 +3,4 @@
 --   $6 bigint  the key of its session's lock
 INSERT INTO tenon.worker (host, pid, slots, queues, kinds, lock_key)
 VALUES ($1, $2::integer, $3::integer, $4::text[], $5::text[], $6::bigint)
-RETURNING id, (SELECT exchange FROM tenon.setting), tenon.paused_kinds(kinds);
+RETURNING id, (tenon.settings()).exchange, tenon.paused_kinds(kinds);

@@ -58,6 +58,22 @@ COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session t
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
 
+-- The settings, or a clear error: their row is missing after a dump without data was restored, or somebody emptied all tables.
+CREATE FUNCTION tenon.settings() RETURNS tenon.setting
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    s tenon.setting;
+BEGIN
+    SELECT * INTO s FROM tenon.setting;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'tenon: the table tenon.setting is empty'
+            USING ERRCODE = 'invalid_schema_name',
+                  HINT = 'A dump without data was restored, or all tables were emptied. Run tenon setup, which puts the row back.';
+    END IF;
+    RETURN s;
+END $$;
+REVOKE ALL ON FUNCTION tenon.settings FROM PUBLIC;
+
 -- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add (NULL with `sidekiq`, which
 -- has a jitter of its own, if not given). NULLs: it is none.
 CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision,
@@ -157,6 +173,9 @@ CREATE FUNCTION tenon.note_confined() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM FROM tenon.setting FOR UPDATE;  -- by itself: the next statement sees what was committed meanwhile
+    IF NOT FOUND AND EXISTS (SELECT FROM tenon.producer) THEN
+        PERFORM tenon.settings();
+    END IF;
     UPDATE tenon.setting s SET confined = EXISTS (SELECT FROM tenon.producer);
     RETURN NULL;
 END $$;
@@ -672,6 +691,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET time
 DECLARE
     part text;
 BEGIN
+    PERFORM tenon.settings();
     WITH day AS (
         SELECT c.oid, c.relname, i.inhparent, to_date(right(c.relname, 8), 'YYYYMMDD') + 1 AS ends,
                CASE WHEN c.reltuples > 0 AND c.relpages > 0
@@ -702,13 +722,12 @@ END $$;
 CREATE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    s tenon.setting;
+    s tenon.setting := tenon.settings();
     n integer;
     m integer;
     k integer;
     starts integer;
 BEGIN
-    SELECT * INTO s FROM tenon.setting;
     DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
         SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS n = ROW_COUNT;

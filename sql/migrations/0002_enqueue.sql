@@ -134,7 +134,7 @@ $$;
 
 -- Is it confined to some queues or kinds? Then it may touch nothing that others share.
 CREATE FUNCTION tenon.is_confined() RETURNS boolean
-LANGUAGE sql STABLE AS $$ SELECT (SELECT s.confined FROM tenon.setting s) AND NOT tenon.may_enqueue('', '') $$;
+LANGUAGE sql STABLE AS $$ SELECT (tenon.settings()).confined AND NOT tenon.may_enqueue('', '') $$;
 
 -- Is there anything wrong with it? Then it raises that.
 CREATE FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) RETURNS void
@@ -143,6 +143,9 @@ DECLARE
     d record;
 BEGIN
     SELECT * INTO d FROM tenon.defaults(kind, queue);
+    IF NOT FOUND THEN
+        PERFORM tenon.settings();
+    END IF;
     PERFORM tenon.check_payload(payload, d.payload_bytes_max);
     IF d.confined AND NOT tenon.may_enqueue(d.queue, kind) THEN
         RAISE EXCEPTION 'tenon: role % may not enqueue kind % to queue %', session_user, kind, d.queue
@@ -177,10 +180,9 @@ END $$;
 CREATE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    s    tenon.setting;
+    s    tenon.setting := tenon.settings();
     held timestamptz := b.run_at;
 BEGIN
-    SELECT * INTO s FROM tenon.setting;
     IF (s.cancel_own_only OR s.confined) AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
        OR b.start_before <= clock_timestamp() THEN
         RETURN NULL;
@@ -341,6 +343,9 @@ BEGIN
     due := greatest(coalesce(run_at, at + coalesce(delay, debounce)), at);
     announced := coalesce(announced, false) AND due <= at AND NOT blocked;
     SELECT * INTO d FROM tenon.defaults(kind, queue);
+    IF NOT FOUND THEN
+        PERFORM tenon.settings();
+    END IF;
     IF d.confined OR bytes > d.payload_bytes_max OR bytes IS NULL THEN
         PERFORM tenon.check_allowed(kind, queue, payload);
     END IF;
@@ -478,6 +483,9 @@ BEGIN
     END IF;
     checked := tenon.check_unique(NULL, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
     SELECT * INTO d FROM tenon.defaults(kind, queue);
+    IF NOT FOUND THEN
+        PERFORM tenon.settings();
+    END IF;
     IF d.confined THEN
         PERFORM tenon.check_allowed(kind, queue, '{}');
     END IF;
@@ -533,7 +541,7 @@ $$;
 CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT s.exchange, coalesce($2, (SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default') || '/' || $1
-      FROM tenon.setting s
+      FROM tenon.settings() s
 $$;
 
 -- What this transaction has enqueued so far, savepoints included: a row that I can see though the transaction that wrote

@@ -380,6 +380,7 @@ DECLARE
     part   record;
     a      tenon.again;
 BEGIN
+    PERFORM tenon.settings();
     n := CASE WHEN EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL) THEN tenon.expire(moment, most) ELSE 0 END;
     FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
         n := n + tenon.settle_again(a)::integer;
@@ -503,8 +504,7 @@ LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pau
 -- May whoever logged in cancel what this role enqueued?
 CREATE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT enqueued_by = session_user OR tenon.is_operator() OR NOT s.cancel_own_only AND NOT tenon.is_confined()
-      FROM tenon.setting s
+    SELECT enqueued_by = session_user OR tenon.is_operator() OR NOT (tenon.settings()).cancel_own_only AND NOT tenon.is_confined()
 $$;
 
 -- Cancels a task; returns the role that had enqueued it, NULL: there was none. One that may not be cancelled is not locked
@@ -539,6 +539,7 @@ END $$;
 CREATE FUNCTION tenon.cancel(id bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
+    s     tenon.setting := tenon.settings();
     owner text := tenon.cancel_one(id);
 BEGIN
     IF owner <> session_user THEN
@@ -620,7 +621,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE (lock_key, state, ended_at, backing_off, rounds_failing, broker_away) ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds, tenon.settings TO %I', role);
 END $$;
 
 -- What its statements need, and no more.
@@ -642,7 +643,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span, tenon.settings TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.ended_tids TO %I', role);
     EXECUTE format('GRANT SELECT (ctid, id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);

@@ -591,6 +591,7 @@ BEGIN
                              'one queue, one kind, or everything => true');
     END IF;
     PERFORM tenon.check_enqueue(coalesce(kind, 'a'), queue, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+    PERFORM tenon.settings();
 END $$;
 
 -- Workers hear of kinds and of everything by this NOTIFY. Of queues their next claim knows; when one is resumed they
@@ -657,13 +658,12 @@ BEGIN
     RETURN n > 0;
 END $$;
 
--- Which of these kinds are paused: "a,b"; "*" = everything is; NULL = none. Plain SQL: it becomes a part of the
--- statements of a worker's presence.
+-- Which of these kinds are paused: "a,b"; "*" = everything is, or may be, as the settings are gone; NULL = none. Plain SQL: it
+-- becomes a part of the statements of a worker's presence.
 CREATE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN s.paused THEN '*'
+    SELECT CASE WHEN coalesce((SELECT s.paused FROM tenon.setting s), true) THEN '*'
                 ELSE (SELECT string_agg(k.name, ',') FROM tenon.kind k WHERE k.paused AND k.name = ANY ($1)) END
-      FROM tenon.setting s
 $$;
 
 -- What is paused.
@@ -778,6 +778,7 @@ DECLARE
     k    text;
 BEGIN
     PERFORM tenon.check_changes(changes, '{payload_bytes_max,history_keep,history_rows_max,exchange,cancel_own_only,attempt_keep,dead_keep,signal_keep,on_dead}');
+    PERFORM tenon.settings();
     FOR k IN SELECT jsonb_object_keys(changes) LOOP
         BEGIN
             UPDATE tenon.setting s

@@ -72,6 +72,20 @@ COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for
 -- counted stays true until the commit.
 CREATE TABLE tenon.settler (one boolean PRIMARY KEY DEFAULT true CHECK (one));
 INSERT INTO tenon.settler DEFAULT VALUES;
+-- Locks it; false: somebody else has.
+CREATE FUNCTION tenon.hold_settler() RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
+    IF FOUND THEN
+        RETURN true;
+    ELSIF NOT EXISTS (SELECT FROM tenon.settler) THEN
+        RAISE EXCEPTION 'tenon: the table tenon.settler is empty'
+            USING ERRCODE = 'invalid_schema_name', HINT = 'Run tenon setup, which puts its row back.';
+    END IF;
+    RETURN false;
+END $$;
+REVOKE ALL ON FUNCTION tenon.hold_settler FROM PUBLIC;
 COMMENT ON TABLE tenon.settler IS 'The lock of whoever settles flows or limits.';
 COMMENT ON COLUMN tenon.settler.one IS 'Always true: there is one row.';
 
@@ -485,8 +499,7 @@ BEGIN
     IF NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0) OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    IF NOT tenon.hold_settler() THEN
         RETURN;
     END IF;
     SELECT array_agg(o.id) AS ids, min(o.at) AS since, array_agg(DISTINCT o.flow) AS flows,

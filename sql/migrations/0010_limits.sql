@@ -679,8 +679,7 @@ BEGIN
     IF coalesce(tenon.limits_due_ms(), 1) > 0 OR current_setting('transaction_isolation') <> 'read committed' THEN
         RETURN;
     END IF;
-    PERFORM FROM tenon.settler FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
+    IF NOT tenon.hold_settler() THEN
         RETURN;
     END IF;
     PERFORM tenon.limit_end();

@@ -45,14 +45,16 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 CREATE FUNCTION tenon.copied() RETURNS text
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-    SELECT format('the schema tenon was copied to this database: it is at home in %s, and this is %s',
-                  tenon.home_text(h), tenon.home_text(here))
-      FROM (SELECT tenon.home_here() AS here OFFSET 0) n
-      LEFT JOIN tenon.home h ON true
-     WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
-        OR h.name IS DISTINCT FROM (n.here).name
-$$;
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM tenon.settings();  -- workers and cleaners ask here with each connect: they do not start without
+    RETURN (SELECT format('the schema tenon was copied to this database: it is at home in %s, and this is %s',
+                          tenon.home_text(h), tenon.home_text(here))
+              FROM (SELECT tenon.home_here() AS here OFFSET 0) n
+              LEFT JOIN tenon.home h ON true
+             WHERE (h.database, h.relation) IS DISTINCT FROM ((n.here).database, (n.here).relation)
+                OR h.name IS DISTINCT FROM (n.here).name);
+END $$;
 
 CREATE FUNCTION tenon.adopt() RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
