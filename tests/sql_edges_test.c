@@ -1,6 +1,7 @@
 /* label: sql */
 /* Edges of the SQL: tables without their row, other settings and languages of a database. */
 #include "tests/support/fixture.h"
+#include "tests/support/template.h"
 
 #include <stdio.h>
 
@@ -49,11 +50,71 @@ static void test_without_the_settler_s_row_there_is_a_clear_error(void **state)
     test_sql_fails(fx, "3F000", "tenon.settler is empty|tenon setup", "SELECT tenon.settle()");
 }
 
+/* What reads a regular expression, a path, a number or a zone. */
+static void calls_that_read_words(PGconn *conn)
+{
+    static const char *const calls[] = {
+        "enqueue('MIDI.I', queue => 'i', retry => 'linear(1 s, 1 min, 10 %)')",
+        "enqueue('a', retry => 'sidekiq(1 day, 10 %)', trace => "
+        "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')",
+        "enqueue('a', limit_keys => '{tenant:I}')",
+        "enqueue_many('a', '{1}', unique_keys => '{I}', retry => 'constant(1 s)')",
+        "next_tick('30 3 * * MON-FRI')",
+        "next_tick('0 0 * JUN,Jul fri')",
+        "next_tick('@MIDNIGHT')",
+        "set_schedule('s', '@Daily', kind => 'a', zone => 'ASIA/ISTANBUL')",
+        "set_schedule('t', '15 * * * *', kind => 'a', zone => 'America/indiana/INDIANAPOLIS')",
+        "set_queue('i', '{\"retry\": \"linear(1 s, 2 s, 5 %)\", \"timeout\": \"1 MIN\"}')",
+        "set_limit('tenant:I', 1)",
+        "set_settings('{\"exchange\": \"i-i\"}')",
+        "list('{\"payload\": \"$.a == 1\"}')",
+        "error_class('failed', E'exit status 1: Traceback\\nValueError: I\\n')",
+        "flow('{\"name\": \"I\", \"tasks\": [{\"kind\": \"I\", \"timeout\": \"1 MIN\"}]}')",
+        "flow(' {\"tasks\": [{\"kind\": \"I\"}]}')",
+        "finish('0/0/0000000000000000')",
+        "why(1)",
+    };
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        sql_run(conn, "SELECT tenon.%s", calls[i]);
+    }
+    char *class =
+        sql_text(conn, "SELECT tenon.error_class('failed', E'exit status 1: x\\nValueError: I')");
+    assert_string_equal(class, "ValueError");
+    free(class);
+}
+
+static void test_backslashes_of_old_settings(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "SET standard_conforming_strings = off; SET escape_string_warning = off");
+    calls_that_read_words(conn);
+    PQfinish(conn);
+}
+
+/* Where lower('I') is not i. */
+static void test_a_turkish_database(void **state)
+{
+    struct fixture *fx = *state;
+    char url[600];
+    test_sql(fx, "CREATE DATABASE %s_tr TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'tr'",
+             fx->database);
+    (void)snprintf(url, sizeof url, "%s_tr", fx->database_url);
+    PGconn *conn = sql_connect(url);
+    assert_true(sql_bool(conn, "SELECT lower('I') <> 'i'"));
+    template_migrate(conn);
+    calls_that_read_words(conn);
+    PQfinish(conn);
+    test_sql(fx, "DROP DATABASE %s_tr", fx->database);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_without_settings_there_is_a_clear_error),
         WITH_DATABASE(test_without_the_settler_s_row_there_is_a_clear_error),
+        WITH_DATABASE(test_backslashes_of_old_settings),
+        WITH_DATABASE(test_a_turkish_database),
     };
     return RUN_GROUP(tests);
 }

@@ -111,6 +111,46 @@ static void test_what_runs_as_the_owner_takes_base_types(void **state)
                 " t.typtype <> 'b' OR e.typtype <> 'b')");
 }
 
+/* --- settings of the caller --- */
+
+/* With standard_conforming_strings = off a backslash in a text means something else, and the body of
+ * a function is read by the setting that holds when it is called. A function either pins what its
+ * words mean, or is called only by those that do, or has no backslash. */
+static void test_what_functions_mean_is_pinned(void **state)
+{
+    struct fixture *fx = *state;
+    assert_none(fx,
+                "functions that run as the owner and do not pin search_path and "
+                "standard_conforming_strings",
+                "SELECT p.oid::regprocedure::text AS found FROM pg_proc p"
+                " WHERE p.pronamespace = 'tenon'::regnamespace AND p.prosecdef AND NOT"
+                " coalesce(p.proconfig @> '{\"search_path=pg_catalog, pg_temp\","
+                " standard_conforming_strings=on}', false)");
+    assert_none(
+        fx, "functions that pin search_path and not standard_conforming_strings",
+        "SELECT p.oid::regprocedure::text AS found FROM pg_proc p"
+        " WHERE p.pronamespace = 'tenon'::regnamespace AND array_to_string(p.proconfig, ' ')"
+        " LIKE '%search_path%' AND NOT 'standard_conforming_strings=on' = ANY"
+        " (p.proconfig)");
+    char role[80];
+    static const char *const parts[] = {"producer", "operator", "worker", "cleaner"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        char grant[80], sql[600];
+        (void)snprintf(grant, sizeof grant, "SELECT tenon.grant_%s('%%s')", parts[i]);
+        PGconn *conn = log_in(fx, role, parts[i], grant);
+        (void)
+            snprintf(sql, sizeof sql,
+                     "SELECT p.oid::regprocedure::text AS found FROM pg_proc p WHERE"
+                     " p.pronamespace = 'tenon'::regnamespace AND p.prosqlbody IS NULL AND"
+                     " has_function_privilege('%s', p.oid, 'EXECUTE') AND p.prosrc LIKE E'%%\\\\%%'"
+                     " AND p.proconfig IS NULL",
+                     role);
+        assert_none(fx, "functions that a role may call, with a backslash and without settings",
+                    sql);
+        log_out(fx, conn, role);
+    }
+}
+
 /* --- what an operator does --- */
 
 static int audited(struct fixture *fx, const char *act, const char *role)
@@ -184,6 +224,7 @@ int main(void)
         WITH_DATABASE(test_the_caller_s_casts_run_as_the_caller),
         WITH_DATABASE(test_the_functions_behind_ask_again),
         WITH_DATABASE(test_what_runs_as_the_owner_takes_base_types),
+        WITH_DATABASE(test_what_functions_mean_is_pinned),
         WITH_DATABASE(test_what_an_operator_does_is_audited),
         WITH_DATABASE(test_settings_are_checked),
     };

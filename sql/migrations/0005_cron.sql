@@ -16,7 +16,7 @@ END $$;
 CREATE FUNCTION tenon.cron_number(field text, word text, low integer, high integer, names text[]) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    place integer := array_position(names, lower(word));
+    place integer := array_position(names, lower(word COLLATE "C"));
 BEGIN
     IF place IS NOT NULL THEN
         RETURN place - 1 + low;
@@ -73,7 +73,7 @@ DECLARE
     f text[] := regexp_split_to_array(btrim(cron, E' \t'), '[ \t]+');
 BEGIN
     IF f[1] LIKE '@%' AND cardinality(f) = 1 THEN
-        f := string_to_array(CASE lower(f[1])
+        f := string_to_array(CASE lower(f[1] COLLATE "C")
             WHEN '@yearly' THEN '0 0 1 1 *' WHEN '@annually' THEN '0 0 1 1 *' WHEN '@monthly' THEN '0 0 1 * *'
             WHEN '@weekly' THEN '0 0 * * 0' WHEN '@daily' THEN '0 0 * * *' WHEN '@midnight' THEN '0 0 * * *'
             WHEN '@hourly' THEN '0 * * * *' END, ' ');

@@ -94,10 +94,10 @@ LANGUAGE plpgsql STABLE AS $$
 DECLARE
     known text;
 BEGIN
-    IF upper(zone) = 'UTC' THEN
+    IF upper(zone COLLATE "C") = 'UTC' THEN
         RETURN 'UTC';
     END IF;
-    SELECT z.name INTO known FROM pg_timezone_names z WHERE lower(z.name) = lower(zone) AND zone LIKE '%/%';
+    SELECT z.name INTO known FROM pg_timezone_names z WHERE lower(z.name COLLATE "C") = lower(zone COLLATE "C") AND zone LIKE '%/%';
     IF known IS NULL THEN
         PERFORM tenon.refuse('zone', quote_nullable(zone), 'UTC, or a name of pg_timezone_names with a /, such as Europe/Berlin');
     END IF;
