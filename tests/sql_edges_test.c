@@ -108,6 +108,66 @@ static void test_a_turkish_database(void **state)
     test_sql(fx, "DROP DATABASE %s_tr", fx->database);
 }
 
+/* --- a transaction that will be prepared --- */
+
+static int told(PGconn *conn)
+{
+    int n = 0;
+    sql_run(conn, "SELECT 1"); /* brings what notifications there are */
+    for (PGnotify *notify = PQnotifies(conn); notify; notify = PQnotifies(conn)) {
+        PQfreemem(notify);
+        n++;
+    }
+    return n;
+}
+
+/* Of what a producer does in its transaction each may be told not to NOTIFY, with which a
+ * transaction cannot be prepared. */
+static void test_a_transaction_that_notifies_nobody(void **state)
+{
+    static const char *const calls[] = {
+        "signal('%s', '1', %s)",
+        "flow('{\"name\": \"%s\", \"tasks\": [{\"kind\": \"a\", \"limit_keys\": [\"k\"]}]}',"
+        " notify => %s)",
+        "flow('{\"name\": \"%s\", \"tasks\": [{\"kind\": \"a\"}]}'::jsonb, %s)",
+        "close(tenon.batch(on_end => 'a', name => '%s'), %s)",
+        "enqueue('a', limit_keys => '{%s}', notify => %s)",
+    };
+    struct fixture *fx = *state;
+    PGconn *conn = sql_connect(fx->database_url);
+    sql_run(conn, "LISTEN tenon; LISTEN tenon_wakeup");
+    sql_run(conn, "SELECT pg_advisory_lock(sleeper_key) FROM tenon.setting");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        char call[300];
+        (void)snprintf(call, sizeof call, calls[i], "x", "false");
+        test_sql(fx, "SELECT tenon.%s", call);
+        assert_int_equal(told(conn), 0);
+        (void)snprintf(call, sizeof call, calls[i], "y", "true");
+        test_sql(fx, "SELECT tenon.%s", call);
+        assert_true(told(conn) > 0);
+    }
+    PQfinish(conn);
+}
+
+/* --- days --- */
+
+/* A delay is so much time, whatever clocks do meanwhile where the producer's session is. */
+static void test_a_delay_is_so_much_time(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SET timezone = 'Europe/Berlin'");
+    test_sql(fx, "SELECT tenon.enqueue('a', to_jsonb(i), delay => i * interval '30 days'),"
+                 " tenon.enqueue_many('a', ARRAY[to_jsonb(i)], delay => i * interval '30 days')"
+                 " FROM generate_series(1, 12) i");
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM tenon.task WHERE round(extract(epoch FROM"
+                                  " run_at - created_at)) = payload::int * 2592000"),
+                     24);
+    test_sql_fails(fx, "22023", "delay|0 to 10 years",
+                   "SELECT tenon.enqueue('a', delay => '3653 days')");
+    test_sql(fx, "SELECT tenon.enqueue('a', delay => '10 years')");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -115,6 +175,8 @@ int main(void)
         WITH_DATABASE(test_without_the_settler_s_row_there_is_a_clear_error),
         WITH_DATABASE(test_backslashes_of_old_settings),
         WITH_DATABASE(test_a_turkish_database),
+        WITH_DATABASE(test_a_transaction_that_notifies_nobody),
+        WITH_DATABASE(test_a_delay_is_so_much_time),
     };
     return RUN_GROUP(tests);
 }

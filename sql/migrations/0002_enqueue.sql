@@ -13,6 +13,11 @@ END $$;
 CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $$;
 
+-- So much time, which is what is checked and kept: a day has 24 hours, a month 30 days, also where the clocks of the caller's
+-- time zone are changed meanwhile.
+CREATE FUNCTION tenon.seconds(span interval) RETURNS interval
+LANGUAGE sql IMMUTABLE AS $$ SELECT make_interval(secs => extract(epoch FROM span)) $$;
+
 -- The checks of what is enqueued. Without a search_path of its own: only functions that have one call it, and to
 -- set it costs more than the checks.
 CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
@@ -50,12 +55,11 @@ BEGIN
     IF run_at IS NOT NULL AND (NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years') THEN
         PERFORM tenon.refuse('run_at', run_at::text, 'a moment at most 10 years ahead');
     END IF;
-    IF delay IS NOT NULL AND (delay NOT BETWEEN interval '0' AND interval '10 years' OR extract(epoch FROM delay) < 0
-                              OR now() + delay NOT BETWEEN now() AND now() + interval '10 years') THEN
+    IF extract(epoch FROM delay) NOT BETWEEN 0 AND 315576000 THEN
         PERFORM tenon.refuse('delay', delay::text, '0 to 10 years');
     END IF;
     IF start_before IS NOT NULL AND (NOT isfinite(start_before)
-                                     OR start_before <= greatest(coalesce(run_at, clock_timestamp() + delay), clock_timestamp())) THEN
+                                     OR start_before <= greatest(coalesce(run_at, clock_timestamp() + tenon.seconds(delay)), clock_timestamp())) THEN
         PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
     END IF;
     IF NOT tenon.is_retry(retry) THEN
@@ -329,10 +333,11 @@ BEGIN
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
-        IF unique_key IS NOT NULL THEN  -- the seconds that were checked, however they were said
-            unique_for := make_interval(secs => extract(epoch FROM unique_for));
-            debounce := make_interval(secs => extract(epoch FROM debounce));
-            debounce_max := make_interval(secs => extract(epoch FROM debounce_max));
+        delay := tenon.seconds(delay);
+        IF unique_key IS NOT NULL THEN
+            unique_for := tenon.seconds(unique_for);
+            debounce := tenon.seconds(debounce);
+            debounce_max := tenon.seconds(debounce_max);
         END IF;
         IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
             limit_keys := tenon.check_limit_keys(limit_keys);
@@ -450,7 +455,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     checked boolean := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
     at      timestamptz := clock_timestamp();
-    due     timestamptz := coalesce(run_at, at + delay);
+    due     timestamptz := coalesce(run_at, at + tenon.seconds(delay));
     waits   bigint[];
     blocked boolean := false;
     look    boolean := false;
@@ -561,7 +566,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
      ORDER BY t.id
 $$;
 
-REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
+REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.seconds, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
     tenon.may_enqueue, tenon.is_confined, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
     tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue_jsonb,
     tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many_jsonb, tenon.enqueue_many, tenon.route_of, tenon.mine FROM PUBLIC;
@@ -572,7 +577,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `payload`: what the handler gets, as `json`, `jsonb` or a text that is JSON; at most 1 MB (`tenon.setting`). Other text is refused with SQLSTATE 22P02.
 - `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
 - `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
-- `run_at`, `delay`: not before this moment, or not before so much time has passed, at most 10 years ahead; one of them. Default: at once.
+- `run_at`, `delay`: not before this moment, or not before so much time has passed (a day is 24 hours, a month 30 days, whatever the time zone), at most 10 years ahead; one of them. Default: at once.
 - `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
 - `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
 - `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).

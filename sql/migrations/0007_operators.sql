@@ -120,7 +120,7 @@ BEGIN
         WHEN 'queue' THEN f.queues := tenon.filter_texts(value);
         WHEN 'kind' THEN f.kinds := tenon.filter_texts(value);
         WHEN 'error' THEN f.errors := tenon.filter_texts(value);
-        WHEN 'older_than' THEN f.before := clock_timestamp() - tenon.filter_text(value)::interval;
+        WHEN 'older_than' THEN f.before := clock_timestamp() - tenon.seconds(tenon.filter_text(value)::interval);
         WHEN 'unique_key' THEN f.unique_key := tenon.filter_text(value);
         WHEN 'payload' THEN f.payload := tenon.filter_path(value);
         WHEN 'ids' THEN f.ids := tenon.filter_ids(value);
@@ -551,7 +551,7 @@ BEGIN
     SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, after, most, limit_ms) s;
     f.ids := tenon.lock_found(act, wanted);
     SELECT s.ids INTO f.ids FROM tenon.search(f, false, NULL, most, NULL) s;  -- as they are now that they are locked
-    IF act = 'retry' AND filter ? 'ids' THEN
+    IF act = 'retry' AND filter ? 'ids' AND tenon.may_retry(f.ids) = '{}' THEN
         PERFORM tenon.check_retry(f.ids);
     END IF;
     done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids)

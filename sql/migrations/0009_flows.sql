@@ -286,7 +286,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                           WHERE m.id = i AND f.cancelled_at IS NOT NULL LIMIT 1) IS NULL)
 $$;
 
--- Whoever names tasks is told why one of them cannot be retried.
+-- Whoever names only tasks that cannot be retried is told why; of several the others are retried, and these counted as skipped.
 CREATE FUNCTION tenon.check_retry(ids bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -568,7 +568,7 @@ BEGIN
     RETURN tenon.make_flow(name, true, on_done, on_dead, on_end, payload);
 END $$;
 
-CREATE FUNCTION tenon.close(flow bigint) RETURNS boolean
+CREATE FUNCTION tenon.close(flow bigint, notify boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -579,7 +579,7 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO tenon.flow_note (flow) VALUES (flow);
-    PERFORM pg_notify('tenon', 'settle');
+    PERFORM pg_notify('tenon', 'settle') WHERE notify IS NOT FALSE;
     IF f.made_by <> session_user THEN
         PERFORM tenon.note_audit('close', jsonb_build_object('flow', flow), 1);
     END IF;
@@ -761,7 +761,7 @@ EXCEPTION WHEN data_exception OR insufficient_privilege THEN
         USING ERRCODE = SQLSTATE, HINT = coalesce(nullif(hint, ''), 'The keys are the arguments of tenon.enqueue.');
 END $$;
 
-CREATE FUNCTION tenon.flow(description jsonb) RETURNS bigint
+CREATE FUNCTION tenon.flow(description jsonb, notify boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     d    jsonb := description;
@@ -778,18 +778,20 @@ BEGIN
     PERFORM tenon.check_callbacks(d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
     made := tenon.make_flow(d ->> 'name', false, d ->> 'on_done', d ->> 'on_dead', d ->> 'on_end', coalesce(d -> 'payload', '{}'));
     PERFORM tenon.enqueue_tasks(made, d -> 'tasks', t.names, t.child, t.parent, places);
-    IF tenon.publisher_sleeps((SELECT s.sleeper_key FROM tenon.setting s)) THEN
-        PERFORM pg_notify('tenon', '');
+    IF notify IS NOT FALSE THEN
+        IF tenon.publisher_sleeps((tenon.settings()).sleeper_key) THEN
+            PERFORM pg_notify('tenon', '');
+        END IF;
+        PERFORM pg_notify('tenon', 'settle');  -- those with limits wait for that
     END IF;
-    PERFORM pg_notify('tenon', 'settle');  -- those with limits wait for that
     RETURN made;
 END $$;
 
 -- An untyped text that is an object is a description: so that nobody has to cast what his driver sends.
-CREATE FUNCTION tenon.flow(name text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION tenon.flow(name text DEFAULT NULL, notify boolean DEFAULT true) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    RETURN CASE WHEN name ~ '^\s*(\[\s*)?{' THEN tenon.flow(name::jsonb) ELSE tenon.make_flow(name, false) END;
+    RETURN CASE WHEN name ~ '^\s*(\[\s*)?{' THEN tenon.flow(name::jsonb, notify) ELSE tenon.make_flow(name, false) END;
 END $$;
 
 -- --- asking for what parents returned ---
@@ -859,7 +861,7 @@ END $$;
 CREATE FUNCTION tenon.grant_flows(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text), tenon.flow(jsonb), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text, boolean), tenon.flow(jsonb, boolean), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
 -- One of the tasks that this one waits for, directly or not, that did not end well; 1,000 are looked at. NULL: none.
@@ -877,16 +879,18 @@ REVOKE ALL ON FUNCTION tenon.bad_ancestor, tenon.grant_flows, tenon.may_flow, te
     tenon.may_retry, tenon.check_retry, tenon.end_cancelled,
     tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.has_tasks, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
-    tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb), tenon.flow(text),
+    tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb, boolean), tenon.flow(text, boolean),
     tenon.results_of, tenon.fill_parents, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
 
-COMMENT ON FUNCTION tenon.flow(text) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. [flows.md](flows.md) says more. A text that begins with `{` is a description.$$;
+COMMENT ON FUNCTION tenon.flow(text, boolean) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. [flows.md](flows.md) says more. A text that begins with `{` is a description.$$;
 
-COMMENT ON FUNCTION tenon.flow(jsonb) IS $$Makes a whole flow, with its tasks, and returns its number. The description is an object:
+COMMENT ON FUNCTION tenon.flow(jsonb, boolean) IS $$Makes a whole flow, with its tasks, and returns its number. The description is an object:
 
 - `name`: of the flow, for people.
 - `tasks`: an array of 1 to 100,000 objects (`flow_tasks_max`). Each has a `kind`, mostly a `name` (1 to 200 characters, given once) and `after`, an array of names: the parents; and `payload`, `queue`, `priority`, `run_at`, `delay`, `start_before`, `max_attempts`, `timeout`, `retry`, `limit_keys`, `on_parent_dead` and `trace`, as of `tenon.enqueue`.
 - `on_done`, `on_dead`, `on_end`, `payload`: callbacks, as of `tenon.batch`.
+
+`notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`); a cleaner finds the tasks within a second after its commit.
 
 An unknown key or parent, or tasks that wait for each other in a circle, raise SQLSTATE 22023; the message names the place, such as `tasks[3].after`, or the circle.$$;
 
@@ -900,7 +904,7 @@ COMMENT ON FUNCTION tenon.batch IS $$Makes a flow that enqueues tasks when all o
 
 Each is enqueued once at most, whatever fails, and is no task of the flow itself. A kind that the role may not enqueue raises 42501.$$;
 
-COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, but for those that they add themselves. Returns whether it was open. A batch without tasks ends at once, and all its tasks are done.$$;
+COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, but for those that they add themselves. Returns whether it was open. A batch without tasks ends at once, and all its tasks are done. `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).$$;
 
 COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. They cannot be retried. What somebody has locked, is added by a transaction under way, or is beyond 10,000, a cleaner cancels after the commit. It takes no more tasks. One that has ended stays as it is. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
 

@@ -819,7 +819,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.check_limit_name(name);
     PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
-    per := make_interval(secs => extract(epoch FROM per));  -- the seconds that were checked: a month is 30 days, in February as well
+    per := tenon.seconds(per);
     INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
     VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
     ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE

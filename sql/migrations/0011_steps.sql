@@ -110,7 +110,7 @@ END $$;
 
 -- --- signals ---
 
-CREATE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true') RETURNS boolean
+CREATE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true', notify boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -128,10 +128,11 @@ BEGIN
             USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and a signal reaches tasks of any.';
     END IF;
     INSERT INTO tenon.signal (name, payload) VALUES (name, payload) ON CONFLICT DO NOTHING;
-    IF FOUND THEN
-        PERFORM pg_notify('tenon', 'settle');
+    IF NOT FOUND THEN
+        RETURN false;
     END IF;
-    RETURN FOUND;
+    PERFORM pg_notify('tenon', 'settle') WHERE notify IS NOT FALSE;
+    RETURN true;
 END $$;
 
 -- A task that begins to wait for what has come already is settled at once.
@@ -322,6 +323,7 @@ COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for 
 
 - `name`: 1 to 100 bytes, such as `payment:17`, else SQLSTATE 22023.
 - `payload`: any JSON but null, at most 64 KiB as text, else SQLSTATE 22023.
+- `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
 
 A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
 
