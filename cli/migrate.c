@@ -3,7 +3,6 @@
 #include "cli/statements.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { SCRIPT_BYTES_MAX = 1 << 20 };
 
@@ -37,11 +36,11 @@ static bool check_owner(struct db *db, struct fault *f)
 }
 
 /* The tables are there, and tenon.migration is empty. */
-static bool find_lost(struct db *db, const char *noted, struct migration_plan *ret, struct fault *f)
+static bool find_lost(struct db *db, int noted, struct migration_plan *ret, struct fault *f)
 {
-    ret->lost = noted ? atoi(noted) : 0;
-    ret->version = ret->lost;
-    return ret->lost > 0 ||
+    ret->lost = noted;
+    ret->version = noted;
+    return noted > 0 ||
            fault_set(f, FAULT_CONFIG,
                      "the schema tenon of %s has tables, and tenon.migration has no rows, as after "
                      "a dump without data and comments: DROP SCHEMA tenon CASCADE, and run tenon "
@@ -64,7 +63,7 @@ bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)
     ret->has_table = rows_bool(rows, 0, TABLE);
     bool ok = (!ret->has_table || schema_read(db, &ret->version, f)) &&
               (ret->version > 0 || !rows_bool(rows, 0, TABLES) ||
-               find_lost(db, rows_text(rows, 0, NOTED), ret, f));
+               find_lost(db, (int)rows_int(rows, 0, NOTED), ret, f));
     rows_free(rows);
     if (!ok) {
         return false;
@@ -140,7 +139,7 @@ bool migrate_mend(struct db *db, bool dry_run, char ret[MIGRATE_MENDED_BYTES], s
     (void)snprintf(ret, MIGRATE_MENDED_BYTES, "%s", empty ? empty : "");
     rows_free(rows);
     return !*ret || dry_run || db_exec(db, &sql_migrate_mend, NULL, 0, NULL, f) ||
-           fault_add(f, "could not put back the rows of %s", ret);
+           fault_add(f, "could not restore the rows of %s", ret);
 }
 
 void migrate_put(struct buf *b, const struct migration_plan *plan)

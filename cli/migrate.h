@@ -29,7 +29,7 @@ MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, 
 
 enum { MIGRATE_MENDED_BYTES = 128 };
 
-/* Put rows back that must be there, as after a dump without data was restored. `ret` names the
+/* Restore rows that must be there, as after a dump without data was restored. `ret` names the
  * tables, "" = none; with `dry_run` it only looks. After the migrations. */
 MUST_CHECK bool migrate_mend(struct db *db, bool dry_run, char ret[MIGRATE_MENDED_BYTES],
                              struct fault *f);

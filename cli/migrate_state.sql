@@ -1,4 +1,4 @@
--- What of tenon is in this database? The last: up to which migration its tables are, as setup said of tenon.migration; NULL: it
+-- What of tenon is in this database? The last: up to which migration its tables are, as setup said of tenon.migration; 0: it
 -- did not, or there are no tables. It tells when the rows of tenon.migration are gone, as after a dump without data.
 SELECT to_regnamespace('tenon') IS NOT NULL, to_regclass('tenon.migration') IS NOT NULL, to_regclass('tenon.setting') IS NOT NULL,
-       substring(obj_description(to_regclass('tenon.migration'), 'pg_class') FROM '([0-9]{1,9})$');
+       coalesce(substring(obj_description(to_regclass('tenon.migration'), 'pg_class') FROM '([0-9]{1,9})$')::integer, 0);

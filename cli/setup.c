@@ -184,7 +184,7 @@ static void print_schema(const struct setup *s)
 {
     const char *would = s->dry_run ? "would have " : "";
     if (s->plan.lost || *s->mended) {
-        (void)printf("%sput back the rows of %s%s%s, which were missing\n", would,
+        (void)printf("%srestored the rows of %s%s%s, which were missing\n", would,
                      s->plan.lost ? "tenon.migration" : "", s->plan.lost && *s->mended ? ", " : "",
                      s->mended);
     } else if (s->plan.first == schema_migrations_n) {

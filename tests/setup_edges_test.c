@@ -54,12 +54,12 @@ static void test_all_tables_are_empty(void **state)
     fresh(fx);
     empty_all(fx);
     char *dry = TENON_RUN(fx, 0, "setup", "--amqp-url", "none", "--dry-run");
-    assert_contains(dry, "would have put back the rows of tenon.migration, tenon.setting, "
+    assert_contains(dry, "would have restored the rows of tenon.migration, tenon.setting, "
                          "tenon.settler, tenon.home");
     free(dry);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.setting"), 0);
     setup_says(fx, 0,
-               "put back the rows of tenon.migration, tenon.setting, tenon.settler, "
+               "restored the rows of tenon.migration, tenon.setting, tenon.settler, "
                "tenon.home, which were missing");
     works(fx);
     setup_says(fx, 0, "nothing to do");
@@ -100,7 +100,7 @@ static void test_the_settings_are_empty(void **state)
     fails_with(fx, "tenon.setting is empty", worker);
     fails_with(fx, "tenon.setting is empty", cleaner);
     fails_with(fx, "tenon.setting is empty", (const char *const[]){"doctor", NULL});
-    setup_says(fx, 0, "put back the rows of tenon.setting, which were missing");
+    setup_says(fx, 0, "restored the rows of tenon.setting, which were missing");
     assert_true(test_sql_bool(fx, "SELECT confined FROM tenon.setting"));
     test_sql(fx, "SELECT tenon.enqueue('a')");
     test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.finished");

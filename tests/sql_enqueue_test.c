@@ -462,7 +462,7 @@ static void test_producer_role(void **state)
         "INSERT INTO tenon.queue (name) VALUES ('q')",
         "UPDATE tenon.setting SET payload_bytes_max = 1",
         "SELECT tenon.make_partitions()",
-        "SELECT tenon.requeue('{1}', '{1}', '{1}', gen_random_uuid(), '{dead}', '{x}', '{1}')",
+        "SELECT tenon.requeue('{1}', '{1}', '{dead}', '{x}', '{1}')",
         "SELECT tenon.grant_producer('public')",
         "SELECT tenon.retry_delay(1)",
         "SELECT tenon.publisher_sleeps(1)",

@@ -113,9 +113,9 @@ static void test_what_runs_as_the_owner_takes_base_types(void **state)
 
 /* --- settings of the caller --- */
 
-/* With standard_conforming_strings = off a backslash in a text means something else, and the body of
- * a function is read by the setting that holds when it is called. A function either pins what its
- * words mean, or is called only by those that do, or has no backslash. */
+/* With standard_conforming_strings = off a backslash in a text means something else, and the body
+ * of a function is read by the setting that holds when it is called. A function either pins what
+ * its words mean, or is called only by those that do, or has no backslash. */
 static void test_what_functions_mean_is_pinned(void **state)
 {
     struct fixture *fx = *state;

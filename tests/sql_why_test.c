@@ -143,7 +143,8 @@ static const struct situation situations[] = {
     {"running, and other runs wait, which cannot be one",
      "UPDATE tenon.task SET unique_key = 'k' WHERE id = %1$lld;"
      "SELECT tenon.enqueue('a', unique_key => 'k'); SELECT tenon.settle();"
-     "UPDATE tenon.again SET enqueued_by = 'other'; UPDATE tenon.setting SET cancel_own_only = true;"
+     "UPDATE tenon.again SET enqueued_by = 'other';"
+     "UPDATE tenon.setting SET cancel_own_only = true;"
      "SELECT tenon.enqueue('a', unique_key => 'k'); SELECT tenon.settle();"
      "UPDATE tenon.setting SET cancel_own_only = false",
      "", "running", "2 other runs under its unique key k wait for its end, the first since |"},
