@@ -188,9 +188,7 @@ static int loop(struct scaler *s)
 static bool scaler_open(struct scaler *s, struct fault *f)
 {
     const struct options *o = s->o;
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    s->slots = option_is_given(o, OPTION_SLOTS) ? option_int(o, OPTION_SLOTS) : processors;
-    s->slots = s->slots < 1 ? 1 : s->slots;
+    s->slots = option_int(o, OPTION_SLOTS);
     (void)snprintf(s->latency, sizeof s->latency, "%lld", (long long)option_int(o, OPTION_LATENCY));
     (void)sigemptyset(&s->signals);
     (void)sigaddset(&s->signals, SIGTERM);

@@ -31,7 +31,7 @@ enum {
 };
 enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
 enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
-enum { W_QUEUES = W_SINCE + 4, W_KINDS, W_JSON };
+enum { W_STARTING = W_SINCE + 4, W_QUEUES, W_KINDS, W_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_JSON };
 enum { L_LED, L_JSON };
 enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
@@ -93,6 +93,16 @@ static void print_sentences(const struct rows *r)
     }
 }
 
+static void print_starting(const struct rows *workers)
+{
+    for (size_t i = 0; i < rows_count(workers); i++) {
+        if (!rows_is_null(workers, i, W_STARTING)) {
+            (void)printf("\nworker %s has handlers whose first child is still starting:\n%s\n",
+                         rows_text(workers, i, W_ID), rows_text(workers, i, W_STARTING));
+        }
+    }
+}
+
 static void print_unhandled(const struct rows *unhandled)
 {
     for (size_t i = 0; i < rows_count(unhandled); i++) {
@@ -128,6 +138,7 @@ static bool print_status(const struct db_call *calls, const char *where, struct 
     }
     print_sentences(calls[PAUSED].rows);
     print_sentences(calls[FAILING].rows);
+    print_starting(calls[WORKERS].rows);
     print_unhandled(calls[UNHANDLED].rows);
     if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
         (void)puts("\nno cleaner leads: workers find tasks by themselves, later; see its log");

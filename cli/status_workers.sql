@@ -27,7 +27,8 @@ CROSS JOIN LATERAL (
     SELECT w.id, w.host, w.pid, w.state,
            EXISTS (SELECT FROM held h WHERE h.key = w.lock_key) AS present,
            coalesce(r.n, 0) AS running, w.slots,
-           to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since, w.queues, w.kinds, w.backing_off
+           to_char(w.started_at, 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS since, w.queues, w.kinds, w.backing_off,
+           (SELECT string_agg(format('%s: %s', array_to_string(s.kinds, ','), s.text), E'\n') FROM tenon.starting_of(w.starting) s) AS starting
 ) l
 WHERE w.ended_at IS NULL
 ORDER BY w.started_at

@@ -152,6 +152,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Variables that handlers get though the worker connects with them: `DATABASE_URL` or "
            "`AMQP_URL` where it took its own from there, and those that begin with `PG`.",
            .type = OPTION_TYPE_LIST, .fits = fits_variable, .allowed = VARIABLE_ALLOWED),
+    OPTION(
+        START_LIMIT, "start-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
+        "How long the child of a pool handler may take to say hello; `start_limit` in a handler's "
+        "section of the handlers file goes before.",
+        .type = OPTION_TYPE_DURATION, .def = "60s", .min = 1000, .max = 3600000),
     OPTION(DRAIN_LIMIT, "drain-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
            "After SIGTERM, tasks that run longer than this are given back, uncharged. "
            "`dev` gives its worker 5s, unless it is told otherwise.",

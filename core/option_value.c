@@ -1,9 +1,10 @@
 #include "core/option_value.h"
 
+#include "core/processors.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyz"
 #define CAPITALS "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -100,7 +101,7 @@ static bool can_be_auto(const struct option_row *row)
 static bool int_parse(const struct option_row *row, const char *text, int64_t *ret)
 {
     if (can_be_auto(row) && strcmp(text, "auto") == 0) {
-        long n = sysconf(_SC_NPROCESSORS_ONLN);
+        int n = processors();
         *ret = n < row->min ? row->min : n > row->max ? row->max : n;
         return true;
     }

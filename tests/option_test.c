@@ -2,6 +2,7 @@
 /* The option table and what reads it: flags, variables, the config file, defaults. */
 #include "core/log.h"
 #include "core/option_value.h"
+#include "core/processors.h"
 #include "tests/support/temporary.h"
 #include "tests/support/test.h"
 
@@ -475,7 +476,7 @@ static void test_slots_are_the_processors(void **state)
 {
     (void)state;
     struct options *o = must_read(COMMAND_WORKER, "--amqp-url=none");
-    assert_int_equal(option_int(o, OPTION_SLOTS), sysconf(_SC_NPROCESSORS_ONLN));
+    assert_int_equal(option_int(o, OPTION_SLOTS), processors());
     options_free(o);
 }
 

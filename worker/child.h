@@ -12,6 +12,7 @@
 enum {
     CHILD_DESCRIPTORS = 5,       /* its three pipes, its pidfd, and how exec failed */
     CHILD_DESCRIPTORS_OWN = 100, /* a worker's sessions, RabbitMQ, and what a start needs */
+    STARTING_BYTES = 128,        /* what it may say that it does before its hello */
     CHILD_TAIL_BYTES = 4096,     /* of stderr, the last of which are kept */
     CHILD_INPUT_BYTES_MAX =
         1 << 30, /* waiting to be written to its stdin; HELD_BYTES_MAX bounds it before */
@@ -37,10 +38,12 @@ struct child {
     bool output_cut;  /* more than output's limit came; the rest is dropped */
     int64_t task;     /* exec: the task it runs */
     bool said_hello;  /* pool */
-    int64_t answers;  /* pool: tasks that it has answered */
-    bool recycled;    /* pool: it has answered enough, or grown too large */
-    bool pipe_closed; /* pool: it closed its stdin or stdout */
-    char broke[128];  /* pool: how it broke the protocol, and is killed; "" = it did not */
+    char starting
+        [STARTING_BYTES]; /* pool: what it does before its hello, as it said last; "" = it said none */
+    int64_t answers;      /* pool: tasks that it has answered */
+    bool recycled;        /* pool: it has answered enough, or grown too large */
+    bool pipe_closed;     /* pool: it closed its stdin or stdout */
+    char broke[256];      /* pool: how it broke the protocol, and is killed; "" = it did not */
 };
 
 /* Before the first child: may this process open the descriptors that `n` children need? Raises the

@@ -117,6 +117,21 @@ void children_signal(struct children *cs, int slot, int signal)
     child_signal(&cs->slots[slot], signal);
 }
 
+void children_doing(const struct children *cs, int slot, char *text, size_t size)
+{
+    const struct child *c = &cs->slots[slot];
+    char lines[sizeof c->tail];
+    memcpy(lines, c->tail, sizeof lines);
+    lines[c->tail_bytes] = '\0';
+    for (size_t n = c->tail_bytes; n > 0 && lines[n - 1] == '\n'; n--) {
+        lines[n - 1] = '\0';
+    }
+    const char *last = strrchr(lines, '\n');
+    char *clean = line_clean_text(last ? last + 1 : lines, strlen(last ? last + 1 : lines));
+    text_shorten(text, size, *c->starting ? c->starting : clean ? clean : "");
+    free(clean);
+}
+
 void children_flush(struct children *cs)
 {
     for (int i = 0; i < cs->n; i++) {
@@ -143,6 +158,10 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
     struct hello hello;
     if (!line_parse_hello(line, bytes, &hello, &f)) {
         break_protocol(c, f.text);
+        return;
+    }
+    if (*hello.starting) {
+        memcpy(c->starting, hello.starting, sizeof c->starting);
         return;
     }
     if (c->handler->take > 0 && !hello.take) {

@@ -37,6 +37,10 @@ void children_tell_step(struct children *cs, int slot, int64_t task, const char 
 void children_close(struct children *cs, int slot);
 void children_signal(struct children *cs, int slot, int signal);
 
+/* What a child that starts does, as it said, or the last line of its stderr; "" when it says
+ * nothing. */
+void children_doing(const struct children *cs, int slot, char *text, size_t size);
+
 /* Write all that was given and not yet written; once per turn of the loop. */
 void children_flush(struct children *cs);
 

@@ -305,6 +305,20 @@ static bool load_isolation(cfg_t *section, struct handler *h, struct fault *f)
     return !user || isolation_set_user(&h->isolation, user, f);
 }
 
+static bool load_start_limit(cfg_t *section, struct handler *h, struct fault *f)
+{
+    const char *limit = cfg_getstr(section, "start_limit");
+    if (limit && !h->pool) {
+        return fault_set(f, FAULT_CONFIG,
+                         "start_limit is for mode \"pool\": in mode \"exec\" no child says hello");
+    }
+    return !limit ||
+           (duration_parse(limit, &h->start_limit_ms) && h->start_limit_ms >= START_LIMIT_MIN_MS &&
+            h->start_limit_ms <= START_LIMIT_MAX_MS) ||
+           fault_set(f, FAULT_CONFIG,
+                     "start_limit \"%s\" is not allowed: a time from 1s to 1h, such as 90s", limit);
+}
+
 static bool load_take(cfg_t *section, struct handler *h, struct fault *f)
 {
     h->in_flight = (int)cfg_getint(section, "in_flight");
@@ -338,7 +352,7 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
     const char *directory = cfg_getstr(section, "directory");
     h->directory = directory ? strdup(directory) : NULL;
     bool ok = set_kinds(h, all, cfg_title(section), f) && load_take(section, h, f) &&
-              check_program(directory, h->argv[0], f);
+              load_start_limit(section, h, f) && check_program(directory, h->argv[0], f);
     all->n++;
     return ok;
 }
@@ -391,6 +405,7 @@ static bool load_text(struct handlers *all, const char *path, struct buf *text, 
                            CFG_INT("take", 0, CFGF_NONE),
                            CFG_INT("wait_ms", 0, CFGF_NONE),
                            CFG_STR_LIST("only_env", NULL, CFGF_NONE),
+                           CFG_STR("start_limit", NULL, CFGF_NONE),
                            CFG_STR("user", NULL, CFGF_NONE),
                            CFG_BOOL("no_new_privs", cfg_false, CFGF_NONE),
                            CFG_INT("memory_mib", 0, CFGF_NONE),
@@ -433,6 +448,9 @@ bool handlers_load(const struct options *o, struct handlers *ret, struct fault *
                        "no handler is given: use --handler KIND=COMMAND or --handlers FILE");
     }
     for (int i = 0; ok && i < all.n; i++) {
+        if (all.items[i].start_limit_ms == 0) {
+            all.items[i].start_limit_ms = option_int(o, OPTION_START_LIMIT);
+        }
         all.items[i].own_stderr = option_flag(o, OPTION_STDERR);
         all.items[i].environment = environment_of(o, all.items[i].pass_env, all.items[i].only_env);
         ok = all.items[i].environment || fault_memory(f);

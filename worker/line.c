@@ -181,15 +181,48 @@ static bool read_room(const struct scanned *in_flight, int *ret, struct fault *f
            fault_set(f, FAULT_REFUSED, "in_flight is not a number from 1 to %d", IN_FLIGHT_MAX);
 }
 
+/* Something else than the protocol has come first, such as what `npm start` prints. */
+static bool not_hello(const char *line, struct fault *f)
+{
+    char said[64];
+    text_shorten(said, sizeof said, *line ? line : "an empty line");
+    return fault_set(f, FAULT_REFUSED,
+                     "something was printed to stdout before the hello: %s (stdout is for the "
+                     "protocol only: print to stderr; for npm: npm start --silent)",
+                     said);
+}
+
+/* What is said of it is one line. */
+static bool keep_starting(const struct scan_member *member, struct hello *ret)
+{
+    struct buf does;
+    if (!scanned_is_text(&member->value)) {
+        return false;
+    }
+    buf_init(&does, LINE_BYTES_MAX);
+    scanned_put(&member->value, &does);
+    text_shorten(ret->starting, sizeof ret->starting, does.len > 0 ? buf_text(&does) : "?");
+    buf_clear(&does);
+    for (char *c = ret->starting; *c; c++) {
+        *c = *c == '\n' ? ' ' : *c;
+    }
+    return true;
+}
+
 bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct fault *f)
 {
-    enum { HELLO, IN_FLIGHT, STOP, TAKE, N };
+    enum { HELLO, IN_FLIGHT, STOP, TAKE, STARTING, N };
     struct scan_member m[N] = {[HELLO] = {.key = "hello"},
                                [IN_FLIGHT] = {.key = "in_flight"},
                                [STOP] = {.key = "stop"},
-                               [TAKE] = {.key = "take"}};
+                               [TAKE] = {.key = "take"},
+                               [STARTING] = {.key = "starting"}};
+    *ret = (struct hello){0};
     if (!scan_object(line, bytes, m, N)) {
-        return refuse_line(line, bytes, f);
+        return not_hello(line, f);
+    }
+    if (m[HELLO].times == 0 && keep_starting(&m[STARTING], ret)) {
+        return true;
     }
     if (!scanned_is(&m[HELLO].value, "tenon")) {
         return fault_set(f, FAULT_REFUSED, "the first line is not {\"hello\":\"tenon\"}");
@@ -481,6 +514,9 @@ char *line_child_error(const struct child *c, const char *how)
     const char *tail = c->tail_bytes == CHILD_TAIL_BYTES ? text_whole(c->tail) : c->tail;
     buf_init(&error, ERROR_BYTES_MAX);
     buf_put_text(&error, how);
+    if (*c->starting && !c->said_hello) {
+        buf_printf(&error, ", starting: %s", c->starting);
+    }
     if (c->tail + bytes > tail) {
         buf_put_text(&error, c->tail_bytes == CHILD_TAIL_BYTES ? ": ... " : ": ");
         buf_put(&error, tail, (size_t)(c->tail + bytes - tail));

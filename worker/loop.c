@@ -91,6 +91,14 @@ static void note_rounds(struct loop *l, const struct action *a)
     }
 }
 
+static void log_starting(const struct loop *l, const struct action *a)
+{
+    char doing[STARTING_BYTES];
+    children_doing(l->children, a->slot, doing, sizeof doing);
+    log_event(LOG_WARNING, LOG_EVENT("handler_starting"), LOG_TEXT("text", a->text),
+              LOG_TEXT("doing", *doing ? doing : NULL));
+}
+
 static void act(struct loop *l, struct turn *t, const struct action *a)
 {
     switch (a->type) {
@@ -114,6 +122,9 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         }
         children_spawn(l->children, a->slot, a->handler,
                        spans_begin(l->spans, a->claim, 1, a->slot));
+        if (!a->claim) {
+            t->ping_ms = sooner(t->ping_ms, now_ms() + START_TOLD_MS); /* its row says it then */
+        }
         break;
     case ACTION_GIVE:
         POINT(task_claimed);
@@ -132,6 +143,10 @@ static void act(struct loop *l, struct turn *t, const struct action *a)
         children_signal(l->children, a->slot, a->n);
         break;
     case ACTION_NOTE:
+        if (a->note == NOTE_HANDLER_STARTING) {
+            log_starting(l, a);
+            break;
+        }
         note_log(a);
         note_rounds(l, a);
         if (a->note == NOTE_DRAINING) {
@@ -240,12 +255,35 @@ static enum worker_broker broker_of(const struct loop *l)
     return !l->consumer ? BROKER_NONE : l->connected ? BROKER_UP : BROKER_AWAY;
 }
 
+/* "kinds: since doing", a line for each handler that waits for its first child. ret: there are any
+ * that start */
+static bool note_starting(const struct loop *l, int64_t now, char text[PRESENCE_NOTE_BYTES])
+{
+    const struct decider *d = l->decider;
+    size_t len = 0;
+    bool any = false;
+    (void)memset(text, 0, PRESENCE_NOTE_BYTES);
+    for (int i = 0; i < d->n_handlers; i++) {
+        const struct decider_handler *h = &d->handlers[i];
+        int slot = start_oldest(d, i, now);
+        any = any || h->n_starting > 0;
+        if (slot >= 0 && strlen(h->kinds) + STARTING_BYTES + 32 < PRESENCE_NOTE_BYTES - len) {
+            char doing[STARTING_BYTES];
+            children_doing(l->children, slot, doing, sizeof doing);
+            len += (size_t)snprintf(text + len, PRESENCE_NOTE_BYTES - len, "%s%s: %lld %s",
+                                    len ? "\n" : "", h->kinds,
+                                    (long long)(l->unix_ms + d->slots[slot].used_ms), doing);
+        }
+    }
+    return any;
+}
+
 static void note_troubles(struct loop *l, int64_t now)
 {
     struct presence_note *n = &l->note;
     (void)memset(n->backing_off, 0, sizeof n->backing_off);
     (void)memset(n->rounds, 0, sizeof n->rounds);
-    slots_backing_off(l->decider, n->backing_off, sizeof n->backing_off);
+    start_backing_off(l->decider, n->backing_off, sizeof n->backing_off);
     if (l->failing_ms > 0 && now - l->failing_ms >= FAILING_AFTER_MS) {
         memcpy(n->rounds, l->rounds_why, sizeof n->rounds);
     }
@@ -259,9 +297,10 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
     }
     if (now >= t->ping_ms) {
         note_troubles(l, now);
+        bool any = note_starting(l, now, l->note.starting);
         presence_ping(l->presence, &l->note);
         service_alive(now);
-        t->ping_ms = now + PRESENCE_PING_MS;
+        t->ping_ms = now + (any ? START_TOLD_MS : PRESENCE_PING_MS);
     }
     if (now >= t->statistics_ms) {
         int64_t ended = d->count_done + d->count_failed + d->count_released + d->count_dead;
@@ -297,6 +336,7 @@ static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
 bool loop_run(struct loop *l)
 {
     int64_t now = now_ms();
+    l->unix_ms = now_unix_ns() / 1000000 - now;
     struct turn t = {.ping_ms = now + PRESENCE_PING_MS, .statistics_ms = now + STATISTICS_EVERY_MS};
     t.n_fds = OWN_FDS + (size_t)l->children->n * CHILDREN_FDS_PER_SLOT;
     t.fds = calloc(t.n_fds, sizeof *t.fds);

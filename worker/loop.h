@@ -30,6 +30,7 @@ struct loop {
     void (*on_ready)(void *owner);
     void *owner;
     int signal_fd;
+    int64_t unix_ms; /* of the moment that is 0 in now_ms() */
     char worker_id[WORKER_ID_BYTES];
 };
 

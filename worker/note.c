@@ -16,6 +16,7 @@ static const struct {
     [NOTE_PROGRESS_REFUSED] = {LOG_WARNING, "progress_refused"},
     [NOTE_STEP_REFUSED] = {LOG_WARNING, "step_refused"},
     [NOTE_HANDLER_BACKS_OFF] = {LOG_WARNING, "handler_backs_off"},
+    [NOTE_HANDLER_STARTING] = {LOG_WARNING, "handler_starting"},
     [NOTE_ROUND_FAILED] = {LOG_WARNING, "round_failed"},
     [NOTE_ROUND_WORKS] = {LOG_INFO, "round_works"},
     [NOTE_DRAINING] = {LOG_INFO, "draining"},

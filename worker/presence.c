@@ -264,9 +264,10 @@ static void write_note(struct presence *p)
     (void)pthread_mutex_lock(&p->mutex);
     struct presence_note note = p->note;
     (void)pthread_mutex_unlock(&p->mutex);
-    const char *params[] = {p->worker_id, note.backing_off, note.rounds, note.broker};
+    const char *params[] = {p->worker_id, note.backing_off, note.rounds, note.broker,
+                            note.starting};
     if (memcmp(&note, &p->noted, sizeof note) != 0 &&
-        db_exec(p->db, &sql_presence_note, params, 4, NULL, &ignored)) {
+        db_exec(p->db, &sql_presence_note, params, 5, NULL, &ignored)) {
         p->noted = note;
     }
 }

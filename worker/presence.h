@@ -24,9 +24,10 @@ struct presence;
 
 /* What the worker's row says beside its state; "" = nothing. */
 struct presence_note {
-    char backing_off[PRESENCE_NOTE_BYTES]; /* see slots_backing_off() */
+    char backing_off[PRESENCE_NOTE_BYTES]; /* see start_backing_off() */
     char rounds[PRESENCE_WHY_BYTES];       /* why they keep failing */
     char broker[PRESENCE_WHY_BYTES];       /* why it is away */
+    char starting[PRESENCE_NOTE_BYTES];    /* "kinds: since doing", as the column says */
 };
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.

@@ -432,13 +432,14 @@ static bool open_file(struct record *r)
 static void put_head(struct record *r, const struct decider *d, int64_t now_ms)
 {
     buf_printf(&r->text, "tenon-record %d %s %zu\n", RECORD_FORMAT, TENON_VERSION, sizeof *d);
-    buf_printf(&r->text, "o %d %d %lld %d %llu %lld %lld\n", d->n_slots, d->n_handlers,
-               (long long)d->drain_limit_ms, d->until_empty, (unsigned long long)d->random,
-               (long long)now_ms, (long long)(now_unix_ns() / 1000000));
+    buf_printf(&r->text, "o %d %d %lld %d %d %llu %lld %lld\n", d->n_slots, d->n_handlers,
+               (long long)d->drain_limit_ms, d->until_empty, d->starts_max,
+               (unsigned long long)d->random, (long long)now_ms,
+               (long long)(now_unix_ns() / 1000000));
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
-        buf_printf(&r->text, "h %d %d %lld %s\n", h->pool, h->take, (long long)h->wait_ms,
-                   h->kinds);
+        buf_printf(&r->text, "h %d %d %lld %lld %s\n", h->pool, h->take, (long long)h->wait_ms,
+                   (long long)h->start_limit_ms, h->kinds);
     }
     r->at_ms = now_ms;
     r->sum = 0;

@@ -6,8 +6,8 @@
  * believed: the decider's state is memory, and a wrong digit in it may be anything. Lines:
  *
  *   tenon-record FORMAT VERSION BYTES     bytes of struct decider: the same program must replay it
- *   o slots handlers drain_limit until_empty random now unix_ms
- *   h pool take wait kinds                for each handler
+ *   o slots handlers drain_limit until_empty starts random now unix_ms
+ *   h pool take wait start_limit kinds    for each handler
  *   (the decider's state, worker/record_state.h: in a file that goes on from another)
  *   an event: its letter, ms since the line before, its fields
  *     W epoch tag n ids       B up epoch       P up renewed since      F failure

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -414,7 +415,7 @@ static bool take_version(struct replaying *p, struct fault *f)
 
 struct handler_head {
     bool pool;
-    int take, wait_ms;
+    int take, wait_ms, start_limit_ms;
 };
 
 static bool make_decider(struct replaying *p, int n_slots, int n, const struct handler_head *heads,
@@ -428,6 +429,7 @@ static bool make_decider(struct replaying *p, int n_slots, int n, const struct h
                        random, p->base_ms);
     for (int i = 0; p->d && i < n; i++) {
         decider_take(p->d, i, heads[i].take, heads[i].wait_ms);
+        decider_start_limit(p->d, i, heads[i].start_limit_ms);
     }
     return p->d;
 }
@@ -442,6 +444,7 @@ static bool take_handlers(struct replaying *p, int n, struct handler_head *heads
         heads[i].pool = take_int(&x, 0, 1);
         heads[i].take = take_int(&x, 0, TAKE_MAX);
         heads[i].wait_ms = take_int(&x, 0, TAKE_WAIT_MAX_MS);
+        heads[i].start_limit_ms = take_int(&x, 0, START_LIMIT_MAX_MS);
         const char *kinds = take_word(&x);
         if (x.bad) {
             return fault_set(f, FAULT_REFUSED, "the line is not that of a handler");
@@ -464,6 +467,7 @@ static bool take_options(struct replaying *p, struct fault *f)
     int n_slots = take_int(&x, 1, SLOTS_MAX), n_handlers = take_int(&x, 1, HANDLERS_MAX);
     int64_t drain_limit_ms = take_number(&x);
     bool until_empty = take_int(&x, 0, 1);
+    int starts_max = take_int(&x, 1, INT_MAX);
     uint64_t random = strtoull(take_word(&x), NULL, 10);
     p->now_ms = p->base_ms = take_number(&x);
     p->unix_ms = take_number(&x);
@@ -473,8 +477,11 @@ static bool take_options(struct replaying *p, struct fault *f)
     if (!take_handlers(p, n_handlers, heads, f)) {
         return false;
     }
-    return make_decider(p, n_slots, n_handlers, heads, drain_limit_ms, until_empty, random) ||
-           fault_memory(f);
+    if (!make_decider(p, n_slots, n_handlers, heads, drain_limit_ms, until_empty, random)) {
+        return fault_memory(f);
+    }
+    decider_starts(p->d, starts_max);
+    return true;
 }
 
 static bool take_end(struct replaying *p, const char *how)

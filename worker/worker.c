@@ -5,6 +5,7 @@
 #include "core/exposed.h"
 #include "core/log.h"
 #include "core/now.h"
+#include "core/processors.h"
 #include "core/service.h"
 #include "worker/guard.h"
 #include "worker/loop.h"
@@ -61,10 +62,7 @@ static bool load_options(struct worker *w, struct fault *f)
     for (size_t i = 0; i < w->served.n_queues; i++) {
         w->served.queues[i] = option_item(o, OPTION_QUEUES, i);
     }
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    w->n_slots = option_is_given(o, OPTION_SLOTS) ? (int)option_int(o, OPTION_SLOTS)
-                                                  : (int)processors;
-    w->n_slots = w->n_slots < 1 ? 1 : w->n_slots < SLOTS_MAX ? w->n_slots : SLOTS_MAX;
+    w->n_slots = (int)option_int(o, OPTION_SLOTS);
     return true;
 }
 
@@ -161,8 +159,13 @@ static bool make_decider(struct worker *w, struct fault *f)
     for (int i = 0; w->loop.decider && i < w->served.handlers.n; i++) {
         const struct handler *h = &w->served.handlers.items[i];
         decider_take(w->loop.decider, i, h->take, h->wait_ms);
+        decider_start_limit(w->loop.decider, i, h->start_limit_ms);
     }
-    return w->loop.decider || fault_memory(f);
+    if (!w->loop.decider) {
+        return fault_memory(f);
+    }
+    decider_starts(w->loop.decider, processors());
+    return true;
 }
 
 static void log_ready(void *owner)

@@ -200,6 +200,7 @@ CREATE TABLE tenon.worker (
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     ended_at   timestamptz,
     backing_off    text,
+    starting       text,
     rounds_failing text,
     broker_away    text
 );
@@ -215,6 +216,7 @@ COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what r
 COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
 COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
+COMMENT ON COLUMN tenon.worker.starting IS '`kind,kind: since what`, a line for each handler whose first child has not said hello for a second: since when, in milliseconds since 1970, and what it does, if it says so; NULL = none.';
 COMMENT ON COLUMN tenon.worker.rounds_failing IS 'Why its transactions with PostgreSQL keep failing; NULL = they do not.';
 COMMENT ON COLUMN tenon.worker.broker_away IS 'Why it has no connection with RabbitMQ; NULL = it has one, or works without.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;

@@ -804,7 +804,7 @@ END $$;
 CREATE FUNCTION tenon.grant_lists(role text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.handled, tenon.demand, tenon.slots_wanted, tenon.ended_tids, tenon.rate_seen, tenon.backlog_seen TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.find, tenon.list, tenon.count_tasks, tenon.error_line, tenon.why, tenon.why_of, tenon.starting_of, tenon.handled, tenon.demand, tenon.slots_wanted, tenon.ended_tids, tenon.rate_seen, tenon.backlog_seen TO %I', role);
 END $$;
 
 CREATE FUNCTION tenon.grant_acts(role text) RETURNS void

@@ -1,13 +1,28 @@
 -- Why a task is where it is.
 
--- Does a living worker take it? `backs_off`: its handler starts nowhere, and where it does not and why. `fails`: no worker that
--- takes it can speak with PostgreSQL as it must, and why.
-CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text, OUT fails text)
+-- The handlers of a worker whose first child has not said hello yet, from its column `starting`: since when, and what the
+-- child does, as "for 00:00:12: importing shop".
+CREATE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT string_to_array(split_part(line, ': ', 1), ','),
+           format('for %s%s', make_interval(secs => greatest(round(extract(epoch FROM clock_timestamp()) - split_part(h.how, ' ', 1)::bigint / 1000.0), 0)),
+                  ': ' || nullif(substr(h.how, strpos(h.how, ' ') + 1), ''))
+      FROM unnest(string_to_array(starting, E'\n')) AS line
+     CROSS JOIN LATERAL (SELECT substr(line, strpos(line, ': ') + 2)) AS h (how)
+$$;
+
+-- Does a living worker take it? `backs_off`: its handler starts nowhere, and where it does not and why. `starts`: no child of it
+-- is ready anywhere, and where one is starting, for how long. `fails`: no worker that takes it can speak with PostgreSQL as it
+-- must, and why.
+CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text, OUT starts text, OUT fails text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT count(*), CASE WHEN bool_and(b.why IS NOT NULL)
                           THEN min(format('on worker %s (%s, pid %s): %s', w.id, w.host, w.pid, b.why)) END,
+           CASE WHEN bool_and(b.why IS NOT NULL OR s.text IS NOT NULL)
+                THEN min(format('%s, on worker %s (%s, pid %s)', s.text, w.id, w.host, w.pid)) END,
            CASE WHEN bool_and(w.rounds_failing IS NOT NULL) THEN min(format('%s, pid %s: %s', w.host, w.pid, w.rounds_failing)) END
       FROM tenon.worker w
+      LEFT JOIN LATERAL (SELECT o.text FROM tenon.starting_of(w.starting) o WHERE $2 = ANY (o.kinds)) s ON true
       LEFT JOIN LATERAL (
            SELECT substr(line, strpos(line, ': ') + 2) AS why
              FROM unnest(string_to_array(w.backing_off, E'\n')) AS line
@@ -132,6 +147,10 @@ BEGIN
         code := 'worker_fails';
         sentence := format('No worker that handles the kind %s can claim it: transactions with PostgreSQL keep failing on %s.', t.kind, h.fails);
         advice := 'mend what PostgreSQL says; the workers try again by themselves';
+    ELSIF h.starts IS NOT NULL THEN
+        code := 'handler_starting';
+        sentence := format('It waits for a child of its handler, which has been starting %s.', h.starts);
+        advice := 'nothing, if a start takes so long; its limit is start_limit of the handlers file, or --start-limit';
     END IF;
 END $$;
 
@@ -246,11 +265,14 @@ CREATE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence t
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     w tenon.worker;
+    starts text;
 BEGIN
     IF t.start_time IS NOT NULL THEN
         SELECT * INTO w FROM tenon.worker r WHERE r.id = t.worker_id;
-        code := 'running';
-        sentence := format('It runs on %s%s, claimed %s, and has until %s.', coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
+        starts := (SELECT s.text FROM tenon.starting_of(w.starting) s WHERE w.ended_at IS NULL AND t.kind = ANY (s.kinds));
+        code := CASE WHEN starts IS NULL THEN 'running' ELSE 'handler_starting' END;
+        sentence := format(CASE WHEN starts IS NULL THEN 'It runs on %s%s, claimed %s, and has until %s.'
+                                ELSE format('It does not run yet: %%s%%s, claimed it %%s, and a child of its handler has been starting there %s.', replace(starts, '%', '%%')) END, coalesce(w.host, 'an unknown worker'), ', pid ' || w.pid,
                            tenon.time_text(t.start_time), tenon.time_text(t.start_time + t.timeout_ms * interval '1 ms'));
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
                        THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner('workers', 'deadlines')
@@ -329,7 +351,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.handled, tenon.cleaner_leads, tenon.failing_chores, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
+REVOKE ALL ON FUNCTION tenon.starting_of, tenon.handled, tenon.cleaner_leads, tenon.failing_chores, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

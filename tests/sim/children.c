@@ -394,6 +394,25 @@ static void add_run(struct sim *s, struct node *n, struct child *c, const struct
     sim_after(s, random_below(&s->random, 300), child_works, n->index, c->id);
 }
 
+/* Of a handler whose first child has not said hello, one at a time; of all, as many as there are
+ * processors, and of each handler one more that may hang. */
+static void check_starts(struct sim *s, const struct node *n, int handler)
+{
+    int of_all = 0, of_this = 0;
+    bool any_ready = false;
+    for (int i = 0; i < n->n_slots; i++) {
+        const struct child *c = &n->children[i];
+        bool starts = c->id && c->pool && !c->ready && !c->dying;
+        of_all += starts;
+        of_this += starts && c->handler == handler;
+        any_ready = any_ready || (c->id && c->ready && c->handler == handler);
+    }
+    check_that(s, of_all <= n->decider->starts_max + n->n_handlers,
+               "worker %d starts %d children at a time", n->index, of_all);
+    check_that(s, of_this <= 1 || any_ready || n->decider->handlers[handler].starts_well,
+               "worker %d starts %d children of a handler that has none", n->index, of_this);
+}
+
 void child_spawn(struct sim *s, struct node *n, int slot, int handler, const struct claim *task)
 {
     struct child *c = &n->children[slot];
@@ -414,9 +433,13 @@ void child_spawn(struct sim *s, struct node *n, int slot, int handler, const str
                         .deaf = random_chance(&s->random, s->plan.rate_deaf) && !s->healed};
     if (task) {
         add_run(s, n, c, task);
-    } else {
-        sim_after(s, random_log(&s->random, 500, 50000), says_hello, n->index, c->id);
+        return;
     }
+    check_starts(s, n, handler);
+    bool is_slow = random_chance(&s->random, s->plan.rate_slow_start) && !s->healed;
+    int64_t after_us = is_slow ? random_between(&s->random, 50000, 15000000)
+                               : random_log(&s->random, 500, 50000);
+    sim_after(s, after_us, says_hello, n->index, c->id);
 }
 
 void child_give(struct sim *s, struct node *n, int slot, const struct claim *task, int count)

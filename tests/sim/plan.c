@@ -77,6 +77,7 @@ static void draw_faults(struct plan *p, struct random *r)
     p->rate_pipe_closed = rate(r, 1000);
     p->rate_no_hello = rate(r, 2000);
     p->rate_no_start = rate(r, 3000);
+    p->rate_slow_start = rate(r, 5000);
     p->rate_cut = rate(r, 1500);
     p->rate_again = rate(r, 1500);
     p->rate_slow = rate(r, 1000);

@@ -48,7 +48,7 @@ struct plan {
     int64_t fault_every_us;
     bool fault[FAULT_KINDS];
     int rate_crash, rate_hang, rate_twice, rate_deaf, rate_pipe_closed, rate_no_hello,
-        rate_no_start;
+        rate_no_start, rate_slow_start;
     int rate_cut, rate_again, rate_slow;
     int rate_unheard; /* NOTIFYs */
     int rate_drop, rate_double, rate_reorder, rate_forget;

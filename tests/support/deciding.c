@@ -15,7 +15,11 @@ struct decider *decider_make(int slots, int handlers, const bool *pool)
     struct decider *d = decider_new(slots, handlers, handlers == 1 ? one_kind : two_kinds, pool,
                                     25000, false, 42, 0);
     assert_non_null(d);
-    d->warm = true; /* children start with the tasks; one test looks at the warming up */
+    d->warm = true; /* children start with the tasks; decider_start_test looks at how */
+    decider_starts(d, SLOTS_MAX);
+    for (int i = 0; i < handlers; i++) {
+        d->handlers[i].starts_well = true;
+    }
     seen = 0;
     return d;
 }

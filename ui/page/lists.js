@@ -42,6 +42,7 @@ function worker(w, running) {
         el('h2', {}, `${w.host}, pid ${w.pid} `, el('span', { class: `state ${w.present ? '' : 'dead'}` }, w.present ? w.state : `${w.state}, gone`)),
         el('p', {}, `${count(w.running)} of ${count(w.slots)} slots run; since `, moment(w.since), `; queues ${w.queues.join(', ')}; kinds ${w.kinds.join(', ')}.`),
         w.backing_off && el('p', { class: 'troubles' }, `Handlers that do not start: ${w.backing_off}`),
+        w.starting && el('p', { class: 'troubles' }, `Handlers whose first child is still starting: ${w.starting}`),
         mine.length > 0 && table(`What ${w.host}, pid ${w.pid}, runs`, [
             { head: 'Task', class: 'n', cell: (t) => link(`/tasks/${t.id}`, t.id, { 'data-key': `t-${t.id}` }) },
             { head: 'Kind', cell: (t) => t.kind },

@@ -31,6 +31,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
         d->handlers[i] = (struct decider_handler){.kinds = kinds[i],
                                                   .pool = pool[i],
                                                   .room = 1,
+                                                  .start_limit_ms = START_LIMIT_MS,
                                                   .used_ms = now_ms - KEEP_MS,
                                                   .first_kind = (int)d->n_kinds,
                                                   .n_kinds = count_kinds(kinds[i])};
@@ -42,6 +43,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
         decider_free(d);
         return NULL;
     }
+    d->starts_max = 1;
     d->drain_limit_ms = drain_limit_ms;
     d->until_empty = until_empty;
     d->random = seed | 1;
@@ -62,6 +64,16 @@ void decider_take(struct decider *d, int handler, int take, int64_t wait_ms)
     h->take = take;
     h->room = take > 0 ? take : h->room;
     h->wait_ms = wait_ms;
+}
+
+void decider_starts(struct decider *d, int starts_max)
+{
+    d->starts_max = starts_max;
+}
+
+void decider_start_limit(struct decider *d, int handler, int64_t limit_ms)
+{
+    d->handlers[handler].start_limit_ms = limit_ms;
 }
 
 static void free_unhashed(struct claim *list)

@@ -18,6 +18,7 @@
 #include "worker/decide/round.h"
 #include "worker/decide/round_plan.h"
 #include "worker/decide/slots.h"
+#include "worker/decide/start.h"
 #include "worker/decide/step.h"
 #include "worker/decide/tally.h"
 #include "worker/decide/wakeups.h"
@@ -32,15 +33,20 @@ enum {
 
 struct decider_handler {
     bool pool;
-    const char *kinds; /* "mail" or "mail,sms", for notes; borrowed */
-    int room;          /* as its children said in their hello */
-    int64_t used_ms;   /* a child of it got or answered a task last */
+    const char *kinds;      /* "mail" or "mail,sms", for notes; borrowed */
+    int room;               /* as its children said in their hello */
+    int64_t used_ms;        /* a child of it got or answered a task last */
+    int64_t start_limit_ms; /* how long a child may take to say hello */
+    bool starts_well;       /* the last start that ended was one with a hello */
+    int to_warm;            /* children that are still to be started with the worker */
+    int n_starting;         /* children that have not said hello, at the last count, */
+    int n_started;          /* and all others */
     int strikes;
     int64_t backoff_until_ms;
     int first_kind, n_kinds;                       /* its kinds among those of the worker */
     bool paused;                                   /* all of them are */
     bool left_out;                                 /* of the last round's poll or claim */
-    char why[128];                                 /* it backed off last; while it has strikes */
+    char why[256];                                 /* it backed off last; while it has strikes */
     size_t payload_bytes, reply_bytes, said_bytes; /* of its claims */
     struct claim *waiting;
     int n_waiting;
@@ -86,7 +92,9 @@ struct decider {
     int stop_level;
     int64_t stop_ms; /* when what still runs is given back */
 
-    bool warm;       /* the pool children were started */
+    bool warm;       /* what pool children start with the worker was planned */
+    int starts_max;  /* children that may start at the same time, */
+    int n_starting;  /* and how many do, but for those that seem to hang */
     int64_t ewma_us; /* how long a task takes */
     int64_t rate_from_ms, rate_count;
     double rate_per_ms; /* tasks ended */
@@ -107,6 +115,11 @@ void decider_free(struct decider *d);
  * their next ones once all of those have ended. For the others the oldest waits so long,
  * 0..TAKE_WAIT_MAX_MS. */
 void decider_take(struct decider *d, int handler, int take, int64_t wait_ms);
+
+/* As many children may start at the same time, and those of this handler may take so long, in
+ * START_LIMIT_MIN_MS..START_LIMIT_MAX_MS. Without a call: 1, and START_LIMIT_MS. */
+void decider_starts(struct decider *d, int starts_max);
+void decider_start_limit(struct decider *d, int handler, int64_t limit_ms);
 
 void decider_event(struct decider *d, const struct event *event, int64_t now_ms);
 int64_t decider_decide(struct decider *d, int64_t now_ms);

@@ -36,15 +36,9 @@ bool give_has_child(const struct decider *d, int handler)
     return ready_slot(d, handler) >= 0;
 }
 
-static int starting_room(const struct decider *d, int handler)
+static int starting_room(const struct decider_handler *h)
 {
-    int room = 0;
-    for (int i = 0; i < d->n_slots; i++) {
-        if (d->slots[i].state == SLOT_STARTING && d->slots[i].handler == handler) {
-            room += d->handlers[handler].room;
-        }
-    }
-    return room;
+    return h->n_starting * h->room;
 }
 
 static int empty_slot(const struct decider *d)
@@ -134,25 +128,6 @@ static int64_t kept_until(const struct decider *d, int handler, int64_t now_ms)
     return n <= 0 && until_ms < INT64_MAX && has_child(d, handler) ? until_ms : 0;
 }
 
-static void spawn(struct decider *d, int slot, int handler, int64_t now_ms)
-{
-    struct slot *s = &d->slots[slot];
-    struct decider_handler *h = &d->handlers[handler];
-    struct action *a = actions_add(&d->actions, ACTION_SPAWN);
-    a->slot = slot;
-    a->handler = handler;
-    *s = (struct slot){.handler = handler, .used_ms = now_ms, .limit_ms = INT64_MAX};
-    if (h->pool) {
-        s->state = SLOT_STARTING;
-        s->limit_ms = now_ms + HELLO_LIMIT_MS;
-    } else {
-        s->state = SLOT_READY;
-        s->room = 1;
-        a->claim = h->waiting;
-        give(d, slot, h->waiting, now_ms);
-    }
-}
-
 /* Those that go next may have been cancelled since: a round asks. */
 static bool are_stale(const struct decider_handler *h, int64_t now_ms)
 {
@@ -203,8 +178,8 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     bool more = !h->pool || give_pool(d, handler, now_ms);
-    while (more && h->waiting && now_ms >= h->backoff_until_ms &&
-           h->n_waiting > starting_room(d, handler)) {
+    while (more && h->waiting && now_ms >= h->backoff_until_ms && h->n_waiting > starting_room(h) &&
+           start_may(d, handler)) {
         int slot = empty_slot(d);
         if (slot < 0) {
             yield_slot(d, handler, now_ms);
@@ -213,7 +188,10 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
         if (h->pool ? kept_until(d, handler, now_ms) > 0 : are_stale(h, now_ms)) {
             break;
         }
-        spawn(d, slot, handler, now_ms);
+        start_child(d, slot, handler, now_ms);
+        if (!h->pool) {
+            give(d, slot, h->waiting, now_ms);
+        }
     }
 }
 
@@ -227,10 +205,19 @@ static void release_old(struct decider *d, int handler, int64_t now_ms)
     }
 }
 
-/* When has the first one waited too long? */
-static int64_t late_ms(const struct decider_handler *h)
+static int64_t late_ms(const struct decider_handler *h, const struct claim *c)
 {
-    return h->waiting->since_ms + h->wait_ms + WAITING_MAX_MS;
+    return c->since_ms + h->wait_ms + WAITING_MAX_MS;
+}
+
+/* The first of the waiting tasks that the children which start now have no room for. NULL: none. */
+static struct claim *first_without_room(const struct decider_handler *h)
+{
+    struct claim *c = h->waiting;
+    for (int room = starting_room(h); c && room > 0; room--) {
+        c = c->next;
+    }
+    return c;
 }
 
 /* Tasks that found no child are released, so that another worker can have them. */
@@ -238,8 +225,12 @@ static void release_late(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
     bool backs_off = now_ms < h->backoff_until_ms;
-    while (h->waiting && (backs_off || (now_ms >= late_ms(h) && starting_room(d, handler) == 0))) {
-        decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
+    struct claim *c = backs_off ? h->waiting : first_without_room(h);
+    bool may = backs_off || (c && now_ms >= late_ms(h, c) && !give_has_child(d, handler));
+    while (may && c && (backs_off || now_ms >= late_ms(h, c))) {
+        struct claim *next = c->next;
+        decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
+        c = next;
     }
 }
 
@@ -258,24 +249,10 @@ static int longest_waiting(const struct decider *d)
     return first;
 }
 
-/* Pool children take a while to start; so they start with the worker, evenly over the handlers, and
- * not with the first tasks. */
-static void warm_up(struct decider *d, int64_t now_ms)
-{
-    bool all_pool = d->n_slots >= d->n_handlers;
-    for (int i = 0; i < d->n_handlers; i++) {
-        all_pool = all_pool && d->handlers[i].pool;
-    }
-    for (int i = 0; all_pool && i < d->n_slots; i++) {
-        spawn(d, i, i % d->n_handlers, now_ms);
-    }
-    d->warm = true;
-}
-
 void give_decide(struct decider *d, int64_t now_ms)
 {
-    if (!d->warm && d->present && d->stop_level == 0) {
-        warm_up(d, now_ms);
+    if (d->present && d->stop_level == 0) {
+        start_warm_up(d, now_ms);
     }
     int first = longest_waiting(d);
     for (int i = 0; i < d->n_handlers; i++) {
@@ -308,7 +285,10 @@ int64_t give_due(const struct decider *d, int64_t now_ms)
         const struct decider_handler *h = &d->handlers[i];
         if (h->waiting) {
             int64_t kept_ms = kept_until(d, i, now_ms), ripe_ms = give_ripe_ms(d, h);
-            due = sooner(due, ripe_ms > now_ms ? ripe_ms : late_ms(h));
+            const struct claim *late = first_without_room(h);
+            due = sooner(due, ripe_ms > now_ms ? ripe_ms
+                              : late           ? late_ms(h, late)
+                                               : h->waiting->begun_ms + START_MAX_MS);
             due = sooner(due, idle_due(d, i, now_ms));
             due = kept_ms > 0 ? sooner(due, kept_ms) : due;
         }

@@ -139,27 +139,33 @@ static void plan_verify(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-static bool any_backs_off(const struct decider *d, int64_t now_ms)
+/* Its tasks would wait: it backs off, or its first child has still to say hello. */
+static bool is_held_back(const struct decider *d, int handler, int64_t now_ms)
 {
+    return now_ms < d->handlers[handler].backoff_until_ms || start_is_awaited(d, handler);
+}
+
+static bool any_is_held_back(const struct decider *d, int64_t now_ms)
+{
+    bool any = false;
     for (int i = 0; i < d->n_handlers; i++) {
-        if (now_ms < d->handlers[i].backoff_until_ms) {
-            return true;
-        }
+        any = any || is_held_back(d, i, now_ms);
     }
-    return false;
+    return any;
 }
 
 /* --until-empty: nothing is left here, so sweep to see whether anything is left at all. One that
- * must leave out the kinds of a handler that backs off could not tell. */
+ * must leave out the kinds of a handler that is held back could not tell. */
 static bool wants_last_sweep(const struct decider *d, int64_t now_ms)
 {
     return d->until_empty && d->n_held == 0 && d->polling.sweep == SWEEP_OVER &&
-           !any_backs_off(d, now_ms);
+           !any_is_held_back(d, now_ms);
 }
 
-static bool is_left_out(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
+static bool is_left_out(const struct decider *d, int handler, int64_t now_ms)
 {
-    return now_ms < h->backoff_until_ms || h->payload_bytes >= decider_bytes_share(d) ||
+    const struct decider_handler *h = &d->handlers[handler];
+    return is_held_back(d, handler, now_ms) || h->payload_bytes >= decider_bytes_share(d) ||
            (h->paused && !d->until_empty); /* which must poll to see that nothing is left */
 }
 
@@ -198,7 +204,7 @@ static bool plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
     bool any = false;
     for (int i = 0; i < d->n_handlers; i++) {
         struct decider_handler *h = &d->handlers[i];
-        bool out = is_left_out(d, h, now_ms);
+        bool out = is_left_out(d, i, now_ms);
         if (h->left_out && !out) {
             polling_sweep(&d->polling, now_ms);
         }
@@ -366,14 +372,15 @@ void round_plan(struct decider *d, int64_t now_ms)
 }
 
 /* When is there something to claim? A handler that holds too much may claim again after an outcome,
- * which makes a round of its own. */
+ * which makes a round of its own; one that waits for a child, after its hello. */
 static int64_t claims_due(const struct decider *d, int64_t now_ms)
 {
     int64_t back_ms = INT64_MAX;
     bool any = false;
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
-        if (h->left_out && !h->paused && h->payload_bytes < decider_bytes_share(d)) {
+        if (h->left_out && !h->paused && !start_is_awaited(d, i) &&
+            h->payload_bytes < decider_bytes_share(d)) {
             back_ms = sooner(back_ms, h->backoff_until_ms);
         }
         any = any || !h->left_out;

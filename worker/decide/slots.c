@@ -22,21 +22,20 @@ int slots_free(const struct decider *d, const struct slot *s)
     return is_free ? s->room - s->n_given : 0;
 }
 
+/* A child that starts is waited for by the tasks that it was started for; no further ones are claimed
+ * for it. */
 int slots_room(const struct decider *d)
 {
     int guess = d->n_handlers == 1 ? d->handlers[0].room : 1;
-    int room = 0;
+    int room = 0, n_empty = 0, starting = 0;
     for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if (s->state == SLOT_EMPTY) {
-            room += guess;
-        } else if (s->state == SLOT_STARTING) {
-            room += d->handlers[s->handler].room;
-        } else {
-            room += slots_free(d, s);
-        }
+        n_empty += s->state == SLOT_EMPTY;
+        room += s->state == SLOT_EMPTY ? 0 : slots_free(d, s);
+        starting += s->state == SLOT_STARTING ? d->handlers[s->handler].room : 0;
     }
-    return room;
+    room += starting < d->n_waiting ? starting : d->n_waiting;
+    return room + start_room(d, n_empty) * guess;
 }
 
 bool slots_all_empty(const struct decider *d)
@@ -257,6 +256,7 @@ void slots_child_ready(struct decider *d, int slot, int room, bool hears_stop)
         s->room = room;
         s->hears_stop = hears_stop;
         d->handlers[s->handler].room = room; /* others will begin with as many */
+        d->handlers[s->handler].starts_well = true;
     } else if (s->state == SLOT_READY) {
         s->room = room;
     }
@@ -402,46 +402,21 @@ static void end_unanswered(struct decider *d, const struct slot *s, bool retired
     }
 }
 
-/* A handler that does not start backs off, so that its tasks are neither charged nor claimed over
- * and over. */
-static void back_off(struct decider *d, int handler, const char *text, int64_t now_ms)
-{
-    struct decider_handler *h = &d->handlers[handler];
-    if (now_ms < h->backoff_until_ms) {
-        return; /* several children that failed together count once */
-    }
-    int64_t pause_ms = (int64_t)BACKOFF_MIN_MS << (h->strikes < 10 ? h->strikes : 10);
-    pause_ms = pause_ms < BACKOFF_MAX_MS ? pause_ms : BACKOFF_MAX_MS;
-    h->strikes++;
-    h->backoff_until_ms = now_ms + pause_ms;
-    text_shorten(h->why, sizeof h->why, text);
-    for (char *c = h->why; *c; c++) {
-        *c = *c == '\n' ? ' ' : *c;
-    }
-    actions_note(&d->actions, NOTE_HANDLER_BACKS_OFF, 0, "%s backs off for %lld ms: %s", h->kinds,
-                 (long long)pause_ms, text);
-}
-
-void slots_backing_off(const struct decider *d, char *text, size_t size)
-{
-    size_t len = 0;
-    text[0] = '\0';
-    for (int i = 0; i < d->n_handlers; i++) {
-        const struct decider_handler *h = &d->handlers[i];
-        size_t bytes = strlen(h->kinds) + strlen(h->why) + sizeof "\n: ";
-        if (h->strikes > 0 && bytes <= size - len) {
-            len += (size_t)snprintf(text + len, size - len, "%s%s: %s", len ? "\n" : "", h->kinds,
-                                    h->why);
-        }
-    }
-}
-
 /* It said hello and went, before it had a task. */
 static bool ended_at_once(const struct slot *s)
 {
     bool by_itself = !s->closing || s->pipe_closed || s->retiring;
     return s->state == SLOT_READY && s->reason == STOP_NONE && by_itself && !s->given &&
            !s->answered;
+}
+
+static void note_start_failed(struct decider *d, const struct slot *s, const char *text,
+                              int64_t now_ms)
+{
+    char why[ERROR_BYTES_MAX];
+    (void)snprintf(why, sizeof why, "no hello within %.4g s (start_limit): %s",
+                   (double)d->handlers[s->handler].start_limit_ms / 1000, text);
+    start_failed(d, s->handler, s->reason == STOP_NO_HELLO ? why : text, now_ms);
 }
 
 void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
@@ -452,8 +427,7 @@ void slots_child_gone(struct decider *d, const struct event *e, int64_t now_ms)
     if (e->failed_start || s->state == SLOT_STARTING || s->reason == STOP_NO_HELLO ||
         ended_at_once(s)) {
         s->reason = s->reason == STOP_NONE ? STOP_RELEASE : s->reason;
-        back_off(d, s->handler, s->reason == STOP_NO_HELLO ? "its child said no hello" : text,
-                 now_ms);
+        note_start_failed(d, s, text, now_ms);
     }
     end_unanswered(d, s, retired, text);
     *s = (struct slot){.state = SLOT_EMPTY, .handler = -1};
@@ -480,6 +454,8 @@ static void check_child(struct decider *d, int slot, int64_t now_ms)
         check_ready(d, slot, now_ms);
     } else if (s->state == SLOT_STARTING && now_ms >= s->limit_ms) {
         slots_stop(d, slot, STOP_NO_HELLO, SIGKILL, now_ms);
+    } else if (s->state == SLOT_STARTING && now_ms >= s->slow_ms) {
+        start_tell_slow(d, slot, now_ms);
     } else if (s->state == SLOT_STOPPING && now_ms >= s->limit_ms) {
         slots_stop(d, slot, s->reason, SIGKILL, now_ms);
     }
@@ -542,6 +518,7 @@ void slots_decide(struct decider *d, int64_t now_ms)
     if (now_ms - d->rate_from_ms >= RATE_STALE_MS) {
         take_rate(d, now_ms);
     }
+    start_count(d, now_ms);
     give_decide(d, now_ms);
     if (d->stop_level > 0) {
         close_idle(d, now_ms);
@@ -556,6 +533,9 @@ int64_t slots_due(const struct decider *d, int64_t now_ms)
         const struct slot *s = &d->slots[i];
         if (s->state != SLOT_EMPTY && s->limit_ms < due) {
             due = s->limit_ms;
+        }
+        if (s->state == SLOT_STARTING && s->slow_ms < due) {
+            due = s->slow_ms;
         }
         if (s->n_spent > 0 && s->patience_ms > now_ms && s->patience_ms < due) {
             due = s->patience_ms;

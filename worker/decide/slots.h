@@ -21,7 +21,6 @@ enum {
     START_CHECKED_MS = 80,   /* and do not start it when we last knew so long ago */
     START_MAX_MS = 25000,    /* claimed so long ago: release the task, do not start it */
     VERIFY_EVERY_MS = 5000,  /* how often a running task's claim is checked */
-    HELLO_LIMIT_MS = 10000,  /* how long a pool child may take to say hello */
     TERM_GRACE_MS = 5000,    /* between TERM and KILL */
     PIPE_GRACE_MS = 1000,    /* between the end of a child's pipes and TERM */
     ASK_LIMIT_MS = 2000,     /* for the database to say whether a deadline was extended */
@@ -29,8 +28,6 @@ enum {
     SIBLINGS_MAX_MS = 30000, /* for what else runs in a child that must go; the cleaner ends tasks
                                  60 s after their deadline */
     RETURNS_MAX = 10,        /* of a task, uncharged: then it is charged if its child retires */
-    BACKOFF_MIN_MS = 100,    /* of a handler that does not start, twice as long each time */
-    BACKOFF_MAX_MS = 30000,
 };
 
 /* Of what a child is given together. The first task waits, though it is claimed; the cleaner, which
@@ -64,6 +61,7 @@ struct slot {
     bool hears_stop;  /* it understands the line */
     int64_t used_ms;  /* it was started, or got a task or answered one, last */
     int64_t patience_ms; /* not before then is it stopped because of tasks that it was told of */
+    int64_t slow_ms;     /* STARTING: when the log says that it is slow; INT64_MAX = it has */
     int64_t limit_ms;    /* STARTING: for its hello; READY: when it gets TERM; STOPPING: KILL */
     struct claim *given; /* oldest first */
 };
@@ -107,8 +105,5 @@ struct claim *slots_find(const struct decider *d, int slot,
 struct claim *slots_next_given(const struct decider *d,
                                const struct claim *c); /* of all slots; NULL: the first */
 bool slots_is_full(const struct decider *d, int slot); /* read no more answers from it for now */
-
-/* Which handlers do not start, and why: "mail,sms: exit status 3", a line for each; "" = none. */
-void slots_backing_off(const struct decider *d, char *text, size_t size);
 
 #endif

@@ -1,0 +1,9 @@
+/* How many processors this process may use. */
+#ifndef TENON_CORE_PROCESSORS_H
+#define TENON_CORE_PROCESSORS_H
+
+/* Those that it may run on (taskset, cpuset), or fewer when a cgroup's quota gives it less time: half
+ * a processor counts as one. 1 or more. */
+int processors(void);
+
+#endif
