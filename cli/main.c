@@ -1,6 +1,7 @@
 /* The program `tenon`: finds the command, reads its options, and calls it. */
 #include "cleaner/cleaner.h"
 #include "cli/command.h"
+#include "cli/reaper.h"
 #include "core/amqp_url.h"
 #include "core/db.h"
 #include "core/http.h"
@@ -241,6 +242,7 @@ static void hold_standard_descriptors(void)
 int main(int argc, char **argv)
 {
     hold_standard_descriptors();
+    reaper_start();
     /* a peer that went away, or a file that may not grow, fails the write and ends no program */
     (void)sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
     (void)sigaction(SIGXFSZ, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);

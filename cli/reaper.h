@@ -1,0 +1,11 @@
+/* The first process of a container, or a subreaper, inherits every process whose parent has died, and
+ * must reap it, or it stays as a zombie and keeps its number. */
+#ifndef TENON_CLI_REAPER_H
+#define TENON_CLI_REAPER_H
+
+/* Where this process is such a one: go on in a child, while the parent reaps whatever ends, hands
+ * signals on, and ends as the child does. Elsewhere nothing happens. Before any thread, and before
+ * anything is opened. */
+void reaper_start(void);
+
+#endif
