@@ -1,6 +1,7 @@
 #include "core/config.h"
 
 #include "core/file.h"
+#include "core/variables.h"
 
 #include <confuse.h>
 #include <limits.h>
@@ -81,7 +82,7 @@ bool config_read(const char *path, config_on_value *on_value, void *owner, struc
     struct buf text;
     reading = (struct reading){path, on_value, owner, f};
     bool ok = file_read(path, "config file", CONFIG_BYTES_MAX, &text, f) &&
-              text_parse(buf_text(&text), f);
+              variables_are_set(path, buf_text(&text), f) && text_parse(buf_text(&text), f);
     buf_clear(&text);
     return ok;
 }

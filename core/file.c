@@ -35,6 +35,9 @@ bool file_read(const char *path, const char *what, size_t bytes_max, struct buf 
     } else if (strlen(buf_text(text)) != text->len) {
         (void)fault_set(f, FAULT_CONFIG, "the %s %s holds a NUL byte; it is not text", what, path);
     }
+    if (strncmp(buf_text(text), "\xEF\xBB\xBF", 3) == 0) {
+        buf_drop(text, 3); /* a byte order mark, as editors of Windows write it */
+    }
     if (file && !is_stdin) {
         (void)fclose(file);
     }

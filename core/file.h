@@ -4,7 +4,7 @@
 
 #include "core/buf.h"
 
-/* Read a file, or stdin when `path` is "-".
+/* Read a file, or stdin when `path` is "-". A byte order mark in front is left out.
  *   what    "config file", for messages
  *   text    set up here, with room for FILE_ROOM bytes more than the limit; the caller clears it,
  *           whatever comes back

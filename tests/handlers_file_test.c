@@ -6,6 +6,7 @@
 #include "tests/support/test.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,6 +107,63 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler a { command = \"", ":1: a section, string or comment is not closed");
 }
 
+static void test_start_limit(void **state)
+{
+    (void)state;
+    struct handlers hs;
+    struct fault f = {0};
+    assert_ok(load_text("handler a { command = sh mode = pool }"
+                        "handler b { command = sh mode = pool start_limit = 3min }",
+                        &hs, &f),
+              &f);
+    assert_int_equal(hs.items[0].start_limit_ms, 60000);
+    assert_int_equal(hs.items[1].start_limit_ms, 180000);
+    handlers_clear(&hs);
+    refuses(
+        "handler a { command = sh mode = pool start_limit = 90 }",
+        ":1: handler \"a\": start_limit \"90\" is not allowed: a time from 1s to 1h, such as 90s");
+    refuses("handler a { command = sh mode = pool start_limit = 999ms }", "is not allowed");
+    refuses("handler a { command = sh mode = pool start_limit = 2h }", "is not allowed");
+    refuses("handler a { command = sh start_limit = 90s }", "start_limit is for mode \"pool\"");
+}
+
+static void test_variables(void **state)
+{
+    (void)state;
+    struct handlers hs;
+    struct fault f = {0};
+    (void)setenv("SET", "/bin/cat", 1);
+    (void)setenv("EMPTY", "", 1);
+    (void)unsetenv("UNSET");
+    assert_ok(load_text("# ${UNSET} it's\n// \"${UNSET}\n/* ${UNSET}\n '\" */\n"
+                        "handler a { command = {\"${SET}\", \"${EMPTY}\", \"${UNSET:-a b}\", "
+                        "'${UNSET}', \"\\${UNSET}\", \"it's # /* ${UNSET:-} \\\"\"} }",
+                        &hs, &f),
+              &f);
+    assert_string_equal(hs.items[0].argv[0], "/bin/cat");
+    assert_string_equal(hs.items[0].argv[1], "");
+    assert_string_equal(hs.items[0].argv[2], "a b");
+    assert_string_equal(hs.items[0].argv[3], "${UNSET}");
+    assert_string_equal(hs.items[0].argv[4], "${UNSET}");
+    assert_string_equal(hs.items[0].argv[5], "it's # /*  \"");
+    handlers_clear(&hs);
+    refuses(
+        "/*\n*/\nhandler a {\n command = {sh, \"it's ${SET} ${UNSET}\"}\n}",
+        ":4: the variable UNSET is not set; a value for that case is given so: ${UNSET:-value}");
+    refuses("handler a { command = ${UNSET} }", ":1: the variable UNSET is not set");
+    refuses("handler a { command = sh /* a */ directory = \"${UNSET}\" }", "UNSET is not set");
+}
+
+static void test_a_byte_order_mark(void **state)
+{
+    (void)state;
+    struct handlers hs;
+    struct fault f = {0};
+    assert_ok(load_text("\xEF\xBB\xBFhandler a { command = sh }", &hs, &f), &f);
+    assert_int_equal(hs.n, 1);
+    handlers_clear(&hs);
+}
+
 /* The kernel, and a shell, would say "not found" of a script that is there. */
 static void test_a_script_with_carriage_returns(void **state)
 {
@@ -140,6 +198,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_it_says),
         cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_start_limit),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_a_byte_order_mark),
         cmocka_unit_test(test_a_script_with_carriage_returns),
         cmocka_unit_test(test_a_folder_is_no_file),
     };

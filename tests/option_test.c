@@ -344,7 +344,9 @@ static void test_precedence(void **state)
     assert_false(option_is_given(o, OPTION_DRAIN_LIMIT));
     options_free(o);
 
-    write_config("drain-limit = 3ms\namqp-url = none\nlog-level = debug\nonce = yes\n");
+    write_config("\xEF\xBB\xBF"
+                 "drain-limit = \"${NO_SUCH:-3ms}\"\namqp-url = none\n"
+                 "log-level = debug\nonce = yes\n");
     (void)snprintf(words, sizeof words, "--config|%s", config_path);
     o = must_read(COMMAND_WORKER, words);
     assert_int_equal(option_int(o, OPTION_DRAIN_LIMIT), 3);
@@ -403,6 +405,7 @@ static void test_config_is_refused_with_file_and_line(void **state)
     } bad[] = {
         {"\n\nslotz = 3\n", ":3: |slotz"},
         {"slots = 3\nhelp = yes\n", ":2: |help"},
+        {"slots = 3\namqp-url = \"amqp://${NO_SUCH}@h\"\n", ":2: the variable NO_SUCH is not set"},
         {"slots = 3\nslots = 1001\n", ":2: slots|\"1001\"|1 to 1000"},
         {"slots 3\n", ":1: |slots"},
         {"slots = {3}\n", ":1: "},

@@ -214,7 +214,8 @@ static void test_sync_changes_and_removes(void **state)
 {
     struct fixture *fx = *state;
     SCHEDULE(fx, 0, "", "", "add", "byhand", "--every", "1h", "--kind", "a");
-    sync_says(fx, "one", "x @daily a\ny @daily a\nz every 1h a\n", "added x\nadded y\nadded z\n");
+    sync_says(fx, "one", "\xEF\xBB\xBFx @daily a\ny @daily a\nz every 1h a\n",
+              "added x\nadded y\nadded z\n");
     sync_says(fx, "two", "other @daily a\n", "added other\n");
     int64_t next =
         test_sql_int(fx, "SELECT extract(epoch FROM next_at)::bigint FROM tenon.schedule WHERE"

@@ -3,6 +3,7 @@
 #include "core/config.h"
 #include "core/file.h"
 #include "core/option_value.h"
+#include "core/variables.h"
 #include "worker/decide/decider.h"
 #include "worker/environment.h"
 
@@ -430,7 +431,7 @@ static bool load_file(struct handlers *all, const char *path, struct fault *f)
 {
     struct buf text;
     bool ok = file_read(path, "handlers file", CONFIG_BYTES_MAX, &text, f) &&
-              load_text(all, path, &text, f);
+              variables_are_set(path, buf_text(&text), f) && load_text(all, path, &text, f);
     buf_clear(&text);
     return ok;
 }
