@@ -195,10 +195,12 @@ static void hand_on_option(const struct dev *d, enum option_id id)
 /* The programs take their URLs from TENON_..., so handlers get DATABASE_URL and AMQP_URL. */
 static void hand_on(const struct dev *d)
 {
-    static const enum option_id ids[] = {OPTION_CONFIG,     OPTION_DATABASE_URL, OPTION_AMQP_URL,
-                                         OPTION_LOG_LEVEL,  OPTION_QUEUES,       OPTION_HANDLERS,
-                                         OPTION_HANDLER,    OPTION_SLOTS,        OPTION_PASS_ENV,
-                                         OPTION_DRAIN_LIMIT};
+    static const enum option_id ids[] = {OPTION_CONFIG,   OPTION_DATABASE_URL,
+                                         OPTION_AMQP_URL, OPTION_LOG_LEVEL,
+                                         OPTION_QUEUES,   OPTION_HANDLERS,
+                                         OPTION_HANDLER,  OPTION_SLOTS,
+                                         OPTION_PASS_ENV, OPTION_START_LIMIT,
+                                         OPTION_USER,     OPTION_DRAIN_LIMIT};
     static const struct {
         const char *ours, *theirs, *otherwise;
     } urls[] = {{"TENON_DATABASE_URL", "DATABASE_URL", ""}, {"TENON_AMQP_URL", "AMQP_URL", "none"}};

@@ -1,5 +1,5 @@
-/* The first process of a container, or a subreaper, inherits every process whose parent has died, and
- * must reap it, or it stays as a zombie and keeps its number. */
+/* The first process of a container, or a subreaper, inherits every process whose parent has died.
+ * It must reap it, or the process stays as a zombie and keeps its number. */
 #ifndef TENON_CLI_REAPER_H
 #define TENON_CLI_REAPER_H
 

@@ -157,6 +157,9 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "How long the child of a pool handler may take to say hello; `start_limit` in a handler's "
         "section of the handlers file goes before.",
         .type = OPTION_TYPE_DURATION, .def = "60s", .min = 1000, .max = 3600000),
+    OPTION(USER, "user", COMMAND_WORKER | COMMAND_DEV, "NAME",
+           "As whom handlers run that have no `user` in the handlers file, when the worker runs as "
+           "root."),
     OPTION(DRAIN_LIMIT, "drain-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
            "After SIGTERM, tasks that run longer than this are given back, uncharged. "
            "`dev` gives its worker 5s, unless it is told otherwise.",

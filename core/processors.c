@@ -23,7 +23,7 @@ static int quota_of(const char *directory)
     return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : INT_MAX;
 }
 
-/* The least quota of a cgroup and of those that it is in: a container may see its own as the root. */
+/* The least quota of a cgroup and those above it. A container may see its own as the root. */
 static int quota_upwards(char *directory, size_t root_bytes)
 {
     int least = quota_of(directory);

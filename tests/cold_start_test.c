@@ -66,7 +66,7 @@ static int64_t handlers_of(const struct process *p)
     return handlers;
 }
 
-/* Never more at once than processors that have not said hello, and nothing stands still meanwhile. */
+/* They start one after another, and nothing stands still meanwhile. */
 static void test_a_thousand_slots(void **state)
 {
     struct fixture *fx = *state;
@@ -86,8 +86,8 @@ static void test_a_thousand_slots(void **state)
     end_well(p);
 }
 
-/* It starts for ever: said as that by why, status and the log; other kinds run; the limit ends it, and
- * its tasks were not taken again and again. */
+/* It starts for ever. Why, status and the log say that; other kinds run; the limit ends it; and its
+ * tasks were not claimed again and again. */
 static void test_a_start_without_end(void **state)
 {
     struct fixture *fx = *state;

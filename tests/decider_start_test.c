@@ -9,7 +9,7 @@ static struct decider *cold(int slots, int handlers)
 {
     struct decider *d = decider_make(slots, handlers, pool_mode);
     d->warm = false;
-    decider_starts(d, 2);
+    d->starts_max = 2;
     for (int i = 0; i < handlers; i++) {
         d->handlers[i].starts_well = false;
     }
@@ -80,7 +80,7 @@ static void test_a_start_that_hangs_keeps_no_other_back(void **state)
     (void)state;
     struct decider *d = decider_make(4, 2, pool_mode);
     d->warm = false;
-    decider_starts(d, 1);
+    d->starts_max = 1;
     d->handlers[0].starts_well = d->handlers[1].starts_well = false;
     present(d, 0);
     (void)decide(d, 0);
@@ -166,7 +166,7 @@ static void test_the_limit(void **state)
 {
     (void)state;
     struct decider *d = cold(3, 1);
-    decider_start_limit(d, 0, 90000);
+    d->handlers[0].start_limit_ms = 90000;
     gone(d, 2, 0, "exit status 1");
     (void)decide(d, 2);
     struct claim *c = claimed(1, "a");

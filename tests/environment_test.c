@@ -30,7 +30,7 @@ static char **given(char **own, char *const *names, const char *more)
     if (!options_read(COMMAND_WORKER, more ? 3 : 2, argv, &o, &f)) {
         fail_msg("%s", f.text);
     }
-    char **env = environment_of(o, names, NULL);
+    char **env = environment_of(o, names, NULL, &(char *){NULL});
     assert_non_null(env);
     options_free(o);
     return env;

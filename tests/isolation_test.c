@@ -92,6 +92,17 @@ static void test_another_user(void **state)
     (void)snprintf(want, sizeof want, "%d %d %d", (int)nobody->pw_uid, (int)nobody->pw_gid,
                    (int)nobody->pw_gid);
     assert_prints(fx, "user = nobody", "echo $(id -u) $(id -g) $(id -G)", want);
+    char home[256];
+    (void)snprintf(home, sizeof home, "nobody nobody %s %s", nobody->pw_dir, nobody->pw_shell);
+    static const char print[] = "echo ${USER-no} ${LOGNAME-no} ${HOME-no} ${SHELL-no}";
+    assert_prints(fx, "user = nobody", print, home);
+    (void)setenv("SHELL", "/bin/bash", 1);
+    (void)setenv("HOME", "/root", 1);
+    assert_prints(fx, "user = nobody", print, home);
+    assert_prints(fx, "user = nobody\n only_env = {PATH}", print, "no no no no");
+    (void)snprintf(home, sizeof home, "no no %s no", nobody->pw_dir);
+    assert_prints(fx, "user = nobody\n only_env = {PATH, HOME}", print, home);
+    assert_prints(fx, "user = nobody\n only_env = {PATH}\n pass_env = {HOME}", print, home);
 
     char path[256], fifo[256], text[1024];
     (void)snprintf(fifo, sizeof fifo, "%s/fifo", fx->dir);
@@ -108,6 +119,43 @@ static void test_another_user(void **state)
     process_signal(p, SIGKILL);
     assert_int_equal(poll(&end, 1, LIMIT_MS), 1);
     (void)close(end.fd);
+}
+
+/* A worker of root says which handlers run as root, unless somebody has said that they shall. */
+static void test_root_is_said(void **state)
+{
+    struct fixture *fx = *state;
+    if (geteuid() != 0) {
+        skip_missing("a worker of root: run script/test as root");
+    }
+    static const struct {
+        const char *text, *option;
+        size_t says;
+    } workers[] = {
+        {"handler a { command = sh }\nhandler b { command = sh user = nobody }", "--stderr=no", 1},
+        {"handler a { command = sh user = root }\nhandler b { command = sh user = nobody }",
+         "--stderr=no", 0},
+        {"handler a { command = sh }\nhandler b { command = sh user = nobody }", "--user=nobody",
+         0},
+    };
+    for (size_t i = 0; i < sizeof workers / sizeof *workers; i++) {
+        char path[256];
+        struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--until-empty",
+                                  workers[i].option, "--handlers",
+                                  file_with(fx, path, workers[i].text));
+        assert_int_equal(process_wait(p, LIMIT_MS), 0);
+        assert_int_equal(process_lines(p, "event=handlers_run_as_root kinds=a "), workers[i].says);
+        assert_int_equal(process_lines(p, "event=handlers_run_as_root"), workers[i].says);
+    }
+    test_sql(fx, "TRUNCATE tenon.finished; SELECT tenon.enqueue('a')");
+    free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--user", "nobody",
+                   "--handler", "a=id -un"));
+    char *who = test_sql_text(fx, "SELECT result #>> '{}' FROM tenon.finished");
+    assert_string_equal(who, "nobody");
+    free(who);
+    struct process *p = TENON(fx, "worker", "--user", "no-such-user", "--handler", "a=id");
+    assert_int_equal(process_wait(p, LIMIT_MS), 2);
+    assert_int_equal(process_lines(p, "--user: there is no user no-such-user"), 1);
 }
 
 /* After so many answers, or with so much memory, a child is replaced; its tasks notice nothing. */
@@ -176,6 +224,7 @@ int main(void)
         WITH_DATABASE(test_limits),
         WITH_DATABASE(test_environment),
         WITH_DATABASE(test_another_user),
+        WITH_DATABASE(test_root_is_said),
         WITH_DATABASE(test_a_child_is_replaced),
         WITH_DATABASE(test_what_is_not_allowed),
     };

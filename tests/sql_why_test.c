@@ -117,8 +117,8 @@ static const struct situation situations[] = {
      "UPDATE tenon.worker SET starting = 'a,b: ' || floor(extract(epoch FROM clock_timestamp()) *"
      " 1000 - 12000) || ' importing shop: 5%%'",
      NULL, "handler_starting",
-     "It waits for a child of its handler, which has been starting for 00:00:12: importing shop: 5%%,"
-     " on worker |start_limit"},
+     "It waits for a child of its handler, which has been starting for 00:00:12: importing shop:"
+     " 5%%, on worker |start_limit"},
     {"claimed, and starting",
      "UPDATE tenon.worker SET starting = 'a,b: ' || floor(extract(epoch FROM clock_timestamp()) *"
      " 1000 - 12000) || ' ';"

@@ -33,17 +33,16 @@ struct child {
     size_t skipped; /* pool: bytes of a line that is too long, whose end has not come; 0 = none */
     char tail[CHILD_TAIL_BYTES + 1];
     size_t tail_bytes;
-    bool close_input; /* once `input` is written */
-    bool stopped;     /* it got a signal, so nothing of its group may outlive it */
-    bool output_cut;  /* more than output's limit came; the rest is dropped */
-    int64_t task;     /* exec: the task it runs */
-    bool said_hello;  /* pool */
-    char starting
-        [STARTING_BYTES]; /* pool: what it does before its hello, as it said last; "" = it said none */
-    int64_t answers;      /* pool: tasks that it has answered */
-    bool recycled;        /* pool: it has answered enough, or grown too large */
-    bool pipe_closed;     /* pool: it closed its stdin or stdout */
-    char broke[256];      /* pool: how it broke the protocol, and is killed; "" = it did not */
+    bool close_input;              /* once `input` is written */
+    bool stopped;                  /* it got a signal, so nothing of its group may outlive it */
+    bool output_cut;               /* more than output's limit came; the rest is dropped */
+    int64_t task;                  /* exec: the task it runs */
+    bool said_hello;               /* pool */
+    char starting[STARTING_BYTES]; /* pool: what it does before its hello; "" = it says nothing */
+    int64_t answers;               /* pool: tasks that it has answered */
+    bool recycled;                 /* pool: it has answered enough, or grown too large */
+    bool pipe_closed;              /* pool: it closed its stdin or stdout */
+    char broke[256]; /* pool: how it broke the protocol, and is killed; "" = it did not */
 };
 
 /* Before the first child: may this process open the descriptors that `n` children need? Raises the

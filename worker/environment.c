@@ -53,18 +53,42 @@ static bool is_passed(const struct options *o, char *const *names, const char *v
     return is_among(names, variable);
 }
 
-char **environment_of(const struct options *o, char *const *names, char *const *only)
+static size_t count(char *const *variables)
 {
-    size_t n = 0, kept = 0;
-    bool all = !only || !*only;
-    while (environ[n]) {
+    size_t n = 0;
+    while (variables[n]) {
         n++;
     }
-    char **env = malloc((n + 1) * sizeof *env);
+    return n;
+}
+
+/* `env` has room for one more. */
+static size_t put_instead(char **env, size_t n, char *variable, bool is_wanted)
+{
+    size_t bytes = strcspn(variable, "=") + 1;
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(env[i], variable, bytes) == 0) {
+            env[i] = variable;
+            return n;
+        }
+    }
+    env[n] = variable;
+    return n + is_wanted;
+}
+
+char **environment_of(const struct options *o, char *const *names, char *const *only,
+                      char *const *instead)
+{
+    size_t n = count(environ), kept = 0;
+    bool all = !only || !*only;
+    char **env = malloc((n + count(instead) + 1) * sizeof *env);
     for (size_t i = 0; env && i < n; i++) {
         env[kept] = environ[i];
         bool wanted = (all || is_among(only, environ[i])) && !is_withheld(o, environ[i]);
         kept += !begins(environ[i], "TENON_TASK_") && (wanted || is_passed(o, names, environ[i]));
+    }
+    for (; env && *instead; instead++) {
+        kept = put_instead(env, kept, *instead, all || is_among(only, *instead));
     }
     if (env) {
         env[kept] = NULL;

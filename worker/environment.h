@@ -9,7 +9,10 @@
  * there is no memory.
  *   names    what is passed on all the same, besides what --pass-env names; ends with NULL, or is
  *            NULL
- *   only     besides those, what it gets of the rest; NULL or empty = all of it */
-char **environment_of(const struct options *o, char *const *names, char *const *only);
+ *   only     besides those, what it gets of the rest; NULL or empty = all of it
+ *   instead  "NAME=value", borrowed, each in the place of the variable of that name, and beside the
+ *            rest where all of it is passed on, or `only` names it; ends with NULL */
+char **environment_of(const struct options *o, char *const *names, char *const *only,
+                      char *const *instead);
 
 #endif

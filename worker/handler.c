@@ -436,6 +436,19 @@ static bool load_file(struct handlers *all, const char *path, struct fault *f)
     return ok;
 }
 
+/* What its section leaves to the worker's options. */
+static bool finish_handler(struct handler *h, const struct options *o, struct fault *f)
+{
+    const char *user = option_text(o, OPTION_USER);
+    h->own_stderr = option_flag(o, OPTION_STDERR);
+    h->start_limit_ms = h->start_limit_ms ? h->start_limit_ms : option_int(o, OPTION_START_LIMIT);
+    if (user && !h->isolation.groups && !isolation_set_user(&h->isolation, user, f)) {
+        return fault_add(f, "--user");
+    }
+    h->environment = environment_of(o, h->pass_env, h->only_env, h->isolation.variables);
+    return h->environment || fault_memory(f);
+}
+
 bool handlers_load(const struct options *o, struct handlers *ret, struct fault *f)
 {
     struct handlers all = {0};
@@ -449,12 +462,7 @@ bool handlers_load(const struct options *o, struct handlers *ret, struct fault *
                        "no handler is given: use --handler KIND=COMMAND or --handlers FILE");
     }
     for (int i = 0; ok && i < all.n; i++) {
-        if (all.items[i].start_limit_ms == 0) {
-            all.items[i].start_limit_ms = option_int(o, OPTION_START_LIMIT);
-        }
-        all.items[i].own_stderr = option_flag(o, OPTION_STDERR);
-        all.items[i].environment = environment_of(o, all.items[i].pass_env, all.items[i].only_env);
-        ok = all.items[i].environment || fault_memory(f);
+        ok = finish_handler(&all.items[i], o, f);
     }
     if (!ok) {
         handlers_clear(&all);

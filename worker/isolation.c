@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -10,6 +11,22 @@
 #include <unistd.h>
 
 enum { GROUPS_MAX = 1024 };
+
+/* As a login sets them; the worker's would lead into its own home. */
+static bool set_variables(struct isolation *i, const struct passwd *entry)
+{
+    const char *const shell = *entry->pw_shell ? entry->pw_shell : "/bin/sh";
+    const char *const pairs[ISOLATION_VARIABLES][2] = {{"USER", entry->pw_name},
+                                                       {"LOGNAME", entry->pw_name},
+                                                       {"HOME", entry->pw_dir},
+                                                       {"SHELL", shell}};
+    bool ok = true;
+    for (int n = 0; ok && n < ISOLATION_VARIABLES; n++) {
+        ok = asprintf(&i->variables[n], "%s=%s", pairs[n][0], pairs[n][1]) > 0;
+        i->variables[n] = ok ? i->variables[n] : NULL;
+    }
+    return ok;
+}
 
 bool isolation_set_user(struct isolation *i, const char *user, struct fault *f)
 {
@@ -27,7 +44,7 @@ bool isolation_set_user(struct isolation *i, const char *user, struct fault *f)
     i->gid = entry->pw_gid;
     i->n_groups = GROUPS_MAX;
     i->groups = calloc(GROUPS_MAX, sizeof *i->groups);
-    if (!i->groups) {
+    if (!i->groups || (i->has_user && !set_variables(i, entry))) {
         return fault_memory(f);
     }
     return getgrouplist(user, i->gid, i->groups, &i->n_groups) >= 0 ||
@@ -37,7 +54,15 @@ bool isolation_set_user(struct isolation *i, const char *user, struct fault *f)
 void isolation_clear(struct isolation *i)
 {
     free(i->groups);
+    for (int n = 0; n < ISOLATION_VARIABLES; n++) {
+        free(i->variables[n]);
+    }
     *i = (struct isolation){0};
+}
+
+bool isolation_is_root(const struct isolation *i)
+{
+    return !i->has_user && geteuid() == 0;
 }
 
 static bool limit(int resource, int64_t most)

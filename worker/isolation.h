@@ -8,9 +8,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { ISOLATION_VARIABLES = 4 };
+
 /* Zeros: as the worker itself. */
 struct isolation {
     bool has_user, no_new_privs;
+    char
+        *variables[ISOLATION_VARIABLES + 1]; /* USER, LOGNAME, HOME and SHELL of the user; ends with
+                                                 NULL */
     uid_t uid;
     gid_t gid;
     gid_t *groups;
@@ -25,6 +30,9 @@ struct isolation {
  *   false   CONFIG: there is none, or this process is not root */
 MUST_CHECK bool isolation_set_user(struct isolation *i, const char *user, struct fault *f);
 void isolation_clear(struct isolation *i);
+
+/* Would it run with all rights, and nobody has said so? */
+bool isolation_is_root(const struct isolation *i);
 
 /* In the child. Only async-signal-safe calls; the signal of its parent's death is lost with a
  * change of user. false: errno */

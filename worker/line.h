@@ -51,8 +51,8 @@ struct hello {
     char starting[STARTING_BYTES]; /* it is none yet, but says what the child does; else "" */
 };
 
-/* The first line of a pool child, and the next ones while it starts. `bytes` without the newline; the
- * text is NUL-terminated there. */
+/* The first line of a pool child, and the next ones while it starts. `bytes` without the newline,
+ * where the text is NUL-terminated. */
 MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *ret,
                                  struct fault *f);
 
@@ -66,8 +66,8 @@ MUST_CHECK bool line_parse_hello(const char *line, size_t bytes, struct hello *r
  *   false   nobody can tell which task is meant, or no memory */
 MUST_CHECK bool line_parse(const char *line, size_t bytes, struct event *event, struct fault *f);
 
-/* How a child ended, what it did if it had not said hello, and the last that it said on stderr. NULL
- * when there is no memory. */
+/* How a child ended, what it did if it had not said hello, and the last that it said on stderr.
+ * NULL when there is no memory. */
 char *line_child_error(const struct child *c, const char *how);
 
 /* The outcome of an exec child from its exit status (-1 = a signal) and its output. */

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -429,7 +428,7 @@ static bool make_decider(struct replaying *p, int n_slots, int n, const struct h
                        random, p->base_ms);
     for (int i = 0; p->d && i < n; i++) {
         decider_take(p->d, i, heads[i].take, heads[i].wait_ms);
-        decider_start_limit(p->d, i, heads[i].start_limit_ms);
+        p->d->handlers[i].start_limit_ms = heads[i].start_limit_ms;
     }
     return p->d;
 }
@@ -467,7 +466,7 @@ static bool take_options(struct replaying *p, struct fault *f)
     int n_slots = take_int(&x, 1, SLOTS_MAX), n_handlers = take_int(&x, 1, HANDLERS_MAX);
     int64_t drain_limit_ms = take_number(&x);
     bool until_empty = take_int(&x, 0, 1);
-    int starts_max = take_int(&x, 1, INT_MAX);
+    int starts_max = take_int(&x, 1, SLOTS_MAX);
     uint64_t random = strtoull(take_word(&x), NULL, 10);
     p->now_ms = p->base_ms = take_number(&x);
     p->unix_ms = take_number(&x);
@@ -480,7 +479,7 @@ static bool take_options(struct replaying *p, struct fault *f)
     if (!make_decider(p, n_slots, n_handlers, heads, drain_limit_ms, until_empty, random)) {
         return fault_memory(f);
     }
-    decider_starts(p->d, starts_max);
+    p->d->starts_max = starts_max;
     return true;
 }
 
@@ -497,13 +496,10 @@ static bool take_line(struct replaying *p, char *line, struct fault *f)
     struct fields x = {.at = line[0] && line[1] ? line + 2 : NULL};
     const char *letter = *line ? strchr(letters, *line) : NULL;
     bool ok = false, unused;
-    switch (*line) {
-    case 'x':
-    case 'k':
-    case 'q':
-    case 'z':
-    case 'e':
+    if (*line && strchr("xkqze", *line)) {
         return record_state_take(p->d, line, &unused, f);
+    }
+    switch (*line) {
     case '>':
         return take_decision(p, &x, f);
     case '+':

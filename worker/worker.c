@@ -24,6 +24,7 @@ enum {
     START_PAUSE_MIN_MS = 100,
     START_PAUSE_MAX_MS = 5000,
     CLOSE_LIMIT_MS = 1000,
+    ROOT_KINDS_BYTES_MAX = 4096,
     KEYS_BYTES_MAX = 64 << 20, /* of all routing keys, before they are counted */
 };
 
@@ -159,13 +160,35 @@ static bool make_decider(struct worker *w, struct fault *f)
     for (int i = 0; w->loop.decider && i < w->served.handlers.n; i++) {
         const struct handler *h = &w->served.handlers.items[i];
         decider_take(w->loop.decider, i, h->take, h->wait_ms);
-        decider_start_limit(w->loop.decider, i, h->start_limit_ms);
+        w->loop.decider->handlers[i].start_limit_ms = h->start_limit_ms;
     }
     if (!w->loop.decider) {
         return fault_memory(f);
     }
-    decider_starts(w->loop.decider, processors());
+    int most = processors();
+    w->loop.decider->starts_max = most < SLOTS_MAX ? most : SLOTS_MAX;
     return true;
+}
+
+/* It may be meant, as in a container, but it is said each time. */
+static void log_root(const struct worker *w)
+{
+    struct buf kinds;
+    buf_init(&kinds, ROOT_KINDS_BYTES_MAX);
+    for (int i = 0; i < w->served.handlers.n; i++) {
+        const struct handler *h = &w->served.handlers.items[i];
+        if (isolation_is_root(&h->isolation)) {
+            buf_printf(&kinds, "%s%s", kinds.len ? "," : "", h->kinds);
+        }
+    }
+    if (kinds.len > 0) {
+        log_event(LOG_WARNING, LOG_EVENT("handlers_run_as_root"),
+                  LOG_TEXT("kinds", buf_text(&kinds)),
+                  LOG_TEXT("hint",
+                           "run the worker as another user, or give it --user NAME, or the "
+                           "handlers a user in the handlers file; user root is no warning"));
+    }
+    buf_clear(&kinds);
 }
 
 static void log_ready(void *owner)
@@ -207,6 +230,7 @@ static bool open_all(struct worker *w, struct fault *f)
         !children_init(&w->children, w->n_slots, &w->served.handlers, f) || !make_decider(w, f)) {
         return false;
     }
+    log_root(w);
     w->children.emit = loop_child_event;
     w->children.is_given = loop_child_has;
     w->children.is_full = loop_child_is_full;

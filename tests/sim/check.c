@@ -200,7 +200,8 @@ static bool serves(const struct node *n, int kind, int64_t now_ms)
 {
     for (int i = 0; i < n->n_handlers; i++) {
         if ((n->handler_kinds[i] >> kind & 1) &&
-            n->decider->handlers[i].backoff_until_ms <= now_ms) {
+            n->decider->handlers[i].backoff_until_ms <= now_ms &&
+            !start_is_awaited(n->decider, i)) {
             return true;
         }
     }

@@ -408,9 +408,10 @@ void node_start(struct sim *s, struct node *n)
                              random_next(&s->random), node_ms(s, n));
     for (int i = 0; i < n->n_handlers; i++) {
         decider_take(n->decider, i, n->take[i], n->wait_ms[i]);
-        decider_start_limit(n->decider, i, random_between(&s->random, START_LIMIT_MIN_MS, 10000));
+        n->decider->handlers[i].start_limit_ms = random_between(&s->random, START_LIMIT_MIN_MS,
+                                                                10000);
     }
-    decider_starts(n->decider, (int)random_between(&s->random, 1, 4));
+    n->decider->starts_max = (int)random_between(&s->random, 1, 4);
     record_begin(s, n);
     node_faulted(s, n, 0);
     TRACE(s, "worker %d: started with %d slots", index, n->n_slots);

@@ -16,7 +16,7 @@ struct decider *decider_make(int slots, int handlers, const bool *pool)
                                     25000, false, 42, 0);
     assert_non_null(d);
     d->warm = true; /* children start with the tasks; decider_start_test looks at how */
-    decider_starts(d, SLOTS_MAX);
+    d->starts_max = SLOTS_MAX;
     for (int i = 0; i < handlers; i++) {
         d->handlers[i].starts_well = true;
     }

@@ -66,16 +66,6 @@ void decider_take(struct decider *d, int handler, int take, int64_t wait_ms)
     h->wait_ms = wait_ms;
 }
 
-void decider_starts(struct decider *d, int starts_max)
-{
-    d->starts_max = starts_max;
-}
-
-void decider_start_limit(struct decider *d, int handler, int64_t limit_ms)
-{
-    d->handlers[handler].start_limit_ms = limit_ms;
-}
-
 static void free_unhashed(struct claim *list)
 {
     struct claim *c, *next;

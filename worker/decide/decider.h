@@ -36,7 +36,8 @@ struct decider_handler {
     const char *kinds;      /* "mail" or "mail,sms", for notes; borrowed */
     int room;               /* as its children said in their hello */
     int64_t used_ms;        /* a child of it got or answered a task last */
-    int64_t start_limit_ms; /* how long a child may take to say hello */
+    int64_t start_limit_ms; /* how long a child may take to say hello; START_LIMIT_MS unless the
+                               owner sets it */
     bool starts_well;       /* the last start that ended was one with a hello */
     int to_warm;            /* children that are still to be started with the worker */
     int n_starting;         /* children that have not said hello, at the last count, */
@@ -59,6 +60,8 @@ struct decider {
     int n_slots, n_handlers;
     int64_t drain_limit_ms;
     bool until_empty;
+    int starts_max; /* children that may start at the same time, 1..SLOTS_MAX; 1 unless the owner
+                       sets it */
     struct series *tally; /* NULL = nobody counts; borrowed */
 
     int64_t now_ms; /* of the last call */
@@ -93,8 +96,7 @@ struct decider {
     int64_t stop_ms; /* when what still runs is given back */
 
     bool warm;       /* what pool children start with the worker was planned */
-    int starts_max;  /* children that may start at the same time, */
-    int n_starting;  /* and how many do, but for those that seem to hang */
+    int n_starting;  /* children that start, except those that seem to hang */
     int64_t ewma_us; /* how long a task takes */
     int64_t rate_from_ms, rate_count;
     double rate_per_ms; /* tasks ended */
@@ -115,11 +117,6 @@ void decider_free(struct decider *d);
  * their next ones once all of those have ended. For the others the oldest waits so long,
  * 0..TAKE_WAIT_MAX_MS. */
 void decider_take(struct decider *d, int handler, int take, int64_t wait_ms);
-
-/* As many children may start at the same time, and those of this handler may take so long, in
- * START_LIMIT_MIN_MS..START_LIMIT_MAX_MS. Without a call: 1, and START_LIMIT_MS. */
-void decider_starts(struct decider *d, int starts_max);
-void decider_start_limit(struct decider *d, int handler, int64_t limit_ms);
 
 void decider_event(struct decider *d, const struct event *event, int64_t now_ms);
 int64_t decider_decide(struct decider *d, int64_t now_ms);

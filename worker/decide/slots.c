@@ -22,8 +22,7 @@ int slots_free(const struct decider *d, const struct slot *s)
     return is_free ? s->room - s->n_given : 0;
 }
 
-/* A child that starts is waited for by the tasks that it was started for; no further ones are claimed
- * for it. */
+/* The tasks for which a child was started wait for it; no further ones are claimed for it. */
 int slots_room(const struct decider *d)
 {
     int guess = d->n_handlers == 1 ? d->handlers[0].room : 1;

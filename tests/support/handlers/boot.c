@@ -1,7 +1,7 @@
 /* A pool handler that loads an application first: it burns processor time, then says hello.
  *
- *   boot CPU_MS [WORDS]   CPU_MS of processor time; -1 = it never says hello. WORDS: it says that it
- *                         is starting with these words. Each task is done, and burns "cpu_ms". */
+ *   boot CPU_MS [WORDS]   CPU_MS of processor time; -1 = it never says hello. WORDS: what it says
+ *                         that it does while it starts. Each task is done, and burns "cpu_ms". */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
