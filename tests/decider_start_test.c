@@ -162,6 +162,29 @@ static void test_a_child_on_demand(void **state)
     decider_free(d);
 }
 
+/* Of three tasks the child that starts has room for one: the others go back after a second. */
+static void test_what_has_no_room_is_released(void **state)
+{
+    (void)state;
+    struct decider *d = cold(3, 1);
+    gone(d, 2, 0, "exit status 1");
+    (void)decide(d, 2);
+    settle(d, 3);
+    d->polling.next_ms = 200;
+    (void)decide(d, 200);
+    struct claim *found[] = {claimed(1, "a"), claimed(2, "a"), claimed(3, "a")};
+    commit(d, 200, found, 3);
+    (void)decide(d, 200);
+    settle(d, 260);
+    (void)decide(d, 1199);
+    assert_int_equal(d->n_waiting, 3);
+    settle(d, 1199);
+    (void)decide(d, 1200);
+    assert_int_equal(d->n_waiting, 1);
+    assert_int_equal(d->handlers[0].waiting->id, 1);
+    decider_free(d);
+}
+
 static void test_the_limit(void **state)
 {
     (void)state;
@@ -236,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_nothing_is_claimed_before_the_first_hello),
         cmocka_unit_test(test_only_what_starts_is_left_out),
         cmocka_unit_test(test_a_child_on_demand),
+        cmocka_unit_test(test_what_has_no_room_is_released),
         cmocka_unit_test(test_the_limit),
         cmocka_unit_test(test_it_is_told_who_starts),
         cmocka_unit_test(test_after_a_failure_one_at_a_time),

@@ -111,6 +111,39 @@ static void test_hello(void **state)
     }
 }
 
+/* What it does before its hello; a line that is no JSON was printed by something else. */
+static void test_starting_lines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *starting; /* NULL = refused */
+        const char *says;
+    } lines[] = {
+        {"{\"starting\":\"importing shop\"}", "importing shop", NULL},
+        {"{\"starting\":\"a\\nb\",\"more\":1}", "a b", NULL},
+        {"{\"starting\":\"\"}", "?", NULL},
+        {"{\"starting\":\"x\",\"hello\":\"tenon\"}", "", NULL},
+        {"{\"starting\":7}", NULL, "the first line is not {\"hello\":\"tenon\"}"},
+        {"> shop@1.0.0 start", NULL,
+         "something was printed to stdout before the hello: > shop@1.0.0 start (stdout is for the"},
+        {"", NULL, "before the hello: an empty line (stdout is"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct fault f = {0};
+        struct hello hello = {0};
+        bool ok = line_parse_hello(lines[i].line, strlen(lines[i].line), &hello, &f);
+        assert_int_equal(ok, lines[i].starting != NULL);
+        assert_string_equal(hello.starting, ok ? lines[i].starting : "");
+        assert_contains(f.text, ok ? "" : lines[i].says);
+    }
+    char line[512];
+    struct fault f = {0};
+    struct hello hello;
+    (void)snprintf(line, sizeof line, "{\"starting\":\"%0300d\"}", 0);
+    assert_ok(line_parse_hello(line, strlen(line), &hello, &f), &f);
+    assert_in_range(strlen(hello.starting), 100, STARTING_BYTES - 1);
+}
+
 static bool parse(const char *line, struct event *event)
 {
     struct fault f = {0};
@@ -510,6 +543,7 @@ int main(void)
         cmocka_unit_test(test_step_lines),
         cmocka_unit_test(test_steps_of_a_task_line),
         cmocka_unit_test(test_stop_lines),
+        cmocka_unit_test(test_starting_lines),
         cmocka_unit_test(test_in_flight),
         cmocka_unit_test(test_replies),
         cmocka_unit_test(test_bad_lines),
