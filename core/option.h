@@ -140,7 +140,7 @@ enum option_id {
 
 enum option_type {
     OPTION_TYPE_TEXT,
-    OPTION_TYPE_INT,      /* with the default "auto", that word is the number of processors */
+    OPTION_TYPE_INT,      /* with the default "auto", that word is core/processors.h */
     OPTION_TYPE_DURATION, /* "250ms", "25s", "10min", "1h", "7d"; kept in milliseconds */
     OPTION_TYPE_FLAG,
     OPTION_TYPE_LIST,  /* a,b,c */

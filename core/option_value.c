@@ -136,7 +136,7 @@ void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED
     case OPTION_TYPE_INT:
         (void)snprintf(text, OPTION_ALLOWED_BYTES,
                        "a whole number from %" PRId64 " to %" PRId64 "%s", row->min, row->max,
-                       can_be_auto(row) ? ", or auto: the number of processors" : "");
+                       can_be_auto(row) ? ", or auto: the number of processors it may use" : "");
         return;
     case OPTION_TYPE_DURATION:
         duration_text(row->min, min, sizeof min);

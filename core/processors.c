@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
 
@@ -57,7 +58,8 @@ static int quota(void)
 int processors(void)
 {
     cpu_set_t set;
-    int may = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int may = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                          : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int least = quota();
     least = least < may ? least : may;
     return least < 1 ? 1 : least;

@@ -102,12 +102,11 @@ static void test_a_start_without_end(void **state)
     test_await(fx, LIMIT_MS,
                "SELECT starting LIKE 'slow: %% importing shop.tasks' FROM tenon.worker");
     char *text = TENON_RUN(fx, 0, "why", "1");
-    assert_contains(text,
-                    "It waits for a child of its handler, which has been starting for 00:00:");
-    assert_contains(text, ": importing shop.tasks, on worker ");
+    assert_contains(text, "It waits for a child of its handler, which has been starting for ");
+    assert_contains(text, " s: importing shop.tasks, on worker ");
     free(text);
     text = TENON_RUN(fx, 0, "status");
-    assert_contains(text, "has handlers whose first child is still starting:\nslow: for 00:00:");
+    assert_contains(text, "has handlers whose first child is still starting:\nslow: for ");
     free(text);
     process_await_line(p, "event=handler_starting", LIMIT_MS);
     assert_int_equal(process_lines(p, "text=\"slow: starting for 10 s; the start limit is 13 s\""),

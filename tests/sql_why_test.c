@@ -117,14 +117,14 @@ static const struct situation situations[] = {
      "UPDATE tenon.worker SET starting = 'a,b: ' || floor(extract(epoch FROM clock_timestamp()) *"
      " 1000 - 12000) || ' importing shop: 5%%'",
      NULL, "handler_starting",
-     "It waits for a child of its handler, which has been starting for 00:00:12: importing shop:"
+     "It waits for a child of its handler, which has been starting for 12 s: importing shop:"
      " 5%%, on worker |start_limit"},
     {"claimed, and starting",
      "UPDATE tenon.worker SET starting = 'a,b: ' || floor(extract(epoch FROM clock_timestamp()) *"
      " 1000 - 12000) || ' ';"
      "UPDATE tenon.task SET start_time = now(), worker_id = (SELECT id FROM tenon.worker)"
      " WHERE id = %1$lld",
-     NULL, "handler_starting", "It does not run yet: |been starting there for 00:00:12."},
+     NULL, "handler_starting", "It does not run yet: |been starting there for 12 s."},
     {"another handler starts", "UPDATE tenon.worker SET starting = 'b: 0 x'", NULL, "no_free_slot",
      "It is ready since "},
     {"waiting", NULL, NULL, "no_free_slot",

@@ -1,11 +1,11 @@
 -- Why a task is where it is.
 
 -- The handlers of a worker whose first child has not said hello yet, from its column `starting`: since when, and what the
--- child does, as "for 00:00:12: importing shop".
+-- child does, as "for 12 s: importing shop".
 CREATE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT string_to_array(split_part(line, ': ', 1), ','),
-           format('for %s%s', make_interval(secs => greatest(round(extract(epoch FROM clock_timestamp()) - split_part(h.how, ' ', 1)::bigint / 1000.0), 0)),
+           format('for %s s%s', greatest(round(extract(epoch FROM clock_timestamp()) - split_part(h.how, ' ', 1)::bigint / 1000.0), 0),
                   ': ' || nullif(substr(h.how, strpos(h.how, ' ') + 1), ''))
       FROM unnest(string_to_array(starting, E'\n')) AS line
      CROSS JOIN LATERAL (SELECT substr(line, strpos(line, ': ') + 2)) AS h (how)
