@@ -1,5 +1,5 @@
 /* label: e2e */
-/* timeout: 300 */
+/* timeout: 600 */
 /* measures: yes */
 /* Handlers that take long to start: a second of processor time, or for ever. */
 #include "core/now.h"
