@@ -97,6 +97,32 @@ static void test_a_start_that_hangs_keeps_no_other_back(void **state)
     decider_free(d);
 }
 
+/* Nor does one that has many to start. */
+static void test_a_first_child_beside_others(void **state)
+{
+    (void)state;
+    struct decider *d = cold(10, 2);
+    d->starts_max = 1;
+    gone(d, 2, 1,
+         "exit status 1"); /* of handler 1, which is started again when a task asks for it */
+    (void)decide(d, 2);
+    hello(d, 3, 0);
+    assert_int_equal(starting(d, 0), 1);
+    for (int64_t now = 4; now < 100 && d->rounds.in_flight; now++) {
+        settle(d, now);
+    }
+    d->polling.next_ms = 200;
+    (void)decide(d, 200);
+    assert_true(d->rounds.in_flight);
+    assert_false(d->round.left_out[1]);
+    struct claim *c = claimed(1, "b");
+    commit(d, 201, &c, 1);
+    (void)decide(d, 201);
+    assert_int_equal(starting(d, 0), 1);
+    assert_int_equal(starting(d, 1), 1);
+    decider_free(d);
+}
+
 static void test_nothing_is_claimed_before_the_first_hello(void **state)
 {
     (void)state;
@@ -256,6 +282,7 @@ int main(void)
         cmocka_unit_test(test_one_first_then_as_many_as_processors),
         cmocka_unit_test(test_each_handler_gets_its_first_child_soon),
         cmocka_unit_test(test_a_start_that_hangs_keeps_no_other_back),
+        cmocka_unit_test(test_a_first_child_beside_others),
         cmocka_unit_test(test_nothing_is_claimed_before_the_first_hello),
         cmocka_unit_test(test_only_what_starts_is_left_out),
         cmocka_unit_test(test_a_child_on_demand),

@@ -96,7 +96,8 @@ struct decider {
     int64_t stop_ms; /* when what still runs is given back */
 
     bool warm;       /* what pool children start with the worker was planned */
-    int n_starting;  /* children that start, except those that seem to hang */
+    int n_starting;  /* children that start, except those that seem to hang; */
+    int n_first;     /* of those, of handlers that have no other child */
     int64_t ewma_us; /* how long a task takes */
     int64_t rate_from_ms, rate_count;
     double rate_per_ms; /* tasks ended */

@@ -13,41 +13,61 @@ static bool counts(const struct decider *d, const struct slot *s, int64_t now_ms
     return d->handlers[s->handler].starts_well || now_ms - s->used_ms < START_SLOW_MS;
 }
 
+static void count_slot(struct decider *d, const struct slot *s, int64_t now_ms)
+{
+    if (s->state == SLOT_STARTING) {
+        d->handlers[s->handler].n_starting++;
+        d->n_starting += counts(d, s, now_ms);
+    } else if (s->state != SLOT_EMPTY) {
+        d->handlers[s->handler].n_started++;
+    }
+}
+
 void start_count(struct decider *d, int64_t now_ms)
 {
-    d->n_starting = 0;
+    d->n_starting = d->n_first = 0;
     for (int i = 0; i < d->n_handlers; i++) {
         d->handlers[i].n_starting = d->handlers[i].n_started = 0;
     }
     for (int i = 0; i < d->n_slots; i++) {
+        count_slot(d, &d->slots[i], now_ms);
+    }
+    for (int i = 0; i < d->n_slots; i++) {
         const struct slot *s = &d->slots[i];
-        if (s->state == SLOT_STARTING) {
-            d->handlers[s->handler].n_starting++;
-            d->n_starting += counts(d, s, now_ms);
-        } else if (s->state != SLOT_EMPTY) {
-            d->handlers[s->handler].n_started++;
-        }
+        d->n_first += s->state == SLOT_STARTING && d->handlers[s->handler].n_started == 0 &&
+                      counts(d, s, now_ms);
     }
 }
 
+static bool is_first(const struct decider_handler *h)
+{
+    return h->n_started == 0 && h->n_starting == 0;
+}
+
+/* The first child of a handler waits for other first ones only: a handler with many to start must
+ * not keep one back that has none. */
 bool start_may(const struct decider *d, int handler)
 {
     const struct decider_handler *h = &d->handlers[handler];
-    return !h->pool || (d->n_starting < d->starts_max && (h->starts_well || h->n_starting == 0));
+    bool is_next = h->starts_well || h->n_starting == 0;
+    return !h->pool || (is_first(h) && d->n_first < d->starts_max) ||
+           (is_next && d->n_starting < d->starts_max);
 }
 
 int start_room(const struct decider *d, int n_empty)
 {
-    int most = 0;
+    int first = 0, further = 0;
     for (int i = 0; i < d->n_handlers; i++) {
         const struct decider_handler *h = &d->handlers[i];
         if (!h->pool) {
             return n_empty;
         }
-        most += !start_may(d, i) ? 0 : h->starts_well ? d->starts_max : 1;
+        if (start_may(d, i)) {
+            first += is_first(h);
+            further = is_first(h) ? further : d->starts_max - d->n_starting;
+        }
     }
-    int left = d->starts_max - d->n_starting;
-    most = most < left ? most : left;
+    int most = first + further;
     return most < n_empty ? most : n_empty;
 }
 
@@ -69,6 +89,7 @@ void start_child(struct decider *d, int slot, int handler, int64_t now_ms)
         s->limit_ms = now_ms + h->start_limit_ms;
         s->slow_ms = now_ms + START_SLOW_MS;
         h->n_starting++;
+        d->n_first += h->n_started == 0;
         h->to_warm -= h->to_warm > 0;
         d->n_starting++;
     } else {

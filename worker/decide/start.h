@@ -1,5 +1,6 @@
 /* When a child of a pool handler may start: one of each handler first, then as many at a time as
- * there are processors. To start all at once would make each take as long as all together. */
+ * there are processors (beside them, as many first ones). To start all at once would make each take
+ * as long as all together. */
 #ifndef TENON_WORKER_DECIDE_START_H
 #define TENON_WORKER_DECIDE_START_H
 
