@@ -30,7 +30,8 @@ static const struct {
      "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_jsonb "
      "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
      "limit_rule limit_take list mine next_tick parent_results pause pause_limit "
-     "pause_schedule queue_names rate_seen result resume resume_limit resume_schedule retry route_of "
+     "pause_schedule queue_names rate_seen result resume resume_limit resume_schedule "
+     "retry route_of "
      "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
      "set_schedule_jsonb set_settings signal slots_wanted sync_schedules why why_of",
      "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
