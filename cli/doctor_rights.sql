@@ -4,7 +4,7 @@ WITH part (part, privilege, kind, objects, columns) AS (VALUES
     ('worker', 'USAGE', 'schema', '{tenon}'::text[], NULL::text[]),
     ('worker', 'SELECT', 'table', '{migration,setting,queue,kind,task,worker}', NULL),
     ('worker', 'UPDATE', 'column', '{task}', '{claims,claim_key,start_time,worker_id,progress,timeout_ms}'),
-    ('worker', 'UPDATE', 'column', '{worker}', '{lock_key,state,ended_at,backing_off,rounds_failing,broker_away}'),
+    ('worker', 'UPDATE', 'column', '{worker}', '{lock_key,state,ended_at,backing_off,rounds_failing,broker_away,starting}'),
     ('worker', 'DELETE', 'table', '{task}', NULL),
     ('worker', 'INSERT', 'table', '{finished,worker}', NULL),
     ('worker', 'SELECT', 'column', '{finished}', '{id,claims,worker_id,outcome}'),

@@ -19,7 +19,8 @@ static const struct {
      "SELECT migration"},
     {"reader", "USAGE",
      "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule "
-     "list next_tick parent_results queue_names rate_seen result slots_wanted why why_of",
+     "list next_tick parent_results queue_names rate_seen result slots_wanted starting_of"
+     " why why_of",
      "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
      "flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
@@ -33,7 +34,7 @@ static const struct {
      "pause_schedule queue_names rate_seen result resume resume_limit resume_schedule "
      "retry route_of "
      "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
-     "set_schedule_jsonb set_settings signal slots_wanted sync_schedules why why_of",
+     "set_schedule_jsonb set_settings signal slots_wanted starting_of sync_schedules why why_of",
      "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
      "flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
@@ -48,7 +49,7 @@ static const struct {
      "SELECT finished(claims id outcome worker_id)\n"
      "SELECT kind migration queue setting task worker\n"
      "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"
-     "UPDATE worker(backing_off broker_away ended_at lock_key rounds_failing state)"},
+     "UPDATE worker(backing_off broker_away ended_at lock_key rounds_failing starting state)"},
     {"cleaner", "USAGE",
      "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
      "random_key requeue run_schedules settings settle settle_all",

@@ -619,7 +619,7 @@ BEGIN
     EXECUTE format('GRANT INSERT ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE (lock_key, state, ended_at, backing_off, rounds_failing, broker_away) ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE (lock_key, state, ended_at, backing_off, rounds_failing, broker_away, starting) ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds, tenon.settings TO %I', role);
 END $$;
