@@ -71,7 +71,7 @@ function lineOf(kind, options) {
         failures: (options.attempt ?? 1) - 1,
         max_attempts: options.maxAttempts ?? 25,
         timeout_ms: options.timeoutMs ?? 3_600_000,
-        claim: options.claim ?? '1/1/0/00000000-0000-0000-0000-000000000000',
+        claim: options.claim ?? '1/1/0000000000000000',
         trace: options.trace ?? null,
         progress: options.checkpoint ?? null,
         steps: options.steps ?? {},

@@ -109,7 +109,7 @@ def _context(task: Runnable, payload: Any, said: list[dict[str, Any]], line: Map
         "failures": 0,
         "max_attempts": 25,
         "timeout_ms": 3_600_000,
-        "claim": "1/1/0/00000000-0000-0000-0000-000000000000",
+        "claim": "1/1/0000000000000000",
         "trace": None,
         "progress": None,
         "payload": {} if payload is None else payload,
