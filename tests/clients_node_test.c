@@ -68,6 +68,11 @@ static void test_waiting(void **state)
     node_test(*state, "", "waiting");
 }
 
+static void test_answers(void **state)
+{
+    node_test(*state, "", "answers");
+}
+
 static void test_lost(void **state)
 {
     node_test(*state, "", "lost");
@@ -99,8 +104,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_enqueue), WITH_DATABASE(test_databases), WITH_DATABASE(test_prisma),
         WITH_DATABASE(test_child),   WITH_DATABASE(test_secrets),   WITH_SERVERS(test_worker),
-        WITH_DATABASE(test_waiting), WITH_DATABASE(test_lost),      WITH_DATABASE(test_testing),
-        WITH_SERVERS(test_readme),   WITH_DATABASE(test_example),
+        WITH_DATABASE(test_waiting), WITH_DATABASE(test_answers),   WITH_DATABASE(test_lost),
+        WITH_DATABASE(test_testing), WITH_SERVERS(test_readme),     WITH_DATABASE(test_example),
     };
     return RUN_GROUP(tests);
 }

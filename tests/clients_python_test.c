@@ -47,8 +47,8 @@ static void test_client(void **state)
 {
     assert_true(
         pytest(*state, "",
-               "test_child.py test_enqueue.py test_finish.py test_payload.py test_publisher.py"
-               " test_secrets.py test_steps.py test_waiter.py test_waiting.py"
+               "test_answers.py test_child.py test_enqueue.py test_finish.py test_payload.py"
+               " test_publisher.py test_secrets.py test_steps.py test_waiter.py test_waiting.py"
                " test_worker.py"));
 }
 

@@ -11,8 +11,8 @@ const EXTEND_MS_MAX = 30 * 86_400_000;
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** The worker is to be the first that says so. */
 const LATE_MS = 50;
-/** The worker's JSON library takes 2,048. */
-export const DEPTH_MAX = 2000;
+/** As deep a result as PostgreSQL is given. */
+export const DEPTH_MAX = 5000;
 
 /**
  * A task line of the worker, but for its payload.
