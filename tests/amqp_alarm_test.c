@@ -36,7 +36,7 @@ static int alarm_ends(void **state)
 /* The second id is sent before the publisher can know of the alarm. */
 static void await_blocked(struct publisher *p)
 {
-    int64_t until_ms = now_ms() + LIMIT_MS;
+    int64_t until_ms = patience_end_ms(LIMIT_MS);
     assert_true(publisher_offer(p, wakeup_new("tenon", "default/mail", 2)));
     while (!publisher_is_away(p) && now_ms() < until_ms) {
         (void)poll(NULL, 0, 5);

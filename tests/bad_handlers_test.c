@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 240 */
 /* long: 300 */
+/* only: all */
 /* Bad handlers beside a good one in the same worker: they harm their own tasks and nobody else's.
  *
  * Each test sends good tasks one after another, first alone, then until the last of the bad ones
@@ -55,12 +56,12 @@ static void start_worker(struct run *r, const char *slots)
     char good[192], bad[192];
     handler_path("pool", good, sizeof good);
     handler_path("bad", bad, sizeof bad);
-    (void)snprintf(r->handlers[BAD_MAX], sizeof *r->handlers, "good=pool:exec %s 4", good);
+    (void)snprintf(r->handlers[BAD_MAX], sizeof *r->handlers, "good=pool:exec '%s' 4", good);
     args[n++] = "--handler";
     args[n++] = r->handlers[BAD_MAX];
     for (size_t i = 0; i < r->n_bad; i++) {
         const struct bad *b = &r->bad[i];
-        (void)snprintf(r->handlers[i], sizeof *r->handlers, "bad%zu=%sexec %s %s %s %s %s", i,
+        (void)snprintf(r->handlers[i], sizeof *r->handlers, "bad%zu=%sexec '%s' %s %s %s %s", i,
                        strcmp(b->mode, "pool") == 0 ? "pool:" : "", bad, b->mode, b->what, b->n,
                        r->fx->dir); /* by which they are found */
         args[n++] = "--handler";
@@ -111,7 +112,7 @@ static int64_t good_task(struct run *r)
 /* One good task after the other, until `is_over` says so; how long the slowest waited. */
 static int64_t good_stream(struct run *r, bool (*is_over)(const struct run *))
 {
-    int64_t worst_ms = 0, deadline_ms = now_ms() + (load_is_long() ? GIGABYTE_MS : LIMIT_MS);
+    int64_t worst_ms = 0, deadline_ms = patience_end_ms(load_is_long() ? GIGABYTE_MS : LIMIT_MS);
     for (int i = 0; i < GOOD_TASKS || !is_over(r); i++) {
         int64_t waited_ms = good_task(r);
         worst_ms = waited_ms > worst_ms ? waited_ms : worst_ms;
@@ -167,7 +168,7 @@ static size_t count_processes(const struct run *r)
 static void await_only_daemons(const struct run *r)
 {
     size_t daemons = 0;
-    int64_t deadline_ms = now_ms() + LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(LIMIT_MS);
     for (size_t i = 0; i < r->n_bad; i++) {
         daemons += strstr(r->bad[i].what, "daemon") != NULL;
     }
@@ -218,7 +219,7 @@ static void assert_unharmed(const struct run *r, int64_t alone_ms, int64_t besid
     print_message("%zu good tasks, the slowest alone %lld ms, beside bad ones %lld ms; noise %lld "
                   "ms\n",
                   r->n_good, (long long)alone_ms, (long long)beside_ms, (long long)r->noise_ms);
-    if (beside_ms > alone_ms + DELAY_MAX_MS + noise_ms) {
+    if (beside_ms > alone_ms + patience_loaded_ms(DELAY_MAX_MS + noise_ms)) {
         fail_msg(
             "good tasks waited up to %lld ms beside bad ones, alone up to %lld ms; noise %lld ms",
             (long long)beside_ms, (long long)alone_ms, (long long)r->noise_ms);
@@ -411,7 +412,7 @@ static void test_1024_in_flight_with_large_results(void **state)
     int64_t beside_ms = good_stream(&r, bad_ended);
     print_message("good tasks waited up to %lld ms beside 60 MB of results\n",
                   (long long)beside_ms);
-    assert_in_range(beside_ms, 0, alone_ms + RESULTS_DELAY_MAX_MS);
+    assert_in_range(beside_ms, 0, alone_ms + patience_loaded_ms(RESULTS_DELAY_MAX_MS));
     assert_true(test_sql_bool((struct fixture *)*state,
                               "SELECT count(*) = 60 AND sum(length(result #>> '{}')) > 59000000 "
                               "FROM tenon.finished WHERE kind = 'bad0'"));

@@ -1,6 +1,7 @@
 /* label: fault */
 /* timeout: 480 */
 /* long: 1800 */
+/* only: all */
 /* The bank: transfers by handlers in C, Python, Node and SQL, each in the transaction that finishes
  * its task, while everything is killed, PostgreSQL and RabbitMQ too, and frozen handlers are
  * revived, whose finish must be refused. What counts in the end are the balances and the ledger,
@@ -81,17 +82,17 @@ static void find_handlers(struct bank *b)
     enum { C, SQL, PYTHON, NODE, BYTES = sizeof *b->commands };
     char program[256], env[256];
     handler_path("bank", program, sizeof program);
-    (void)snprintf(b->commands[C], BYTES, "exec %s", program);
+    (void)snprintf(b->commands[C], BYTES, "exec \"%s\"", program);
     (void)snprintf(b->commands[SQL], BYTES,
-                   "exec %s-sql --function public.transfer --connections 2", tenon_program);
+                   "exec \"%s-sql\" --function public.transfer --connections 2", tenon_program);
     clients_environment(b->fx, "script/python-env", env, sizeof env);
     (void)snprintf(b->commands[PYTHON], BYTES,
-                   "cd %s/clients/python/tests && exec %s/bin/python -B -m tenon bank"
+                   "cd \"%s/clients/python/tests\" && exec \"%s/bin/python\" -B -m tenon bank"
                    " --concurrency 4",
                    repository, env);
     clients_environment(b->fx, "script/node-env", env, sizeof env);
     (void)snprintf(b->commands[NODE], BYTES,
-                   "cd %s && exec node node_modules/tenon/bin/tenon-node.js --concurrency 4"
+                   "cd \"%s\" && exec node node_modules/tenon/bin/tenon-node.js --concurrency 4"
                    " ./tests/bank.fixture.js",
                    env);
 }
@@ -185,7 +186,7 @@ static bool kill_child(struct bank *b)
     if (pid > 0) {
         (void)kill(pid, SIGKILL);
     }
-    for (int64_t until = now_ms() + KILLED_MS;
+    for (int64_t until = patience_end_ms(KILLED_MS);
          hits && process_is_handler(pid) && now_ms() < until;) {
         test_sql(b->fx, "SELECT pg_sleep(0.005)");
     }
@@ -279,7 +280,7 @@ static void send_all(const struct frozen *z, int signal)
 static bool comes_true(struct bank *b, int64_t limit_ms, const char *format, int64_t a, int64_t c)
 {
     bool is = false;
-    for (int64_t until = now_ms() + limit_ms; !is && now_ms() < until;) {
+    for (int64_t until = patience_end_ms(limit_ms); !is && now_ms() < until;) {
         is = test_sql_bool(b->fx, format, (long long)a, (long long)c);
         test_sql(b->fx, "SELECT pg_sleep(0.005)");
     }
@@ -444,7 +445,7 @@ static const struct {
 static void strike_until_hit(struct bank *b, enum strike which)
 {
     bool hit = false;
-    for (int64_t until = now_ms() + STRIKE_MS; !hit && now_ms() < until;) {
+    for (int64_t until = patience_end_ms(STRIKE_MS); !hit && now_ms() < until;) {
         hit = strikes[which].once(b);
         test_sql(b->fx, "SELECT pg_sleep(0.005)");
     }

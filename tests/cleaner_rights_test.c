@@ -43,7 +43,7 @@ static void test_it_may_do_what_it_must(void **state)
     process_await_line(p, "event=broker_up", LIMIT_MS);
     process_await_line(p, "event=leader", LIMIT_MS);
     test_sql(fx, "SELECT tenon.enqueue('mail')");
-    for (int64_t until_ms = now_ms() + LIMIT_MS; broker_depth(b, "default/mail") < 1;) {
+    for (int64_t until_ms = patience_end_ms(LIMIT_MS); broker_depth(b, "default/mail") < 1;) {
         assert_true(now_ms() < until_ms);
         (void)poll(NULL, 0, 5);
     }

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 420 */
 /* long: 600 */
+/* only: all */
 /* clients/node, as it is installed: its own tests (clients/node/tests), on servers of a fixture.
  * */
 #include "tests/support/process.h"
@@ -16,7 +17,7 @@ static void node_test(struct fixture *fx, const char *which, const char *test)
 {
     char script[600], program[300];
     (void)snprintf(script, sizeof script,
-                   "cd %s && env=$(script/node-env %s) && cd \"$env\" &&"
+                   "cd '%s' && env=$(script/node-env %s) && cd \"$env\" &&"
                    " exec node --test tests/%s.test.js",
                    repository, which, test);
     (void)snprintf(program, sizeof program, "TENON=%s", tenon_program);

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 600 */
 /* long: 900 */
+/* only: all */
 /* clients/python, as it is installed: its own tests (clients/python/tests), on servers of a
  * fixture.
  * */
@@ -20,7 +21,7 @@ static bool pytest(struct fixture *fx, const char *which, const char *tests)
     char script[1024], directory[256];
     (void)snprintf(directory, sizeof directory, "TMPDIR=%s", fx->dir);
     (void)snprintf(script, sizeof script,
-                   "cd %s && env=$(script/python-env %s) && cd clients/python/tests &&"
+                   "cd '%s' && env=$(script/python-env %s) && cd clients/python/tests &&"
                    " exec \"$env/bin/python\" -m pytest --basetemp=\"$TMPDIR/pytest\" -x"
                    " --tb=short %s",
                    repository, which, tests);

@@ -1,6 +1,7 @@
 /* label: fault */
 /* timeout: 400 */
 /* long: 600 */
+/* only: all */
 /* Strikes at every point of core/point.h: kill, exit, freeze, error, sleep. One round is one point
  * and one action: tasks flow, the armed process reaches its point, and support/struck.h judges. It
  * fails if the point is never reached, or if a worker must hold claims there and holds none.

@@ -1,4 +1,5 @@
 /* label: sql */
+/* only: all */
 /* tenon.demand: the arithmetic, what it reads, and a day of a fleet that follows it. The model of
  * the day asks the same arithmetic (tenon.slots_wanted) and the same decision (cli/scale.c) as
  * `tenon scaler` does. Tasks and workers are made up, and so is what is seen of them: all of the

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 180 */
+/* only: all */
 /* `tenon dev`: one command that runs all of it, and again what has changed. */
 #include "tests/support/working.h"
 
@@ -154,7 +155,7 @@ static void run_on_terminal(struct fixture *fx, struct terminal *t, const char *
     char command[600];
     terminal_open(t);
     (void)snprintf(command, sizeof command,
-                   "exec %s dev --handler 'a=echo this is it >&2; exit 3' >%s", tenon_program,
+                   "exec '%s' dev --handler 'a=echo this is it >&2; exit 3' >%s", tenon_program,
                    t->name);
     struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
                                       (const char *const[]){variable, NULL});
@@ -188,7 +189,7 @@ static void test_a_folder_is_watched(void **state)
     char folder[400], file[400], handler[700], pool[256];
     handler_path("pool", pool, sizeof pool);
     assert_int_equal(mkdir(path_of(fx, "app", folder), 0755), 0);
-    (void)snprintf(handler, sizeof handler, "a=pool:exec %s", pool);
+    (void)snprintf(handler, sizeof handler, "a=pool:exec '%s'", pool);
     struct process *p = TENON(fx, "dev", "--handler", handler, folder);
     await_worker(fx, 1);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 1500}')");
@@ -213,17 +214,19 @@ static void test_servers_of_the_clone(void **state)
     char command[1200], path[400];
     (void)snprintf(
         command, sizeof command,
-        "cd %s && mkdir -p script sql/migrations && touch sql/migrations/0001_tables.sql", fx->dir);
+        "cd '%s' && mkdir -p script sql/migrations && touch sql/migrations/0001_tables.sql",
+        fx->dir);
     struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     (void)snprintf(command, sizeof command,
-                   "#!/bin/sh\necho \"$@\" >>%s/said\ncase $1 in\n"
+                   "#!/bin/sh\necho \"$@\" >>'%s/said'\ncase $1 in\n"
                    "start) echo 'postgres is already running'; echo 'rabbitmq runs on 1.2.3.4';;\n"
                    "env) echo 'export DATABASE_URL=%s'; echo 'export AMQP_URL=none';;\nesac\n",
                    fx->dir, fx->database_url);
     write_script(fx, "script/services", "%s", command);
-    (void)snprintf(command, sizeof command, "cd %s && exec %s dev --handler 'a=echo $DATABASE_URL'",
-                   fx->dir, tenon_program);
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && exec '%s' dev --handler 'a=echo $DATABASE_URL'", fx->dir,
+                   tenon_program);
     p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
                       (const char *const[]){"DATABASE_URL", "AMQP_URL", NULL});
     await_worker(fx, 1);
@@ -240,7 +243,7 @@ static void test_what_is_missing_is_said(void **state)
 {
     struct fixture *fx = *state;
     char command[600];
-    (void)snprintf(command, sizeof command, "cd %s && exec %s dev --handler a=true", fx->dir,
+    (void)snprintf(command, sizeof command, "cd '%s' && exec '%s' dev --handler a=true", fx->dir,
                    tenon_program);
     struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL},
                                       (const char *const[]){"DATABASE_URL", NULL});

@@ -181,11 +181,12 @@ static void test_a_wedged_cleaner(void **state)
 static void test_clocks_that_differ(void **state)
 {
     struct fixture *fx = *state;
-    char asan[300];
+    char asan[300], preload[300];
     const char *options = getenv("ASAN_OPTIONS");
     (void)snprintf(asan, sizeof asan, "ASAN_OPTIONS=%s:verify_asan_link_order=0",
                    options ? options : "");
-    const char *const env[] = {asan, "LD_PRELOAD=" PRELOAD, "TEST_CLOCK_MS=-90000", NULL};
+    preload_variable(fx, PRELOAD, preload, sizeof preload);
+    const char *const env[] = {asan, preload, "TEST_CLOCK_MS=-90000", NULL};
     json_t *all = examine_with(fx, "none", env);
     assert_true(names(all, "clock", "differ by "));
     json_decref(all);

@@ -22,7 +22,8 @@ static char *shell(struct fixture *fx, int code, const char *script)
     (void)snprintf(source, sizeof source, "EXAMPLES=%s/examples", repository);
     (void)snprintf(built, sizeof built, "BUILT=%s/examples", self);
     (void)snprintf(maildir, sizeof maildir, "MAILDIR=%s/mail", fx->dir);
-    const char *const argv[] = {"sh", "-c", script, NULL};
+    const char *const argv[] = {"sh", "-c", "IFS=; eval \"$0\"", script,
+                                NULL}; /* blanks in paths */
     const char *const env[] = {source, built, maildir, NULL};
     struct process *p = process_spawn(fx, argv, env);
     int status = process_wait(p, LIMIT_MS);

@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 180 */
+/* only: all */
 /* What an administrator does to a live system: VACUUM FULL, REINDEX CONCURRENTLY, pg_dump and
  * restore, logical replication of the application's own table, settings of a role. A private
  * PostgreSQL; two workers, a cleaner and two producers go on through all of it. */

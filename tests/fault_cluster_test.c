@@ -1,5 +1,6 @@
 /* label: fault */
 /* long: 300 */
+/* only: all */
 /* What becomes of tasks when a node of a RabbitMQ cluster is killed. Three nodes; every program has
  * the three hosts in its URL. Two workers, a cleaner and two producers go on through all of it.
  * Three nodes take a minute of two processors, so this runs with TEST_LONG alone. */

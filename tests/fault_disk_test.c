@@ -1,6 +1,7 @@
 /* label: fault */
 /* timeout: 120 */
 /* long: 300 */
+/* only: all */
 /* What becomes of tasks when a disk of PostgreSQL's is full: the one with the tables, where what
  * must extend a file fails, and the one with the WAL, where the server ends itself and does not
  * come up again. A private PostgreSQL with both on small tmpfs, which are mounted for this program
@@ -215,7 +216,7 @@ static void test_tables_full(void **state)
 /* What usually fills it: WAL that is kept for a standby which does not come for it. */
 static void fill_wal(void)
 {
-    int64_t deadline_ms = now_ms() + MET_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(MET_LIMIT_MS);
     PGconn *conn = sql_connect(all.fx->database_url);
     sql_run(conn, "SELECT pg_create_physical_replication_slot('absent', true)");
     disk_fill(&wal);

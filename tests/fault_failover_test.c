@@ -1,6 +1,7 @@
 /* label: fault */
 /* timeout: 150 */
 /* long: 300 */
+/* only: all */
 /* What becomes of tasks when PostgreSQL's primary is killed and a streaming standby takes over; the
  * database URL names both. Two private PostgreSQL, which take turns; two workers, a cleaner and two
  * producers go on through all of it. A standby that has everything loses and doubles nothing; one
@@ -175,7 +176,7 @@ static void check(const char *fault, int64_t killed_ns, int64_t up_ns)
 
 static void await_commits(int64_t n)
 {
-    int64_t first = all.load.shared->commits, deadline_ms = now_ms() + STREAM_LIMIT_MS;
+    int64_t first = all.load.shared->commits, deadline_ms = patience_end_ms(STREAM_LIMIT_MS);
     while (all.load.shared->commits < first + n) {
         if (now_ms() > deadline_ms) {
             fail_msg("producers did not commit %lld within %d ms", (long long)n, STREAM_LIMIT_MS);

@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 150 */
+/* only: all */
 /* Connections that hang: nothing comes, nothing goes, and nobody says so. In front of either
  * server, either way, half open, from the start, and while a worker stops. All at once, as most
  * of it is waiting: each limit is one of a header's, counted from the moment in which the
@@ -57,7 +58,7 @@ static int64_t await_told(struct subject *s, const char *text, int64_t start_ms,
     process_await_line(s->process, text, left_ms > 0 ? left_ms : 0);
     int64_t after_ms = logged_at_ms(s->process, text) - start_ms;
     print_message("%s %s after %lld ms\n", s->queue, text, (long long)after_ms);
-    assert_in_range(after_ms, 0, limit_ms);
+    assert_in_range(after_ms, 0, patience_loaded_ms(limit_ms));
     return after_ms;
 }
 
@@ -189,7 +190,7 @@ static void await_leader(struct fixture *fx, struct all *a)
 {
     const char *queue = a->cleaner[0].queue, *key = a->cleaner[0].key;
     struct broker *b = broker_open(fx->amqp_url);
-    int64_t deadline_ms = now_ms() + BACK_MS;
+    int64_t deadline_ms = patience_end_ms(BACK_MS);
     test_sql(fx, "SELECT tenon.enqueue('a', queue => '%s')", queue);
     while (broker_depth(b, key) < 1) {
         if (now_ms() > deadline_ms) {

@@ -1,6 +1,7 @@
 /* label: fault */
 /* timeout: 200 */
 /* long: 1100 */
+/* only: all */
 /* What becomes of tasks when the network in front of either server cuts, resets, refuses, or is
  * slow. With TEST_LONG, every 25th of a connection's first 3,000 bytes is a place to cut at, and
  * every 20th of those of three tasks' lives. */
@@ -31,7 +32,7 @@ struct cuts {
 
 static void count_cuts(struct cuts *cuts, const struct proxy *const doors[DOORS])
 {
-    int64_t deadline_ms = now_ms() + CUT_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(CUT_LIMIT_MS);
     cuts->rounds++;
     for (int i = 0; i < DOORS; i++) {
         while (proxy_cut(doors[i]) == 0 && now_ms() < deadline_ms) {
@@ -108,7 +109,7 @@ static void cut_life_at(struct fixture *fx, struct subject *s, enum proxy_way wa
 {
     live(fx, s);
     int before = proxy_cut(&s->database);
-    int64_t deadline_ms = now_ms() + START_MS;
+    int64_t deadline_ms = patience_end_ms(START_MS);
     proxy_cut_after(&s->database, way, bytes);
     do {
         live(fx, s);
@@ -167,7 +168,7 @@ static pid_t child_of(struct fixture *fx, int64_t id)
 
 static void await_sent(const struct proxy *p, int64_t bytes, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (proxy_bytes(p, PROXY_TO_SERVER) <= bytes) {
         assert_in_range(now_ms(), 0, deadline_ms);
         (void)poll(NULL, 0, 1);
@@ -192,7 +193,7 @@ static void test_children_are_minded_while_a_round_is_held(void **state)
     assert_int_equal(process_lines(s.process, "event=task_timed_out"), 0);
     process_await_line(s.process, "event=task_timed_out", HELD_MS);
     while (kill(child, 0) == 0) {
-        assert_in_range(now_ms() - start_ms, 0, HELD_MS);
+        assert_took(start_ms, HELD_MS);
         (void)poll(NULL, 0, 5);
     }
     (void)poll(NULL, 0, (int)(start_ms + HELD_MS - now_ms())); /* the time that the fault lasts */

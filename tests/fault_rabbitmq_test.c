@@ -2,6 +2,7 @@
 /* timeout: 400 */
 /* long: 500 */
 /* measures: yes */
+/* only: all */
 /* What becomes of tasks when RabbitMQ restarts, crashes, is away, blocks, forgets or loses its
  * patience. A private RabbitMQ; two workers, a cleaner and two producers go on through all of it.
  * It measures how soon tasks start, alone. With TEST_LONG RabbitMQ is away for a minute. */
@@ -184,7 +185,7 @@ static void test_queue_purged(void **state)
     struct broker *b = broker_open(all.fx->amqp_url);
     load_await_running(all.fx, 2);
     fleet_signal_workers(&all, SIGSTOP);
-    int64_t deadline_ms = now_ms() + FLEET_UP_MS;
+    int64_t deadline_ms = patience_end_ms(FLEET_UP_MS);
     while (broker_depth(b, "default/a") < FLEET_PER_S) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 5);
@@ -294,7 +295,7 @@ static void run_long_tasks(void)
 static void await_no_consumer(void)
 {
     struct broker *b = broker_open(all.fx->amqp_url);
-    int64_t deadline_ms = now_ms() + FLEET_UP_MS;
+    int64_t deadline_ms = patience_end_ms(FLEET_UP_MS);
     while (broker_consumers(b, "default/a") > 0) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 20);

@@ -1,6 +1,7 @@
 /* label: sql */
 /* timeout: 300 */
 /* long: 2400 */
+/* only: all */
 /* Two sessions, each with one act of a task's life in a transaction, in every order of their
  * statements: BEGIN, the act, and COMMIT, ROLLBACK or a killed backend.
  *

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 300 */
 /* long: 300 */
+/* only: all */
 /* examples/go, ruby, php, java: enqueue in the user's transaction, and handle. A language that is
  * not there is skipped; the test says what ran, and how to install what did not. The long variant
  * is the same, for script/nightly, which lets it skip none. */
@@ -83,7 +84,8 @@ static int shell(struct fixture *fx, const char *script)
     char examples[400], out[400];
     (void)snprintf(examples, sizeof examples, "EXAMPLES=%s/examples", repository);
     (void)snprintf(out, sizeof out, "OUT=%s", fx->dir);
-    const char *const argv[] = {"sh", "-c", script, NULL};
+    const char *const argv[] = {"sh", "-c", "IFS=; eval \"$0\"", script,
+                                NULL}; /* blanks in paths */
     const char *const env[] = {examples, out, "LC_ALL=C.UTF-8", NULL};
     struct process *p = process_spawn(fx, argv, env);
     int status = process_wait(p, BUILD_MS);

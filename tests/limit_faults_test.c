@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 180 */
+/* only: all */
 /* After a fault the full limit is in use again soon: by the journal, so many tasks of its key run
  * at once that have all started since. A backlog waits at it all the time. */
 #include "tests/support/load.h"
@@ -46,7 +47,7 @@ static int64_t full_at_ns(const struct journal *j, int64_t since_ns)
 
 static int64_t await_full(struct fixture *fx, int64_t since_ns)
 {
-    int64_t deadline_ms = now_ms() + LIMIT_MS, at_ns = 0;
+    int64_t deadline_ms = patience_end_ms(LIMIT_MS), at_ns = 0;
     while (at_ns == 0) {
         struct journal j;
         journal_read(fx, &j);
@@ -142,8 +143,8 @@ static void test_again_in_full(void **state)
             int64_t from_ns = faults[i].strike(&s);
             int64_t ms = (await_full(s.fx, load_now_ns()) - from_ns) / 1000000;
             print_message("%s: in full use after %lld ms\n", faults[i].what, (long long)ms);
-            assert_in_range(ms, 0, MOST_MS);
-            soon += ms <= SOON_MS;
+            assert_in_range(ms, 0, patience_loaded_ms(MOST_MS));
+            soon += ms <= patience_loaded_ms(SOON_MS);
         }
     }
     end_well(s.worker);

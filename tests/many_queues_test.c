@@ -1,5 +1,6 @@
 /* label: e2e */
 /* long: 240 */
+/* only: all */
 /* A producer may make up as many queues as he likes: what people and scrapers read stays bounded.
  * With TEST_LONG: 400,000 queues, and each answer within 2 s. */
 #include "tests/support/process.h"

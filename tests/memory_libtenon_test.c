@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 180 */
+/* only: all */
 /* libtenon and a database session without memory, on real servers: every allocation of ours fails
  * in its turn. What failed says so, what succeeded is there, and nothing leaks. */
 #include "tests/support/nth.h"

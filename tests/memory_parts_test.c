@@ -1,5 +1,6 @@
 /* label: unit */
 /* timeout: 120 */
+/* only: all */
 /* Without memory: the parts that need no server, with every allocation failing in its turn. */
 #include "tests/support/deciding.h"
 #include "tests/support/nth.h"

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 120 */
 /* long: 600 */
+/* only: all */
 /* setup, cleaner and worker without memory: the Nth allocation of ours fails, for every N of a
  * short run with TEST_LONG, else for some. What ends says why, nothing crashes or is lost, and the
  * same command again brings all to its end. */

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 400 */
 /* long: 600 */
+/* only: all */
 /* setup, cleaner and worker lose their connection at the Nth statement, for every N of a short run:
  * before it is sent, or after it was committed and before its answer. What ends says why, nothing
  * is lost, and the same command again brings all to its end. So for the Nth write to a pipe. */
@@ -33,7 +34,7 @@ static bool run_struck(const struct strike *s, const char *const *args, int *ret
     (void)snprintf(nth, sizeof nth, "%s=%ld", s->counted, s->n);
     (void)snprintf(asan, sizeof asan, "ASAN_OPTIONS=%s:verify_asan_link_order=0",
                    options ? options : "");
-    (void)snprintf(preload, sizeof preload, "LD_PRELOAD=%s", PRELOAD);
+    preload_variable(s->fx, PRELOAD, preload, sizeof preload);
     const char *const env[] = {struck, nth, s->how, asan, preload, NULL};
     (void)unlink(path);
     struct process *p = tenon_spawn(s->fx, args, env);

@@ -271,7 +271,7 @@ static struct process *start_example(struct fixture *fx)
 {
     char items[300], h[768];
     (void)snprintf(items, sizeof items, "ITEMS=%s/items", fx->dir);
-    (void)snprintf(h, sizeof h, "import=pool:echo $$ >%s/pid; exec %s/examples/checkpoint.py",
+    (void)snprintf(h, sizeof h, "import=pool:echo $$ >%s/pid; exec '%s/examples/checkpoint.py'",
                    fx->dir, repository);
     const char *const args[] = {"worker", "--slots", "1", "--handler", h, NULL};
     const char *const env[] = {items, "ITEM_S=0.03", NULL};

@@ -196,7 +196,7 @@ static void test_a_full_disk(void **state)
     char path[300], command[1000], h[256];
     path_of(fx, "recording", path);
     (void)snprintf(command, sizeof command,
-                   "ulimit -f 64; trap '' XFSZ; exec %s worker --record %s --handler '%s'",
+                   "ulimit -f 64; trap '' XFSZ; exec '%s' worker --record '%s' --handler '%s'",
                    tenon_program, path, handler(h, "a=pool:exec %s 16", "pool"));
     const char *const argv[] = {"sh", "-c", command, NULL};
     const char *const env[] = {"TEST_JOURNAL", NULL}; /* which would be full as well */

@@ -1,5 +1,6 @@
 /* label: fault */
 /* timeout: 180 */
+/* only: all */
 /* An older data directory is restored while workers run: each of them works again, and claims from
  * before are over when their workers are not there. A private PostgreSQL. */
 #include "tests/support/held.h"

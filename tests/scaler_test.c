@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 180 */
+/* only: all */
 /* `tenon scaler` with a fleet of processes that it starts and ends. */
 #include "tests/support/working.h"
 

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 240 */
+/* only: all */
 /* Encrypted tasks of the clients for Python and Node: a dump of the database, the logs and the page
  * have ciphertext, and nothing else. */
 #include "tests/support/clients.h"
@@ -119,7 +120,7 @@ static void test_python(void **state)
     char env[256], command[1000];
     clients_environment(fx, "script/python-env", env, sizeof env);
     (void)snprintf(command, sizeof command,
-                   "cd %s/clients/python/tests && exec %s/bin/python -B -c \"\n"
+                   "cd '%s/clients/python/tests' && exec '%s/bin/python' -B -c \"\n"
                    "import os, psycopg\n"
                    "from secret_app import Card, charge\n"
                    "conn = psycopg.connect(os.environ['DATABASE_URL'], autocommit=True)\n"
@@ -128,7 +129,7 @@ static void test_python(void **state)
                    repository, env);
     (void)shell(fx, command);
     (void)snprintf(command, sizeof command,
-                   "cd %s/clients/python/tests && exec %s/bin/python -B -m tenon"
+                   "cd '%s/clients/python/tests' && exec '%s/bin/python' -B -m tenon"
                    " secret_app:secret",
                    repository, env);
     run_worker(fx, command);
@@ -141,7 +142,7 @@ static void test_node(void **state)
     char env[256], command[1000];
     clients_environment(fx, "script/node-env", env, sizeof env);
     (void)snprintf(command, sizeof command,
-                   "cd %s/tests && exec node --input-type=module -e \"\n"
+                   "cd '%s/tests' && exec node --input-type=module -e \"\n"
                    "import pg from 'pg';\n"
                    "import { enqueue } from 'tenon';\n"
                    "import { charge } from './secrets.fixture.js';\n"
@@ -153,7 +154,7 @@ static void test_node(void **state)
                    env);
     (void)shell(fx, command);
     (void)snprintf(command, sizeof command,
-                   "cd %s && exec node node_modules/tenon/bin/tenon-node.js"
+                   "cd '%s' && exec node node_modules/tenon/bin/tenon-node.js"
                    " ./tests/secrets.fixture.js",
                    env);
     run_worker(fx, command);

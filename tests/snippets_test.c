@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 300 */
+/* only: all */
 /* The blocks of README.md are run as a reader would, or say why not. A PostgreSQL of its own, as
  * they make roles. (Those of the clients' READMEs: clients_python_test, clients_node_test.) */
 #include "tests/support/process.h"
@@ -32,7 +33,7 @@ static void test_readme(void **state)
     int programs = (int)(strrchr(tenon_program, '/') - tenon_program);
     (void)snprintf(command, sizeof command,
                    "mkdir %s/reader && cd %s/reader &&"
-                   " exec python3 -B %s/tests/support/snippets.py %s %.*s",
+                   " exec python3 -B '%s/tests/support/snippets.py' '%s' '%.*s'",
                    fx->dir, fx->dir, repository, repository, programs, tenon_program);
     struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
     int status = process_wait(p, BLOCKS_MS);

@@ -137,7 +137,7 @@ static bool is_idle(struct schedule *s)
 static void drain(struct schedule *s)
 {
     int idle = 0;
-    int64_t until_ms = now_ms() + DRAIN_MS;
+    int64_t until_ms = patience_end_ms(DRAIN_MS);
     while (!*s->broken && test_sql_int(s->fx, "SELECT count(*) FROM tenon.task") > 0) {
         settle_all(s);
         for (int64_t n = test_sql_int(s->fx, "SELECT count(*) FROM tenon.ready"); n > 0; n--) {

@@ -92,7 +92,7 @@ static void make_empty_and_analyzed(struct fixture *fx)
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.finished");
     /* autovacuum's own transactions may keep the rows, or the lock that cutting the file needs */
-    int64_t deadline_ms = now_ms() + 30000;
+    int64_t deadline_ms = patience_end_ms(30000);
     do {
         assert_true(now_ms() < deadline_ms);
         test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.finished, tenon.dead, tenon.worker,"

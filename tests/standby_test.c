@@ -1,6 +1,7 @@
 /* label: fault */
 /* timeout: 180 */
 /* long: 240 */
+/* only: all */
 /* A standby, which holds rows of its primary; what it is once it is promoted; a copy of the data
  * directory; and, in the long variant, pg_upgrade. Two private PostgreSQL. */
 #include "cli/statements.h"

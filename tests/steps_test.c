@@ -39,7 +39,7 @@ static char *environment_of(struct fixture *fx, const struct handler_of *handler
         return strdup("");
     }
     (void)snprintf(script, sizeof script,
-                   "cd %s && env=$(%s) && ln -s \"$env/node_modules\" %s/ &&"
+                   "cd '%s' && env=$(%s) && ln -s \"$env/node_modules\" %s/ &&"
                    " cp examples/order_client.mjs %s/ && printf %%s \"$env\"",
                    repository, handler->environment, fx->dir, fx->dir);
     const char *const argv[] = {"sh", "-c", script, NULL};
@@ -52,7 +52,7 @@ static struct process *start_worker(struct fixture *fx, const struct handler_of 
                                     const char *environment)
 {
     char h[1400], prices[300];
-    (void)snprintf(h, sizeof h, "order=pool:env=%s; dir=%s; cd %s/examples && %s", environment,
+    (void)snprintf(h, sizeof h, "order=pool:env='%s'; dir=%s; cd '%s/examples' && %s", environment,
                    fx->dir, repository, handler->command);
     (void)snprintf(prices, sizeof prices, "PRICES=%s/prices", fx->dir);
     const char *const args[] = {"worker",     "--slots",      "2", "--handler", h,

@@ -416,7 +416,7 @@ static void make_pay_or_hold(struct fixture *fx)
 
 static void await_connection(struct proxy *proxy, int before)
 {
-    int64_t until_ms = now_ms() + LIMIT_MS;
+    int64_t until_ms = patience_end_ms(LIMIT_MS);
     while (proxy_accepted(proxy) == before) {
         assert_true(now_ms() < until_ms);
         (void)poll(NULL, 0, 5);

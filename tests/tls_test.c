@@ -80,7 +80,7 @@ static void make_certificates(struct fixture *fx)
 static void says(struct fixture *fx, const char *const *args, const char *const *env, int code,
                  const char *text)
 {
-    for (int64_t until_ms = now_ms() + TRY_MS;;) {
+    for (int64_t until_ms = patience_end_ms(TRY_MS);;) {
         struct process *p = tenon_spawn(fx, args, env);
         int got = process_wait(p, LIMIT_MS);
         char *log = file_text(p->log), *out = file_text(p->out);

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 120 */
 /* long: 600 */
+/* only: all */
 /* The page of `tenon ui` in a real Chromium, which tests/browser/page.py drives; in the long
  * variant beside 1,000,000 tasks that wait, 1,000,000 that have ended and 100,000 dead ones. */
 #include "tests/support/load.h"

@@ -396,7 +396,7 @@ static void test_a_payload_is_there_before_its_child_starts(void **state)
     struct process *p = tenon_spawn(
         fx, (const char *const[]){"worker", "--handler", handler(h, "a=exec %s", "count.sh"), NULL},
         (const char *const[]){"TENON_POINT=child_spawned:1:freeze", NULL});
-    for (int64_t end_ms = now_ms() + LIMIT_MS; access(file, F_OK) != 0;) {
+    for (int64_t end_ms = patience_end_ms(LIMIT_MS); access(file, F_OK) != 0;) {
         assert_true(now_ms() < end_ms);
         (void)poll(NULL, 0, 5);
     }

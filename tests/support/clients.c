@@ -8,7 +8,7 @@ enum { ENVIRONMENT_MS = 200000 /* npm and pip, when they run for the first time 
 void clients_environment(struct fixture *fx, const char *script, char *ret, size_t size)
 {
     char command[400];
-    (void)snprintf(command, sizeof command, "cd %s && exec %s", repository, script);
+    (void)snprintf(command, sizeof command, "cd '%s' && exec %s", repository, script);
     struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
     int status = process_wait(p, ENVIRONMENT_MS);
     if (status != 0) {

@@ -97,7 +97,7 @@ static pid_t spawn(const char *log, const char *command)
 
 static void await_port(int port, pid_t pid, const char *log)
 {
-    int64_t deadline_ms = now_ms() + UP_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(UP_LIMIT_MS);
     while (!listens(port)) {
         if (waitpid(pid, NULL, WNOHANG) != 0 || now_ms() > deadline_ms) {
             char command[COMMAND_BYTES];
@@ -189,7 +189,7 @@ static void make_files(void)
 
 static void await_cluster(void)
 {
-    int64_t deadline_ms = now_ms() + UP_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(UP_LIMIT_MS);
     while (eval(0, "length(rabbit_nodes:all_running()).") < CLUSTER_NODES) {
         if (now_ms() > deadline_ms) {
             fail_msg("%d nodes are no cluster within %d ms", CLUSTER_NODES, UP_LIMIT_MS);

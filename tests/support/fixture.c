@@ -1,5 +1,6 @@
 #include "tests/support/fixture.h"
 
+#include "core/now.h"
 #include "core/statements.h"
 #include "tests/support/broker.h"
 #include "tests/support/process.h"
@@ -13,7 +14,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { VHOSTS = 16, VHOST_TRIES = 6000, VHOST_PAUSE_MS = 10 };
+enum { VHOSTS = 16, VHOST_LIMIT_MS = 60000, VHOST_PAUSE_MS = 10 };
 
 const char *test_env(const char *name)
 {
@@ -76,7 +77,7 @@ static void make_database(struct fixture *fx)
  * database owns the virtual host t<n>. */
 static int lock_vhost(PGconn *maintenance)
 {
-    for (int try = 0; try < VHOST_TRIES; try++) {
+    for (int64_t end_ms = patience_end_ms(VHOST_LIMIT_MS); now_ms() < end_ms;) {
         for (int n = 1; n <= VHOSTS; n++) {
             if (sql_bool(maintenance, "SELECT pg_try_advisory_lock(hashtext('tenon tests'), %d)",
                          n)) {

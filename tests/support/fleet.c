@@ -53,7 +53,7 @@ size_t fleet_lines(const struct fleet *all, const char *text)
 
 void fleet_await_lines(const struct fleet *all, const char *text, size_t n)
 {
-    int64_t deadline_ms = now_ms() + FLEET_UP_MS;
+    int64_t deadline_ms = patience_end_ms(FLEET_UP_MS);
     while (fleet_lines(all, text) < n) {
         if (now_ms() > deadline_ms) {
             fail_msg("%zu lines %s, not %zu", fleet_lines(all, text), text, n);
@@ -84,7 +84,7 @@ void fleet_check(struct fleet *all, const char *fault)
     load_check(all->fx, CHECK_LIMIT_MS, 0, &counts);
     for (int i = 0; i < LOAD_PRODUCERS; i++) {
         int64_t slowest_us = atomic_exchange(&all->load.shared->slowest_us[i], 0);
-        assert_in_range(slowest_us, 0, FLEET_PRODUCER_MS * 1000);
+        assert_in_range(slowest_us, 0, patience_loaded_ms(FLEET_PRODUCER_MS) * 1000);
     }
     assert_int_equal(all->load.shared->failures, 0);
     assert_int_equal(fleet_lines(all, "event=presence_lost"), 0);
@@ -123,23 +123,23 @@ static void from_now(struct fleet *all)
 
 void fleet_do_without(struct fleet *all, int64_t ms)
 {
-    int64_t until_ms = now_ms() + ms, median = -1;
+    int64_t until_ms = now_ms() + ms, late_ms = patience_end_ms(ms + CHECK_LIMIT_MS), median = -1;
     from_now(all);
     do {
         struct load_counts counts;
         load_check(all->fx, CHECK_LIMIT_MS, 0, &counts);
         median = median_ms(all);
-    } while (now_ms() < until_ms || (median < 0 && now_ms() < until_ms + CHECK_LIMIT_MS));
+    } while (now_ms() < until_ms || (median < 0 && now_ms() < late_ms));
     print_message("meanwhile half of the tasks start within %lld ms\n", (long long)median);
-    assert_in_range(median, 0, FLEET_WITHOUT_MS);
+    assert_in_range(median, 0, patience_loaded_ms(FLEET_WITHOUT_MS));
 }
 
 void fleet_await_woken(struct fleet *all, const char *fault)
 {
-    int64_t start_ms = now_ms(), median = -1;
+    int64_t start_ms = now_ms(), late_ms = patience_end_ms(FLEET_UP_MS), median = -1;
     from_now(all);
-    while ((median = median_ms(all)) < 0 || median > FLEET_WOKEN_MS) {
-        if (now_ms() > start_ms + FLEET_UP_MS) {
+    while ((median = median_ms(all)) < 0 || median > patience_loaded_ms(FLEET_WOKEN_MS)) {
+        if (now_ms() > late_ms) {
             fail_msg("half of the tasks start only after %lld ms", (long long)median);
         }
         (void)poll(NULL, 0, 20);

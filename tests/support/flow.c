@@ -170,7 +170,7 @@ static bool is_gone(struct flow *f, int producer)
 
 void flow_await_end(struct flow *f, int producer, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (!is_gone(f, producer)) {
         if (now_ms() > deadline_ms) {
             fail_msg("producer %d does not end within %lld ms", producer, (long long)limit_ms);

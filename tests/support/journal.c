@@ -174,7 +174,7 @@ void journal_store(const struct fixture *fx, const struct journal *j)
 
 static void await(const struct fixture *fx, size_t want, bool ended, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     for (;;) {
         bool late = now_ms() >= deadline_ms;
         struct journal j;

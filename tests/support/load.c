@@ -149,7 +149,7 @@ void load_start(struct load *l, struct fixture *fx, const char *amqp_url, int pe
 
 void load_stop(struct load *l)
 {
-    int64_t deadline_ms = now_ms() + STOP_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(STOP_LIMIT_MS);
     l->shared->stop = true;
     for (int i = 0; i < LOAD_PRODUCERS; i++) {
         int status = -1;
@@ -237,7 +237,7 @@ static int64_t running(const struct fixture *fx)
 
 void load_await_running(struct fixture *fx, int64_t n)
 {
-    int64_t deadline_ms = now_ms() + RUNNING_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(RUNNING_LIMIT_MS);
     while (running(fx) < n) {
         if (now_ms() > deadline_ms) {
             fail_msg("%lld handlers never ran at once", (long long)n);
@@ -248,7 +248,7 @@ void load_await_running(struct fixture *fx, int64_t n)
 
 int64_t load_await_start(struct fixture *fx, int64_t since_ns, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     for (;;) {
         struct journal j;
         int64_t first_ns = 0;

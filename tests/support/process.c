@@ -155,7 +155,7 @@ static void print_tail(const struct process *p)
 
 void process_await_line(struct process *p, const char *text, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     for (;;) {
         bool last = process_is_gone(p) || now_ms() >= deadline_ms;
         if (process_lines(p, text) > 0) {
@@ -216,7 +216,7 @@ bool process_is_gone(struct process *p)
 
 int process_wait(struct process *p, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (!process_is_gone(p)) {
         if (now_ms() >= deadline_ms) {
             print_tail(p);
@@ -240,6 +240,15 @@ void handler_path(const char *name, char *ret, size_t size)
                    script ? REPOSITORY "/tests/support/handlers" : HANDLERS_BUILT, name);
     if (access(ret, X_OK) != 0) {
         fail_msg("%s: %s", ret, strerror(errno));
+    }
+}
+
+void preload_variable(const struct fixture *fx, const char *library, char *ret, size_t size)
+{
+    (void)snprintf(ret, size, "LD_PRELOAD=%s/preload.so", fx->dir);
+    const char *path = strchr(ret, '=') + 1;
+    if (symlink(library, path) != 0 && errno != EEXIST) {
+        fail_msg("could not make %s: %s", path, strerror(errno));
     }
 }
 

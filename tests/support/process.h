@@ -64,6 +64,9 @@ void file_write(const char *path, const char *text);
 /* The path of a handler of tests/support/handlers: "tenon_task", "journal.sh". */
 void handler_path(const char *name, char *ret, size_t size);
 
+/* "LD_PRELOAD=..." for a library, by a path without a blank: the variable is a list. */
+void preload_variable(const struct fixture *fx, const char *library, char *ret, size_t size);
+
 /* Kill and reap all that is left of the fixture, and every other child of the test. */
 void processes_end(struct fixture *fx);
 

@@ -393,7 +393,7 @@ void proxy_overwrite(struct proxy *p, enum proxy_way way, const char *mark, size
 
 void proxy_break(struct proxy *p, enum proxy_break how)
 {
-    int64_t deadline_ms = now_ms() + LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(LIMIT_MS);
     p->rules->break_how = (int)how;
     int wanted = ++p->rules->breaks_wanted;
     while (p->rules->breaks_done != wanted) {

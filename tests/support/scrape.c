@@ -210,7 +210,7 @@ double scrape_value(const char *page, const char *line)
 
 void scrape_await(const struct web *w, const char *line, double value, int64_t limit_ms)
 {
-    for (int64_t until_ms = now_ms() + limit_ms;;) {
+    for (int64_t until_ms = patience_end_ms(limit_ms);;) {
         char *page = scrape(w);
         if (scrape_value(page, line) == value) {
             free(page);
@@ -227,7 +227,7 @@ void scrape_await(const struct web *w, const char *line, double value, int64_t l
 void scrape_await_probe(const struct web *w, const char *path, int status, const char *part,
                         int64_t limit_ms)
 {
-    for (int64_t until_ms = now_ms() + limit_ms;;) {
+    for (int64_t until_ms = patience_end_ms(limit_ms);;) {
         struct web_answer a;
         web_request(w, "GET", path, "", "", &a);
         bool as_wanted = a.status == status && strstr(a.body, part);

@@ -35,7 +35,7 @@ static void on_event(void *owner, const struct consumer_event *e)
 
 void await_depth(struct broker *b, const char *key, int64_t depth)
 {
-    int64_t until_ms = now_ms() + LIMIT_MS, seen;
+    int64_t until_ms = patience_end_ms(LIMIT_MS), seen;
     while ((seen = broker_depth(b, key)) != depth) {
         if (now_ms() >= until_ms) {
             fail_msg("tenon.%s holds %lld ids, not %lld", key, (long long)seen, (long long)depth);

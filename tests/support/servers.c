@@ -53,9 +53,10 @@ static void leave_guard(void)
         fail_msg("could not make a pipe: %s", strerror(errno));
     }
     (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    (void)snprintf(command, sizeof command,
-                   "setsid sh -c 'cat <&%d; %s --dir %s wipe; rm -rf %s' >/dev/null 2>&1 &",
-                   ends[0], REPOSITORY "/script/services", server->state, server->base);
+    (void)snprintf(
+        command, sizeof command,
+        "setsid sh -c 'cat <&%d; \"%s\" --dir \"%s\" wipe; rm -rf \"%s\"' >/dev/null 2>&1 &",
+        ends[0], REPOSITORY "/script/services", server->state, server->base);
     run(command);
     (void)close(ends[0]);
     server->alive = ends[1];
@@ -74,8 +75,8 @@ static void make_base(void)
 void server_do(const char *verb)
 {
     char command[COMMAND_BYTES];
-    (void)snprintf(command, sizeof command, "%s --dir %s %s %s >&2", REPOSITORY "/script/services",
-                   server->state, verb, server->service);
+    (void)snprintf(command, sizeof command, "'%s' --dir '%s' %s %s >&2",
+                   REPOSITORY "/script/services", server->state, verb, server->service);
     run(command);
 }
 
@@ -85,7 +86,7 @@ static void take_environment(const char *names)
     char command[COMMAND_BYTES], line[COMMAND_BYTES];
     (void)snprintf(
         command, sizeof command,
-        "eval \"$(%s --dir %s env)\"; for n in %s; do eval \"echo \\\"$n=\\$$n\\\"\"; done",
+        "eval \"$('%s' --dir '%s' env)\"; for n in %s; do eval \"echo \\\"$n=\\$$n\\\"\"; done",
         REPOSITORY "/script/services", server->state, names);
     FILE *out = popen(command, "re");
     while (out && fgets(line, sizeof line, out)) {
@@ -131,7 +132,7 @@ bool server_listens(void)
 
 bool server_falls_silent(void)
 {
-    for (int64_t until = now_ms() + END_LIMIT_MS; server_listens() && now_ms() < until;) {
+    for (int64_t until = patience_end_ms(END_LIMIT_MS); server_listens() && now_ms() < until;) {
         (void)poll(NULL, 0, POLL_MS);
     }
     return !server_listens();
@@ -187,7 +188,7 @@ static bool is_gone(pid_t pid)
 
 void server_signal(pid_t pid, int signal)
 {
-    int64_t deadline_ms = now_ms() + END_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(END_LIMIT_MS);
     if (kill(pid, signal) != 0 && (signal != 0 || errno != ESRCH)) {
         fail_msg("could not signal %d: %s", (int)pid, strerror(errno));
     }
@@ -210,7 +211,7 @@ void server_vhost(struct fixture *fx, const char *name)
 
 void server_reconnect(struct fixture *fx)
 {
-    int64_t deadline_ms = now_ms() + UP_LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(UP_LIMIT_MS);
     while (PQping(fx->database_url) != PQPING_OK) {
         if (now_ms() > deadline_ms) {
             fail_msg("PostgreSQL takes no connections within %d ms", UP_LIMIT_MS);

@@ -33,11 +33,3 @@ void silent_close(struct silent *s)
         (void)close(s->waiting);
     }
 }
-
-void assert_took(int64_t since_ms, int64_t at_most_ms)
-{
-    int64_t took = now_ms() - since_ms;
-    if (took > at_most_ms) {
-        fail_msg("it took %" PRId64 " ms, allowed were %" PRId64, took, at_most_ms);
-    }
-}

@@ -13,7 +13,4 @@ struct silent {
 void silent_open(struct silent *s, bool takes);
 void silent_close(struct silent *s);
 
-/* Fail when more than at_most_ms have passed since since_ms on now_ms(). */
-void assert_took(int64_t since_ms, int64_t at_most_ms);
-
 #endif

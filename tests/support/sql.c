@@ -161,7 +161,7 @@ static void print_row(const PGresult *result)
 void sql_awaitv(PGconn *conn, int64_t limit_ms, const char *fmt, va_list args)
 {
     char *text = text_of(fmt, args);
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     for (;;) {
         bool late = now_ms() >= deadline_ms;
         PGresult *result = run(conn, text);

@@ -88,7 +88,7 @@ static void take(struct stepper *s)
 
 bool stepper_settle(struct stepper *s, PGconn *watch)
 {
-    int64_t deadline_ms = now_ms() + LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(LIMIT_MS);
     while (!answered(s, ANSWER_MS)) {
         if (!s->gives_up &&
             sql_bool(
@@ -124,7 +124,7 @@ const char *stepper_state(const struct stepper *s)
 void stepper_kill(struct stepper *s, PGconn *watch)
 {
     char data[4096];
-    int64_t deadline_ms = now_ms() + LIMIT_MS;
+    int64_t deadline_ms = patience_end_ms(LIMIT_MS);
     struct pollfd pfd = {.fd = PQsocket(s->conn), .events = POLLIN};
     sql_run(watch, "SELECT pg_terminate_backend(%d)", s->pid);
     for (;;) {

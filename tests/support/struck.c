@@ -41,7 +41,7 @@ static bool is_reached(const struct struck *s)
 
 void struck_await(const struct struck *s, bool claimed, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (!is_reached(s) || unended(s, claimed) == 0) {
         if (now_ms() > deadline_ms) {
             fail_msg("%s: within %lld ms %s", s->point, (long long)limit_ms,
@@ -71,7 +71,7 @@ static bool has_run(const struct struck *s)
 
 void struck_await_run(const struct struck *s, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (!has_run(s)) {
         if (now_ms() > deadline_ms) {
             fail_msg("%s: the armed process ran nothing within %lld ms", s->point,
@@ -95,7 +95,7 @@ static char state_of(pid_t pid)
 
 void struck_await_stopped(pid_t pid, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (state_of(pid) != 'T') {
         if (now_ms() > deadline_ms) {
             fail_msg("process %d is %c, not stopped", (int)pid, state_of(pid));
@@ -112,7 +112,7 @@ static void hurry_up(const struct struck *s)
 
 void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (unended(s, false) > 0) {
         if (hurry) {
             hurry_up(s);

@@ -79,7 +79,7 @@ void assert_all_ran_once(struct fixture *fx)
 
 void subject_await_lines(struct subject *s, const char *text, size_t n, int64_t limit_ms)
 {
-    int64_t deadline_ms = now_ms() + limit_ms;
+    int64_t deadline_ms = patience_end_ms(limit_ms);
     while (process_lines(s->process, text) < n) {
         if (now_ms() > deadline_ms) {
             process_await_line(s->process, "\n", 0); /* fails, and shows the log */
@@ -122,10 +122,10 @@ void produce(struct fixture *fx, const char *amqp_url, const char *queue)
         test_sql(fx, "BEGIN");
         assert_int_equal(tenon_enqueue(t, fx->conn, &task, &id), TENON_OK);
         assert_int_equal(tenon_commit(t, fx->conn), TENON_OK);
-        assert_in_range(now_ms() - start_ms, 0, AT_ONCE_MS);
+        assert_took(start_ms, AT_ONCE_MS);
         start_ms = now_ms();
     }
     (void)tenon_flush(t, 200);
     tenon_free(t);
-    assert_in_range(now_ms() - start_ms, 0, 200 + TENON_FREE_LIMIT_MS + AT_ONCE_MS);
+    assert_took(start_ms, 200 + TENON_FREE_LIMIT_MS + AT_ONCE_MS);
 }

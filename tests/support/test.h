@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "core/fault.h"
+#include "tests/support/patience.h"
 
 /* Run the table of tests of one program: return RUN_GROUP(tests); */
 #define RUN_GROUP(tests) cmocka_run_group_tests_name(__FILE__, (tests), NULL, NULL)

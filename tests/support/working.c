@@ -6,9 +6,10 @@
 
 const char *handler(char text[256], const char *format, const char *name)
 {
-    char path[192];
+    char path[192], quoted[200];
     handler_path(name, path, sizeof path);
-    (void)snprintf(text, 256, format, path);
+    (void)snprintf(quoted, sizeof quoted, "\"%s\"", path);
+    (void)snprintf(text, 256, format, quoted);
     return text;
 }
 
