@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* An alarm stops every publisher of a broker, so these have one of their own. */
 #include "tests/support/producer.h"
 #include "tests/support/servers.h"

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* The consumer against a real RabbitMQ, and against one that hangs. */
 #include "tests/support/seen.h"
 #include "tests/support/silent.h"

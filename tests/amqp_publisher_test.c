@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* The publisher against a real RabbitMQ, and against one that hangs. */
 #include "tests/support/proxy.h"
 #include "tests/support/seen.h"

@@ -1,4 +1,5 @@
 /* label: e2e */
+/* only: all */
 /* `tenon doctor` names what is wrong: each misconfiguration is planted, and found. */
 #include "cli/statements.h"
 #include "tests/support/held.h"

@@ -1,4 +1,5 @@
 /* label: e2e */
+/* only: all */
 /* The examples do what they say. (The one in JavaScript: clients_node_test.)
  * */
 #include "tests/support/process.h"

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 240 */
 /* long: 600 */
+/* only: all */
 /* Flows and batches with real workers and cleaners, which are killed all the time while PostgreSQL
  * crashes now and then: every task starts after the ends of its parents, and each callback comes
  * and is done exactly once. A thousand flows, chains, and the commands. TEST_SEED=N strikes again

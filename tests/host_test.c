@@ -1,4 +1,5 @@
 /* label: e2e */
+/* only: all */
 /* tenon-host under a worker: handlers of a shared object, in threads; the example builds alone. */
 #include "tests/support/working.h"
 

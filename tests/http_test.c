@@ -1,4 +1,5 @@
 /* label: e2e */
+/* only: all */
 /* tenon-http under a worker: what the endpoint gets, and what its answers mean for the task. */
 #include "tests/support/working.h"
 

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 240 */
+/* only: all */
 /* What a worker inherits, or what holds it up, and must not harm it: signals that are ignored,
  * limits, a stderr that nobody reads, a main loop that hangs. */
 #include "tests/support/proxy.h"

@@ -1,6 +1,7 @@
 /* label: e2e */
 /* timeout: 120 */
 /* long: 240 */
+/* only: all */
 /* `--http` of a cleaner that leads: what it counts is what it did, and what it gathers is so. */
 #include "tests/support/proxy.h"
 #include "tests/support/scrape.h"

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 180 */
+/* only: all */
 /* The commands of an operator: list, retry, cancel, delete, run-now, set, pause, resume, queue,
  * kind, audit, status --watch; with workers that run what they let go. */
 #include "core/now.h"

@@ -1,3 +1,4 @@
+/* only: all */
 /* Spans on their way out, without servers: texts that JSON does not take, and names that the
  * resolver does not find. traces_test.c has the rest. */
 #include "core/exposed.h"

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 180 */
+/* only: all */
 /* What a handler said last of its task is given to the next attempt, whatever ended this one; a
  * long task extends its deadline; a child that hears stop is told of a cancel and of a drain. */
 #include "core/now.h"

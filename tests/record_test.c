@@ -1,4 +1,5 @@
 /* label: e2e */
+/* only: all */
 /* The flight recorder: what a worker recorded of an incident is replayed to the same actions, to
  * wherever the file is cut; what is not as then is named; and a disk that is full stops the
  * recording only. sim_record_test replays thousands of lives, in many files each. */

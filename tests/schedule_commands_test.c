@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 240 */
+/* only: all */
 /* `tenon schedule`: its actions, and a file that schedules are kept in step with. */
 #include "tests/support/fixture.h"
 #include "tests/support/process.h"

@@ -57,7 +57,7 @@ static void test_services_start_anywhere(void **state)
                      " \"$(\"$0/script/services\" env)\" && env -u PGHOST -u PGPORT -u PGUSER"
                      " -u PGOPTIONS -u PGDATA -u PGSSLMODE \"$TENON_PGBIN/psql\" -XAtq"
                      " -d \"$DATABASE_URL\" -c 'SELECT 17' && kept=$(dirname \"$TENON_PGDATA\") &&"
-                     " test -d \"$kept\""
+                     " test -d \"$kept\" && case $kept in *' '*) false ;; esac"
                      " && eval \"$TENON_SERVICES wipe\" && test ! -e \"$kept\"",
                      NULL);
     assert_string_equal(out, "17\n");

@@ -1,5 +1,6 @@
 /* label: sql */
 /* timeout: 120 */
+/* only: all */
 /* A plan that was made while tenon.task held one row, in a session that goes on while the table
  * fills. PostgreSQL keeps a generic plan until the table is analyzed again, and with one row every
  * way to read it costs the same: one may be chosen that reads the whole table for every batch. Here

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* `tenon status` and `tenon show`: what they say about tasks in every state, how far they count. */
 #include "tests/support/process.h"
 

@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 300 */
+/* only: all */
 /* examples/order.py, and the same with the clients for Python and Node: whatever is killed and
  * whenever, PostgreSQL too, each step has its effect in the database once, and an order goes on
  * when its payment's signal comes, or its time is over. */

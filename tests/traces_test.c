@@ -1,4 +1,5 @@
 /* label: e2e */
+/* only: all */
 /* Spans of tasks as a collector gets them: whose children they are, what they link to, what they
  * say of each outcome; of tasks whose worker died; and a collector that is away, or hangs. */
 #include "core/now.h"

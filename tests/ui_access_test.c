@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* Who gets into `tenon ui`, from where, and what he may do there: tokens, passwords, roles; pages
  * of others, in frames or behind names that were made to lead here; the headers of every answer. */
 #include "tests/support/web.h"

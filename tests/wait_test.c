@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* Waiting for tasks' ends: the command tenon wait, tenon_wait() of libtenon, and the example for
  * many waiters in one process. */
 #include "tests/support/working.h"
