@@ -60,7 +60,10 @@ async function main() {
     } else if (args['print-handlers']) {
         await printHandlers(args);
     } else {
-        const wire = takeWire();
+        const wire = takeWire(); // what modules print when they are imported does not go to the worker, either
+        wire.output.write(
+            `${JSON.stringify({ starting: `importing ${args.modules.join(', ')}` })}\n`,
+        );
         serve(await handlersOf(args.modules), args.concurrency, wire);
     }
 }

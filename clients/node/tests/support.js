@@ -109,9 +109,10 @@ export class Pool {
         t.after(() => this.child.kill('SIGKILL'));
     }
 
-    /** The next line that it says, as an object. */
+    /** The next line that it says, as an object; what it says of its start is passed over. */
     async line() {
-        return JSON.parse(await this.text());
+        const line = JSON.parse(await this.text());
+        return 'starting' in line ? this.line() : line;
     }
 
     async text() {

@@ -156,3 +156,22 @@ test('a worker with RabbitMQ: cancel, drain, and the checkpoint of the next atte
     await cleaner.end;
     await client.query('SELECT tenon.cancel($1)', [kept]);
 });
+
+test('a module that cannot be imported: it is said why, and no task is charged', async (t) => {
+    const client = await connected(t);
+    const path = join(await directory(t), 'wrong.mjs');
+    await writeFile(path, `console.log('importing');\nawait import('no-such-module');\n`);
+    const id = await enqueue(client, defineTask('of_wrong'));
+    const handler = `of_wrong=pool:exec ${process.execPath} ${TENON_NODE} ${path}`;
+    const args = ['worker', '--handler', handler];
+    const worker = tenon(t, args, { env: { ...env, AMQP_URL: 'none' } });
+    let said = '';
+    for await (const data of worker.stderr) {
+        said += data;
+        if (said.includes('handler_backs_off')) break;
+    }
+    worker.kill();
+    assert.match(said, /handler_backs_off.*no-such-module/);
+    const row = `SELECT failures = 0 AND state = 'ready' FROM tenon.tasks WHERE id = $1`;
+    await awaited(client, row, id);
+});

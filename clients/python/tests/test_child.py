@@ -27,6 +27,7 @@ class Pipes:
         command = [sys.executable, "-m", "tenon", *words]
         pipe, env = subprocess.PIPE, {**os.environ, **env}
         self.process = subprocess.Popen(command, cwd=HERE, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=env)
+        self.starting = self.read()
         self.hello = self.read()
         self.ids = 16
 
@@ -77,6 +78,7 @@ own = pytest.fixture(pipes)
 
 
 def test_hello(own: Pipes) -> None:
+    assert own.starting == {"starting": "importing app"}
     assert own.hello == {"hello": "tenon", "in_flight": 8, "stop": True}
     own.end()
 
@@ -233,7 +235,7 @@ def test_an_object_of_a_module() -> None:
 def test_an_app_that_is_none(words: list[str], says: str) -> None:
     ran = subprocess.run([sys.executable, "-m", "tenon", *words], cwd=HERE, capture_output=True, text=True, check=False)
     assert ran.returncode != 0
-    assert ran.stdout == ""  # no hello
+    assert "hello" not in ran.stdout
     assert says in ran.stderr
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import app
 import psycopg
-from conftest import Worker
+from conftest import Worker, program, run_program
 
 
 def outcomes(conn: psycopg.Connection, columns: str = "state") -> list[tuple[object, ...]]:
@@ -66,3 +70,25 @@ def test_not_charged(conn: psycopg.Connection, worker: Worker) -> None:
     worker("app")
     found = outcomes(conn, "failures, run_at > now() + interval '50 min'")
     assert found == [("later", 0, True), ("retry", 1, True)]
+
+
+def test_an_app_that_cannot_be_imported(conn: psycopg.Connection, tmp_path: Path) -> None:
+    """It is said why, and no task is charged: the next deploy has it right. What it prints disturbs nobody."""
+    (tmp_path / "wrong.py").write_text("print('importing')\nimport no_such_module\n")
+    handler = f"plain=pool:exec {sys.executable} -m tenon wrong"
+    app.plain.enqueue(conn, {})
+    conn.commit()
+    command = [program(), "worker", "--handler", handler]
+    env = {**os.environ, "TENON_AMQP_URL": "none"}
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True) as started:
+        assert started.stderr
+        said = next(line for line in started.stderr if "handler_backs_off" in line)
+        started.terminate()
+        started.stderr.read()
+    assert "No module named 'no_such_module'" in said
+    assert outcomes(conn, "state, failures, last_error") == [("plain", "ready", 0, None)]
+    (tmp_path / "wrong.py").write_text(
+        "import time\nprint('importing')\nimport tenon\n@tenon.task\ndef plain(_): ...\n"
+    )
+    run_program(*command, "--until-empty", cwd=tmp_path)
+    assert outcomes(conn) == [("plain", "done")]

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from tenon._child import serve
+from tenon._child import Child, Wire
+from tenon._run import describe
 from tenon._task import Runnable, default_app, tasks_of
 
 KINDS_MAX = 100
@@ -67,15 +68,27 @@ def main() -> None:
     arguments = parser.parse_args()
     if not 1 <= arguments.concurrency <= 1024:
         parser.error("--concurrency: 1 to 1024")
-    tasks = load(arguments.app)
-    if not tasks:
-        parser.exit(2, f"python -m tenon: {arguments.app} has no tasks: mark them with @tenon.task\n")
     if arguments.print_handlers:
         command = [sys.executable, "-m", "tenon", arguments.app]
         command += ["--concurrency", str(arguments.concurrency)]
-        print(handlers_file(command, sorted(tasks), str(Path.cwd())), end="")
+        print(handlers_file(command, sorted(loaded(arguments.app)), str(Path.cwd())), end="")
     else:
-        serve(tasks, arguments.concurrency)
+        wire = Wire.of_process()  # what modules print when they are imported does not go to the worker, either
+        wire.say({"starting": f"importing {arguments.app}"})
+        Child(loaded(arguments.app), arguments.concurrency, wire).serve()
+
+
+def loaded(name: str) -> Mapping[str, Runnable]:
+    """The tasks of the app; without any, or where it cannot be imported, the end: what is wrong, in the first line."""
+    try:
+        tasks = load(name)
+    except Exception as error:
+        sys.stderr.write(f"python -m tenon: could not import {name}: {describe(error)}\n")
+        sys.exit(1)
+    if not tasks:
+        sys.stderr.write(f"python -m tenon: {name} has no tasks: mark them with @tenon.task\n")
+        sys.exit(2)
+    return tasks
 
 
 if __name__ == "__main__":

@@ -286,8 +286,3 @@ class Child:
 def task_id(line: bytes) -> int:
     """Each task line begins so, whatever follows."""
     return int(line[len(b'{"id":') : line.index(b",")])
-
-
-def serve(tasks: Mapping[str, Runnable], in_flight: int) -> None:
-    """Be a pool child on stdin and stdout."""
-    Child(tasks, in_flight, Wire.of_process()).serve()
