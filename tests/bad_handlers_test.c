@@ -291,9 +291,10 @@ static void test_exec_that_does_not_end(void **state)
                                       "'timed out%%' AND dead_at - start_time >= '5.4 s' "
                                       "AND kind IN ('bad2', 'bad4')"),
                      2);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead WHERE last_error LIKE "
-                                      "'timed out%%' AND dead_at - start_time BETWEEN '0.4 s' "
-                                      "AND interval '1 ms' * %lld AND kind NOT IN ('bad2', 'bad4')",
+    assert_int_equal(test_sql_int(fx,
+                                  "SELECT count(*) FROM tenon.dead WHERE last_error LIKE "
+                                  "'timed out%%' AND dead_at - start_time BETWEEN '0.4 s' "
+                                  "AND interval '1 ms' * %lld AND kind NOT IN ('bad2', 'bad4')",
                                   (long long)patience_loaded_ms(5300)),
                      4);
 }

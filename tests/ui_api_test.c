@@ -521,8 +521,6 @@ static void test_pause_and_schedules(void **state)
     web_close(&w);
 }
 
-/* --- hostile -------------------------------------------------------------------------------- */
-
 static void test_hostile_payloads(void **state)
 {
     struct fixture *fx = *state;
