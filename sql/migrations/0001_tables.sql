@@ -33,7 +33,7 @@ CREATE TABLE tenon.setting (
     paused            boolean  NOT NULL DEFAULT false,
     paused_by         text,
     paused_at         timestamptz,
-    paused_why        text,
+    paused_why        text     CHECK (length(paused_why) <= 1000),
     leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
@@ -75,14 +75,18 @@ END $$;
 REVOKE ALL ON FUNCTION tenon.settings FROM PUBLIC;
 
 -- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add (NULL with `sidekiq`, which
--- has a jitter of its own, if not given). NULLs: it is none.
+-- has a jitter of its own, if not given). NULLs: it is none, or longer than a policy may be.
 CREATE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision,
     OUT jitter double precision)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    part text[] := coalesce(regexp_match(policy, '^(exponential|linear|constant)\(([^,()%]+)(?:,([^,()%]+))?(?:,\s*(\d{1,3}) ?%)?\)$'),
-                            regexp_match(policy, '^(sidekiq)()(?:\(([^,()%]+)(?:,\s*(\d{1,3}) ?%)?\))?$'));
+    retry_chars_max constant integer := 100;
+    part text[];
 BEGIN
+    IF length(policy) <= retry_chars_max THEN
+        part := coalesce(regexp_match(policy, '^(exponential|linear|constant)\(([^,()%]+)(?:,([^,()%]+))?(?:,\s*(\d{1,3}) ?%)?\)$'),
+                         regexp_match(policy, '^(sidekiq)()(?:\(([^,()%]+)(?:,\s*(\d{1,3}) ?%)?\))?$'));
+    END IF;
     IF part[1] IS NULL THEN
         RETURN;
     END IF;
@@ -109,9 +113,9 @@ CREATE TABLE tenon.queue (
     retry        text     CHECK (tenon.is_retry(retry)),
     limited      boolean  NOT NULL DEFAULT false,
     paused       boolean  NOT NULL DEFAULT false,
-    paused_by    text,
+    paused_by    text     CHECK (length(paused_by) <= 63),
     paused_at    timestamptz,
-    paused_why   text
+    paused_why   text     CHECK (length(paused_why) <= 1000)
 );
 COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused; operators change them by `tenon.set_queue` and `tenon.pause`. A queue without a row is fine. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
@@ -137,9 +141,9 @@ CREATE TABLE tenon.kind (
     timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
     limited      boolean  NOT NULL DEFAULT false,
     paused       boolean  NOT NULL DEFAULT false,
-    paused_by    text,
+    paused_by    text     CHECK (length(paused_by) <= 63),
     paused_at    timestamptz,
-    paused_why   text
+    paused_why   text     CHECK (length(paused_why) <= 1000)
 );
 CREATE INDEX kind_paused ON tenon.kind (name) WHERE paused;
 COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue; operators change them by `tenon.set_kind` and `tenon.pause`. A kind without a row is fine. Defaults are copied into a task when it is enqueued.';

@@ -8,6 +8,15 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
 END $$;
 
+-- Refuse a text that is too long to be kept.
+CREATE FUNCTION tenon.check_length(argument text, value text, chars_max integer) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF length(value) > chars_max THEN
+        PERFORM tenon.refuse(argument, format('of %s characters', length(value)), format('at most %s characters long', chars_max));
+    END IF;
+END $$;
+
 -- Is this a kind's name? Plain SQL, so that it becomes a part of the expression that asks. The length by itself:
 -- {1,100} would make matching six times as slow.
 CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
@@ -63,7 +72,7 @@ BEGIN
         PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
     END IF;
     IF NOT tenon.is_retry(retry) THEN
-        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, sidekiq(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days');
+        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, sidekiq(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days, at most 100 characters long');
     END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
@@ -566,7 +575,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
      ORDER BY t.id
 $$;
 
-REVOKE ALL ON FUNCTION tenon.refuse, tenon.is_kind, tenon.seconds, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
+REVOKE ALL ON FUNCTION tenon.check_length, tenon.refuse, tenon.is_kind, tenon.seconds, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
     tenon.may_enqueue, tenon.is_confined, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
     tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue_jsonb,
     tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many_jsonb, tenon.enqueue_many, tenon.route_of, tenon.mine FROM PUBLIC;
@@ -585,7 +594,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
-- `retry`: how long it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %), or `sidekiq(1 day, 10 %)`; default: that of the kind, else of the queue, else `sidekiq`.
+- `retry`: how long it waits after a failure, in at most 100 characters: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %), or `sidekiq(1 day, 10 %)`; default: that of the kind, else of the queue, else `sidekiq`.
 - `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
 - `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
 - `after`: tasks of flows, its parents: it is `blocked` until they are done.

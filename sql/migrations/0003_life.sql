@@ -22,29 +22,75 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status ([0-9]{1,9})|killed by signal ([0-9]{1,9}))\M') m
 $$;
 
--- The line of an error's text that tells it: of a traceback or a stack trace the exception, of an exec handler's last words
--- "Name: text" or "module.Name: text", else the first.
-CREATE FUNCTION tenon.error_line(error text) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT coalesce((SELECT m[1]
-                       FROM regexp_matches(error, '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$', 'gn')
-                            WITH ORDINALITY AS r (m, n) ORDER BY n DESC LIMIT 1),
-                    substring(error from '^[a-z :]*exit status \d+: (?:.*\n)?((?:[A-Za-z_]\w*\.)*[A-Z]\w*[a-z]\w*: [^\n]*)$'),
-                    substring(error from '[^\s][^\n]*'))
+-- Of an error that is too long the middle is left out: its beginning says what failed, its end why.
+CREATE FUNCTION tenon.error_kept(error text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN length($1) > 8192 THEN left($1, 2048) || ' ... ' || right($1, 6139) ELSE $1 END
 $$;
 
+-- The line of an error's text that tells it: of a traceback or a stack trace the exception, of an exec handler's last words
+-- "Name: text" or "module.Name: text", else the first. Whatever a handler says, it costs little: of the last 400 lines
+-- those that name an exception are tried, up to 20, of each the first 1,000 characters.
+CREATE FUNCTION tenon.error_line(error text) RETURNS text
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    lines  text[] := string_to_array(error, E'\n');
+    n      integer := cardinality(lines);
+    tries  integer := 0;
+    prefix text;
+    m      text[];
+BEGIN
+    IF error LIKE '%Error%' OR error LIKE '%Exception%' THEN
+        FOR i IN REVERSE n..greatest(1, n - 399) LOOP
+            CONTINUE WHEN lines[i] NOT LIKE '%Error%' AND lines[i] NOT LIKE '%Exception%';
+            m := regexp_match(left(lines[i], 1000), '^(?:[a-z ]*exit status \d+: )?((?:[A-Za-z_][\w.]*)?(?:Error|Exception)\M(?:[:( ].*)?)$');
+            tries := tries + 1;
+            EXIT WHEN m IS NOT NULL OR tries = 20;
+        END LOOP;
+        IF m IS NOT NULL THEN
+            RETURN m[1];
+        END IF;
+    END IF;
+    prefix := substring(left(error, 200) from '^[a-z :]*exit status \d+: ');
+    IF prefix IS NOT NULL THEN
+        lines[1] := substr(lines[1], length(prefix) + 1);
+        IF left(lines[n], 200) ~ '^(?:[A-Za-z_]\w*\.)*[A-Z]\w*[a-z]\w*: ' THEN
+            RETURN lines[n];
+        END IF;
+    END IF;
+    RETURN nullif(split_part(ltrim(error, E' \t\n\r\f\v'), E'\n', 1), '');
+END $$;
+
 -- What kind of error this is, for grouping: how the process ended, or the first word of the line that tells it. (Ruby's is
--- "file.rb:1:in 'f': text (Name)".)
+-- "file.rb:1:in 'f': text (Name)".) A word has at most 100 characters, and so it is not looked for in more than 200.
 CREATE FUNCTION tenon.error_class(reason text, error text) RETURNS text
-LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT CASE WHEN reason = 'timed_out' THEN 'timeout'
-                WHEN reason = 'crashed' THEN 'crash'
-                ELSE left(coalesce(substring(tenon.error_line(error) from '^([\w.]*(?:Error|Exception))\M'),
-                                   substring(tenon.error_line(error) from CASE WHEN e.exit_code IS NOT NULL THEN '^((?:\w+\.)*[A-Z]\w*): ' END),
-                                   substring(error from '^[a-z :]*exit status \d+: [^\n]*\.rb:\d+:in [^\n]* \(([A-Z][\w:]*)\)(?:\n|$)'),
-                                   'exit_' || e.exit_code, 'signal_' || e.signal, substring(error from '[^\s:,;(]+')), 100) END
-      FROM tenon.ended_by(error) e
-$$;
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    line text;
+    word text;
+    e    record;
+BEGIN
+    IF reason = 'timed_out' THEN
+        RETURN 'timeout';
+    ELSIF reason = 'crashed' THEN
+        RETURN 'crash';
+    END IF;
+    line := left(tenon.error_line(error), 200);
+    word := substring(line from '^([\w.]*(?:Error|Exception))\M');
+    IF word IS NULL THEN
+        e := tenon.ended_by(error);
+        IF e.exit_code IS NOT NULL THEN
+            word := substring(line from '^((?:\w+\.)*[A-Z]\w*): ');
+            line := split_part(error, E'\n', 1);
+            IF word IS NULL AND left(line, 200) ~ '^[a-z :]*exit status \d+: .*\.rb:\d+:in ' THEN
+                word := substring(right(line, 200) from ' \(([A-Z][\w:]*)\)$');
+            END IF;
+        END IF;
+        word := coalesce(word, 'exit_' || e.exit_code, 'signal_' || e.signal,
+                         substring(left(ltrim(error, E' \t\n\r\f\v:,;('), 200) from '[^\s:,;(]+'));
+    END IF;
+    RETURN left(word, 100);
+END $$;
 
 -- Why a task may not wait for this signal; NULL: it may. What it is given then becomes one of its steps.
 CREATE FUNCTION tenon.wait_refused(steps jsonb, signal text) RETURNS text
@@ -128,14 +174,13 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.worker_id, t.run_at, t.limit_keys, x.reason,
                CASE WHEN w.refused IS NULL THEN g.delay_ms END AS delay_ms, g.signal,
                CASE WHEN x.reason IN ('failed', 'timed_out', 'crashed', 'dead')
-                    THEN coalesce(g.class, tenon.error_class(x.reason, x.error)) ELSE t.error_class END AS class,
+                    THEN coalesce(left(g.class, 100), tenon.error_class(x.reason, x.error)) ELSE t.error_class END AS class,
                1 + t.failures + t.crashes AS attempt,
-               CASE WHEN length(x.error) > 8192 THEN left(x.error, 2048) || ' ... ' || right(x.error, 6139)
-                    ELSE coalesce(x.error, t.last_error) END AS error
+               coalesce(x.error, t.last_error) AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
          CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
          CROSS JOIN LATERAL (SELECT CASE WHEN w.refused IS NULL THEN g.asked ELSE 'failed' END AS reason,
-                                    coalesce(w.refused, g.error_given) AS error) x
+                                    tenon.error_kept(coalesce(w.refused, g.error_given)) AS error) x
          WHERE t.claim_key = g.key
          ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
@@ -654,7 +699,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

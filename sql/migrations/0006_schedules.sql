@@ -136,6 +136,7 @@ BEGIN
     ELSIF overlap NOT IN ('allow', 'skip') OR overlap IS NULL THEN
         PERFORM tenon.refuse('overlap', quote_nullable(overlap), 'allow or skip');
     END IF;
+    PERFORM tenon.check_length('cron', cron, 1000);
     PERFORM tenon.check_enqueue(kind => kind, queue => queue, priority => priority, run_at => NULL, delay => NULL,
                                 start_before => NULL, max_attempts => max_attempts, timeout => timeout, retry => NULL,
                                 trace => NULL);
@@ -152,6 +153,7 @@ DECLARE
     s      tenon.schedule;
 BEGIN
     PERFORM tenon.check_schedule(name, cron, every, kind, payload, queue, priority, max_attempts, timeout, catch_up, overlap);
+    PERFORM tenon.check_length('source', source, 1000);
     zone := tenon.check_zone(zone);
     SELECT * INTO s FROM tenon.schedule t WHERE t.name = name FOR UPDATE;
     IF s.name IS NULL OR (s.cron, s.every_ms, s.zone) IS DISTINCT FROM

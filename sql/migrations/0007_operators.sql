@@ -25,7 +25,7 @@ CREATE FUNCTION tenon.note_audit(act text, what jsonb, n bigint, skipped bigint 
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     INSERT INTO tenon.audit (act, what, n, skipped)
     SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4
-      FROM jsonb_each($2 || jsonb_build_object('web_user', NULLIF(current_setting('tenon.web_user', true), ''))) e
+      FROM jsonb_each($2 || jsonb_build_object('web_user', NULLIF(left(current_setting('tenon.web_user', true), 200), ''))) e
      WHERE e.value <> 'null'
     RETURNING id
 $$;
@@ -161,6 +161,8 @@ DECLARE
 BEGIN
     IF coalesce(jsonb_typeof(filter), '') <> 'object' THEN
         PERFORM tenon.refuse('filter', filter::text, 'a JSON object, such as {"state": "dead", "kind": "mail"}');
+    ELSIF octet_length((filter - 'ids')::text) > 65536 THEN
+        PERFORM tenon.refuse('filter', format('of %s bytes', octet_length((filter - 'ids')::text)), 'at most 65536 bytes long as text, without its ids');
     ELSIF filter = '{}' AND act IS NOT NULL THEN
         PERFORM tenon.refuse('filter', '{}', 'an object with at least one key for ' || act || '; {"state": "dead"} is all that is dead');
     END IF;
@@ -474,6 +476,7 @@ BEGIN
        OR NOT ARRAY(SELECT jsonb_object_keys(changes)) <@ keys THEN
         PERFORM tenon.refuse('changes', changes::text, 'an object with at least one of ' || array_to_string(keys, ', '));
     END IF;
+    PERFORM tenon.check_length('changes', changes::text, 4096);
 END $$;
 
 -- A value among changes as a type of its own, or what is allowed.
@@ -545,6 +548,7 @@ DECLARE
 BEGIN
     PERFORM tenon.check_most(most);
     PERFORM tenon.check_act(act, changes);
+    PERFORM tenon.check_length('why', why, 1000);
     f := tenon.read_filter(filter, act);
     priority := tenon.changed_integer(changes, 'priority', 0, 9);
     run_at := CASE act WHEN 'run_now' THEN clock_timestamp() ELSE tenon.changed_run_at(changes) END;
@@ -614,6 +618,7 @@ DECLARE
     at timestamptz := clock_timestamp();
 BEGIN
     PERFORM tenon.check_target(queue, kind, everything);
+    PERFORM tenon.check_length('why', why, 1000);
     IF queue IS NOT NULL THEN
         INSERT INTO tenon.queue AS q (name, paused, paused_by, paused_at, paused_why)
         VALUES (queue, true, session_user, at, why)
@@ -638,6 +643,7 @@ DECLARE
     n integer;
 BEGIN
     PERFORM tenon.check_target(queue, kind, everything);
+    PERFORM tenon.check_length('why', why, 1000);
     IF queue IS NOT NULL THEN
         UPDATE tenon.queue q SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
          WHERE q.name = queue AND q.paused;

@@ -533,6 +533,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     k text;
 BEGIN
+    PERFORM tenon.check_payload(payload, s.payload_bytes_max) FROM tenon.setting s;
     FOREACH k IN ARRAY ARRAY[on_done, on_dead, on_end] LOOP
         IF NOT tenon.is_kind(k) THEN
             PERFORM tenon.refuse('callback', quote_literal(k), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');

@@ -851,6 +851,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM tenon.check_limit_name(name);
+    PERFORM tenon.check_length('why', why, 1000);
     INSERT INTO tenon.limit AS l (name, paused, paused_by, paused_at, paused_why)
     VALUES (name, true, session_user, clock_timestamp(), why)
     ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
@@ -864,6 +865,7 @@ CREATE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL) RETURNS boo
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
+    PERFORM tenon.check_length('why', why, 1000);
     UPDATE tenon.limit r SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
      WHERE r.name = resume_limit.name AND r.paused;
     IF NOT FOUND THEN

@@ -34,6 +34,7 @@ int fixture_teardown(void **state);       /* kills what still runs, removes ever
 
 /* Shorthands on fx->conn, see sql.h. */
 #define test_sql(fx, ...) sql_run((fx)->conn, __VA_ARGS__)
+#define test_sql_file(fx, path) sql_file((fx)->conn, path)
 #define test_sql_int(fx, ...) sql_int((fx)->conn, __VA_ARGS__)
 #define test_sql_bool(fx, ...) sql_bool((fx)->conn, __VA_ARGS__)
 #define test_sql_text(fx, ...) sql_text((fx)->conn, __VA_ARGS__) /* free() */

@@ -1,11 +1,12 @@
 #include "tests/support/sql.h"
 
+#include "core/file.h"
 #include "core/now.h"
 
 #include <poll.h>
 #include <stdio.h>
 
-enum { AWAIT_PAUSE_MS = 5 };
+enum { AWAIT_PAUSE_MS = 5, SQL_FILE_BYTES_MAX = 1 << 20 };
 
 static char *text_of(const char *fmt, va_list args)
 {
@@ -35,7 +36,8 @@ static PGresult *run(PGconn *conn, const char *text)
     PGresult *result = PQexec(conn, text);
     ExecStatusType status = PQresultStatus(result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
-        print_error("%s\n%s\n", text, result ? PQresultErrorMessage(result) : PQerrorMessage(conn));
+        print_error("%.600s\n", text);
+        print_error("%s\n", result ? PQresultErrorMessage(result) : PQerrorMessage(conn));
         fail_msg("a statement that must succeed failed");
     }
     return result;
@@ -62,6 +64,17 @@ void sql_runv(PGconn *conn, const char *fmt, va_list args)
     char *text = text_of(fmt, args);
     PQclear(run(conn, text));
     free(text);
+}
+
+void sql_file(PGconn *conn, const char *path)
+{
+    char whole[512];
+    struct buf text;
+    struct fault f = {0};
+    (void)snprintf(whole, sizeof whole, "%s/%s", REPOSITORY, path);
+    assert_ok(file_read(whole, "SQL file", SQL_FILE_BYTES_MAX, &text, &f), &f);
+    sql_run(conn, "%s", buf_text(&text));
+    buf_clear(&text);
 }
 
 char *sql_textv(PGconn *conn, const char *fmt, va_list args)

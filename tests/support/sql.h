@@ -13,6 +13,9 @@ PGconn *sql_connect(const char *url);
 /* Run statements on a connection. The result is of the last one. */
 void sql_run(PGconn *conn, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* The statements of a file of the repository, as one script. */
+void sql_file(PGconn *conn, const char *path);
+
 /* The first column of the first row; 0, false and NULL for SQL's NULL and when there is no row.
  * A text belongs to the caller, free(). */
 int64_t sql_int(PGconn *conn, const char *fmt, ...) PRINTF_LIKE(2, 3);
