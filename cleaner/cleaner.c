@@ -136,6 +136,7 @@ static bool cleaner_open(struct cleaner *c, const struct options *o, struct faul
     c->otlp_url = option_text(o, OPTION_OTLP_URL);
     c->once = option_flag(o, OPTION_ONCE);
     c->report_ms = now_ms() + CLEANER_REPORT_MS;
+    c->recover_rows = CLEANER_ROWS_MAX;
     const char *http = option_text(o, OPTION_HTTP);
     return signals_open(f) && url_check(c->amqp_url, f) &&
            (!http || cleaner_metrics_open(http, c->database_url, &c->metrics, f)) &&

@@ -18,13 +18,11 @@ static void say(const char *event, const struct recovered *sum)
 bool deadlines_turn(struct cleaner *c, struct turn *turn, struct fault *f)
 {
     char grace[24];
-    const char *const params[] = {grace, CLEANER_BATCH_ROWS};
     struct recovered expired = {0}, orphaned = {0};
     (void)turn;
     (void)snprintf(grace, sizeof grace, "%d seconds", CLEANER_GRACE_S);
-    bool ok = session_plain(c, f) &&
-              recover_all(c, &sql_deadlines_expired, params, 2, &expired, f) &&
-              recover_all(c, &sql_deadlines_orphans, params + 1, 1, &orphaned, f);
+    bool ok = session_plain(c, f) && recover_all(c, &sql_deadlines_expired, grace, &expired, f) &&
+              recover_all(c, &sql_deadlines_orphans, NULL, &orphaned, f);
     say("tasks_expired", &expired);
     say("tasks_orphaned", &orphaned);
     return ok;

@@ -2,8 +2,10 @@
 
 #include "cleaner/chores.h"
 #include "cleaner/wake.h"
+#include "core/log.h"
 #include "core/now.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RECOVER_BATCHES_MAX = 100 };
@@ -66,18 +68,48 @@ void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *
     }
 }
 
-bool recover_all(struct cleaner *c, const struct statement *statement, const char *const *params,
-                 int n_params, struct recovered *sum, struct fault *f)
+const char *recover_limit(struct cleaner *c, char text[RECOVER_LIMIT_BYTES])
 {
-    size_t n = 1;
-    for (int i = 0; n > 0 && i < RECOVER_BATCHES_MAX; i++) {
+    (void)snprintf(text, RECOVER_LIMIT_BYTES, "%lld", (long long)c->recover_rows);
+    return text;
+}
+
+/* One that is too slow, or cannot be, is found by taking fewer until it comes alone: then the
+ * database sets it aside (tenon.recover). */
+void recover_failed(struct cleaner *c, struct fault *f)
+{
+    if (c->recover_rows > 1 && (f->code == FAULT_ROW || strcmp(f->sqlstate, "57014") == 0)) {
+        c->recover_rows = c->recover_rows > 8 ? c->recover_rows / 8 : 1;
+        log_event(LOG_WARNING, LOG_EVENT("batch_smaller"), LOG_NUM("rows", c->recover_rows),
+                  LOG_TEXT("error", f->text));
+        f->code = FAULT_AGAIN;
+    }
+}
+
+static void take_more(struct cleaner *c)
+{
+    c->recover_rows = c->recover_rows * 2 < CLEANER_ROWS_MAX ? c->recover_rows * 2
+                                                             : CLEANER_ROWS_MAX;
+}
+
+/* While it takes fewer, a batch of none may be one that was set aside: once more. */
+bool recover_all(struct cleaner *c, const struct statement *statement, const char *given,
+                 struct recovered *sum, struct fault *f)
+{
+    char limit[RECOVER_LIMIT_BYTES];
+    const char *const params[] = {given ? given : limit, given ? limit : NULL};
+    for (int i = 0, empty = 0; empty < 2 && i < RECOVER_BATCHES_MAX; i++) {
         struct rows *rows = NULL;
-        if (!db_exec(c->plain, statement, params, n_params, &rows, f)) {
+        bool all = c->recover_rows == CLEANER_ROWS_MAX;
+        (void)recover_limit(c, limit);
+        if (!db_exec(c->plain, statement, params, given ? 2 : 1, &rows, f)) {
+            recover_failed(c, f);
             return false;
         }
-        n = rows_count(rows);
+        empty = rows_count(rows) > 0 ? 0 : all ? 2 : empty + 1;
         recover_rows(c, rows, sum);
         rows_free(rows);
+        take_more(c);
     }
     return true;
 }

@@ -11,11 +11,16 @@ struct recovered {
 
 /* In the plain session, batch by batch until nothing comes: all done, or what is left is locked.
  * After so many batches the rest is left for the next turn, too.
- *   statement  calls tenon.requeue for a bounded number of tasks; its rows are id, queue, kind,
- *              state */
-MUST_CHECK bool recover_all(struct cleaner *c, const struct statement *statement,
-                            const char *const *params, int n_params, struct recovered *sum,
-                            struct fault *f);
+ *   statement  calls tenon.recover for a bounded number of tasks; its rows are id, queue, kind,
+ *              state
+ *   given      its parameter before the number; NULL: it has none */
+MUST_CHECK bool recover_all(struct cleaner *c, const struct statement *statement, const char *given,
+                            struct recovered *sum, struct fault *f);
+
+/* How many the next statement takes; and when one failed: fewer, soon, if one task may be why. */
+enum { RECOVER_LIMIT_BYTES = 24 };
+const char *recover_limit(struct cleaner *c, char text[RECOVER_LIMIT_BYTES]);
+void recover_failed(struct cleaner *c, struct fault *f);
 
 /* The rows of one such statement: counted, added to `sum`, and those that are ready are woken. */
 void recover_rows(struct cleaner *c, const struct rows *rows, struct recovered *sum);

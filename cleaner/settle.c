@@ -2,6 +2,7 @@
 
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
+#include "core/log.h"
 
 #include <stdio.h>
 
@@ -10,8 +11,8 @@ enum {
     SETTLE_FEW = 16,     /* of more a poll costs less than their messages */
 };
 
-enum { SETTLED, FREED, NEXT_MS, FREED_IDS }; /* columns of settle.sql; */
-enum { DUE = 3 };                            /* of settle_freed.sql, after id, queue and kind */
+enum { SETTLED, FREED, NEXT_MS, FREED_IDS, SLOW }; /* columns of settle.sql; */
+enum { DUE = 3 }; /* of settle_freed.sql, after id, queue and kind */
 
 /* When something was settled there may be more at once. With --once it goes on until there was
  * nothing. */
@@ -62,6 +63,10 @@ bool settle_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     const char *const params[] = {CLEANER_BATCH_ROWS, few_text};
     if (!db_exec(c->hot, &sql_settle, params, 2, &rows, f)) {
         return false;
+    }
+    if (!rows_is_null(rows, 0, SLOW)) {
+        log_event(LOG_WARNING, LOG_EVENT("settle_slow"),
+                  LOG_TEXT("what", rows_text(rows, 0, SLOW)));
     }
     int64_t freed = rows_int(rows, 0, FREED);
     bool ok = freed == 0 || freed > few || wake_freed(c, rows, turn->now_ms, f);

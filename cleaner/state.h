@@ -14,6 +14,7 @@
 #define CLEANER_WAKE_ROWS "10000" /* TOPOLOGY_WINDOW_IDS: workers that are busy find the others */
 
 enum {
+    CLEANER_ROWS_MAX = 500,        /* the same */
     CLEANER_GRACE_S = 60,          /* a task may be so late before its worker loses it */
     CLEANER_ONCE_TRIES = 10,       /* --once tries a chore that met a lock so often */
     CLEANER_NOTICE_BYTES = 7900,   /* PostgreSQL allows a NOTIFY fewer than 8000 */
@@ -102,6 +103,7 @@ struct cleaner {
     struct ration reads, settles; /* because of one, and nothing was there */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
+    int64_t recover_rows; /* that one statement recovers: fewer after one that was too slow */
 
     struct chore_state chores[CHORE_COUNT];
     struct counts counts;

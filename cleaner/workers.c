@@ -22,6 +22,7 @@ static bool declare_dead(struct cleaner *c, const char *const *params, struct re
                                .n_params = 1},
                               {.statement = &sql_workers_recover, .params = params, .n_params = 2}};
     if (!db_batch(c->plain, calls, 2, DB_ANSWER_LIMIT_MS, NULL, f)) {
+        recover_failed(c, f);
         return false;
     }
     POINT(worker_declared_dead);
@@ -35,19 +36,20 @@ static bool declare_dead(struct cleaner *c, const char *const *params, struct re
     return true;
 }
 
-static bool recover_rest(struct cleaner *c, const char *const *params, struct recovered *sum,
-                         struct fault *f)
+static bool recover_rest(struct cleaner *c, const char *id, struct recovered *sum, struct fault *f)
 {
-    return sum->tasks == 0 || (!POINT_FAILS(worker_rest, f) &&
-                               recover_all(c, &sql_workers_recover, params, 2, sum, f));
+    bool all = sum->tasks == 0 && c->recover_rows == CLEANER_ROWS_MAX;
+    return all ||
+           (!POINT_FAILS(worker_rest, f) && recover_all(c, &sql_workers_recover, id, sum, f));
 }
 
 static bool declare_dead_and_recover(struct cleaner *c, const char *id, struct fault *f)
 {
-    const char *const params[] = {id, CLEANER_BATCH_ROWS};
+    char limit[RECOVER_LIMIT_BYTES];
+    const char *const params[] = {id, recover_limit(c, limit)};
     struct recovered sum = {0};
     bool ok = !POINT_FAILS(worker_found_dead, f) && session_plain(c, f) &&
-              declare_dead(c, params, &sum, f) && recover_rest(c, params, &sum, f);
+              declare_dead(c, params, &sum, f) && recover_rest(c, id, &sum, f);
     POINT(tasks_recovered);
     if (sum.tasks > 0) {
         log_event(LOG_INFO, LOG_EVENT("tasks_recovered"), LOG_TEXT("worker", id),

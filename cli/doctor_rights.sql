@@ -31,7 +31,7 @@ WITH part (part, privilege, kind, objects, columns) AS (VALUES
     ('cleaner', 'SELECT', 'column', '{limit_task}', '{key,state}'),
     ('cleaner', 'SELECT', 'column', '{flow_wait}', '{task}'),
     ('cleaner', 'SELECT', 'column', '{flow}', '{ended_at}'),
-    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,requeue,settle,settle_all,limits_due_ms,make_partitions,drop_history,purge,random_key,is_span,queue_names,ended_tids,settings}', NULL)
+    ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,limits_due_ms,make_partitions,drop_history,purge,random_key,is_span,queue_names,ended_tids,settings}', NULL)
 ), need AS MATERIALIZED (
     SELECT p.part, p.privilege, p.kind, o.object, c.col, CASE WHEN p.kind IN ('table', 'column', 'sequence') THEN to_regclass('tenon.' || quote_ident(o.object)) END AS relation
       FROM part p CROSS JOIN LATERAL unnest(p.objects) AS o (object) LEFT JOIN LATERAL unnest(p.columns) AS c (col) ON true

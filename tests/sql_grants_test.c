@@ -24,7 +24,8 @@ static const struct {
      "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
      "flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration paused producer queue ready schedule schedules setting settler signal "
+     "lock migration paused producer queue ready schedule schedules set_aside setting settler "
+     "signal "
      "task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
@@ -52,7 +53,7 @@ static const struct {
      "UPDATE worker(backing_off broker_away ended_at lock_key rounds_failing starting state)"},
     {"cleaner", "USAGE",
      "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
-     "random_key requeue run_schedules settings settle settle_all",
+     "random_key recover run_schedules settings settle settle_all",
      "DELETE chore_failure worker\n"
      "INSERT chore_failure\n"
      "SELECT again(taken)\n"
@@ -65,6 +66,7 @@ static const struct {
      "SELECT limit(name paused running strict)\n"
      "SELECT limit_task(key state)\n"
      "SELECT schedule(due_at)\n"
+     "SELECT set_aside(id part until)\n"
      "SELECT signal(settled)\n"
      "SELECT task_id_seq\n"
      "SELECT waiting(settled until)\n"

@@ -273,7 +273,7 @@ static const struct mutant mutants[] = {
      "tenon.join_flow(bigint[],bigint,bigint[],bigint[],text)",
      "INSERT INTO tenon.flow_note (flow, task) SELECT flow, i FROM unnest(ids) i;", ""},
     {9, "the first parent that ends unblocks a child",
-     "tenon.end_waits(bigint[],bigint[],bigint[],integer)",
+     "tenon.end_waits(bigint[],bigint[],bigint[],bigint[],integer)",
      "AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT"
      " 1) IS NULL",
      ""},
@@ -304,7 +304,7 @@ static const struct mutant mutants[] = {
     {3, "a key that was full takes no part again", "tenon.limit_take_part(text,tenon.limit_room[])",
      "active = true", "active = t.active"},
     {5, "who begins to wait when his signal has been settled is not looked at",
-     "tenon.settle_signals(integer)", "WHERE NOT w.settled ORDER BY", "WHERE false ORDER BY"},
+     "tenon.settle_signals(integer)", "WHERE NOT w.settled AND", "WHERE false AND"},
     {3, "who was woken does not wait for his limits",
      "tenon.end_wait(bigint,timestamp with time zone)", "IF t.limit_keys IS NOT NULL THEN",
      "IF false THEN"},

@@ -198,12 +198,13 @@ static void test_no_lock_stops_the_history(void **state)
 /* How often the leader settles, and the worker asks what is paused. */
 static void count_calls(struct fixture *fx)
 {
-    test_sql(fx, "CREATE SEQUENCE settles; CREATE SEQUENCE pings;"
-                 "ALTER FUNCTION tenon.settle_all RENAME TO settle_really;"
-                 "CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer,"
-                 " OUT freed bigint[], OUT due_ms bigint) LANGUAGE plpgsql AS $$ BEGIN"
-                 " PERFORM nextval('public.settles');"
-                 " SELECT * INTO n, freed, due_ms FROM tenon.settle_really(most, few); END $$");
+    test_sql(fx,
+             "CREATE SEQUENCE settles; CREATE SEQUENCE pings;"
+             "ALTER FUNCTION tenon.settle_all RENAME TO settle_really;"
+             "CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer,"
+             " OUT freed bigint[], OUT due_ms bigint, OUT slow text) LANGUAGE plpgsql AS $$ BEGIN"
+             " PERFORM nextval('public.settles');"
+             " SELECT * INTO n, freed, due_ms, slow FROM tenon.settle_really(most, few); END $$");
     test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text"
                  " LANGUAGE plpgsql AS $$ BEGIN PERFORM nextval('public.pings'); RETURN (SELECT"
                  " string_agg(k.name, ',') FROM tenon.kind k WHERE k.paused); END $$");

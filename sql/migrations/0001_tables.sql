@@ -400,7 +400,7 @@ CREATE TABLE tenon.again (
     failed       text,
     CHECK (isfinite(run_at) AND isfinite(created_at) AND timeout_ms BETWEEN 1 AND 2592000000)
 );
-CREATE INDEX again_key ON tenon.again (unique_key, kind);
+CREATE INDEX again_key ON tenon.again (unique_key, kind, id);
 CREATE INDEX again_untaken ON tenon.again (id) WHERE NOT taken;
 COMMENT ON TABLE tenon.again IS 'What was enqueued under a unique key while the task that holds the key could not take it in; it becomes a task, or part of one, after the commit.';
 COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
@@ -408,6 +408,34 @@ COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
 COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
+
+-- What works through the rows of all is bounded by what they cost: it stops after a quarter of a second, or 8 MB, and goes on
+-- there in its next turn. Where that is not enough and a statement runs into its timeout, the part of tenon.settle() that did
+-- takes an eighth of the rows from then on; one row that is too slow by itself is left out for a time (tenon.note_slow).
+CREATE TABLE tenon.set_aside (
+    part  text        NOT NULL CHECK (part IN ('expire', 'again', 'flows', 'signals', 'limits', 'recover')),
+    id    bigint      NOT NULL,
+    most  integer     CHECK (most > 0),
+    tries integer     NOT NULL DEFAULT 1,
+    at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    until timestamptz NOT NULL,
+    error text        NOT NULL CHECK (length(error) <= 8192),
+    PRIMARY KEY (part, id)
+);
+COMMENT ON TABLE tenon.set_aside IS 'What is set aside, so that the rest goes on: rows that a cleaner left out for a time because they took longer than a statement may or could not be stored, and parts of `tenon.settle` that take fewer rows since.';
+COMMENT ON COLUMN tenon.set_aside.part IS 'What was at work: `expire`, the tasks that have missed `start_before`; `again`, what was enqueued under taken keys; `flows`; `signals`; `limits`; `recover`, the tasks of dead workers.';
+COMMENT ON COLUMN tenon.set_aside.id IS 'What is left out: the task, of `flows` the row of `tenon.flow_note`; 0 = nothing: the part takes fewer rows.';
+COMMENT ON COLUMN tenon.set_aside.most IS 'So many rows the part takes at a time; twice as many after each turn that works.';
+COMMENT ON COLUMN tenon.set_aside.tries IS 'How often it was too slow.';
+COMMENT ON COLUMN tenon.set_aside.at IS 'When that was last.';
+COMMENT ON COLUMN tenon.set_aside.until IS 'It is tried again then: of a row after a minute, then twice as long each time, up to a day.';
+COMMENT ON COLUMN tenon.set_aside.error IS 'What PostgreSQL said.';
+
+-- Where the next turn goes on. Sequences, because what is rolled back must go on as well.
+CREATE SEQUENCE tenon.again_cursor MINVALUE 0 START 0;    -- id of tenon.again
+CREATE SEQUENCE tenon.waiting_cursor MINVALUE 0 START 0;  -- task_id of tenon.waiting
+CREATE SEQUENCE tenon.until_cursor MINVALUE 0 START 0;    -- until of tenon.waiting, in microseconds since 1970
+CREATE SEQUENCE tenon.signal_cursor MINVALUE 0 START 0;   -- sent_at of tenon.signal, the same
 
 -- Append-only: keys and tasks that tenon.settle_limits() has to see to. Whoever enqueues, ends or requeues a task leaves one, and so he takes
 -- no lock that another may hold.
@@ -724,19 +752,27 @@ END $$;
 
 -- Deletes up to so many of each: dead tasks whose dead_keep is over, rows of the audit whose audit_keep is, keys whose
 -- unique_for is, starts that are older than the longest `per` of all limits, and flows that ended as long ago as the history
--- is kept, but at least an hour; returns how many.
+-- is kept, but at least an hour; returns how many, `most` at least if its time was over before it was through.
 CREATE FUNCTION tenon.purge(most integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    begun timestamptz := clock_timestamp();
     s tenon.setting := tenon.settings();
-    n integer;
+    n integer := 0;
     m integer;
     k integer;
     starts integer;
 BEGIN
-    DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
-        SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT most FOR UPDATE SKIP LOCKED));
-    GET DIAGNOSTICS n = ROW_COUNT;
+    WHILE n < most LOOP
+        DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
+            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT 16 FOR UPDATE SKIP LOCKED));
+        GET DIAGNOSTICS m = ROW_COUNT;
+        n := n + m;
+        EXIT WHEN m = 0;
+        IF tenon.turn_is_over(begun) THEN
+            n := most;  -- there may be more
+        END IF;
+    END LOOP;
     DELETE FROM tenon.audit WHERE id = ANY (ARRAY(
         SELECT a.id FROM tenon.audit a WHERE a.at < now() - s.audit_keep ORDER BY a.at LIMIT most FOR UPDATE SKIP LOCKED));
     GET DIAGNOSTICS m = ROW_COUNT;

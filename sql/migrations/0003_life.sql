@@ -267,6 +267,21 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
+-- For cleaners: the same for tasks that a worker left, except that one which cannot be requeued, or not in time, is set aside
+-- when it comes alone; of several the caller takes fewer.
+CREATE FUNCTION tenon.recover(ids bigint[], keys bigint[], reasons text[], errors text[])
+RETURNS TABLE (id bigint, state text)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT r.id, r.state FROM tenon.requeue(ids, keys, reasons, errors, NULL) r;
+EXCEPTION WHEN query_canceled OR data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
+    IF cardinality(ids) > 1 THEN
+        RAISE;
+    END IF;
+    PERFORM tenon.leave_out('recover', ids[1], SQLERRM);
+END $$;
+
 -- The history's partition for a moment is there afterwards. Cleaners and workers make them for days ahead;
 -- when none of them ran for a week, tenon.finish, tenon.finish_many and tenon.cancel make what is missing. Only they call
 -- it, and so it needs no search_path of its own.
@@ -309,7 +324,7 @@ END $$;
 -- nobody holds it; under one that is running, or cannot take it in, it waits for the end, or joins what waits there.
 -- False: somebody has locked the holder, or is just making one; later.
 CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '2 ms' AS $$
 DECLARE
     held  tenon.task;
     first tenon.again;
@@ -390,56 +405,205 @@ BEGIN
     RETURN '{}';
 END $$;
 
+-- Has a turn that began then taken its time? The first piece of it is done in any case.
+CREATE FUNCTION tenon.turn_is_over(begun timestamptz) RETURNS boolean
+LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() > $1 + interval '250 ms' $$;
+
+-- Of these tasks the first ones, whose payloads have 8 MB together; at least one.
+CREATE FUNCTION tenon.first_bytes(ids bigint[]) RETURNS bigint[]
+LANGUAGE sql STABLE AS $$
+    SELECT ARRAY(SELECT b.id
+                   FROM (SELECT i.id, i.place, sum(t.payload_bytes) OVER (ORDER BY i.place) - t.payload_bytes AS before
+                           FROM unnest($1) WITH ORDINALITY i (id, place)
+                          CROSS JOIN LATERAL (SELECT k.payload_bytes FROM tenon.task k WHERE k.id = i.id OFFSET 0) t) b
+                  WHERE b.before < 8388608 ORDER BY b.place)
+$$;
+
+-- Where a turn begins, and where the next one goes on.
+CREATE FUNCTION tenon.place_of(cursor regclass) RETURNS bigint
+LANGUAGE sql VOLATILE AS $$ SELECT coalesce(pg_sequence_last_value($1), 0) $$;
+
+CREATE FUNCTION tenon.go_on_at(cursor regclass, place bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF place <> tenon.place_of(cursor) THEN
+        PERFORM setval(cursor, place);
+    END IF;
+END $$;
+
+-- What was enqueued under taken keys finds its place, key by key: up to 100 rows of each at a time. One that somebody has
+-- locked is asked for once in a turn, and the next turn goes on behind it. Returns how many.
+CREATE FUNCTION tenon.settle_keys(most integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    rows_max constant integer := 10000;
+    begun timestamptz := clock_timestamp();
+    from_ bigint := tenon.place_of('tenon.again_cursor');
+    k     record;
+    a     tenon.again;
+    n     integer := 0;
+    last_ bigint;
+    full_ boolean;
+BEGIN
+    FOR k IN SELECT u.unique_key, u.kind, min(u.id) AS id, max(max(u.id)) OVER () AS last, sum(count(*)) OVER () >= rows_max AS full_
+               FROM (SELECT g.id, g.unique_key, g.kind FROM tenon.again g WHERE NOT g.taken AND g.id > from_ ORDER BY g.id LIMIT rows_max) u
+              GROUP BY u.unique_key, u.kind ORDER BY min(u.id) LOOP
+        IF last_ IS NOT NULL AND (n >= most OR tenon.turn_is_over(begun)) THEN
+            last_ := k.id - 1;
+            full_ := true;
+            EXIT;
+        END IF;
+        PERFORM tenon.go_on_at('tenon.again_cursor', k.id);  -- should this one be too slow
+        FOR a IN SELECT * FROM tenon.again g WHERE g.unique_key = k.unique_key AND g.kind = k.kind AND NOT g.taken
+                  ORDER BY g.id LIMIT 100 FOR UPDATE SKIP LOCKED LOOP
+            EXIT WHEN NOT tenon.settle_again(a);
+            n := n + 1;
+            EXIT WHEN n >= most OR tenon.turn_is_over(begun);
+        END LOOP;
+        last_ := k.last;
+        full_ := k.full_;
+    END LOOP;
+    PERFORM tenon.go_on_at('tenon.again_cursor', CASE WHEN full_ THEN last_ ELSE 0 END);
+    RETURN n;
+END $$;
+
 -- Expires tasks that have missed start_before; returns how many.
 CREATE FUNCTION tenon.expire(moment timestamptz, most integer) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
-    n integer;
+    piece constant integer := 16;
+    begun timestamptz := clock_timestamp();
+    n     integer := 0;
+    ids   bigint[];
 BEGIN
     PERFORM tenon.need_partition(moment);
-    WITH gone AS (
-        DELETE FROM tenon.task t WHERE t.id = ANY (ARRAY(
-            SELECT l.id FROM tenon.task l WHERE l.start_before <= moment AND l.start_time IS NULL
-             ORDER BY l.start_before LIMIT most FOR UPDATE SKIP LOCKED))
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                timeout_ms, max_attempts, retry, progress)
-    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
-           'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps,
-           timeout_ms, max_attempts, retry, progress
-      FROM gone g;
-    GET DIAGNOSTICS n = ROW_COUNT;
+    WHILE n < most LOOP
+        ids := tenon.first_bytes(ARRAY(
+            SELECT l.id FROM tenon.task l
+             WHERE l.start_before <= moment AND l.start_time IS NULL
+               AND NOT EXISTS (SELECT FROM tenon.set_aside s WHERE s.part = 'expire' AND s.id = l.id AND s.until > moment)
+             ORDER BY l.start_before LIMIT least(piece, most - n) FOR UPDATE OF l SKIP LOCKED));
+        WITH gone AS (
+            DELETE FROM tenon.task t WHERE t.id = ANY (ids)
+            RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
+        INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+                                    crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
+                                    timeout_ms, max_attempts, retry, progress)
+        SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
+               'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps,
+               timeout_ms, max_attempts, retry, progress
+          FROM gone g;
+        n := n + cardinality(ids);
+        EXIT WHEN ids = '{}' OR tenon.turn_is_over(begun);
+    END LOOP;
     RETURN n;
+END $$;
+
+-- The row that a part took alone, and that was too slow; NULL: that is not known.
+CREATE FUNCTION tenon.slow_one(part text) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+BEGIN
+    RETURN CASE part
+           WHEN 'expire' THEN (SELECT l.id FROM tenon.task l
+                                WHERE l.start_before <= moment AND l.start_time IS NULL AND NOT EXISTS (
+                                      SELECT FROM tenon.set_aside s WHERE s.part = 'expire' AND s.id = l.id AND s.until > moment)
+                                ORDER BY l.start_before LIMIT 1)
+           WHEN 'again' THEN (SELECT g.id FROM tenon.again g WHERE g.id = tenon.place_of('tenon.again_cursor'))
+           WHEN 'flows' THEN (SELECT o.id FROM tenon.flow_note o
+                               WHERE o.id > 0 AND NOT EXISTS (
+                                     SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = o.id AND s.until > moment)
+                               ORDER BY o.id LIMIT 1) END;
+END $$;
+
+-- The row is left out for a minute, or twice as long as last time, up to a day.
+CREATE FUNCTION tenon.leave_out(part text, id bigint, why text) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO tenon.set_aside AS s (part, id, until, error) VALUES ($1, $2, clock_timestamp() + interval '1 minute', left($3, 8192))
+    ON CONFLICT ON CONSTRAINT set_aside_pkey DO UPDATE
+       SET tries = s.tries + 1, at = clock_timestamp(), error = excluded.error,
+           until = clock_timestamp() + least(interval '1 day', interval '1 minute' * power(2, least(s.tries, 20)))
+$$;
+
+-- A part of tenon.settle() ran into the statement's timeout: it takes an eighth of the rows, after a pause as long as that
+-- took, in which the others go on; a row that it took alone is left out. Returns what an operator should know.
+CREATE FUNCTION tenon.note_slow(part text, most integer, why text) RETURNS text
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    pause interval := clock_timestamp() - statement_timestamp();
+    slow  bigint := CASE WHEN most = 1 THEN tenon.slow_one(part) END;
+    fewer integer := greatest(1, most / 8);
+BEGIN
+    INSERT INTO tenon.set_aside AS s (part, id, most, until, error)
+    VALUES (note_slow.part, 0, fewer, clock_timestamp() + pause, left(why, 8192))
+    ON CONFLICT ON CONSTRAINT set_aside_pkey DO UPDATE
+       SET most = fewer, tries = s.tries + 1, at = clock_timestamp(), until = excluded.until, error = excluded.error;
+    IF slow IS NULL THEN
+        RETURN format('%s took too long, and takes %s rows at a time now: %s', part, fewer, why);
+    END IF;
+    PERFORM tenon.leave_out(part, slow, why);
+    IF part = 'again' THEN
+        UPDATE tenon.again g SET taken = true, failed = left(why, 8192) WHERE g.id = slow;
+    END IF;
+    RETURN format('%s left out row %s, which took too long: %s', part, slow, why);
+END $$;
+
+-- The parts that took fewer rows take twice as many, until it is all again; what was left out and has gone is forgotten.
+CREATE FUNCTION tenon.note_works(most integer) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM tenon.set_aside s WHERE s.id = 0 AND s.until <= clock_timestamp() AND s.most * 2 >= note_works.most;
+    UPDATE tenon.set_aside s SET most = s.most * 2 WHERE s.id = 0 AND s.until <= clock_timestamp();
+    DELETE FROM tenon.set_aside s
+     WHERE s.id > 0 AND CASE s.part WHEN 'expire' THEN NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = s.id)
+                                    WHEN 'again' THEN NOT EXISTS (SELECT FROM tenon.again g WHERE g.id = s.id AND g.failed IS NOT NULL)
+                                    WHEN 'flows' THEN NOT EXISTS (SELECT FROM tenon.flow_note o WHERE o.id = s.id)
+                                    ELSE NOT EXISTS (SELECT FROM tenon.task t WHERE t.id = s.id AND t.start_time IS NOT NULL) END;
 END $$;
 
 -- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
 -- enqueued under taken keys finds its place, and what waited for flows, limits and signals goes on. Up to so many of
--- each, and for a second. By whom and how often does not matter: it derives everything from the rows, and leaves what is
--- locked for later. Returns how many; which it let go; and in how many milliseconds there may be more to do (NULL: when
--- something happens). If it let go more than `few`, workers are told to poll; else the caller wakes them.
-CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint)
+-- each, and for a quarter of a second each. By whom and how often does not matter: it derives everything from the rows, and
+-- leaves what is locked for later. Returns how many; which it let go; and in how many milliseconds there may be more to do
+-- (NULL: when something happens). If it let go more than `few`, workers are told to poll; else the caller wakes them. `slow`:
+-- it ran into the timeout of the statement, and this became of it.
+CREATE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint, OUT slow text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    part   record;
-    a      tenon.again;
+    fewer  jsonb := (SELECT jsonb_object_agg(s.part, CASE WHEN s.until > moment THEN 0 ELSE s.most END) FROM tenon.set_aside s WHERE s.id = 0);
+    parts  constant text[] := '{expire,again,flows,signals,limits}';
+    part   text;
+    rows_  integer;
+    did    record;
 BEGIN
     PERFORM tenon.settings();
-    n := CASE WHEN EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL) THEN tenon.expire(moment, most) ELSE 0 END;
-    FOR a IN SELECT * FROM tenon.again g WHERE NOT g.taken ORDER BY g.id FOR UPDATE SKIP LOCKED LOOP
-        n := n + tenon.settle_again(a)::integer;
-        EXIT WHEN n >= most OR clock_timestamp() > moment + interval '1 second';
+    n := 0;
+    freed := '{}';
+    FOREACH part IN ARRAY parts LOOP
+        rows_ := least(most, (fewer ->> part)::integer);
+        CONTINUE WHEN rows_ = 0;
+        CASE part
+            WHEN 'expire' THEN
+                CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL);
+                n := n + tenon.expire(moment, rows_);
+                CONTINUE;
+            WHEN 'again' THEN
+                CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.again g WHERE NOT g.taken);
+                n := n + tenon.settle_keys(rows_);
+                CONTINUE;
+            WHEN 'flows' THEN did := tenon.settle_flows(rows_);
+            WHEN 'signals' THEN did := tenon.settle_signals(rows_);
+            WHEN 'limits' THEN did := tenon.settle_limits(rows_);
+        END CASE;
+        n := n + did.n;
+        freed := freed || did.freed;
     END LOOP;
-    part := tenon.settle_flows(most);
-    n := n + part.n;
-    freed := part.freed;
-    part := tenon.settle_signals(most);
-    n := n + part.n;
-    freed := freed || part.freed;
-    part := tenon.settle_limits(most);
-    n := n + part.n;
-    freed := freed || part.freed;
+    IF EXISTS (SELECT FROM tenon.set_aside) THEN
+        PERFORM tenon.note_works(most);
+    END IF;
     due_ms := CASE WHEN n >= most THEN 0
                    ELSE least(tenon.limits_due_ms(false),
                               (SELECT ceil(extract(epoch FROM t.start_before - clock_timestamp()) * 1000)::bigint
@@ -450,6 +614,11 @@ BEGIN
     IF cardinality(freed) > few THEN
         PERFORM tenon.wake(freed);
     END IF;
+EXCEPTION WHEN query_canceled THEN
+    slow := tenon.note_slow(part, rows_, SQLERRM);
+    n := 1;
+    freed := '{}';
+    due_ms := 0;
 END $$;
 
 -- The same for whoever is no cleaner.
@@ -679,6 +848,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, UPDATE (run_at) ON tenon.task TO %I', role);  -- UPDATE, because it locks rows
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
+    EXECUTE format('GRANT SELECT (part, id, until) ON tenon.set_aside TO %I', role);
     EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
     EXECUTE format('GRANT SELECT (settled, until) ON tenon.waiting TO %I', role);
     EXECUTE format('GRANT SELECT (settled) ON tenon.signal TO %I', role);
@@ -688,7 +858,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (due_at) ON tenon.schedule TO %I', role);
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.run_schedules TO %I', role);
     EXECUTE format('GRANT UPDATE (leader_key, sleeper_key) ON tenon.setting TO %I', role);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span, tenon.settings TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.recover, tenon.settle, tenon.settle_all, tenon.limits_due_ms, tenon.make_partitions, tenon.drop_history, tenon.purge, tenon.random_key, tenon.is_span, tenon.settings TO %I', role);
     -- for /metrics: how many, and how long; no payload and no result of what has ended
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.queue_names, tenon.ended_tids TO %I', role);
     EXECUTE format('GRANT SELECT (ctid, id, queue, kind, created_at, run_at, start_time, finished_at) ON tenon.finished TO %I', role);
@@ -699,7 +869,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.settle_keys, tenon.turn_is_over, tenon.first_bytes, tenon.place_of, tenon.go_on_at, tenon.slow_one, tenon.leave_out, tenon.recover, tenon.note_slow, tenon.note_works, tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

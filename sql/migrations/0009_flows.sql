@@ -58,7 +58,8 @@ CREATE TABLE tenon.flow_note (
     at   timestamptz NOT NULL DEFAULT now(),
     flow bigint      NOT NULL,
     task bigint,
-    act  text
+    act  text,
+    beyond bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 COMMENT ON TABLE tenon.flow_note IS 'The tasks and flows that `tenon.settle` has to look at.';
 COMMENT ON COLUMN tenon.flow_note.id IS 'Notes are looked at in this order.';
@@ -66,6 +67,8 @@ COMMENT ON COLUMN tenon.flow_note.at IS 'When its transaction began.';
 COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
 COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
 COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
+
+COMMENT ON COLUMN tenon.flow_note.beyond IS 'Those of its parents up to this one were looked at.';
 
 -- One row, which whoever settles flows or limits locks. Two at once would each see the other's half of what a task waits for;
 -- one would take the event of a cancelled task whose place in a line the other has made, and not committed; and what is
@@ -168,17 +171,36 @@ LANGUAGE sql STABLE AS $$
      ORDER BY p.o
 $$;
 
+-- The payload of a task with what its parents returned; NULL: that is too long. It reads no further than that.
+CREATE FUNCTION tenon.with_parents(task bigint, payload jsonb, bytes_max integer) RETURNS jsonb
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    names   text[] := '{}';
+    results jsonb[] := '{}';
+    bytes   bigint := 0;
+    r       record;
+BEGIN
+    FOR r IN SELECT coalesce(o.name, o.id::text) AS name, o.result FROM tenon.results_of(task) o LOOP
+        bytes := bytes + octet_length(r.name) + coalesce(octet_length(r.result::text), 4);
+        IF bytes > bytes_max THEN
+            RETURN NULL;
+        END IF;
+        names := names || r.name;
+        results := results || r.result;
+    END LOOP;
+    payload := jsonb_set(payload, '{parents}', (SELECT jsonb_object_agg(u.n, u.r) FROM unnest(names, results) u (n, r)));
+    RETURN CASE WHEN tenon.printed_bytes(payload) <= bytes_max THEN payload END;
+END $$;
+
 -- Where the payload of a task has the key `parents` with the value null, it gets what the parents returned: for handlers
 -- without a database. What would become too long stays null. The caller has written these rows, or locked them.
 CREATE FUNCTION tenon.fill_parents(ids bigint[]) RETURNS void
 LANGUAGE sql AS $$
     UPDATE tenon.task t SET payload = p.payload, payload_bytes = tenon.printed_bytes(p.payload)
-      FROM (SELECT k.id, jsonb_set(k.payload, '{parents}', r.results) AS payload
-              FROM tenon.task k
-             CROSS JOIN LATERAL (SELECT jsonb_object_agg(coalesce(o.name, o.id::text), o.result) AS results FROM tenon.results_of(k.id) o) r
-             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null'
-               AND (SELECT sum(octet_length(o.result::text)) FROM tenon.results_of(k.id) o) <= (SELECT s.payload_bytes_max FROM tenon.setting s)) p
-     WHERE t.id = p.id AND tenon.printed_bytes(p.payload) <= (SELECT s.payload_bytes_max FROM tenon.setting s)
+      FROM (SELECT k.id, tenon.with_parents(k.id, k.payload, s.payload_bytes_max) AS payload
+              FROM tenon.setting s, tenon.task k
+             WHERE k.id = ANY ($1) AND k.payload -> 'parents' = 'null' OFFSET 0) p
+     WHERE t.id = p.id AND p.payload IS NOT NULL
 $$;
 
 -- --- joining a flow: what tenon.enqueue calls ---
@@ -319,37 +341,60 @@ BEGIN
       FROM gone g;
 END $$;
 
--- What waits for these tasks, or is one of them and waits for others that have ended: up to `most` of what they wait for
--- is over. Tasks that wait for nothing more are unblocked, or begin to wait for their limits; those that want to be are
--- cancelled; as are those that are known to be due for it, but were locked by somebody. Returns how many waits are gone;
--- whether there are more; which tasks are unblocked; and those that are locked now.
-CREATE FUNCTION tenon.end_waits(tasks bigint[], anew bigint[], to_cancel bigint[], most integer,
-    OUT n integer, OUT more boolean, OUT freed bigint[], OUT free bigint[], OUT doomed bigint[])
+-- What waits for these tasks, or is one of them and waits for others that have ended; of each task up to its share of `most`
+-- waits that are over, and of 10,000 parents (from `beyond` on) that are looked at. Those that have more are in `rest`, with the
+-- parents up to which they are done. What waits for nothing more is unblocked, or begins to wait for its limits; what wants
+-- to be is cancelled; as is what is known to be due for it, but was locked by somebody. Returns how many waits are gone;
+-- which tasks are unblocked; and those for which the same is due, but that are locked, or too many for now.
+CREATE FUNCTION tenon.end_waits(tasks bigint[], beyond bigint[], anew bigint[], to_cancel bigint[], most integer,
+    OUT n integer, OUT rest bigint[], OUT rest_beyond bigint[], OUT freed bigint[], OUT free bigint[], OUT doomed bigint[])
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    met     record;  -- arrays, a wait each: task, parent, and whether the task is to be cancelled
+    parents_max constant integer := 10000;
+    share   integer := greatest(2, most / greatest(1, cardinality(tasks)));
+    look_at integer := greatest(20, parents_max / greatest(1, cardinality(tasks)));
+    begun   timestamptz := clock_timestamp();
+    met     record;  -- arrays, a wait each: task and parent; and what is to be cancelled
     ours    bigint[];
     asking  bigint[];  -- for what their parents returned
     limited bigint[];
-    stuck   bigint[] := '{}';
+    one     bigint;
 BEGIN
+    WITH noted AS (
+        SELECT * FROM unnest(tasks, beyond) i (id, beyond)
+    ), child AS MATERIALIZED (
+        SELECT i.id AS noted, w.task, w.parent, w.cancel
+          FROM noted i
+         CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i.id AND t.state IS NOT NULL LIMIT 1) m
+         CROSS JOIN LATERAL (SELECT v.task, v.parent, m.state <> 'done' AND v.on_dead = 'cancel' AS cancel FROM tenon.flow_wait v
+                              WHERE v.parent = i.id AND (m.state = 'done' OR v.on_dead <> 'wait') LIMIT share + 1) w
+    ), looked AS MATERIALIZED (
+        SELECT i.id AS noted, w.parent, w.on_dead, o.state AS own
+          FROM noted i
+         CROSS JOIN LATERAL (SELECT v.parent, v.on_dead FROM tenon.flow_wait v
+                              WHERE v.task = i.id AND v.parent > i.beyond ORDER BY v.parent LIMIT look_at + 1) w
+          LEFT JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i.id LIMIT 1) o ON true
+    ), over AS (
+        SELECT c.task, c.parent, c.cancel FROM child c
+        UNION
+        SELECT l.noted, l.parent, l.own IS NULL AND m.state <> 'done' AND l.on_dead = 'cancel'
+          FROM looked l
+         CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = l.parent LIMIT 1) m
+         WHERE l.own IS NOT NULL OR m.state = 'done' OR m.state IS NOT NULL AND l.on_dead <> 'wait'
+    ), more AS (
+        SELECT x.noted, max(x.parent) AS parent
+          FROM (SELECT c.noted, NULL AS parent FROM child c GROUP BY c.noted HAVING count(*) > share
+                UNION ALL
+                SELECT l.noted, max(l.parent) FROM looked l GROUP BY l.noted HAVING count(*) > look_at) x
+         GROUP BY x.noted)
     SELECT coalesce(array_agg(e.task), '{}') AS task, coalesce(array_agg(e.parent), '{}') AS parent,
-           coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed INTO met
-      FROM ((SELECT w.task, w.parent, w.cancel
-               FROM unnest(tasks) i
-              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = i AND t.state IS NOT NULL LIMIT 1) m
-              CROSS JOIN LATERAL (SELECT v.task, v.parent, m.state <> 'done' AND v.on_dead = 'cancel' AS cancel FROM tenon.flow_wait v
-                                   WHERE v.parent = i AND (m.state = 'done' OR v.on_dead <> 'wait') LIMIT most) w
-              LIMIT most)
-            UNION
-            (SELECT w.task, w.parent, m.state <> 'done' AND w.on_dead = 'cancel'
-               FROM unnest(tasks) i
-              CROSS JOIN LATERAL (SELECT v.* FROM tenon.flow_wait v WHERE v.task = i) w
-              CROSS JOIN LATERAL (SELECT t.state FROM tenon.flow_task t WHERE t.id = w.parent LIMIT 1) m
-              WHERE m.state = 'done' OR m.state IS NOT NULL AND w.on_dead <> 'wait'
-              LIMIT most)) e;
+           coalesce(array_agg(DISTINCT e.task) FILTER (WHERE e.cancel), '{}') AS doomed,
+           (SELECT coalesce(array_agg(r.noted ORDER BY r.noted), '{}') FROM more r) AS rest,
+           (SELECT coalesce(array_agg(coalesce(r.parent, i.beyond) ORDER BY r.noted), '{}') FROM more r JOIN noted i ON i.id = r.noted) AS rest_beyond
+      INTO met FROM over e;
     n := cardinality(met.task);
-    more := n >= most;
+    rest := met.rest;
+    rest_beyond := met.rest_beyond;
     DELETE FROM tenon.flow_wait w USING unnest(met.task, met.parent) o (task, parent)
      WHERE w.task = o.task AND w.parent = o.parent;
     doomed := to_cancel || met.doomed;
@@ -361,27 +406,26 @@ BEGIN
      WHERE t.id = ANY (anew || met.task) AND t.wanted_at IS NOT NULL AND t.id <> ALL (doomed)
        -- the last parent first, which mostly ends last: so that it is found at once
        AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT 1) IS NULL;
-    IF limited <> '{}' THEN
-        IF asking && limited THEN
-            ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (limited) ORDER BY t.id FOR UPDATE SKIP LOCKED);
-            stuck := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(ours));
-            limited := ours;
-            PERFORM tenon.fill_parents(limited);
+    ours := ARRAY(SELECT unnest(limited) EXCEPT SELECT unnest(asking));
+    freed := CASE WHEN free <> '{}' THEN tenon.unblock(ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(asking))) ELSE '{}' END;
+    FOREACH one IN ARRAY asking LOOP
+        IF one = ANY (free) THEN
+            met.task := tenon.unblock(ARRAY[one]);
+            freed := freed || met.task;
+        ELSE
+            met.task := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = one FOR UPDATE SKIP LOCKED);
+            ours := ours || met.task;
         END IF;
-        PERFORM tenon.queue_limits(limited);
+        PERFORM tenon.fill_parents(met.task);
+        EXIT WHEN tenon.turn_is_over(begun);
+    END LOOP;
+    IF ours <> '{}' THEN
+        PERFORM tenon.queue_limits(ours);
     END IF;
-    freed := '{}';
-    IF free <> '{}' THEN
-        freed := tenon.unblock(free);
-        IF asking && freed THEN
-            PERFORM tenon.fill_parents(freed);
-        END IF;
-        free := CASE WHEN cardinality(freed) < cardinality(free) THEN ARRAY(SELECT unnest(free) EXCEPT SELECT unnest(freed)) ELSE '{}' END;
-    END IF;
-    free := free || stuck;
+    free := ARRAY(SELECT unnest(free || limited) EXCEPT SELECT unnest(freed || ours));
     IF doomed <> '{}' THEN
         doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
-        ours := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+        ours := tenon.first_bytes(ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED));
         PERFORM tenon.end_cancelled(ours, 'cancelled: a parent did not end well');
         doomed := ARRAY(SELECT unnest(doomed) EXCEPT SELECT unnest(ours));
     END IF;
@@ -425,8 +469,8 @@ BEGIN
      WHERE w.id = f.id;
 END $$;
 
--- Cancels up to `most` tasks of a cancelled flow, but for those that somebody has locked; returns how many, and whether
--- there are more.
+-- Cancels up to `most` tasks of a cancelled flow, with payloads of 8 MB at most, except those that somebody has locked; returns
+-- how many, and whether there are more.
 CREATE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
@@ -434,7 +478,7 @@ DECLARE
     here bigint[] := ARRAY(SELECT t.id FROM tenon.flow_task m
                             CROSS JOIN LATERAL (SELECT k.id FROM tenon.task k WHERE k.id = m.id LIMIT 1) t
                             WHERE m.flow = flow AND m.state IS NULL LIMIT most);
-    ours bigint[] := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (here) ORDER BY t.id FOR UPDATE SKIP LOCKED);
+    ours bigint[] := tenon.first_bytes(ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (here) ORDER BY t.id FOR UPDATE SKIP LOCKED));
 BEGIN
     n := cardinality(ours);
     more := cardinality(here) = most OR n < cardinality(here);
@@ -454,15 +498,18 @@ $$;
 CREATE FUNCTION tenon.look_at_flows(flows bigint[], most integer) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+    begun timestamptz := clock_timestamp();
+    over  boolean := false;
     again bigint[] := '{}';
     ended bigint[];
     ours  bigint[];
     f     tenon.flow;
 BEGIN
     FOR f IN SELECT w.* FROM tenon.flow w WHERE w.id = ANY (flows) AND w.cancelled_at IS NOT NULL LOOP
-        IF (tenon.cancel_members(f.id, f.cancelled_by, most)).more THEN
+        IF over OR (tenon.cancel_members(f.id, f.cancelled_by, most)).more THEN
             again := again || f.id;
         END IF;
+        over := over OR tenon.turn_is_over(begun);
     END LOOP;
     ended := ARRAY(SELECT w.id FROM tenon.flow w
                     WHERE w.id = ANY (flows) AND (NOT w.open OR w.cancelled_at IS NOT NULL)
@@ -503,27 +550,31 @@ BEGIN
         RETURN;
     END IF;
     SELECT array_agg(o.id) AS ids, min(o.at) AS since, array_agg(DISTINCT o.flow) AS flows,
-           coalesce(array_agg(DISTINCT o.task) FILTER (WHERE o.task IS NOT NULL), '{}') AS tasks,
+           coalesce(array_agg(o.task) FILTER (WHERE o.task IS NOT NULL AND o.first), '{}') AS tasks,
+           coalesce(array_agg(o.from_) FILTER (WHERE o.task IS NOT NULL AND o.first), '{}') AS beyond,
            coalesce(array_agg(o.task) FILTER (WHERE o.act = 'unblock'), '{}') AS again,
            coalesce(array_agg(o.task) FILTER (WHERE o.act = 'cancel'), '{}') AS doomed INTO notes
-      FROM (SELECT * FROM tenon.flow_note p WHERE p.id > 0 ORDER BY p.id LIMIT most) o;
+      FROM (SELECT q.*, min(coalesce(q.beyond, 0)) OVER (PARTITION BY q.task) AS from_, row_number() OVER (PARTITION BY q.task) = 1 AS first
+              FROM (SELECT * FROM tenon.flow_note p
+                     WHERE p.id > 0 AND NOT EXISTS (SELECT FROM tenon.set_aside s WHERE s.part = 'flows' AND s.id = p.id AND s.until > clock_timestamp())
+                     ORDER BY p.id LIMIT most) q) o;
     IF notes.ids IS NULL THEN
         RETURN;
     END IF;
     PERFORM tenon.note_ends(notes.tasks, notes.since);
-    waits := tenon.end_waits(notes.tasks, notes.again, notes.doomed, most);
+    waits := tenon.end_waits(notes.tasks, notes.beyond, notes.again, notes.doomed, most);
     freed := waits.freed;
-    DELETE FROM tenon.flow_wait w USING unnest(notes.tasks) i
-     WHERE w.task = i AND (SELECT m.state FROM tenon.flow_task m WHERE m.id = i LIMIT 1) IS NOT NULL;
     again := tenon.look_at_flows(notes.flows, most);
-    DELETE FROM tenon.flow_note o WHERE o.id = ANY (notes.ids) AND (NOT waits.more OR o.act IS NOT NULL);
-    INSERT INTO tenon.flow_note (flow, task, act)
-    SELECT m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END
+    DELETE FROM tenon.flow_note o WHERE o.id = ANY (notes.ids);
+    INSERT INTO tenon.flow_note (at, flow, task, act, beyond)
+    SELECT now(), m.flow, m.id, CASE WHEN m.id = ANY (waits.free) THEN 'unblock' ELSE 'cancel' END, NULL
       FROM tenon.flow_task m WHERE m.id = ANY (waits.free || waits.doomed)
     UNION ALL
-    SELECT a, NULL, NULL FROM unnest(again) a WHERE NOT waits.more;
-    n := CASE WHEN waits.more THEN waits.n
-              ELSE greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again)) END;
+    SELECT notes.since, m.flow, m.id, NULL, r.beyond
+      FROM unnest(waits.rest, waits.rest_beyond) r (id, beyond) JOIN tenon.flow_task m ON m.id = r.id
+    UNION ALL
+    SELECT now(), a, NULL, NULL, NULL FROM unnest(again) a;
+    n := greatest(0, cardinality(notes.ids) + waits.n - cardinality(waits.free || waits.doomed || again));
 END $$;
 
 -- --- making, closing, cancelling ---
@@ -834,6 +885,7 @@ END $$;
 CREATE FUNCTION tenon.purge_flows(before timestamptz, most integer) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
+    begun timestamptz := clock_timestamp();
     n integer := 0;
     m integer;
     f bigint;
@@ -849,11 +901,14 @@ BEGIN
                              OR (SELECT true FROM tenon.flow_wait v WHERE v.parent = x.id LIMIT 1)) LIMIT 1) IS NULL
               LIMIT most FOR UPDATE SKIP LOCKED LOOP
         CONTINUE WHEN EXISTS (SELECT FROM tenon.flow_task x WHERE x.flow = f AND x.state IS NULL);  -- added before we had the lock
-        DELETE FROM tenon.flow_task x WHERE x.flow = f;
+        DELETE FROM tenon.flow_task WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM tenon.flow_task x WHERE x.flow = f LIMIT 10000));
         GET DIAGNOSTICS m = ROW_COUNT;
-        DELETE FROM tenon.flow w WHERE w.id = f;
+        DELETE FROM tenon.flow w WHERE w.id = f AND m < 10000;
         n := n + m + 1;
         EXIT WHEN n >= most;
+        IF tenon.turn_is_over(begun) THEN
+            RETURN most;
+        END IF;
     END LOOP;
     RETURN n;
 END $$;
@@ -907,7 +962,7 @@ Each is enqueued once at most, whatever fails, and is no task of the flow itself
 
 COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, but for those that they add themselves. Returns whether it was open. A batch without tasks ends at once, and all its tasks are done. `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).$$;
 
-COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. They cannot be retried. What somebody has locked, is added by a transaction under way, or is beyond 10,000, a cleaner cancels after the commit. It takes no more tasks. One that has ended stays as it is. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
+COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. They cannot be retried. What somebody has locked, is added by a transaction under way, or is beyond 10,000 tasks or 8 MB of payloads, a cleaner cancels after the commit. It takes no more tasks. One that has ended stays as it is. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
 
 COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; one that is not valid any more raises SQLSTATE 55000, one of a task that the role may not run 42501. `name` is that in the description of the flow, `state` how the parent ended, `result` what it returned, if it is done and a history is kept.$$;
 

@@ -230,36 +230,54 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- Each of the two, a signal and a task that waits for it, is looked at after its commit, and then whatever was committed
--- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. Returns
--- how many waits are over, and of which tasks.
+-- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. What is locked
+-- is left for later, and the next turn goes on behind it (the cursors). Returns how many waits are over, and of which tasks.
 CREATE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
-    sent   text;
-    task   bigint;
+    begun  timestamptz := moment;
+    place  bigint := tenon.place_of('tenon.waiting_cursor');
+    looked integer := 0;
+    sent   record;
+    wait   record;
 BEGIN
     freed := '{}';
-    FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE NOT w.settled ORDER BY w.task_id LIMIT most LOOP
-        IF tenon.end_wait(task, moment) THEN
-            freed := freed || task;
-        END IF;
+    FOR wait IN SELECT w.task_id FROM tenon.waiting w WHERE NOT w.settled AND w.task_id > place ORDER BY w.task_id LIMIT most LOOP
+        freed := freed || CASE WHEN tenon.end_wait(wait.task_id, moment) THEN ARRAY[wait.task_id] END;
+        place := wait.task_id;
+        looked := looked + 1;
+        EXIT WHEN tenon.turn_is_over(begun);
     END LOOP;
-    FOR sent IN SELECT s.name FROM tenon.signal s WHERE NOT s.settled ORDER BY s.sent_at LIMIT most FOR UPDATE SKIP LOCKED LOOP
-        EXIT WHEN cardinality(freed) >= most;
-        FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent ORDER BY w.task_id LIMIT most - cardinality(freed) LOOP
-            IF tenon.end_wait(task, moment) THEN
-                freed := freed || task;
-            END IF;
+    PERFORM tenon.go_on_at('tenon.waiting_cursor', CASE WHEN looked = most OR tenon.turn_is_over(begun) THEN place ELSE 0 END);
+    place := tenon.place_of('tenon.signal_cursor');
+    begun := clock_timestamp();
+    looked := 0;
+    FOR sent IN SELECT s.name, s.sent_at FROM tenon.signal s
+                 WHERE NOT s.settled AND s.sent_at > timestamptz 'epoch' + place * interval '1 microsecond'
+                 ORDER BY s.sent_at LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        FOR wait IN SELECT w.task_id FROM tenon.waiting w WHERE w.signal = sent.name ORDER BY w.task_id LOOP
+            freed := freed || CASE WHEN tenon.end_wait(wait.task_id, moment) THEN ARRAY[wait.task_id] END;
+            EXIT WHEN cardinality(freed) >= most OR tenon.turn_is_over(begun);
         END LOOP;
         UPDATE tenon.signal s SET settled = true
-         WHERE s.name = sent AND NOT EXISTS (SELECT FROM tenon.waiting w WHERE w.signal = sent);
+         WHERE s.name = sent.name AND NOT EXISTS (SELECT FROM tenon.waiting w WHERE w.signal = sent.name);
+        place := extract(epoch FROM sent.sent_at) * 1000000;
+        looked := looked + 1;
+        EXIT WHEN cardinality(freed) >= most OR tenon.turn_is_over(begun);
     END LOOP;
-    FOR task IN SELECT w.task_id FROM tenon.waiting w WHERE w.until <= moment ORDER BY w.until LIMIT most LOOP
-        IF tenon.end_wait(task, moment) THEN
-            freed := freed || task;
-        END IF;
+    PERFORM tenon.go_on_at('tenon.signal_cursor', CASE WHEN looked = most OR tenon.turn_is_over(begun) THEN place ELSE 0 END);
+    place := tenon.place_of('tenon.until_cursor');
+    begun := clock_timestamp();
+    looked := 0;
+    FOR wait IN SELECT w.task_id, w.until FROM tenon.waiting w
+                 WHERE w.until <= moment AND w.until > timestamptz 'epoch' + place * interval '1 microsecond' ORDER BY w.until LIMIT most LOOP
+        freed := freed || CASE WHEN tenon.end_wait(wait.task_id, moment) THEN ARRAY[wait.task_id] END;
+        place := extract(epoch FROM wait.until) * 1000000;
+        looked := looked + 1;
+        EXIT WHEN tenon.turn_is_over(begun);
     END LOOP;
+    PERFORM tenon.go_on_at('tenon.until_cursor', CASE WHEN looked = most OR tenon.turn_is_over(begun) THEN place ELSE 0 END);
     DELETE FROM tenon.signal s WHERE s.name = ANY (ARRAY(
         SELECT o.name FROM tenon.signal o WHERE o.settled AND o.sent_at < moment - (SELECT signal_keep FROM tenon.setting)
          ORDER BY o.sent_at LIMIT most FOR UPDATE SKIP LOCKED));
