@@ -68,14 +68,15 @@ bool progress_goes_first(const struct claim *c)
 
 /* --- into a round --- */
 
-static bool is_full(const struct round *x)
+static bool is_full(const struct decider *d, const struct round *x)
 {
-    return x->n_progress == ROUND_PROGRESS_MAX || x->progress_bytes >= ROUND_PROGRESS_BYTES_MAX;
+    return x->n_progress >= d->rounds.said_max || x->n_progress >= ROUND_PROGRESS_MAX ||
+           x->progress_bytes >= ROUND_PROGRESS_BYTES_MAX;
 }
 
 bool progress_add(struct decider *d, struct round *x, struct claim *c)
 {
-    if (is_full(x)) {
+    if (is_full(d, x)) {
         return false;
     }
     x->progress[x->n_progress++] = (struct progress){.id = c->id,
@@ -115,7 +116,7 @@ void progress_plan_running(struct decider *d, struct round *x, int64_t now_ms)
         left = left || is_unwritten(c);
     }
     r->unwritten = left;
-    r->progress_ms = is_full(x) ? now_ms : now_ms + PROGRESS_EVERY_MS;
+    r->progress_ms = is_full(d, x) ? now_ms : now_ms + PROGRESS_EVERY_MS;
 }
 
 int64_t progress_due(const struct decider *d)

@@ -2,6 +2,7 @@
 
 #include "core/buf.h"
 #include "worker/decide/decider.h"
+#include "worker/decide/slow.h"
 
 #include <assert.h>
 #include <signal.h>
@@ -72,8 +73,7 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
     }
     /* what was only missed says nothing about the value that failed the round before */
     if (x->n_finish + x->n_requeue > n_missed) {
-        size_t twice = 2 * d->rounds.outcomes_max;
-        d->rounds.outcomes_max = twice < ROUND_OUTCOMES_MAX ? twice : ROUND_OUTCOMES_MAX;
+        d->rounds.outcomes_max = slow_grow(d->rounds.outcomes_max, ROUND_OUTCOMES_MAX);
     }
 }
 
@@ -278,6 +278,9 @@ void round_done(struct decider *d, int64_t now_ms)
         take_owned(d, x, now_ms);
     }
     take_verdicts(d, x, now_ms);
+    if (x->n_progress + x->n_steps > 0) {
+        d->rounds.said_max = slow_grow(d->rounds.said_max, ROUND_STEPS_MAX);
+    }
     progress_done(d, x, now_ms);
     step_done(d, x, now_ms);
     take_outcomes(d, x, now_ms);
@@ -337,15 +340,15 @@ static void send_again(struct decider *d, struct claim **claims, size_t n, bool 
         struct claim *c = claims[i];
         if (unknown) {
             decider_doubt(d, c);
-        } else { /* not before all others, if it is refused for ever */
-            decider_list_ended(d, c, !c->refused);
+        } else { /* not before all others, if it is refused for ever, or slow */
+            decider_list_ended(d, c, !c->refused && c->slow == 0);
         }
     }
 }
 
 /* The one outcome that the database cannot store: a result with \u0000 for instance. The task is
  * done all the same, and a note stands for its result; the texts in it are then our own. */
-static void refuse_outcome(struct claim *c, const char *text)
+void round_refuse(struct claim *c, const char *text)
 {
     char note[512];
     bool done = c->outcome == OUTCOME_DONE;
@@ -358,7 +361,7 @@ static void refuse_outcome(struct claim *c, const char *text)
     c->refused = true;
 }
 
-static int sides(const struct round *x)
+int round_sides(const struct round *x)
 {
     return round_tells(x) + round_requeues(x) + round_claims(x);
 }
@@ -369,7 +372,7 @@ static int sides(const struct round *x)
 static bool halve(struct decider *d, struct round *x, const char *text)
 {
     size_t n = x->n_finish + x->n_requeue;
-    if (sides(x) > 1 || x->own || x->n_verify > 0) {
+    if (round_sides(x) > 1 || x->own || x->n_verify > 0) {
         return false;
     }
     if (n > 1) {
@@ -380,7 +383,7 @@ static bool halve(struct decider *d, struct round *x, const char *text)
     if (!c || c->refused) {
         return false;
     }
-    refuse_outcome(c, text);
+    round_refuse(c, text);
     return true;
 }
 
@@ -404,7 +407,7 @@ static void plan_retry(struct decider *d, enum round_failure failure, int64_t no
     }
     r->requeue.failing = r->requeue.failing || (round_requeues(x) && failure != FAILURE_UNSENT);
     r->claim.failing = r->claim.failing || (round_claims(x) && failure != FAILURE_UNSENT);
-    if (rolled_back && sides(x) > 1) {
+    if (rolled_back && round_sides(x) > 1) {
         return;
     }
     if (!rolled_back || (round_tells(x) && !locked)) {
@@ -427,7 +430,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
     if (!halved) {
         plan_retry(d, failure, now_ms);
     }
-    bool hidden = halved || (failure == FAILURE_ROW && sides(x) > 1);
+    bool hidden = halved || (failure == FAILURE_ROW && round_sides(x) > 1);
     if (!d->rounds.failing && !hidden) {
         d->rounds.failing = true;
         actions_note(&d->actions, NOTE_ROUND_FAILED, 0, "%s", text);
@@ -438,6 +441,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
         d->rounds.own_again_ms = now_ms + OWN_AGAIN_MS;
     }
     d->rounds.doubtful_ms = now_ms;
+    slow_failed(d, x, text, now_ms);
     progress_failed(d, x);
     step_failed(d, x);
     send_again(d, x->finish, x->n_finish, unknown);

@@ -87,6 +87,7 @@ struct rounds {
     int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
     int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;        /* halved while one value is bad */
+    size_t said_max; /* steps of a round, and progress: fewer after one that was too slow */
     struct side tell, requeue, claim;
     int64_t doubtful_ms; /* not before then are the doubtful asked for */
     int64_t next_chores_ms;
@@ -97,6 +98,12 @@ struct rounds {
 
 #define RESULT_NOT_KEPT "tenon: the result was not kept"
 enum { RESULT_NOTE_BYTES_MAX = 8192 };
+
+/* How many of its sides a round has. */
+int round_sides(const struct round *x);
+
+/* A note stands for the text of an outcome that the database cannot store, or not in time. */
+void round_refuse(struct claim *c, const char *text);
 
 /* A reply whose result is this note; NULL when there is no memory. */
 char *round_result_note(const char *note);

@@ -1,6 +1,7 @@
 #include "worker/decide/round_plan.h"
 
 #include "worker/decide/decider.h"
+#include "worker/decide/slow.h"
 
 #include <assert.h>
 #include <stddef.h>
@@ -53,7 +54,8 @@ static bool is_full(const struct decider *d, const struct round *x)
 static void plan_finish(struct decider *d, struct round *x)
 {
     size_t bytes = 0;
-    while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX) {
+    while (d->to_finish && !is_full(d, x) && bytes < ROUND_REPLY_BYTES_MAX &&
+           slow_fits(x, d->to_finish)) {
         struct claim *c = send_first(&d->to_finish);
         bytes += c->reply_bytes;
         x->finish[x->n_finish++] = c;
@@ -72,7 +74,8 @@ static void plan_requeue(struct decider *d, struct round *x)
     struct claim *c, *next;
     DL_FOREACH_SAFE(d->to_requeue, c, next)
     {
-        if (is_full(d, x) || (!c->recording && c->said && !progress_add(d, x, c))) {
+        bool full = is_full(d, x) || !slow_fits(x, c);
+        if (full || (!c->recording && c->said && !progress_add(d, x, c))) {
             break;
         }
         if (!c->recording) {

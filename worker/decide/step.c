@@ -2,6 +2,7 @@
 
 #include "core/text.h"
 #include "worker/decide/decider.h"
+#include "worker/decide/slow.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,8 @@ static void set_recording(const struct decider *d, const struct step *s, bool re
 bool step_plan(struct decider *d, struct round *x)
 {
     size_t bytes = 0;
-    while (d->steps && x->n_steps < ROUND_STEPS_MAX && bytes < ROUND_STEPS_BYTES_MAX) {
+    while (d->steps && x->n_steps < d->rounds.said_max && x->n_steps < ROUND_STEPS_MAX &&
+           bytes < ROUND_STEPS_BYTES_MAX) {
         struct step *s = d->steps;
         DL_DELETE(d->steps, s);
         bytes += s->bytes;
@@ -91,8 +93,8 @@ static void tell(struct decider *d, const struct step *s, const struct claim *c)
     bool recorded = s->state == STEP_RECORDED;
     if (!recorded) {
         actions_note(&d->actions, NOTE_STEP_REFUSED, s->id,
-                     "%s: PostgreSQL cannot store it, its name has not 1 to 100 bytes, or the task"
-                     " has more than 1,000 steps or 1 MiB of them",
+                     "%s: PostgreSQL cannot store it, or not in time, its name has not 1 to 100"
+                     " bytes, or the task has more than 1,000 steps or 1 MiB of them",
                      s->name);
     }
     if (c->state == CLAIM_GIVEN && slots_hears(d, c->slot)) {
@@ -148,11 +150,26 @@ void step_done(struct decider *d, struct round *x, int64_t now_ms)
     x->n_steps = 0;
 }
 
+/* One that was too slow by itself, again and again, is refused. */
+static void give_up(struct decider *d, struct step *s)
+{
+    const struct claim *c = find_claim(d, s);
+    s->state = STEP_REFUSED;
+    if (c) {
+        tell(d, s, c);
+    }
+    step_free(d, s);
+}
+
 void step_failed(struct decider *d, struct round *x)
 {
     for (size_t i = x->n_steps; i-- > 0;) {
         set_recording(d, x->steps[i], false);
-        take_back(d, x->steps[i]);
+        if (x->steps[i]->slow >= ROUND_SLOW_TRIES) {
+            give_up(d, x->steps[i]);
+        } else {
+            take_back(d, x->steps[i]);
+        }
     }
     x->n_steps = 0;
 }

@@ -24,6 +24,7 @@ struct step {
     char *line; /* JSON object whose key "step" is kept; owned */
     size_t bytes;
     enum step_state state; /* the answer */
+    int slow;              /* as of a claim */
     struct step *prev, *next;
 };
 

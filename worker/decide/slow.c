@@ -1,0 +1,76 @@
+#include "worker/decide/slow.h"
+
+#include "worker/decide/decider.h"
+
+#include <stdlib.h>
+
+static size_t fewer(size_t n)
+{
+    return n > 8 ? n / 8 : 1;
+}
+
+size_t slow_grow(size_t max, size_t most)
+{
+    return 2 * max < most ? 2 * max : most;
+}
+
+static const struct claim *first_outcome(const struct round *x)
+{
+    return x->n_finish > 0 ? x->finish[0] : x->n_requeue > 0 ? x->requeue[0] : NULL;
+}
+
+bool slow_fits(const struct round *x, const struct claim *c)
+{
+    const struct claim *first = first_outcome(x);
+    return !first || (first->slow == 0 && c->slow == 0);
+}
+
+static void outcome_is_slow(struct claim *c, const char *text)
+{
+    if (++c->slow >= ROUND_SLOW_TRIES && !c->refused) {
+        round_refuse(c, text);
+    }
+}
+
+/* What it said is given up, and the row stays as it is. */
+static void progress_is_slow(struct decider *d, struct progress *p, const char *text)
+{
+    struct claim *c = decider_find(d, p->id);
+    if (c && p->line && ++c->slow >= ROUND_SLOW_TRIES) {
+        actions_note(&d->actions, NOTE_PROGRESS_REFUSED, p->id, "%s", text);
+        free(p->line);
+        p->line = NULL;
+        c->slow = 0;
+    }
+}
+
+/* Nothing else was in the round that could have been what took so long. */
+static void one_is_slow(struct decider *d, struct round *x, const char *text)
+{
+    if (x->n_finish + x->n_requeue > 0) {
+        outcome_is_slow(x->n_finish > 0 ? x->finish[0] : x->requeue[0], text);
+    } else if (x->n_steps > 0) {
+        x->steps[0]->slow++;
+    } else {
+        progress_is_slow(d, &x->progress[0], text);
+    }
+}
+
+void slow_failed(struct decider *d, struct round *x, const char *text, int64_t now_ms)
+{
+    size_t outcomes = x->n_finish + x->n_requeue;
+    size_t said = x->n_steps > x->n_progress ? x->n_steps : x->n_progress;
+    if (now_ms - d->rounds.begun_ms < ROUND_SLOW_MS) {
+        return;
+    }
+    if (outcomes > 1) {
+        d->rounds.outcomes_max = fewer(outcomes);
+    }
+    if (said > 1) {
+        d->rounds.said_max = fewer(said);
+    }
+    bool alone = round_sides(x) == 1 && !x->own && x->n_verify == 0;
+    if (alone && outcomes + x->n_steps + x->n_progress == 1) {
+        one_is_slow(d, x, text);
+    }
+}

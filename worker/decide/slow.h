@@ -1,0 +1,29 @@
+/* Rounds that take too long: each after one takes an eighth of the outcomes, steps and progress,
+ * until what is too slow stands alone. That goes last and alone, and after some tries it is set
+ * aside, as what the database cannot store: a note stands for the outcome's text. */
+#ifndef TENON_WORKER_DECIDE_SLOW_H
+#define TENON_WORKER_DECIDE_SLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct claim;
+struct decider;
+struct round;
+
+enum {
+    ROUND_SLOW_MS = 10000, /* a round that failed after that had too much, or its server stood */
+    ROUND_SLOW_TRIES = 3,  /* of one alone */
+};
+
+/* The round in flight failed; before what it had is taken back. */
+void slow_failed(struct decider *d, struct round *x, const char *text, int64_t now_ms);
+
+/* Twice as many again, up to `most`. */
+size_t slow_grow(size_t max, size_t most);
+
+/* May this outcome go beside those that the round has? */
+bool slow_fits(const struct round *x, const struct claim *c);
+
+#endif
