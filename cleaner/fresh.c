@@ -8,7 +8,8 @@
 #include <stdio.h>
 
 enum {
-    FRESH_ROWS = 1000, /* above the watermark, at a time */
+    FRESH_ROWS = 1000,   /* above the watermark, at a time */
+    FRESH_GAPS_MS = 500, /* while ids are missing whose transaction is open, no longer than this */
     FRESH_ARRAY_BYTES_MAX = WATERMARK_GAPS_MAX * 20 + 2,
 };
 
@@ -157,6 +158,9 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
                 watermark_has_ended(&c->watermark, turn->now_ms);
     turn->more = news.above == FRESH_ROWS || c->reread;
     turn->next_ms = pace_done(&c->pace, act, granted, news.news, turn->more, turn->now_ms);
+    if (c->watermark.n > 0 && turn->next_ms > turn->now_ms + FRESH_GAPS_MS) {
+        turn->next_ms = turn->now_ms + FRESH_GAPS_MS;
+    }
     if (news.delayed) {
         chores_hurry(c, CHORE_DUE, turn->now_ms);
     }

@@ -60,6 +60,14 @@ static bool is_closed(const struct watermark_gap *gap, int64_t now_ms)
     return gap->seen || gap->over || now_ms - gap->since_ms >= WATERMARK_GAP_MS;
 }
 
+/* As long as the gap is old: so it doubles. */
+static int64_t pause_ms(int64_t age_ms)
+{
+    return age_ms < WATERMARK_ASK_MS       ? WATERMARK_ASK_MS
+           : age_ms > WATERMARK_ASK_MAX_MS ? WATERMARK_ASK_MAX_MS
+                                           : age_ms;
+}
+
 size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids)
 {
     size_t kept = 0, n = 0, at = 0;
@@ -70,8 +78,7 @@ size_t watermark_ask(struct watermark *w, int64_t now_ms, bool all, int64_t *ids
         }
         bool ended = running_below(&w->snapshot, gap.fence, &at) < gap.running;
         if ((all || gap.ask_ms <= now_ms) && (ended || !gap.late)) {
-            int64_t age_ms = now_ms - gap.since_ms;
-            gap.ask_ms = now_ms + (age_ms > WATERMARK_ASK_MS ? age_ms : WATERMARK_ASK_MS);
+            gap.ask_ms = now_ms + pause_ms(now_ms - gap.since_ms);
             gap.asked = true;
             ids[n++] = gap.id;
         }

@@ -3,7 +3,7 @@
  * Ids are handed out before the commit, so a lower id can become visible after a higher one. An
  * id below the watermark that was not there yet is a gap. It can only appear when one of the
  * transactions ends that were in progress when it was found: when one has, it is asked for by id,
- * after pauses that grow, until it is seen, or was not there after the end of all (a rollback, or
+ * after pauses that grow up to a second, until it is seen, or was not there after the end of all (a rollback, or
  * the task has ended already), or WATERMARK_GAP_MS have passed (a very long transaction: its rows
  * are found by polls). */
 #ifndef TENON_CLEANER_DECIDE_WATERMARK_H
@@ -14,9 +14,10 @@
 #include <stdint.h>
 
 enum {
-    WATERMARK_GAPS_MAX = 4096, /* more gaps than that: the lowest are forgotten */
-    WATERMARK_GAP_MS = 5000,
-    WATERMARK_ASK_MS = 20,        /* the first pause between two questions for a gap; it doubles */
+    WATERMARK_GAPS_MAX = 16384, /* more gaps than that: the lowest are forgotten */
+    WATERMARK_GAP_MS = 3600000,
+    WATERMARK_ASK_MS = 20,        /* the first pause between two questions for a gap; it doubles, */
+    WATERMARK_ASK_MAX_MS = 1000,  /* up to this */
     WATERMARK_RUNNING_MAX = 1024, /* transactions told apart; those above count as running */
 };
 
