@@ -20,7 +20,7 @@ SELECT (extract(epoch FROM now()) * 1000000)::bigint AS now_us,
        EXISTS (SELECT FROM tenon.worker w
                WHERE w.ended_at IS NULL AND w.lock_key NOT IN (SELECT h.key FROM held h WHERE h.counts)) AS suspect,
        least(tenon.limits_due_ms(),
-             CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) OR EXISTS (SELECT FROM tenon.flow_note WHERE id > 0)
+             CASE WHEN EXISTS (SELECT FROM tenon.again WHERE NOT taken) OR EXISTS (SELECT FROM tenon.again_note WHERE id > 0) OR EXISTS (SELECT FROM tenon.flow_note WHERE id > 0)
                        OR EXISTS (SELECT FROM tenon.waiting WHERE NOT settled) OR EXISTS (SELECT FROM tenon.signal WHERE NOT settled) THEN 0
                   ELSE least((SELECT ceil(extract(epoch FROM until - now()) * 1000)::bigint FROM tenon.waiting ORDER BY until LIMIT 1),
                        (SELECT ceil(extract(epoch FROM start_before - now()) * 1000)::bigint

@@ -21,8 +21,8 @@ static const struct {
      "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule "
      "list next_tick parent_results queue_names rate_seen result slots_wanted starting_of"
      " why why_of",
-     "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
-     "flow_task flow_wait "
+     "SELECT again again_note anywhere attempt audit chore_failure dead failing finished flow "
+     "flow_note flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules set_aside setting settler "
      "signal "
@@ -36,10 +36,11 @@ static const struct {
      "retry route_of "
      "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
      "set_schedule_jsonb set_settings signal slots_wanted starting_of sync_schedules why why_of",
-     "SELECT again anywhere attempt audit chore_failure dead failing finished flow flow_note "
-     "flow_task flow_wait "
+     "SELECT again again_note anywhere attempt audit chore_failure dead failing finished flow "
+     "flow_note flow_task flow_wait "
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration paused producer queue ready schedule schedules setting settler signal "
+     "lock migration paused producer queue ready schedule schedules set_aside setting settler "
+     "signal "
      "task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
@@ -57,6 +58,7 @@ static const struct {
      "DELETE chore_failure worker\n"
      "INSERT chore_failure\n"
      "SELECT again(taken)\n"
+     "SELECT again_note(id)\n"
      "SELECT chore_failure kind lock migration queue setting task worker\n"
      "SELECT dead(dead_at queue)\n"
      "SELECT finished(created_at finished_at id kind queue run_at start_time)\n"

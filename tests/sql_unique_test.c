@@ -199,6 +199,34 @@ static void test_a_running_holder(void **state)
     }
 }
 
+/* A key that many producers enqueue under all the time: the end of a run waits for no settler
+ * that is at the rows of its key, and what is due and replaced keeps its place. */
+static void test_a_hot_key(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *other = sql_connect(fx->database_url);
+    char worker[UUID_BYTES];
+    struct held c;
+    worker_make(fx, worker);
+    int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '1', unique_key => 'k')");
+    assert_true(held_take(fx, worker, id, &c));
+    enqueue(fx->conn, "payload => '2', on_conflict => 'replace'");
+    test_sql(fx, "SELECT tenon.settle()");
+    enqueue(fx->conn, "payload => '3', on_conflict => 'replace'");
+    sql_run(other, "BEGIN; SELECT tenon.settle()"); /* the third joins the second */
+    test_sql(fx, "SET lock_timeout = '1 s'");
+    assert_true(held_finish(fx, &sql_finish, &c, "{}"));
+    sql_run(other, "COMMIT");
+    test_sql(fx, "SELECT tenon.settle()");
+    assert_task(fx, "3 0 s ready");
+    test_sql(fx, "UPDATE tenon.task SET run_at = run_at - interval '0.1 s'");
+    enqueue(fx->conn, "payload => '4', on_conflict => 'replace'");
+    test_sql(fx, "SELECT pg_sleep(3.1); SELECT tenon.settle()");
+    assert_true(test_sql_bool(fx, "SELECT payload = '4' AND run_at < clock_timestamp() -"
+                                  " interval '3 s' FROM tenon.task"));
+    PQfinish(other);
+}
+
 /* Many requests under one running task are one task afterwards. */
 static void test_requests_join_each_other(void **state)
 {
@@ -318,7 +346,7 @@ static void test_requests_are_bounded(void **state)
                  " unique_key => 'k', on_conflict => 'merge')",
                  i);
     }
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 6);
+    assert_int_equal(test_sql_int(fx, "SELECT sum(tenon.settle()) FROM generate_series(1, 8)"), 6);
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 0);
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     for (int i = 0; i < 6 && test_sql_int(fx, "SELECT count(*) FROM tenon.again") > 0; i++) {
@@ -467,6 +495,7 @@ int main(void)
         WITH_DATABASE(test_a_row_that_cannot_be_takes_nothing_in),
         WITH_DATABASE(test_bad_arguments),
         WITH_DATABASE(test_a_running_holder),
+        WITH_DATABASE(test_a_hot_key),
         WITH_DATABASE(test_requests_join_each_other),
         WITH_DATABASE(test_an_open_transaction),
         WITH_DATABASE(test_an_unstarted_holder_waits_for_the_commit),

@@ -409,6 +409,18 @@ COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
 COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
 
+-- Append-only: keys whose holder has ended, or is to have another attempt: what waits for that in tenon.again is taken no more.
+-- Whoever ends a task leaves one, and so waits for no settler that is at those rows.
+CREATE TABLE tenon.again_note (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    unique_key text NOT NULL,
+    kind       text NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tenon.again_note IS 'The unique keys whose task has ended while others waited for that (`tenon.again`).';
+COMMENT ON COLUMN tenon.again_note.id IS 'In the order in which they came.';
+COMMENT ON COLUMN tenon.again_note.unique_key IS 'The key.';
+COMMENT ON COLUMN tenon.again_note.kind IS 'The kind of the task.';
+
 -- What works through the rows of all is bounded by what they cost: it stops after a quarter of a second, or 8 MB, and goes on
 -- there in its next turn. Where that is not enough and a statement runs into its timeout, the part of tenon.settle() that did
 -- takes an eighth of the rows from then on; one row that is too slow by itself is left out for a time (tenon.note_slow).

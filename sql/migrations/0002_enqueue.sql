@@ -203,7 +203,8 @@ BEGIN
     IF a.on_conflict = 'replace' THEN
         b.payload := a.payload;
         b.payload_bytes := a.payload_bytes;
-        b.run_at := a.run_at;
+        -- what is due already keeps its place: else it would never come, while they replace it all the time
+        b.run_at := CASE WHEN a.run_at <= a.created_at THEN least(held, a.run_at) ELSE a.run_at END;
         b.start_before := a.start_before;
     ELSIF a.on_conflict = 'merge' THEN
         b.payload := b.payload || a.payload;
@@ -278,18 +279,19 @@ END $$;
 CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    held tenon.enqueued := tenon.holder(a.kind, a.unique_key);
+    held  tenon.enqueued := tenon.holder(a.kind, a.unique_key);
+    waits boolean;
 BEGIN
     IF held.id IS NULL THEN
         RETURN held;
     END IF;
     -- what came before and waits still must not come after
-    IF NOT EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.failed IS NULL)
-       AND tenon.join_holder(a, interval '1 second') THEN
+    waits := EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.failed IS NULL);
+    IF NOT waits AND tenon.join_holder(a, interval '200 ms') THEN
         RETURN held;
     END IF;
     INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
-    IF notify THEN
+    IF notify AND NOT waits THEN  -- else it has been told, or hears of the end of the holder, or looks within a second
         PERFORM pg_notify('tenon', 'settle');
     END IF;
     RETURN held;

@@ -116,7 +116,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 #variable_conflict use_variable
 BEGIN
     IF again IS NOT NULL THEN
-        UPDATE tenon.again a SET taken = false WHERE a.unique_key = unique_key AND a.kind = kind;
+        INSERT INTO tenon.again_note (unique_key, kind) VALUES (unique_key, kind);
     END IF;
     IF flow IS NOT NULL THEN
         INSERT INTO tenon.flow_note (flow, task) VALUES (flow, id);
@@ -244,8 +244,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                e.exit_code, e.signal
           FROM judged j CROSS JOIN tenon.ended_by(j.error) e WHERE j.reason IN ('failed', 'timed_out', 'crashed', 'dead')
     ), settled AS (  -- what waited for its end may join it now
-        UPDATE tenon.again a SET taken = false FROM judged j
-         WHERE j.again IS NOT NULL AND j.dead_of IS NULL AND a.unique_key = j.unique_key AND a.kind = j.kind
+        INSERT INTO tenon.again_note (unique_key, kind)
+        SELECT j.unique_key, j.kind FROM judged j WHERE j.again IS NOT NULL AND j.dead_of IS NULL
     ), back AS (
         UPDATE tenon.task t
            SET start_time = NULL, claim_key = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
@@ -327,7 +327,6 @@ CREATE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '2 ms' AS $$
 DECLARE
     held  tenon.task;
-    first tenon.again;
     due   timestamptz := greatest(a.run_at, clock_timestamp());
     made  bigint;
 BEGIN
@@ -337,18 +336,8 @@ BEGIN
     END IF;
     SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind FOR UPDATE SKIP LOCKED;
     IF held.id IS NOT NULL THEN
-        SELECT g.* INTO first FROM tenon.again g
-         WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.taken AND g.failed IS NULL ORDER BY g.id DESC LIMIT 1;
-        first := CASE WHEN first.id IS NOT NULL THEN tenon.joined(a, first) END;
-        IF first.id IS NOT NULL THEN
-            UPDATE tenon.again g
-               SET payload = first.payload, payload_bytes = first.payload_bytes, run_at = first.run_at, start_before = first.start_before
-             WHERE g.id = first.id;
-            DELETE FROM tenon.again g WHERE g.id = a.id;
-        ELSE
-            UPDATE tenon.again g SET taken = true, failed = NULL WHERE g.id = a.id;
-            UPDATE tenon.task t SET again = a.id WHERE t.id = held.id AND t.again IS NULL;
-        END IF;
+        UPDATE tenon.again g SET taken = true, failed = NULL WHERE g.id = a.id;
+        UPDATE tenon.task t SET again = a.id WHERE t.id = held.id AND t.again IS NULL;
         RETURN true;
     END IF;
     IF EXISTS (SELECT FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind) THEN
@@ -405,6 +394,36 @@ BEGIN
     RETURN '{}';
 END $$;
 
+-- What waits under a key joins the row of it that waits already for the end of the holder, up to so many at a time: without a
+-- lock on the holder, which its worker may just be about to finish. Returns how many.
+CREATE FUNCTION tenon.join_waiting(unique_key text, kind text, most integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+DECLARE
+    first tenon.again;
+    one   tenon.again;
+    a     tenon.again;
+    gone  bigint[] := '{}';
+BEGIN
+    SELECT g.* INTO first FROM tenon.again g
+     WHERE g.unique_key = unique_key AND g.kind = kind AND g.taken AND g.failed IS NULL ORDER BY g.id DESC LIMIT 1 FOR UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RETURN 0;
+    END IF;
+    FOR a IN SELECT * FROM tenon.again g WHERE g.unique_key = unique_key AND g.kind = kind AND NOT g.taken
+              ORDER BY g.id LIMIT most FOR UPDATE SKIP LOCKED LOOP
+        one := tenon.joined(a, first);
+        EXIT WHEN one.id IS NULL;
+        first := one;
+        gone := gone || a.id;
+    END LOOP;
+    UPDATE tenon.again g
+       SET payload = first.payload, payload_bytes = first.payload_bytes, run_at = first.run_at, start_before = first.start_before
+     WHERE g.id = first.id AND gone <> '{}';
+    DELETE FROM tenon.again g WHERE g.id = ANY (gone);
+    RETURN cardinality(gone);
+END $$;
+
 -- Has a turn that began then taken its time? The first piece of it is done in any case.
 CREATE FUNCTION tenon.turn_is_over(begun timestamptz) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() > $1 + interval '250 ms' $$;
@@ -431,40 +450,66 @@ BEGIN
     END IF;
 END $$;
 
--- What was enqueued under taken keys finds its place, key by key: up to 100 rows of each at a time. One that somebody has
--- locked is asked for once in a turn, and the next turn goes on behind it. Returns how many.
-CREATE FUNCTION tenon.settle_keys(most integer) RETURNS integer
+-- What was enqueued under taken keys finds its place, key by key: up to 100 rows of each, or 20 ms, at a time. One that somebody has
+-- locked is asked for once in a turn, and the next turn goes on behind it. A task that holds a key and is overdue by 0.2 to 3 s
+-- is left to the workers, who pass over what is locked. Returns how many; such tasks, for which workers are to be woken; and
+-- whether there is more to do at once.
+CREATE FUNCTION tenon.settle_keys(most integer, OUT n integer, OUT freed bigint[], OUT more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     rows_max constant integer := 10000;
+    joins_max constant integer := 1000;
     begun timestamptz := clock_timestamp();
     from_ bigint := tenon.place_of('tenon.again_cursor');
     k     record;
+    since timestamptz;
+    stop  boolean;
     a     tenon.again;
-    n     integer := 0;
+    held  bigint;
     last_ bigint;
     full_ boolean;
 BEGIN
+    n := 0;
+    freed := '{}';
+    more := false;
+    WITH gone AS (
+        DELETE FROM tenon.again_note WHERE id = ANY (ARRAY(SELECT o.id FROM tenon.again_note o ORDER BY o.id LIMIT most FOR UPDATE SKIP LOCKED))
+        RETURNING unique_key, kind)
+    UPDATE tenon.again w SET taken = false FROM (SELECT DISTINCT o.unique_key, o.kind FROM gone o) e
+     WHERE w.unique_key = e.unique_key AND w.kind = e.kind AND w.taken;
     FOR k IN SELECT u.unique_key, u.kind, min(u.id) AS id, max(max(u.id)) OVER () AS last, sum(count(*)) OVER () >= rows_max AS full_
                FROM (SELECT g.id, g.unique_key, g.kind FROM tenon.again g WHERE NOT g.taken AND g.id > from_ ORDER BY g.id LIMIT rows_max) u
               GROUP BY u.unique_key, u.kind ORDER BY min(u.id) LOOP
         IF last_ IS NOT NULL AND (n >= most OR tenon.turn_is_over(begun)) THEN
             last_ := k.id - 1;
             full_ := true;
+            more := true;
             EXIT;
         END IF;
+        last_ := k.last;
+        full_ := k.full_;
+        held := (SELECT t.id FROM tenon.task t
+                  WHERE t.unique_key = k.unique_key AND t.kind = k.kind AND t.start_time IS NULL
+                    AND t.run_at BETWEEN clock_timestamp() - interval '3 s' AND clock_timestamp() - interval '200 ms');
+        IF held IS NOT NULL THEN
+            freed := freed || held;
+            CONTINUE;
+        END IF;
         PERFORM tenon.go_on_at('tenon.again_cursor', k.id);  -- should this one be too slow
+        since := clock_timestamp();
+        n := n + tenon.join_waiting(k.unique_key, k.kind, joins_max);
+        more := more OR n >= joins_max;
         FOR a IN SELECT * FROM tenon.again g WHERE g.unique_key = k.unique_key AND g.kind = k.kind AND NOT g.taken
                   ORDER BY g.id LIMIT 100 FOR UPDATE SKIP LOCKED LOOP
             EXIT WHEN NOT tenon.settle_again(a);
             n := n + 1;
-            EXIT WHEN n >= most OR tenon.turn_is_over(begun);
+            stop := n >= most OR clock_timestamp() > since + interval '20 ms'  -- it is the turn of others' keys
+                    OR EXISTS (SELECT FROM tenon.again g WHERE g.id = a.id);   -- it waits now, and the next ones join it
+            more := more OR stop;
+            EXIT WHEN stop;
         END LOOP;
-        last_ := k.last;
-        full_ := k.full_;
     END LOOP;
     PERFORM tenon.go_on_at('tenon.again_cursor', CASE WHEN full_ THEN last_ ELSE 0 END);
-    RETURN n;
 END $$;
 
 -- Expires tasks that have missed start_before; returns how many.
@@ -578,6 +623,8 @@ DECLARE
     part   text;
     rows_  integer;
     did    record;
+    more   boolean := false;
+    since  timestamptz;
 BEGIN
     PERFORM tenon.settings();
     n := 0;
@@ -585,26 +632,27 @@ BEGIN
     FOREACH part IN ARRAY parts LOOP
         rows_ := least(most, (fewer ->> part)::integer);
         CONTINUE WHEN rows_ = 0;
+        since := clock_timestamp();
         CASE part
             WHEN 'expire' THEN
                 CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.task t WHERE t.start_before <= moment AND t.start_time IS NULL);
-                n := n + tenon.expire(moment, rows_);
-                CONTINUE;
+                SELECT tenon.expire(moment, rows_) AS n, '{}'::bigint[] AS freed INTO did;
             WHEN 'again' THEN
-                CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.again g WHERE NOT g.taken);
-                n := n + tenon.settle_keys(rows_);
-                CONTINUE;
+                CONTINUE WHEN NOT EXISTS (SELECT FROM tenon.again g WHERE NOT g.taken) AND NOT EXISTS (SELECT FROM tenon.again_note);
+                did := tenon.settle_keys(rows_);
+                more := more OR did.more;
             WHEN 'flows' THEN did := tenon.settle_flows(rows_);
             WHEN 'signals' THEN did := tenon.settle_signals(rows_);
             WHEN 'limits' THEN did := tenon.settle_limits(rows_);
         END CASE;
         n := n + did.n;
         freed := freed || did.freed;
+        more := more OR did.n > 0 AND (tenon.turn_is_over(since) OR part = 'flows' AND EXISTS (SELECT FROM tenon.flow_note o WHERE o.id > 0 AND o.act IS NULL));
     END LOOP;
     IF EXISTS (SELECT FROM tenon.set_aside) THEN
         PERFORM tenon.note_works(most);
     END IF;
-    due_ms := CASE WHEN n >= most THEN 0
+    due_ms := CASE WHEN n >= most OR more THEN 0
                    ELSE least(tenon.limits_due_ms(false),
                               (SELECT ceil(extract(epoch FROM t.start_before - clock_timestamp()) * 1000)::bigint
                                  FROM tenon.task t
@@ -848,6 +896,7 @@ BEGIN
     EXECUTE format('GRANT SELECT, UPDATE (run_at) ON tenon.task TO %I', role);  -- UPDATE, because it locks rows
     EXECUTE format('GRANT SELECT, DELETE, UPDATE (state, ended_at) ON tenon.worker TO %I', role);
     EXECUTE format('GRANT SELECT (taken) ON tenon.again TO %I', role);
+    EXECUTE format('GRANT SELECT (id) ON tenon.again_note TO %I', role);
     EXECUTE format('GRANT SELECT (part, id, until) ON tenon.set_aside TO %I', role);
     EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
     EXECUTE format('GRANT SELECT (settled, until) ON tenon.waiting TO %I', role);
@@ -869,7 +918,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.settle_keys, tenon.turn_is_over, tenon.first_bytes, tenon.place_of, tenon.go_on_at, tenon.slow_one, tenon.leave_out, tenon.recover, tenon.note_slow, tenon.note_works, tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.join_waiting, tenon.settle_keys, tenon.turn_is_over, tenon.first_bytes, tenon.place_of, tenon.go_on_at, tenon.slow_one, tenon.leave_out, tenon.recover, tenon.note_slow, tenon.note_works, tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
