@@ -284,7 +284,7 @@ static const struct {
      WORKER},
     {"UPDATE tenon.worker SET state = 'left'", WORKER | CLEANER},
     {"UPDATE tenon.worker SET host = 'h'", 0},
-    {"UPDATE tenon.worker SET backing_off = 'a: b'", WORKER},
+    {"UPDATE tenon.worker SET backing_off = 'a: b', starting = 'a: 1 b'", WORKER},
     {"DELETE FROM tenon.worker", CLEANER},
     {"INSERT INTO tenon.task (run_at) VALUES (now())", 0},
     {"UPDATE tenon.finished SET outcome = 'done'", 0},
