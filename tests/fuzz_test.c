@@ -1,5 +1,6 @@
 /* label: unit */
 /* timeout: 120 */
+/* only: all */
 /* The fuzzers' targets without libFuzzer: every file of the corpora, and seeded mutations of them.
  * TEST_SEED replays a run, TEST_FUZZ says how many mutations; what a target was given when it
  * ended the process is written to crash-<target>. */

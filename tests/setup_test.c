@@ -1,5 +1,6 @@
 /* label: e2e */
 /* timeout: 120 */
+/* only: all */
 /* `tenon setup`: a fresh database, a race, a dry run, rights, and schemas that do not fit. */
 #include "core/schema.h"
 #include "tests/support/broker.h"

@@ -1,6 +1,5 @@
 /* label: e2e */
 /* timeout: 120 */
-/* only: all */
 /* The JSON API of `tenon ui`: what it shows of tasks, queues, workers and schedules, what it
  * changes, and hostile payloads. */
 #include "tests/support/held.h"
