@@ -186,6 +186,22 @@ static void test_only_live_workers_claim(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT claims FROM tenon.task"), 0);
 }
 
+/* One reading of the clock says that a task may start, and when it did: so none that must start
+ * before a moment starts at it or later, by however little. */
+static void test_a_claim_is_one_moment(void **state)
+{
+    struct fixture *fx = *state;
+    char worker[UUID_BYTES];
+    worker_make(fx, worker);
+    for (size_t i = 0; i < WAYS; i++) {
+        test_sql(fx, "DELETE FROM tenon.task;"
+                     "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[100]))");
+        PQclear(claim(fx->conn, all_ways[i], worker, "{default}", "{a}", "100"));
+        assert_true(test_sql_bool(fx, "SELECT count(start_time) = 100 AND"
+                                      " count(DISTINCT start_time) = 1 FROM tenon.task"));
+    }
+}
+
 static void test_what_a_claim_tells(void **state)
 {
     struct fixture *fx = *state;
@@ -484,6 +500,7 @@ int main(void)
         WITH_DATABASE(test_publishers_take_what_is_ready),
         WITH_DATABASE(test_running_is_taken),
         WITH_DATABASE(test_only_live_workers_claim),
+        WITH_DATABASE(test_a_claim_is_one_moment),
         WITH_DATABASE(test_what_a_claim_tells),
         WITH_DATABASE(test_order_of_a_poll),
         WITH_DATABASE(test_two_workers_share),

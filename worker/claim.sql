@@ -3,6 +3,7 @@
 --   $2 bigint[]  ids                       $4 text[]  kinds
 --   $5 bigint    bytes of payload to claim at most, but for the last task
 --   $6 bigint[]  a random key for each id: with the id the fence of the claim
+-- One reading of the clock says whether a task may start and when it does: start_before is missed by no microsecond.
 -- Index: the primary key. SKIP LOCKED: whoever holds a row claims, cancels or finishes it right now.
 -- The rows are found by their ids one by one, and updated by where they lie: whatever statistics were taken of
 -- a queue that was empty then, no plan can read more of the table than that.
@@ -28,7 +29,7 @@ WITH c AS MATERIALIZED (
     WHERE before < $5::bigint
 )
 UPDATE tenon.task t
-SET start_time = clock_timestamp(), claim_key = fits.key, worker_id = $1::uuid, claims = t.claims + 1
+SET start_time = statement_timestamp(), claim_key = fits.key, worker_id = $1::uuid, claims = t.claims + 1
 FROM fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.claims, t.claim_key, t.timeout_ms, t.failures, t.max_attempts, t.priority, t.queue,

@@ -36,7 +36,7 @@ WITH read AS MATERIALIZED (
     SELECT ctid, id FROM tenon.task
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM wanted)) AND start_time IS NULL FOR UPDATE SKIP LOCKED
 ), claimed AS (  -- the n-th of the ids gets the n-th key: to join them would cost a fifth of it all
-    UPDATE tenon.task SET start_time = clock_timestamp(), worker_id = $1::uuid, claims = claims + 1,
+    UPDATE tenon.task SET start_time = statement_timestamp(), worker_id = $1::uuid, claims = claims + 1,
         claim_key = ($12::bigint[])[width_bucket(id, ARRAY(SELECT id FROM locked ORDER BY id))]
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
     RETURNING id, claims, claim_key, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps, run_at
