@@ -71,26 +71,61 @@ static void test_a_dead_worker_id_forgets_no_wakeup(void **state)
     decider_free(d);
 }
 
+/* It asks at 0, and reads the answer when it is awake again. */
+static struct decider *frozen_with_a_claim(int64_t awake_ms)
+{
+    struct decider *d = decider_make(1, 1, exec_mode);
+    struct claim *c = claimed(7, "a");
+    present(d, 0);
+    (void)decide(d, 0);
+    commit(d, awake_ms, &c, 1);
+    (void)decide(d, awake_ms);
+    return d;
+}
+
 /* It was frozen, or its whole machine, between a claim and the child. */
 static void test_a_claim_of_long_ago_is_given_back(void **state)
 {
     (void)state;
-    for (int late = 0; late < 2; late++) {
-        struct decider *d = decider_make(1, 1, exec_mode);
-        struct claim *c = claimed(7, "a");
-        int64_t awake_ms = START_MAX_MS - 1 + late;
-        present(d, 0);
-        (void)decide(d, 0); /* it asks, and reads the answer when it is awake again */
-        commit(d, awake_ms, &c, 1);
-        (void)decide(d, awake_ms);
-        assert_int_equal(action_find(d, ACTION_SPAWN) != NULL, !late);
-        (void)decide(d, awake_ms + 1);
-        assert_int_equal(d->round.n_requeue, late);
-        if (late) {
-            assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
-        }
+    struct decider *d = frozen_with_a_claim(START_MAX_MS);
+    assert_null(action_find(d, ACTION_SPAWN));
+    (void)decide(d, START_MAX_MS + 1);
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
+    decider_free(d);
+}
+
+/* How old a claim is counts from when its round began, whenever the answer is read. */
+static void test_a_claim_whose_round_was_slow_is_verified_first(void **state)
+{
+    (void)state;
+    struct decider *d = frozen_with_a_claim(START_CHECKED_MS - 1);
+    assert_non_null(action_find(d, ACTION_SPAWN));
+    decider_free(d);
+    for (enum verdict v = VERDICT_LOST; v <= VERDICT_MINE; v++) {
+        d = frozen_with_a_claim(START_CHECKED_MS);
+        assert_null(action_find(d, ACTION_SPAWN));
+        assert_int_equal(d->round.n_verify, 1);
+        verdict = v;
+        commit(d, START_CHECKED_MS + 1, NULL, 0);
+        verdict = VERDICT_MINE;
+        (void)decide(d, START_CHECKED_MS + 1);
+        assert_int_equal(action_find(d, ACTION_SPAWN) != NULL, v == VERDICT_MINE);
         decider_free(d);
     }
+}
+
+/* Where every round takes long, tasks start all the same: when the second one has said so. */
+static void test_with_a_slow_database_tasks_start(void **state)
+{
+    (void)state;
+    enum { ROUND_MS = 900 };
+    struct decider *d = frozen_with_a_claim(ROUND_MS);
+    assert_null(action_find(d, ACTION_SPAWN));
+    commit(d, 2 * ROUND_MS, NULL, 0);
+    (void)decide(d, 2 * ROUND_MS);
+    assert_non_null(action_find(d, ACTION_SPAWN));
+    decider_free(d);
 }
 
 /* A claim that waits for its child, which is ready so long after; a round asks whether the task is
@@ -169,6 +204,8 @@ int main(void)
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
         cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
         cmocka_unit_test(test_a_claim_of_long_ago_is_given_back),
+        cmocka_unit_test(test_a_claim_whose_round_was_slow_is_verified_first),
+        cmocka_unit_test(test_with_a_slow_database_tasks_start),
         cmocka_unit_test(test_what_did_not_wait_starts_unasked),
         cmocka_unit_test(test_what_waited_is_verified_before_it_starts),
         cmocka_unit_test(test_an_exec_task_that_waited_is_verified_too),

@@ -151,6 +151,8 @@ static void test_one_call_at_a_time(void **state)
     settle(d, 1111);
     reply(d, 1120, 1, OUTCOME_FAILED);
     (void)decide(d, 1120);
+    assert_null(action_find(d, ACTION_GIVE)); /* its round began long ago */
+    settle(d, 1121);
     assert_given(d, 3, 1);
     decider_free(d);
 }

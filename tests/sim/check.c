@@ -174,6 +174,12 @@ void check_give(struct sim *s, const struct node *n, const struct claim *c)
     check_that(s, !same || r->now.worker == n->worker,
                "worker %d starts task %lld, which it claimed under another id", n->index,
                (long long)c->id);
+    /* lost for longer than since the begin of the round that said that it was ours */
+    bool lost = r && (r->now.state != ROW_TASK || r->now.key != c->key);
+    int64_t lost_ms = lost ? (s->now_us - r->changed_us) / 1000 : 0;
+    int64_t limit_ms = START_CHECKED_MS + round_usual_ms(n->decider);
+    check_that(s, lost_ms <= limit_ms + 1, "worker %d starts task %lld, which it lost %lld ms ago",
+               n->index, (long long)c->id, (long long)lost_ms);
     int64_t held_ms = r ? (s->now_us - r->claimed_us[c->claims % CLAIMS_KEPT]) / 1000 : 0;
     check_that(s, held_ms <= START_MAX_MS, "worker %d starts task %lld %lld ms after its claim",
                n->index, (long long)c->id, (long long)held_ms);

@@ -63,8 +63,7 @@ struct claim {
     bool lost;           /* while GIVEN: it is not ours any more; the same */
     bool hashed;         /* false: an older claim of the same task stands in the hash */
     int64_t claimed_ms;  /* when the round began that claimed it, */
-    int64_t begun_ms;    /* or that last found it to be ours */
-    int64_t checked_ms;  /* while WAITING: when the answer of that round came */
+    int64_t begun_ms;    /* or that last found it to be ours: it is known to be until then */
     int64_t since_ms;    /* when it came into WAITING or GIVEN */
     int64_t ran_ms;      /* how long it was GIVEN; -1 = it was not */
     int64_t deadline_ms; /* while GIVEN; once spent: when its child is stopped, whoever else runs */

@@ -153,7 +153,7 @@ void decider_wait_claim(struct decider *d, struct claim *c, int64_t now_ms)
 {
     c->state = CLAIM_WAITING;
     c->claimed_ms = c->begun_ms = d->rounds.begun_ms;
-    c->since_ms = c->checked_ms = now_ms;
+    c->since_ms = now_ms;
     DL_APPEND(d->handlers[c->handler].waiting, c);
     d->handlers[c->handler].n_waiting++;
     d->n_waiting++;

@@ -12,7 +12,7 @@ static void give(struct decider *d, int slot, struct claim *c, int64_t now_ms)
     DL_DELETE(h->waiting, c);
     h->n_waiting--;
     d->n_waiting--;
-    c->verify_ms = c->checked_ms + VERIFY_EVERY_MS;
+    c->verify_ms = c->begun_ms + VERIFY_EVERY_MS;
     c->since_ms = d->slots[slot].used_ms = h->used_ms = now_ms;
     c->deadline_ms = now_ms + c->timeout_ms;
     slots_add(d, slot, c);
@@ -128,13 +128,14 @@ static int64_t kept_until(const struct decider *d, int handler, int64_t now_ms)
     return n <= 0 && until_ms < INT64_MAX && has_child(d, handler) ? until_ms : 0;
 }
 
-/* Those that go next may have been cancelled since: a round asks. */
-static bool are_stale(const struct decider_handler *h, int64_t now_ms)
+/* Those that go next may have been cancelled since the round began that said they were ours:
+ * another one asks. */
+static bool are_stale(const struct decider *d, const struct decider_handler *h, int64_t now_ms)
 {
     int n = h->take > 0 ? h->take : 1;
     bool stale = false;
     for (const struct claim *c = h->waiting; c && n > 0 && !stale; c = c->next, n--) {
-        stale = now_ms - c->checked_ms >= START_CHECKED_MS;
+        stale = now_ms - c->begun_ms >= START_CHECKED_MS + round_usual_ms(d);
     }
     return stale;
 }
@@ -166,7 +167,7 @@ static bool give_pool(struct decider *d, int handler, int64_t now_ms)
     struct decider_handler *h = &d->handlers[handler];
     int slot;
     while (h->waiting && (slot = ready_slot(d, handler)) >= 0) {
-        if (now_ms < give_ripe_ms(d, h) || are_stale(h, now_ms)) {
+        if (now_ms < give_ripe_ms(d, h) || are_stale(d, h, now_ms)) {
             return false;
         }
         give_next(d, slot, h, now_ms);
@@ -185,7 +186,7 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
             yield_slot(d, handler, now_ms);
             break;
         }
-        if (h->pool ? kept_until(d, handler, now_ms) > 0 : are_stale(h, now_ms)) {
+        if (h->pool ? kept_until(d, handler, now_ms) > 0 : are_stale(d, h, now_ms)) {
             break;
         }
         start_child(d, slot, handler, now_ms);

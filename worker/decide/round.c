@@ -77,12 +77,10 @@ static void take_outcomes(struct decider *d, struct round *x, int64_t now_ms)
     }
 }
 
-static void take_waiting_verdict(struct decider *d, struct claim *c, enum verdict verdict,
-                                 int64_t now_ms)
+static void take_waiting_verdict(struct decider *d, struct claim *c, enum verdict verdict)
 {
     if (verdict == VERDICT_MINE) {
         c->begun_ms = d->rounds.begun_ms;
-        c->checked_ms = now_ms;
         return;
     }
     actions_note(&d->actions, NOTE_CLAIM_LOST, c->id, "%s attempt %d: it is not started", c->kind,
@@ -105,7 +103,7 @@ static void take_verdict(struct decider *d, struct claim *c, enum verdict verdic
         return;
     }
     if (c->state == CLAIM_WAITING) {
-        take_waiting_verdict(d, c, verdict, now_ms);
+        take_waiting_verdict(d, c, verdict);
         return;
     }
     if (verdict == VERDICT_MINE) {
@@ -268,11 +266,18 @@ static void take_success(struct decider *d, const struct round *x)
     }
 }
 
+int64_t round_usual_ms(const struct decider *d)
+{
+    return sooner(d->rounds.took_ms[0], d->rounds.took_ms[1]);
+}
+
 void round_done(struct decider *d, int64_t now_ms)
 {
     struct round *x = &d->round;
     d->rounds.in_flight = false;
     d->rounds.ended_ms = now_ms;
+    d->rounds.took_ms[1] = d->rounds.took_ms[0];
+    d->rounds.took_ms[0] = now_ms - d->rounds.begun_ms;
     take_success(d, x);
     if (x->own) { /* first, as it was asked: what was requeued then was ours before, and is known */
         take_owned(d, x, now_ms);

@@ -84,6 +84,7 @@ struct rounds {
     bool need_own;              /* the outcome of the last one is not known */
     bool stale;                 /* the one in flight runs under a worker id that is given up */
     int64_t begun_ms, ended_ms; /* the last one */
+    int64_t took_ms[2];         /* the last two that committed */
     int64_t unlocked_until_ms;  /* an application holds locks: leave such rows out */
     int64_t own_again_ms;       /* when to ask once more what is ours: see round_failed() */
     size_t outcomes_max;        /* halved while one value is bad */
@@ -107,6 +108,10 @@ void round_refuse(struct claim *c, const char *text);
 
 /* A reply whose result is this note; NULL when there is no memory. */
 char *round_result_note(const char *note);
+
+/* How long rounds take at the moment: the shorter of the last two, so that one in which this
+ * process was frozen tells nothing. */
+int64_t round_usual_ms(const struct decider *d);
 
 void round_done(struct decider *d, int64_t now_ms);
 void round_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);

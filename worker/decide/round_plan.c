@@ -86,24 +86,25 @@ static void plan_requeue(struct decider *d, struct round *x)
 }
 
 /* When are the claims of a handler that wait for a child to be asked about? Those that are given
- * together, right before that. The list is in order of since_ms. */
+ * together, right before that. The list is in order of claimed_ms. */
 static int64_t check_due(const struct decider *d, int handler)
 {
     const struct decider_handler *h = &d->handlers[handler];
     const struct claim *c = h->waiting;
-    int64_t checked_ms = INT64_MAX - CHECK_AFTER_MS;
+    const int64_t after_ms = CHECK_AFTER_MS + round_usual_ms(d);
+    int64_t begun_ms = INT64_MAX - after_ms;
     if (c && h->take > 0) {
         int64_t ripe_ms = give_has_child(d, handler) ? give_ripe_ms(d, h) : INT64_MAX;
-        return later(c->checked_ms + CHECK_AFTER_MS, ripe_ms);
+        return later(c->begun_ms + after_ms, ripe_ms);
     }
     DL_FOREACH(h->waiting, c)
     {
-        if (c->since_ms >= checked_ms) {
+        if (c->claimed_ms >= begun_ms) {
             break;
         }
-        checked_ms = sooner(checked_ms, c->checked_ms);
+        begun_ms = sooner(begun_ms, c->begun_ms);
     }
-    return checked_ms + CHECK_AFTER_MS;
+    return begun_ms + after_ms;
 }
 
 /* Claims that wait for a child: one that was cancelled meanwhile is not to start. */
@@ -114,7 +115,7 @@ static void verify_waiting(struct decider *d, struct round *x, int64_t now_ms)
         const struct claim *c = now_ms < check_due(d, i) ? NULL : h->waiting;
         int n = h->take > 0 ? h->take : h->n_waiting;
         for (; c && n > 0 && x->n_verify < ROUND_VERIFY_MAX; c = c->next, n--) {
-            if (h->take > 0 || now_ms >= c->checked_ms + CHECK_AFTER_MS) {
+            if (h->take > 0 || now_ms >= c->begun_ms + CHECK_AFTER_MS + round_usual_ms(d)) {
                 add_verify(x, c);
             }
         }
