@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -13,19 +14,54 @@
 #include <unistd.h>
 
 struct notice {
-    pid_t group;
-    bool watch; /* false: forget it */
+    pid_t group; /* 0: the worker moves, and that is all */
+    bool watch;  /* false: forget it */
 };
+
+enum { TICK_MS = 1000 };
 
 static int guard_pipe = -1;
 static pid_t guard_pid;
 
 static void take_notice(pid_t groups[SLOTS_MAX], const struct notice *w)
 {
-    for (int i = 0; i < SLOTS_MAX; i++) {
+    for (int i = 0; w->group > 0 && i < SLOTS_MAX; i++) {
         if (groups[i] == (w->watch ? 0 : w->group)) {
             groups[i] = w->watch ? w->group : 0;
             return;
+        }
+    }
+}
+
+static void kill_groups(const pid_t groups[SLOTS_MAX])
+{
+    for (int i = 0; i < SLOTS_MAX; i++) {
+        if (groups[i] > 0) {
+            (void)kill(-groups[i], SIGKILL);
+        }
+    }
+}
+
+/* Time passes in ticks in which the guard is awake itself: where the whole machine stood still, the
+ * handlers did as well, and the worker may move on now. */
+static void watch_worker(pid_t groups[SLOTS_MAX])
+{
+    struct pollfd fd = {.fd = 0, .events = POLLIN};
+    struct notice w;
+    for (int ticks = 0;;) {
+        int n = poll(&fd, 1, TICK_MS);
+        if (n == 0 && ++ticks == GUARD_SILENT_MS / TICK_MS) {
+            kill_groups(groups);
+        }
+        if (n > 0) {
+            ssize_t bytes = read(0, &w, sizeof w);
+            if (bytes == 0 || (bytes < 0 && errno != EINTR)) {
+                return;
+            }
+            ticks = 0;
+            if (bytes == (ssize_t)sizeof w) {
+                take_notice(groups, &w);
+            }
         }
     }
 }
@@ -34,26 +70,14 @@ static void take_notice(pid_t groups[SLOTS_MAX], const struct notice *w)
 static void guard_live(int fd)
 {
     static pid_t groups[SLOTS_MAX];
-    struct notice w;
-    ssize_t n;
     (void)setsid();
     (void)prctl(PR_SET_NAME, "tenon guard");
     (void)signal(SIGTERM, SIG_IGN);
     (void)signal(SIGINT, SIG_IGN);
     (void)dup2(fd, 0);
     (void)syscall(SYS_close_range, 1U, ~0U, 0U);
-    while ((n = read(0, &w, sizeof w)) != 0) {
-        if (n == (ssize_t)sizeof w) {
-            take_notice(groups, &w);
-        } else if (n > 0 || errno != EINTR) {
-            break;
-        }
-    }
-    for (int i = 0; i < SLOTS_MAX; i++) {
-        if (groups[i] > 0) {
-            (void)kill(-groups[i], SIGKILL);
-        }
-    }
+    watch_worker(groups);
+    kill_groups(groups);
     _exit(0);
 }
 
@@ -70,6 +94,7 @@ bool guard_start(struct fault *f)
     }
     (void)close(fds[0]);
     guard_pipe = fds[1];
+    (void)fcntl(guard_pipe, F_SETFL, O_NONBLOCK); /* a guard that is stopped stops no worker */
     return guard_pid > 0 ||
            fault_set(f, FAULT_RETRY, "could not fork the guard: %s", strerror(errno));
 }
@@ -90,6 +115,11 @@ void guard_watch(pid_t group)
 void guard_forget(pid_t group)
 {
     send_notice(group, false);
+}
+
+void guard_beat(void)
+{
+    send_notice(0, false);
 }
 
 void guard_stop(void)

@@ -6,6 +6,7 @@
 #include "core/point.h"
 #include "core/service.h"
 #include "core/text.h"
+#include "worker/guard.h"
 #include "worker/note.h"
 
 #include <errno.h>
@@ -21,12 +22,15 @@ enum {
     OWN_FDS = 2,
     STATISTICS_EVERY_MS = 60000,
     FAILING_AFTER_MS = 3000, /* rounds that fail for so long are told in the worker's row */
+    /* its guard may have taken it for frozen, whose last beat may be older than its last turn */
+    FROZEN_MS = GUARD_SILENT_MS - 2 * GUARD_BEAT_MS,
 };
 
 struct turn {
     struct pollfd *fds;
     size_t n_fds;
-    int64_t ping_ms, statistics_ms;
+    int64_t ping_ms, statistics_ms, beat_ms;
+    int64_t moved_ms; /* the last turn */
     int64_t done_before;
     bool exit;
 };
@@ -292,6 +296,10 @@ static void note_troubles(struct loop *l, int64_t now)
 static void keep_up(struct loop *l, struct turn *t, int64_t now)
 {
     const struct decider *d = l->decider;
+    if (now >= t->beat_ms) {
+        guard_beat();
+        t->beat_ms = now + GUARD_BEAT_MS;
+    }
     if (l->metrics) {
         worker_metrics_note(l->metrics, d, broker_of(l), now);
     }
@@ -312,6 +320,16 @@ static void keep_up(struct loop *l, struct turn *t, int64_t now)
     }
 }
 
+/* Before it hears how its children have ended, which is not their fault. */
+static void notice_freeze(struct loop *l, struct turn *t)
+{
+    int64_t now = now_ms();
+    if (now - t->moved_ms >= FROZEN_MS) {
+        hear(l, &(struct event){.type = EVENT_FROZEN});
+    }
+    t->moved_ms = now;
+}
+
 static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
 {
     int64_t now = now_ms();
@@ -321,7 +339,9 @@ static void wait_for_events(struct loop *l, struct turn *t, int64_t due_ms)
     t->fds[0] = (struct pollfd){.fd = l->mailbox->fd, .events = POLLIN};
     t->fds[1] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
     children_poll(l->children, t->fds + OWN_FDS);
-    if (ppoll(t->fds, t->n_fds, &limit, NULL) < 0) {
+    int n = ppoll(t->fds, t->n_fds, &limit, NULL);
+    notice_freeze(l, t);
+    if (n < 0) {
         return; /* EINTR, or no memory for a moment: the next turn tries again */
     }
     if (t->fds[0].revents) {
@@ -337,7 +357,9 @@ bool loop_run(struct loop *l)
 {
     int64_t now = now_ms();
     l->unix_ms = now_unix_ns() / 1000000 - now;
-    struct turn t = {.ping_ms = now + PRESENCE_PING_MS, .statistics_ms = now + STATISTICS_EVERY_MS};
+    struct turn t = {.ping_ms = now + PRESENCE_PING_MS,
+                     .statistics_ms = now + STATISTICS_EVERY_MS,
+                     .moved_ms = now};
     t.n_fds = OWN_FDS + (size_t)l->children->n * CHILDREN_FDS_PER_SLOT;
     t.fds = calloc(t.n_fds, sizeof *t.fds);
     bool ok = t.fds;

@@ -301,6 +301,9 @@ static void put_event(struct record *r, const struct decider *d, const struct ev
     case EVENT_POLL:
         begin(r, 'L', now_ms);
         break;
+    case EVENT_FROZEN:
+        begin(r, 'Z', now_ms);
+        break;
     case EVENT_STOP:
         begin(r, 'T', now_ms);
         break;

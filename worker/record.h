@@ -12,7 +12,7 @@
  *   an event: its letter, ms since the line before, its fields
  *     W epoch tag n ids       B up epoch       P up renewed since      F failure
  *     H slot room hears       R slot id outcome bytes delay            G slot id bytes extend
- *     S slot id bytes         C slot   Y slot  X slot failed well      U n ids     L      T
+ *     S slot id bytes         C slot   Y slot  X slot failed well      U n ids     L      Z      T
  *     c ..., m ...            claims and own tasks of the answer of a round, which follows:
  *     D end finished requeued verdicts progress steps timeouts
  *   > due digests             the decider was asked, and this came out

@@ -228,7 +228,7 @@ static void take_child(struct replaying *p, struct fields *x, char letter, struc
     }
 }
 
-static const char letters[] = "WBPDFHRGSCYXULT";
+static const char letters[] = "WBPDFHRGSCYXULZT";
 static const enum event_type types[] = {EVENT_WAKEUPS,       EVENT_BROKER,
                                         EVENT_PRESENCE,      EVENT_ROUND_DONE,
                                         EVENT_ROUND_FAILED,  EVENT_CHILD_READY,
@@ -236,7 +236,7 @@ static const enum event_type types[] = {EVENT_WAKEUPS,       EVENT_BROKER,
                                         EVENT_STEP,          EVENT_CHILD_PIPE_CLOSED,
                                         EVENT_CHILD_RETIRES, EVENT_CHILD_GONE,
                                         EVENT_PAUSED,        EVENT_POLL,
-                                        EVENT_STOP};
+                                        EVENT_FROZEN,        EVENT_STOP};
 
 static void take_fields(struct replaying *p, struct fields *x, char letter, struct event *e)
 {
@@ -266,6 +266,7 @@ static void take_fields(struct replaying *p, struct fields *x, char letter, stru
         take_ids(p, x, e, (int64_t)p->d->n_kinds);
         break;
     case 'L':
+    case 'Z':
     case 'T':
         break;
     default:

@@ -151,6 +151,9 @@ static void say_what(FILE *out, const struct decider *d, const struct event *e)
     case EVENT_POLL:
         (void)fputs("something may be ready", out);
         break;
+    case EVENT_FROZEN:
+        (void)fputs("it was frozen", out);
+        break;
     case EVENT_STOP:
         (void)fputs("it is asked to stop", out);
         break;

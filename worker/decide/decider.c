@@ -297,6 +297,16 @@ static void broker(struct decider *d, const struct event *e)
     d->polling.at_once = d->polling.at_once || !e->up;
 }
 
+/* Their tasks are given back, if they are ours still. */
+static void frozen(struct decider *d, int64_t now_ms)
+{
+    if (!slots_all_empty(d)) {
+        slots_stop_all(d, STOP_RELEASE, SIGKILL, now_ms);
+        actions_note(&d->actions, NOTE_STOPPING_CHILDREN, 0,
+                     "this process was frozen, others may start our tasks");
+    }
+}
+
 void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
 {
     d->now_ms = now_ms;
@@ -348,6 +358,9 @@ void decider_event(struct decider *d, const struct event *e, int64_t now_ms)
         break;
     case EVENT_POLL:
         d->polling.at_once = true;
+        break;
+    case EVENT_FROZEN:
+        frozen(d, now_ms);
         break;
     case EVENT_STOP:
         stop(d, now_ms);

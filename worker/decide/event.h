@@ -21,6 +21,8 @@ enum event_type {
                                 exited_well */
     EVENT_PAUSED,            /* ids, n: the numbers of the kinds that are paused from now on */
     EVENT_POLL,              /* a task of ours may be ready, and no wake-up says so: poll */
+    EVENT_FROZEN,            /* the main loop did not move for so long that its guard may have
+                                killed its children */
     EVENT_STOP,              /* SIGTERM; the second stops at once */
 };
 
