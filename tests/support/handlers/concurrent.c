@@ -1,11 +1,14 @@
 /* A pool handler that runs its tasks beside each other, and writes the journal (support/journal.h):
  * concurrent IN_FLIGHT [ANSWERS [bye]].
  *
- * A task is done after the "ms" of its payload; below 0 never. After ANSWERS answers the handler
- * exits 0, whatever else it has; with `bye` it says so before. */
+ * A task is done after the "ms" of its payload; below 0 never. One with "dies": "child" ends this
+ * process then, as a panic in it would, and one with "dies": "worker" the worker, as the kernel does
+ * that has no memory. After ANSWERS answers the handler exits 0, whatever else it has; with `bye` it
+ * says so before. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +22,7 @@ enum { TASKS_MAX = 1024, NEVER_MS = -1 };
 static struct task {
     long long id, claims;
     int64_t due_ms; /* NEVER_MS = it is never done */
+    char dies;      /* 'c'hild or 'w'orker, 0 = it is no pill */
 } tasks[TASKS_MAX];
 static int n_tasks, journal;
 static long answers_left;
@@ -46,18 +50,27 @@ static void note(const struct task *t, const char *what)
 static void begin(const char *line)
 {
     json_t *task = json_loads(line, 0, NULL);
-    const json_t *ms = json_object_get(json_object_get(task, "payload"), "ms");
+    const json_t *payload = json_object_get(task, "payload"), *ms = json_object_get(payload, "ms");
+    const char *dies = json_string_value(json_object_get(payload, "dies"));
     struct task *t = &tasks[n_tasks++];
     t->id = json_integer_value(json_object_get(task, "id"));
     t->claims = strtoll(strchr(json_string_value(json_object_get(task, "claim")), '/') + 1, NULL,
                         10);
     t->due_ms = json_integer_value(ms) < 0 ? NEVER_MS : clock_ms() + json_integer_value(ms);
+    t->dies = dies ? *dies : '\0';
     note(t, "start");
     json_decref(task);
 }
 
 static void end(int i)
 {
+    if (tasks[i].dies == 'w') {
+        (void)kill(getppid(), SIGKILL);
+        (void)pause();
+    }
+    if (tasks[i].dies == 'c') {
+        abort();
+    }
     note(&tasks[i], "end");
     (void)printf("{\"id\":%lld,\"outcome\":\"done\"}\n", tasks[i].id);
     tasks[i] = tasks[--n_tasks];
