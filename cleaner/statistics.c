@@ -21,7 +21,7 @@ enum { U_QUEUE, U_KIND, U_READY };
 /* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql, statistics_waits.sql */
 enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED };
 enum { L_NAME, L_PAUSED, L_WAITING, L_HELD, L_MAX };
-enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_FLOWS };
+enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_SUSPECT, B_FLOWS };
 enum { W_UNTIL_US, W_QUEUE, W_KIND, W_BUCKET, W_COUNT, W_SUM_US };
 
 struct statistics {
@@ -129,10 +129,10 @@ static void put_limits(struct buf *b, const struct rows *r)
 
 static void put_blocked(struct buf *b, const struct rows *r)
 {
-    static const char *const reasons[] = {"parent", "limit", "time", "signal"};
+    static const char *const reasons[] = {"parent", "limit", "time", "signal", "suspect"};
     metric_head(b, "tenon_blocked_tasks", "gauge",
                 "Blocked tasks by what they wait for, each counted to 10,000.");
-    for (int i = B_PARENT; i <= B_SIGNAL; i++) {
+    for (int i = B_PARENT; i <= B_SUSPECT; i++) {
         metric_int(b, "tenon_blocked_tasks", LABELS({"reason", reasons[i]}), rows_int(r, 0, i));
     }
     metric_gauge(b, "tenon_flows_unfinished",

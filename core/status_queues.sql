@@ -28,12 +28,12 @@ CROSS JOIN LATERAL (
           LIMIT (SELECT rows FROM share)) l
 ) due
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE l.wanted_at IS NULL AND l.failed = 0) AS scheduled,
-           count(*) FILTER (WHERE l.wanted_at IS NULL AND l.failed > 0) AS retrying,
-           count(*) FILTER (WHERE l.wanted_at IS NOT NULL) AS blocked, count(*) AS looked_at
-    FROM (SELECT t.failed, t.wanted_at
+    SELECT count(*) FILTER (WHERE l.run_at < 'infinity' AND l.failed = 0) AS scheduled,
+           count(*) FILTER (WHERE l.run_at < 'infinity' AND l.failed > 0) AS retrying,
+           count(*) FILTER (WHERE l.run_at = 'infinity') AS blocked, count(*) AS looked_at
+    FROM (SELECT t.failed, t.run_at
           FROM generate_series(9, 0, -1) p
-          CROSS JOIN LATERAL (SELECT failures + crashes AS failed, wanted_at FROM tenon.task
+          CROSS JOIN LATERAL (SELECT failures + crashes AS failed, run_at FROM tenon.task
                               WHERE queue = s.queue AND priority = p AND run_at > statement_timestamp()
                               ORDER BY run_at LIMIT (SELECT rows FROM share)) t
           LIMIT (SELECT rows FROM share)) l

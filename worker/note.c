@@ -12,6 +12,7 @@ static const struct {
     [NOTE_TASK_RELEASED] = {LOG_INFO, "task_released"},
     [NOTE_TASK_DEAD] = {LOG_ERROR, "task_dead"},
     [NOTE_TASK_TIMED_OUT] = {LOG_WARNING, "task_timed_out"},
+    [NOTE_TASK_CRASHED] = {LOG_WARNING, "task_crashed"},
     [NOTE_CLAIM_LOST] = {LOG_WARNING, "claim_lost"},
     [NOTE_PROGRESS_REFUSED] = {LOG_WARNING, "progress_refused"},
     [NOTE_STEP_REFUSED] = {LOG_WARNING, "step_refused"},

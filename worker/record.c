@@ -65,6 +65,7 @@ static uint64_t hash_round(uint64_t h, const struct decider *d)
     }
     h = hash(h, (uint64_t)(x->own | x->unlocked << 1 | x->chores << 2));
     h = hash(h, (uint64_t)x->reach_ms);
+    h = hash(h, (uint64_t)x->alone);
     return hash(hash(hash(hash(h, (uint64_t)x->n_poll), (uint64_t)x->way), x->turn),
                 (uint64_t)x->limit_ms);
 }
@@ -202,6 +203,7 @@ static void put_round_done(struct record *r, const struct round *x, int64_t now_
     }
     begin(r, 'D', now_ms);
     put(r, x->end);
+    put(r, x->has_turn);
     PUT_DIGITS(r, x->n_finish, x->finished[i]);
     PUT_DIGITS(r, x->n_requeue, x->requeue_state[i]);
     PUT_DIGITS(r, x->n_verify, x->verdicts[i]);

@@ -14,7 +14,7 @@
  *     H slot room hears       R slot id outcome bytes delay            G slot id bytes extend
  *     S slot id bytes         C slot   Y slot  X slot failed well      U n ids     L      Z      T
  *     c ..., m ...            claims and own tasks of the answer of a round, which follows:
- *     D end finished requeued verdicts progress steps timeouts
+ *     D end turn finished requeued verdicts progress steps timeouts
  *   > due digests             the decider was asked, and this came out
  *   + digests                 actions of events between action and action
  *   . end | goes on           the worker ended; or the next file goes on
@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 enum {
-    RECORD_FORMAT = 1,
+    RECORD_FORMAT = 2,
     RECORD_FILE_BYTES_MAX = 64 << 20, /* then FILE becomes FILE.1, and a new one begins */
     RECORD_OVER_BYTES_MAX = 64 << 20, /* beyond that, when none can: then it ends */
     RECORD_BUFFER_BYTES = 64 << 10,   /* so much is written at once, */

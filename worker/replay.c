@@ -140,7 +140,7 @@ static void take_owned(struct replaying *p, struct fields *x)
 static void take_answer(struct replaying *p, struct fields *x)
 {
     struct round *r = &p->d->round;
-    int end = take_int(x, 0, POLL_BOUNDED);
+    int end = take_int(x, 0, POLL_BOUNDED), has_turn = take_int(x, 0, 1);
     const char *finished = take_digits(x, r->n_finish, 2);
     const char *requeued = take_digits(x, r->n_requeue, REQUEUE_DEAD + 1);
     const char *verdicts = take_digits(x, r->n_verify, VERDICT_CANCELLED + 1);
@@ -151,6 +151,7 @@ static void take_answer(struct replaying *p, struct fields *x)
         return;
     }
     r->end = (enum poll_end)end;
+    r->has_turn = has_turn == 1;
     for (size_t i = 0; i < r->n_finish; i++) {
         r->finished[i] = finished[i] == '1';
     }

@@ -221,7 +221,7 @@ static void add_poll(struct round_calls *r, const char *worker)
         array_put_int(from_ids, range->from.id);
     }
     int64_t reach_ms = poll_reach_ms(poll);
-    const char *params[] = {worker,
+    const char *params[PARAMS_MAX] = {worker,
                             kinds_array(r),
                             number(r, r->round->n_poll),
                             end_array(r, queues),
@@ -234,6 +234,21 @@ static void add_poll(struct round_calls *r, const char *worker)
                             reach_ms < 0 ? NULL : number(r, reach_ms),
                             new_keys(r, (size_t)r->round->n_poll)};
     r->poll = add_call(r, &sql_poll, 12, params);
+}
+
+/* Its turn to run suspects: asked for, a suspect, given back. */
+static void add_alone(struct round_calls *r, const char *worker)
+{
+    if (r->round->alone == ALONE_ASK_OVER) {
+        (void)add_call(r, &sql_turn_over, 1, &worker);
+        return;
+    }
+    const char *params[] = {worker, queues_array(r), kinds_array(r)};
+    if (r->round->alone == ALONE_ASK_TURN) {
+        r->turn = add_call(r, &sql_turn, 3, params);
+    } else {
+        r->alone = add_call(r, &sql_claim_alone, 3, params);
+    }
 }
 
 static void add_limit(struct round_calls *r)
@@ -276,6 +291,9 @@ bool round_build(struct round_calls *r, struct round_context *context, struct ro
     }
     if (round->n_poll > 0) {
         add_poll(r, worker);
+    }
+    if (round->alone != ALONE_ASK_NOTHING) {
+        add_alone(r, worker);
     }
     return !r->failed || fault_memory(f);
 }

@@ -24,7 +24,7 @@ struct round_calls {
     const char *params[CALLS_MAX][PARAMS_MAX];
     size_t n, n_texts;
     const struct db_call *settings, *own, *verify, *progress, *steps, *finish, *requeue, *claim,
-        *poll;   /* NULL = none */
+        *poll, *turn, *alone; /* NULL = none */
     bool failed; /* no memory for a text */
 };
 

@@ -266,8 +266,9 @@ bool round_read(struct round_calls *r)
     if (r->requeue) {
         read_requeue(x, r->requeue->rows);
     }
-    if (r->claim) {
-        const struct rows *rows = r->claim->rows;
+    x->has_turn = r->turn && rows_bool(r->turn->rows, 0, 0);
+    if (r->claim || r->alone) {
+        const struct rows *rows = r->claim ? r->claim->rows : r->alone->rows;
         return read_claims(r, rows, rows_count(rows));
     }
     return !r->poll || read_poll(r, r->poll->rows);

@@ -175,10 +175,14 @@ static void finished(struct spans *s, const struct round *x)
     }
 }
 
-/* The class is the handler's, else tenon.error_class()'s word for a timeout. */
+/* The class is the handler's, else tenon.error_class()'s word for a timeout or a crash. */
 static void fail(struct span *span, const struct claim *c)
 {
-    span_fail(span, c->outcome == OUTCOME_TIMED_OUT ? "timeout" : c->error_class, c->error);
+    span_fail(span,
+              c->outcome == OUTCOME_TIMED_OUT ? "timeout"
+              : c->outcome == OUTCOME_CRASHED ? "crash"
+                                              : c->error_class,
+              c->error);
 }
 
 static void requeued(struct spans *s, const struct round *x)
@@ -187,7 +191,8 @@ static void requeued(struct spans *s, const struct round *x)
         const struct claim *c = x->requeue[i];
         struct open_span *o = x->requeue_state[i] == REQUEUE_MISSED ? NULL : find(s, c->id);
         bool dead = x->requeue_state[i] == REQUEUE_DEAD;
-        if (o && (dead || c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT)) {
+        if (o && (dead || c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT ||
+                  c->outcome == OUTCOME_CRASHED)) {
             fail(o->span, c);
         }
         if (o) {

@@ -138,6 +138,7 @@ CREATE TABLE tenon.kind (
     retry        text     CHECK (tenon.is_retry(retry)),
     on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead')),
     on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    max_crashes  integer  CHECK (max_crashes BETWEEN 2 AND 100),
     timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
     limited      boolean  NOT NULL DEFAULT false,
     paused       boolean  NOT NULL DEFAULT false,
@@ -155,6 +156,7 @@ COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of it
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
 COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
+COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: with so many crashes in a row a task of it is dead, 2 to 100; NULL = 3. Before the last it runs alone.';
 COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
 COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
 COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
@@ -206,7 +208,8 @@ CREATE TABLE tenon.worker (
     backing_off    text,
     starting       text,
     rounds_failing text,
-    broker_away    text
+    broker_away    text,
+    alone_since    timestamptz
 );
 COMMENT ON TABLE tenon.worker IS 'One row per start of a worker process; kept for a week after it ended.';
 COMMENT ON COLUMN tenon.worker.id IS 'Its name in the claims of tasks.';
@@ -223,6 +226,7 @@ COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each
 COMMENT ON COLUMN tenon.worker.starting IS '`kind,kind: since what`, a line for each handler whose first child has not said hello for a second: since when, in milliseconds since 1970, and what it does, if it says so; NULL = none.';
 COMMENT ON COLUMN tenon.worker.rounds_failing IS 'Why its transactions with PostgreSQL keep failing; NULL = they do not.';
 COMMENT ON COLUMN tenon.worker.broker_away IS 'Why it has no connection with RabbitMQ; NULL = it has one, or works without.';
+COMMENT ON COLUMN tenon.worker.alone_since IS 'Since then it has the turn to run suspects (`tenon.suspect`), one at a time and nothing beside it; NULL = it has not.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- Advisory locks are open to everybody who may log in: one counts only if whoever logged in to its session may act for
@@ -330,6 +334,7 @@ CREATE TABLE tenon.task (
     limit_keys   text[],
     awaited      boolean,
     steps        jsonb,
+    max_crashes  integer,
     PRIMARY KEY (id)
 ) WITH (fillfactor = 43, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
         autovacuum_vacuum_insert_scale_factor = 0.2);
@@ -344,8 +349,9 @@ COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
 COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
 COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';
 COMMENT ON COLUMN tenon.task.failures IS 'Attempts that failed or ran out of time.';
-COMMENT ON COLUMN tenon.task.crashes IS 'Attempts whose worker died; the third is the last.';
+COMMENT ON COLUMN tenon.task.crashes IS 'Attempts during which its worker died, or its child while that had other tasks too.';
 COMMENT ON COLUMN tenon.task.max_attempts IS 'With so many failures it is dead.';
+COMMENT ON COLUMN tenon.task.max_crashes IS 'With so many crashes in a row it is dead; NULL = as its kind says then.';
 COMMENT ON COLUMN tenon.task.priority IS '0 to 9, higher first.';
 COMMENT ON COLUMN tenon.task.delayed IS 'The cleaner publishes its wake-up when `run_at` has come.';
 COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
@@ -372,6 +378,25 @@ CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
 CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
 CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
+
+-- The tasks that have crashed and are not over. The next crash but one before the last makes one a suspect: it is blocked,
+-- and tenon.claim_alone() takes it. tenon.requeue() writes here, whoever ends a task deletes its row (tenon.note_ended).
+CREATE TABLE tenon.suspect (
+    task_id bigint      PRIMARY KEY,
+    crashes integer     NOT NULL,
+    mark    bigint      NOT NULL,
+    alone   boolean     NOT NULL,
+    due_at  timestamptz,
+    claims  integer
+);
+CREATE INDEX suspect_due ON tenon.suspect (due_at) WHERE alone AND claims IS NULL;
+COMMENT ON TABLE tenon.suspect IS 'The unfinished tasks that have crashed.';
+COMMENT ON COLUMN tenon.suspect.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.suspect.crashes IS 'How often in a row, without a step or progress recorded between.';
+COMMENT ON COLUMN tenon.suspect.mark IS 'A hash of its steps and its progress, as they were at the last crash.';
+COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: its next run is one with nothing beside it in the worker.';
+COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits let it go.';
+COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has none.';
 
 -- Enqueued under a unique_key whose holder was running, or locked, or overdue: tenon.settle() makes it one with the
 -- holder, or a task of its own, after the commit. So no producer waits for a worker, nor a worker for a producer.
@@ -508,7 +533,8 @@ CREATE TABLE tenon.finished (
     timeout_ms  bigint,
     max_attempts integer,
     retry       text,
-    progress    jsonb
+    progress    jsonb,
+    max_crashes integer
 ) PARTITION BY RANGE (finished_at);
 -- Without a replica identity nothing can be deleted once somebody makes a publication FOR ALL TABLES.
 ALTER TABLE tenon.finished REPLICA IDENTITY FULL;
@@ -521,6 +547,7 @@ COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: t
 COMMENT ON COLUMN tenon.finished.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry` goes on behind them.';
 COMMENT ON COLUMN tenon.finished.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry`: how long one run may take.';
 COMMENT ON COLUMN tenon.finished.max_attempts IS 'The same: with so many failures it is dead.';
+COMMENT ON COLUMN tenon.finished.max_crashes IS 'The same: with so many crashes in a row it is dead.';
 COMMENT ON COLUMN tenon.finished.retry IS 'The same: how long it waits after a failure.';
 COMMENT ON COLUMN tenon.finished.progress IS 'The same: what its handler said last; the next attempt gets it.';
 CREATE INDEX finished_id ON tenon.finished (id);
@@ -552,7 +579,8 @@ CREATE TABLE tenon.dead (
     compensates  bigint,
     limit_keys   text[],
     steps        jsonb,
-    progress     jsonb
+    progress     jsonb,
+    max_crashes  integer
 );
 COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete` deletes them; they go by themselves after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
@@ -658,15 +686,17 @@ CREATE VIEW tenon.tasks AS
     SELECT id, queue, kind,
            CASE WHEN start_time IS NOT NULL THEN 'running'
                 WHEN start_before <= clock_timestamp() THEN 'expired'
-                WHEN wanted_at IS NOT NULL THEN 'blocked'
+                WHEN run_at = 'infinity' THEN 'blocked'
                 WHEN run_at <= clock_timestamp() THEN 'ready'
                 WHEN failures + crashes > 0 THEN 'retrying'
                 ELSE 'scheduled' END AS state,
-           priority, created_at, coalesce(wanted_at, run_at) AS run_at, start_time, NULL::timestamptz AS end_time, worker_id,
+           priority, created_at,
+           coalesce(wanted_at, nullif(run_at, 'infinity'), (SELECT s.due_at FROM tenon.suspect s WHERE s.task_id = t.id), run_at) AS run_at,
+           start_time, NULL::timestamptz AS end_time, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer AS attempt, claims, failures, crashes,
            payload, progress, NULL::jsonb AS result, unique_key, trace, last_error, error_class, enqueued_by, start_before, compensates,
            flow, limit_keys, steps
-    FROM tenon.task
+    FROM tenon.task t
     UNION ALL
     SELECT id, queue, kind, outcome::text, priority, created_at, run_at, start_time, finished_at, worker_id,
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,

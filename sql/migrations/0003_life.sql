@@ -108,10 +108,10 @@ $$;
 -- thirtieth of what a plain task costs. Whether there is anything to note is asked first, which is part of the plan.
 CREATE FUNCTION tenon.needs_note(t tenon.task) RETURNS boolean
 LANGUAGE sql STABLE AS $$
-    SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL
+    SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL OR t.crashes > 0
 $$;
 CREATE FUNCTION tenon.note_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
-    flow bigint, limit_keys text[], awaited boolean, was_cancelled boolean) RETURNS void
+    flow bigint, limit_keys text[], awaited boolean, crashes integer, was_cancelled boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 BEGIN
@@ -130,6 +130,9 @@ BEGIN
     IF wanted_at IS NOT NULL THEN
         DELETE FROM tenon.waiting w WHERE w.task_id = id;
     END IF;
+    IF crashes > 0 THEN
+        DELETE FROM tenon.suspect s WHERE s.task_id = id;
+    END IF;
     IF awaited THEN
         PERFORM pg_notify('tenon_ended', id::text);
     END IF;
@@ -140,8 +143,13 @@ END $$;
 -- The same of a row; it becomes a call of that one when PostgreSQL plans the statement.
 CREATE FUNCTION tenon.note_ended(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$
-    SELECT tenon.note_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, was_cancelled)
+    SELECT tenon.note_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes, was_cancelled)
 $$;
+
+-- How far a task is, as a number: of its steps and its progress. While that stays the same it has got nowhere.
+CREATE FUNCTION tenon.progress_mark(t tenon.task) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, keys   the fence, element by element
@@ -149,7 +157,9 @@ $$;
 --               later     the handler asked for a later run: not charged, waits delays_ms
 --               released  the worker could not run it: not charged, ready at once, and its run_at stays
 --                         as it was, so that it does not go to the end of a backlog
---               crashed   its worker died: counted as a crash, ready at once; the third is the last
+--               crashed   its worker died, or its child, which had other tasks too: counted as a crash, ready at once. Before
+--                         the one that may be its last (max_crashes, in a row) it becomes a suspect: blocked, until a worker
+--                         runs it alone (tenon.claim_alone). Only a crash in such a run is the last
 --               timed_out it ran past its timeout: charged, waits retry_delay, or dead if on_timeout of its kind says so
 --               dead      the handler says that it can never work
 --               wait      blocked until its signal comes, or delays_ms (NULL: 365 days) are over: not charged; failed, if it may not
@@ -158,6 +168,7 @@ $$;
 --   delays_ms   how long to wait instead, or NULL
 --   classes     what kinds of errors they are, or NULL: the first word of each
 --   signals     what those with the reason `wait` wait for
+-- A suspect stays one while it fails, is released or crashes; not when it is put off by itself.
 -- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
@@ -171,6 +182,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
     ), mine AS MATERIALIZED (
         SELECT t.id, t.failures + (x.reason IN ('failed', 'timed_out'))::integer AS failures,
                t.crashes + (x.reason = 'crashed')::integer AS crashes,
+               CASE WHEN x.reason = 'crashed' THEN tenon.progress_mark(t) END AS mark, t.max_crashes,
                t.max_attempts, t.queue, t.kind, t.retry, t.unique_key, t.again, t.claims, t.start_time, t.worker_id, t.run_at, t.limit_keys, x.reason,
                CASE WHEN w.refused IS NULL THEN g.delay_ms END AS delay_ms, g.signal,
                CASE WHEN x.reason IN ('failed', 'timed_out', 'crashed', 'dead')
@@ -184,11 +196,20 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
          WHERE t.claim_key = g.key
          ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
+    ), suspected AS MATERIALIZED (  -- how often has it crashed in a row, of how many; and had it this run alone?
+        SELECT m.id, CASE WHEN m.reason <> 'crashed' THEN s.crashes WHEN s.mark = m.mark THEN s.crashes + 1 ELSE 1 END AS in_a_row,
+               coalesce(m.max_crashes, k.max_crashes, 3) AS most, coalesce(m.mark, s.mark) AS mark, s.claims = m.claims AS was_alone
+          FROM mine m
+          LEFT JOIN tenon.suspect s ON s.task_id = ANY (ARRAY[m.id])
+          LEFT JOIN tenon.kind k ON k.name = m.kind
+         WHERE m.crashes > 0
     ), judged AS MATERIALIZED (
-        SELECT m.*, CASE WHEN m.reason = 'dead' THEN 'handler'
+        SELECT m.*, s.in_a_row, s.mark AS mark_now,
+               coalesce(m.reason IN ('crashed', 'failed', 'timed_out', 'released') AND s.in_a_row >= s.most - 1, false) AS alone,
+               CASE WHEN m.reason = 'dead' THEN 'handler'
                          WHEN m.reason = 'timed_out'
                               AND EXISTS (SELECT FROM tenon.kind k WHERE k.name = m.kind AND k.on_timeout = 'dead') THEN 'timeout'
-                         WHEN m.reason = 'crashed' AND m.crashes >= 3 THEN 'crashes'
+                         WHEN m.reason = 'crashed' AND s.was_alone AND s.in_a_row >= s.most THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
                     END AS dead_of,
                CASE WHEN m.reason = 'wait' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
@@ -198,7 +219,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                        (SELECT k.retry FROM tenon.kind k WHERE k.name = m.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = m.queue)))
                     WHEN m.reason = 'released' THEN m.run_at
                     ELSE clock_timestamp() END AS wanted_at
-          FROM mine m
+          FROM mine m LEFT JOIN suspected s ON s.id = m.id
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
@@ -206,10 +227,10 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
-                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, progress)
+                                unique_key, retry, trace, last_error, error_class, enqueued_by, compensates, limit_keys, steps, progress, max_crashes)
         SELECT clock_timestamp(), g.id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                failures_now, crashes_now, max_attempts, priority, dead_of, queue, kind, payload,
-               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps, progress
+               unique_key, retry, trace, error, class, enqueued_by, compensates, limit_keys, steps, progress, max_crashes
           FROM gone g
         RETURNING dead.id
     ), compensated AS (
@@ -250,8 +271,9 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
         UPDATE tenon.task t
            SET start_time = NULL, claim_key = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
-               delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
-               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' THEN j.wanted_at ELSE 'infinity' END,
+               delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND NOT j.alone
+                         AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
+               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' AND NOT j.alone THEN j.wanted_at ELSE 'infinity' END,
                wanted_at = CASE WHEN t.limit_keys IS NOT NULL OR j.reason = 'wait' THEN j.wanted_at END  -- its next start must be let go again
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
         RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at, j.reason, j.signal, j.delay_ms
@@ -260,10 +282,16 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
         SELECT b.id, b.signal, clock_timestamp() + make_interval(secs => coalesce(b.delay_ms, 31536000000) / 1000.0)
           FROM back b WHERE b.reason = 'wait'
         ON CONFLICT (task_id) DO UPDATE SET signal = excluded.signal, until = excluded.until, settled = false
+    ), suspects AS (
+        INSERT INTO tenon.suspect AS s (task_id, crashes, mark, alone, due_at)
+        SELECT j.id, j.in_a_row, j.mark_now, j.alone, CASE WHEN j.alone AND j.limit_keys IS NULL THEN j.wanted_at END
+          FROM judged j WHERE j.dead_of IS NULL AND j.in_a_row IS NOT NULL
+        ON CONFLICT (task_id) DO UPDATE
+           SET crashes = excluded.crashes, mark = excluded.mark, alone = excluded.alone, due_at = excluded.due_at, claims = NULL
     )
     SELECT d.id, 'dead' FROM died d
     UNION ALL
-    SELECT b.id, CASE WHEN b.wanted_at IS NOT NULL THEN 'blocked' WHEN b.run_at <= clock_timestamp() THEN 'ready'
+    SELECT b.id, CASE WHEN b.run_at = 'infinity' THEN 'blocked' WHEN b.run_at <= clock_timestamp() THEN 'ready'
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
@@ -369,7 +397,8 @@ EXCEPTION
         RETURN true;
 END $$;
 
--- Makes blocked tasks unblocked, but for those that somebody has locked; returns which: whoever settles wakes workers for
+-- Makes blocked tasks unblocked, but for those that somebody has locked, and suspects, which now wait for their turn to run
+-- alone only; returns which: whoever settles wakes workers for
 -- them. The rows are not locked first, if nobody has locked one: that would leave a mark in the new version of a row, and
 -- polls pass over what is marked (worker/poll.sql) until their next sweep.
 CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
@@ -380,10 +409,13 @@ BEGIN
     FOR i IN 1..2 LOOP
         BEGIN
             WITH new AS (
-                UPDATE tenon.task t SET run_at = greatest(t.wanted_at, clock_timestamp()), wanted_at = NULL,
-                                        delayed = t.wanted_at > clock_timestamp()
+                UPDATE tenon.task t SET run_at = CASE WHEN t.crashes > 0 AND EXISTS (SELECT FROM tenon.suspect s WHERE s.task_id = t.id AND s.alone)
+                                                      THEN 'infinity' ELSE greatest(t.wanted_at, clock_timestamp()) END,
+                                        wanted_at = NULL, delayed = t.wanted_at > clock_timestamp()
                  WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
-                RETURNING t.id)
+                RETURNING t.id),
+            suspects AS (
+                UPDATE tenon.suspect s SET due_at = clock_timestamp() FROM new WHERE s.task_id = new.id AND s.alone)
             SELECT coalesce(array_agg(new.id), '{}') INTO free FROM new;
             RETURN free;
         EXCEPTION WHEN lock_not_available THEN
@@ -512,6 +544,64 @@ BEGIN
     PERFORM tenon.go_on_at('tenon.again_cursor', CASE WHEN full_ THEN last_ ELSE 0 END);
 END $$;
 
+-- --- suspects ---
+
+-- Those that a worker of these queues and kinds may run now.
+CREATE FUNCTION tenon.suspects_due(queues text[], kinds text[]) RETURNS TABLE (id bigint, queue text, kind text, priority smallint, due_at timestamptz)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT t.id, t.queue, t.kind, t.priority, s.due_at
+      FROM tenon.suspect s CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = s.task_id OFFSET 0) t
+     WHERE s.alone AND s.claims IS NULL AND s.due_at <= clock_timestamp()
+       AND t.start_time IS NULL AND t.wanted_at IS NULL AND coalesce(t.start_before > clock_timestamp(), true)
+       AND t.queue = ANY ($1) AND t.kind = ANY ($2)
+       AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused)
+$$;
+
+-- May this worker run suspects now? Then it has the turn, until it gives it back (alone_since) or has ended. Of the workers
+-- that take a task of a queue and kind at most half have the turn, but one at least; a worker that has it may ask again.
+-- Turns are given one at a time, under the lock of the setting's row.
+CREATE FUNCTION tenon.take_turn(worker uuid, queues text[], kinds text[]) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+#variable_conflict use_variable
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.suspects_due(queues, kinds)) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM tenon.setting FOR UPDATE SKIP LOCKED;  -- by itself: the next statement sees what was committed meanwhile
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE tenon.worker w SET alone_since = clock_timestamp()
+     WHERE w.id = worker AND w.state = 'alive' AND EXISTS (
+           SELECT FROM (SELECT DISTINCT d.queue, d.kind FROM tenon.suspects_due(queues, kinds) d) d
+            WHERE (SELECT count(*) FILTER (WHERE o.alone_since IS NOT NULL AND o.id <> worker) < greatest(1, count(*) / 2)
+                     FROM tenon.worker o
+                    WHERE o.ended_at IS NULL AND o.state = 'alive' AND d.queue = ANY (o.queues) AND d.kind = ANY (o.kinds)));
+    RETURN FOUND;
+END $$;
+
+-- Claims one suspect for a worker that has the turn and runs nothing. (`infinity` is looked at again once the row is locked:
+-- it may have been another's meanwhile, and a suspect no more.)
+CREATE FUNCTION tenon.claim_alone(worker uuid, queues text[], kinds text[]) RETURNS SETOF tenon.task
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    WITH first AS MATERIALIZED (
+        SELECT t.id, d.due_at
+          FROM tenon.suspects_due($2, $3) d JOIN tenon.task t ON t.id = ANY (ARRAY[d.id])
+         WHERE t.start_time IS NULL AND t.run_at = 'infinity' AND t.wanted_at IS NULL
+           AND EXISTS (SELECT FROM tenon.worker w WHERE w.id = $1 AND w.state = 'alive' AND w.alone_since IS NOT NULL)
+         ORDER BY d.priority DESC, d.due_at, d.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
+    ), claimed AS (
+        UPDATE tenon.task t
+           SET start_time = clock_timestamp(), claim_key = tenon.random_key(), worker_id = $1, claims = t.claims + 1, run_at = f.due_at,
+               delayed = false
+          FROM first f WHERE t.id = ANY (ARRAY[f.id])
+        RETURNING t.*
+    ), marked AS (
+        UPDATE tenon.suspect s SET claims = c.claims FROM claimed c WHERE s.task_id = c.id
+    )
+    SELECT * FROM claimed
+$$;
+
 -- Expires tasks that have missed start_before; returns how many.
 CREATE FUNCTION tenon.expire(moment timestamptz, most integer) RETURNS integer
 LANGUAGE plpgsql AS $$
@@ -533,10 +623,10 @@ BEGIN
             RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
         INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                    timeout_ms, max_attempts, retry, progress)
-        SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes, priority,
+                                    timeout_ms, max_attempts, retry, progress, max_crashes)
+        SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes, priority,
                'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps,
-               timeout_ms, max_attempts, retry, progress
+               timeout_ms, max_attempts, retry, progress, max_crashes
           FROM gone g;
         n := n + cardinality(ids);
         EXIT WHEN ids = '{}' OR tenon.turn_is_over(begun);
@@ -784,10 +874,10 @@ BEGIN
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                timeout_ms, max_attempts, retry, progress)
-    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+                                timeout_ms, max_attempts, retry, progress, max_crashes)
+    SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps,
-           timeout_ms, max_attempts, retry, progress
+           timeout_ms, max_attempts, retry, progress, max_crashes
       FROM gone g
     RETURNING coalesce(enqueued_by, '') INTO owner;
     IF owner IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
@@ -881,9 +971,10 @@ BEGIN
     EXECUTE format('GRANT INSERT ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id, outcome) ON tenon.finished TO %I', role);
     EXECUTE format('GRANT SELECT (id, claims, worker_id) ON tenon.dead TO %I', role);
-    EXECUTE format('GRANT SELECT, INSERT, UPDATE (lock_key, state, ended_at, backing_off, rounds_failing, broker_away, starting) ON tenon.worker TO %I', role);
+    EXECUTE format('GRANT SELECT, INSERT, UPDATE (lock_key, state, ended_at, backing_off, rounds_failing, broker_away, starting, alone_since) ON tenon.worker TO %I', role);
     PERFORM tenon.grant_home(role, false);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds, tenon.settings TO %I', role);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.progress_kept, tenon.printed_bytes, tenon.record_steps, tenon.make_partitions, tenon.random_key, tenon.paused_kinds, tenon.settings, tenon.take_turn, tenon.claim_alone TO %I', role);
+    EXECUTE format('GRANT SELECT ON tenon.suspect TO %I', role);
 END $$;
 
 -- What its statements need, and no more.
@@ -900,6 +991,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (part, id, until) ON tenon.set_aside TO %I', role);
     EXECUTE format('GRANT SELECT (id) ON tenon.flow_note TO %I', role);
     EXECUTE format('GRANT SELECT (settled, until) ON tenon.waiting TO %I', role);
+    EXECUTE format('GRANT SELECT (alone, claims) ON tenon.suspect TO %I', role);
     EXECUTE format('GRANT SELECT (settled) ON tenon.signal TO %I', role);
     EXECUTE format('GRANT SELECT ON tenon.lock TO %I', role);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON tenon.chore_failure TO %I', role);
@@ -918,7 +1010,7 @@ BEGIN
     EXECUTE format('GRANT SELECT (ended_at) ON tenon.flow TO %I', role);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.join_waiting, tenon.settle_keys, tenon.turn_is_over, tenon.first_bytes, tenon.place_of, tenon.go_on_at, tenon.slow_one, tenon.leave_out, tenon.recover, tenon.note_slow, tenon.note_works, tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.requeue, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
+REVOKE ALL ON FUNCTION tenon.join_waiting, tenon.settle_keys, tenon.turn_is_over, tenon.first_bytes, tenon.place_of, tenon.go_on_at, tenon.slow_one, tenon.leave_out, tenon.recover, tenon.note_slow, tenon.note_works, tenon.error_kept, tenon.retry_delay, tenon.ended_by, tenon.error_line, tenon.error_class, tenon.wait_refused, tenon.progress_mark, tenon.requeue, tenon.suspects_due, tenon.take_turn, tenon.claim_alone, tenon.needs_note, tenon.note_end, tenon.note_ended, tenon.settle_again, tenon.unblock, tenon.expire, tenon.settle, tenon.settle_all, tenon.need_partition, tenon.result_kept, tenon.results_kept, tenon.finish, tenon.finish_many, tenon.is_operator, tenon.may_cancel, tenon.cancel_one, tenon.cancel, tenon.queue_names, tenon.grant_producer, tenon.grant_reader,
     tenon.grant_operator, tenon.grant_worker, tenon.grant_cleaner FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.

@@ -275,7 +275,7 @@ BEGIN
                    (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
                                              WHEN c.start_time IS NOT NULL THEN 'running'
                                              WHEN c.start_before <= moment THEN 'expired'
-                                             WHEN c.wanted_at IS NOT NULL THEN 'blocked'
+                                             WHEN c.run_at = 'infinity' THEN 'blocked'
                                              WHEN c.run_at <= moment THEN 'ready'
                                              WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
                    AND (f.queues IS NULL OR c.queue = ANY (f.queues))
@@ -388,11 +388,11 @@ BEGIN
     WITH ended AS (
         SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
                d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps,
-               d.progress
+               d.progress, d.max_crashes
           FROM tenon.dead d WHERE d.id = ANY (ids)
         UNION ALL
         SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
-               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress
+               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress, e.max_crashes
           FROM tenon.finished e
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
            AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
@@ -401,12 +401,12 @@ BEGIN
     ), new AS (
         INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
                                 delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
-                                compensates, flow, limit_keys, wanted_at, steps, progress)
+                                compensates, flow, limit_keys, wanted_at, steps, progress, max_crashes)
         OVERRIDING SYSTEM VALUE
         SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
                e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
-               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress, e.max_crashes
           FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.unique_key COLLATE "C", e.kind COLLATE "C", e.id
         ON CONFLICT DO NOTHING
         RETURNING task.id, task.flow, task.limit_keys), noted AS (
@@ -441,7 +441,8 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT array_agg(i) FILTER (WHERE tenon.cancel_one(i) IS NOT NULL) FROM unnest(ids) i
 $$;
 
-CREATE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamptz) RETURNS bigint[]
+-- A suspect, which is let go and blocked all the same, keeps its run_at, and starts when it is to.
+CREATE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamptz, max_crashes integer) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -451,16 +452,18 @@ BEGIN
     WITH new AS (
         UPDATE tenon.task t
            SET priority = coalesce(priority, t.priority),
-               run_at = CASE WHEN t.wanted_at IS NOT NULL THEN t.run_at
+               max_crashes = coalesce(max_crashes, t.max_crashes),
+               run_at = CASE WHEN t.run_at = 'infinity' THEN t.run_at
                              WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN 'infinity'  -- others go first
                              ELSE coalesce(run_at, t.run_at) END,
                wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at  -- it waits for a signal
                                 WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at)
                                 WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN run_at END,
-               delayed = t.wanted_at IS NULL AND (t.delayed OR run_at IS NOT NULL)
+               delayed = t.run_at < 'infinity' AND (t.delayed OR run_at IS NOT NULL)
                          AND NOT (t.limit_keys IS NOT NULL AND coalesce(run_at > clock_timestamp(), false))
          WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id, t.limit_keys)
     SELECT array_agg(new.id), bool_or(new.limit_keys IS NOT NULL) INTO changed, limited FROM new;
+    UPDATE tenon.suspect s SET due_at = run_at WHERE s.task_id = ANY (changed) AND s.due_at IS NOT NULL AND run_at IS NOT NULL;
     IF limited THEN
         PERFORM tenon.limited_changed(changed);
         PERFORM pg_notify('tenon', 'settle');
@@ -511,7 +514,7 @@ BEGIN
     IF tenon.act_states(act) IS NULL THEN
         PERFORM tenon.refuse('act', quote_literal(act), 'retry, cancel, delete, run_now or set');
     ELSIF act = 'set' THEN
-        PERFORM tenon.check_changes(changes, '{priority,run_at}');
+        PERFORM tenon.check_changes(changes, '{priority,run_at,max_crashes}');
     ELSIF changes IS NOT NULL THEN
         PERFORM tenon.refuse('changes', changes::text, 'for set');
     END IF;
@@ -561,7 +564,7 @@ BEGIN
     done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids)
                      WHEN 'cancel' THEN tenon.cancel_ids(f.ids)
                      WHEN 'delete' THEN tenon.delete_ids(f.ids)
-                     ELSE tenon.set_ids(f.ids, priority, run_at) END;
+                     ELSE tenon.set_ids(f.ids, priority, run_at, tenon.changed_integer(changes, 'max_crashes', 2, 100)) END;
     PERFORM tenon.wake(done);
     n := coalesce(cardinality(done), 0);
     skipped := cardinality(wanted) - n;
@@ -745,13 +748,15 @@ DECLARE
     attempts integer;
     ms       bigint;
     least_ms bigint;
+    crashes  integer;
     outcome  text := changes ->> 'on_timeout';
 BEGIN
     PERFORM tenon.check_target(NULL, coalesce(name, ''), false);
-    PERFORM tenon.check_changes(changes, '{queue,priority,max_attempts,timeout,timeout_min,on_timeout,retry,on_dead}');
+    PERFORM tenon.check_changes(changes, '{queue,priority,max_attempts,max_crashes,timeout,timeout_min,on_timeout,retry,on_dead}');
     PERFORM tenon.check_enqueue(name, changes ->> 'queue', NULL, NULL, NULL, NULL, NULL, NULL, changes ->> 'retry', NULL);
     priority := tenon.changed_integer(changes, 'priority', 0, 9);
     attempts := tenon.changed_integer(changes, 'max_attempts', 1, 1000);
+    crashes := tenon.changed_integer(changes, 'max_crashes', 2, 100);
     ms := tenon.changed_ms(changes, 'timeout');
     least_ms := coalesce(tenon.changed_ms(changes, 'timeout_min'), 1);
     IF outcome NOT IN ('retry', 'dead') THEN
@@ -760,12 +765,13 @@ BEGIN
     IF NOT tenon.is_kind(changes ->> 'on_dead') THEN
         PERFORM tenon.refuse('on_dead', quote_literal(changes ->> 'on_dead'), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
     END IF;
-    INSERT INTO tenon.kind AS k (name, queue, priority, max_attempts, timeout_ms, timeout_min_ms, on_timeout, retry, on_dead)
-    VALUES (name, changes ->> 'queue', priority, attempts, ms, least_ms, coalesce(outcome, 'retry'), changes ->> 'retry', changes ->> 'on_dead')
+    INSERT INTO tenon.kind AS k (name, queue, priority, max_attempts, max_crashes, timeout_ms, timeout_min_ms, on_timeout, retry, on_dead)
+    VALUES (name, changes ->> 'queue', priority, attempts, crashes, ms, least_ms, coalesce(outcome, 'retry'), changes ->> 'retry', changes ->> 'on_dead')
     ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE
        SET queue = CASE WHEN changes ? 'queue' THEN changes ->> 'queue' ELSE k.queue END,
            priority = tenon.or_old(changes, 'priority', priority, k.priority),
            max_attempts = tenon.or_old(changes, 'max_attempts', attempts, k.max_attempts),
+           max_crashes = tenon.or_old(changes, 'max_crashes', crashes, k.max_crashes),
            timeout_ms = tenon.or_old(changes, 'timeout', ms, k.timeout_ms),
            timeout_min_ms = tenon.or_old(changes, 'timeout_min', least_ms, k.timeout_min_ms),
            on_timeout = CASE WHEN changes ? 'on_timeout' THEN coalesce(outcome, 'retry') ELSE k.on_timeout END,
@@ -855,7 +861,7 @@ COMMENT ON FUNCTION tenon.delete IS $$Deletes tasks that have ended and fit a fi
 
 COMMENT ON FUNCTION tenon.run_now IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry`.$$;
 
-COMMENT ON FUNCTION tenon.set IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and do not run: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead), or both. Returns how many. At most `most`, as for `tenon.retry`.$$;
+COMMENT ON FUNCTION tenon.set IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and do not run: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of them. Returns how many. At most `most`, as for `tenon.retry`.$$;
 
 COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that go through many tasks piece by piece, as `tenon retry --rate` does: they hand `next` back as `after`, and `audit_id` as `audit`, so that the act has one row there, until `next` is NULL.
 
@@ -868,6 +874,6 @@ COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whe
 
 COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts`, `timeout` (`"10 min"`) or `retry` (as for `tenon.enqueue`); a null takes the default away. They hold for what is enqueued from then on.$$;
 
-COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `timeout`, `timeout_min` (`"10 min"`) `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null takes the default away. They hold for what is enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `max_crashes` (2 to 100), `timeout`, `timeout_min` (`"10 min"`), `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null takes the default away. They hold for what is enqueued from then on.$$;
 
 COMMENT ON FUNCTION tenon.set_settings IS $$Sets what `tenon.setting` says; `changes` has any of `payload_bytes_max`, `history_keep`, `history_rows_max`, `exchange`, `cancel_own_only`, `attempt_keep`, `dead_keep`, `signal_keep` and `on_dead` (null takes it away): `{"history_keep": "7 days", "on_dead": "tell_ops"}`. Leaves a row in `tenon.audit`. For operators; `audit_keep` is the owner's to set, by UPDATE.$$;

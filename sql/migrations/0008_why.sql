@@ -217,6 +217,38 @@ BEGIN
     END IF;
 END $$;
 
+-- Of a suspect: how it came to be one. NULL: it is none.
+CREATE FUNCTION tenon.why_suspected(t tenon.task) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT format('It is suspected: it has crashed %s %s%s; %s', s.crashes, CASE s.crashes WHEN 1 THEN 'time' ELSE 'times' END,
+                  CASE WHEN s.crashes > 1 THEN ' in a row' END,
+                  CASE WHEN s.claims IS NULL THEN 'it runs alone next' ELSE 'it runs alone now' END)
+      FROM tenon.suspect s WHERE s.task_id = ($1).id AND s.alone
+$$;
+
+-- What a suspect waits for that is let go: its time, a worker, or the turn of one.
+CREATE FUNCTION tenon.why_alone(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    s tenon.suspect;
+    ahead bigint;
+BEGIN
+    SELECT * INTO s FROM tenon.suspect x WHERE x.task_id = t.id;
+    SELECT y.sentence, y.advice INTO sentence, advice FROM tenon.why_not_taken(t) y;
+    code := 'suspected';
+    IF sentence IS NULL AND s.due_at > clock_timestamp() THEN
+        sentence := format('It is due at %s.', tenon.time_text(s.due_at));
+        advice := format('tenon run-now %s, if it shall not wait', t.id);
+    ELSIF sentence IS NULL THEN
+        ahead := (SELECT count(*) FROM tenon.suspect o WHERE o.alone AND o.claims IS NULL AND o.due_at < s.due_at);
+        sentence := format('A worker has the turn to run it when what it runs has ended%s.',
+                           CASE WHEN ahead > 0 THEN format('; %s are before it', ahead) END);
+        advice := 'nothing; if many are suspected, mend what crashes, or start more workers';
+    END IF;
+    sentence := concat(tenon.why_suspected(t), ', with nothing beside it in the worker, so that what comes of it is its own doing (the last crash: ',
+                       left(tenon.error_line(t.last_error), 200), '). ', sentence);
+END $$;
+
 -- What a blocked task waits for: its parents, then its limits, or a signal.
 CREATE FUNCTION tenon.why_waiting(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -277,19 +309,23 @@ BEGIN
         advice := CASE WHEN w.ended_at IS NOT NULL OR w.id IS NULL
                        THEN 'that worker is gone, and a cleaner gives the task back within a minute' || tenon.without_cleaner('workers', 'deadlines')
                        ELSE format('tenon cancel %s stops it', t.id) END;
+        sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.');
     ELSIF t.start_before <= clock_timestamp() THEN
         code := 'ended';
         sentence := format('It is expired: it had not started before %s.', tenon.time_text(t.start_before));
         advice := 'a cleaner moves it to the history within a second' || tenon.without_cleaner('settle');
     ELSIF t.wanted_at IS NOT NULL THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_blocked(t);
+        sentence := concat_ws(' ', sentence, tenon.why_suspected(t) || '.');
+    ELSIF t.run_at = 'infinity' THEN
+        SELECT * INTO code, sentence, advice FROM tenon.why_alone(t);
     ELSIF t.run_at <= clock_timestamp() THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_ready(t);
     ELSE
         code := 'not_due';
         sentence := format('It is due at %s%s.', tenon.time_text(t.run_at),
                            CASE WHEN t.failures > 0 THEN format(', after failure %s of %s: %s', t.failures, t.max_attempts, left(tenon.error_line(t.last_error), 200))
-                                WHEN t.crashes > 0 THEN format(', after crash %s of 3: %s', t.crashes, left(tenon.error_line(t.last_error), 200)) END);
+                                WHEN t.crashes > 0 THEN format(', after a crash: %s', left(tenon.error_line(t.last_error), 200)) END);
         advice := format('tenon run-now %s, if it shall not wait', t.id);
     END IF;
 END $$;
@@ -305,7 +341,7 @@ BEGIN
     IF FOUND THEN
         sentence := format('It is dead since %s: %s%s.', tenon.time_text(d.dead_at),
             CASE d.reason WHEN 'failures' THEN format('it failed %s, which is all that it had', CASE d.failures WHEN 1 THEN 'once' ELSE d.failures || ' times' END)
-                          WHEN 'crashes' THEN 'three workers died with it'
+                          WHEN 'crashes' THEN format('it crashed %s times, the last time with nothing beside it in its worker', d.crashes)
                           WHEN 'timeout' THEN 'it ran out of time, and on_timeout of its kind is dead'
                           ELSE 'its handler said that it can never work' END, ': ' || left(tenon.error_line(d.last_error), 200));
         advice := format('when the reason is gone: tenon retry %s', d.id);
@@ -351,7 +387,7 @@ END $$;
 CREATE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
 
-REVOKE ALL ON FUNCTION tenon.starting_of, tenon.handled, tenon.cleaner_leads, tenon.failing_chores, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
+REVOKE ALL ON FUNCTION tenon.starting_of, tenon.handled, tenon.cleaner_leads, tenon.failing_chores, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_suspected, tenon.why_alone, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
     tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

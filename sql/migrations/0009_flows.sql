@@ -334,10 +334,10 @@ BEGIN
         RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
     INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                timeout_ms, max_attempts, retry, progress)
-    SELECT moment, g.id, coalesce(wanted_at, run_at), start_time, created_at, worker_id, claims, failures, crashes,
+                                timeout_ms, max_attempts, retry, progress, max_crashes)
+    SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps,
-           timeout_ms, max_attempts, retry, progress
+           timeout_ms, max_attempts, retry, progress, max_crashes
       FROM gone g;
 END $$;
 

@@ -107,9 +107,13 @@ BEGIN
     IF latency_s IS NULL OR latency_s <= 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = format('latency is %s: it must be longer than nothing', coalesce(latency::text, 'NULL'));
     END IF;
-    -- a slow handler has not finished anything yet: what runs says how long that takes at least
-    RETURN tenon.slots_wanted(rate.tasks_per_s, greatest(rate.run_s, backlog.running_s), backlog.ready, backlog.running,
-                              coalesce(backlog.oldest_s, 0), latency_s);
+    -- a slow handler has not finished anything yet: what runs says how long that takes at least. Suspects want a worker too
+    RETURN greatest(tenon.slots_wanted(rate.tasks_per_s, greatest(rate.run_s, backlog.running_s), backlog.ready, backlog.running,
+                                       coalesce(backlog.oldest_s, 0), latency_s),
+                    EXISTS (SELECT FROM tenon.suspect s JOIN tenon.task t ON t.id = s.task_id
+                             WHERE s.alone AND s.claims IS NULL AND s.due_at <= clock_timestamp() AND t.queue = demand.queue
+                               AND NOT EXISTS (SELECT FROM tenon.paused p WHERE p.what = 'everything' OR p.what = 'queue' AND p.name = t.queue
+                                                                               OR p.what = 'kind' AND p.name = t.kind))::integer);
 END $$;
 
 REVOKE ALL ON FUNCTION tenon.slots_wanted, tenon.ended_tids, tenon.rate_seen, tenon.backlog_seen, tenon.demand FROM PUBLIC;

@@ -29,6 +29,7 @@ enum claim_outcome {
     OUTCOME_DEAD,      /* can never work */
     OUTCOME_WAIT,      /* not charged, blocked until its signal comes, or delay_ms are over */
     OUTCOME_RELEASED,  /* could not be run here, or not to its end: not charged, ready at once */
+    OUTCOME_CRASHED,   /* its child died, and it may be why: counted, ready at once */
 };
 
 enum { ERROR_CLASS_BYTES = 101, STEP_NAME_BYTES = 101 };

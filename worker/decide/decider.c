@@ -53,6 +53,7 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
     d->rounds.claim.retry_pause_ms = RETRY_MIN_MS;
     d->attention_ms = d->stop_ms = d->rounds.own_again_ms = INT64_MAX;
     d->full_since_ms = -1;
+    alone_reset(d, now_ms);
     d->absent_since_ms = now_ms;
     d->rate_from_ms = now_ms;
     d->ewma_us = 2 * FAST_US;
@@ -277,6 +278,7 @@ static void presence(struct decider *d, const struct event *e, int64_t now_ms)
     drop_ended(d, &d->saying);
     drop_ended(d, &d->to_finish);
     drop_ended(d, &d->to_requeue);
+    alone_reset(d, now_ms);
     d->rounds.need_own = false;
     d->rounds.stale = d->rounds.in_flight;
 }
@@ -451,6 +453,7 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
     d->now_ms = now_ms;
     decide_absence(d, now_ms);
     slots_decide(d, now_ms);
+    alone_decide(d, now_ms);
     round_plan(d, now_ms);
     decide_ack(d);
     decide_prefetch(d, now_ms);
@@ -462,6 +465,9 @@ int64_t decider_decide(struct decider *d, int64_t now_ms)
     }
     if (!d->present && d->n_given > 0) {
         due = sooner(due, then_or_soon(d->absent_since_ms + PRESENCE_GRACE_MS, now_ms));
+    }
+    if (d->alone.state == ALONE_EMPTIES) {
+        due = sooner(due, then_or_soon(d->alone.since_ms + d->alone.patience_ms, now_ms));
     }
     if (d->full_since_ms >= 0 && d->prefetch > 0) {
         due = sooner(due, d->full_since_ms + FULL_FOR_MS);

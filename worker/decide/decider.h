@@ -12,6 +12,7 @@
 #define TENON_WORKER_DECIDE_DECIDER_H
 
 #include "worker/decide/action.h"
+#include "worker/decide/alone.h"
 #include "worker/decide/event.h"
 #include "worker/decide/give.h"
 #include "worker/decide/progress.h"
@@ -84,6 +85,7 @@ struct decider {
     struct round round;
     struct rounds rounds;
     struct polling polling;
+    struct alone alone;
 
     bool present;
     int64_t absent_since_ms;

@@ -20,6 +20,7 @@ static enum tally tally_of(enum claim_outcome outcome, enum requeue_state state)
            : outcome == OUTCOME_LATER     ? TALLY_LATER
            : outcome == OUTCOME_WAIT      ? TALLY_WAIT
            : outcome == OUTCOME_TIMED_OUT ? TALLY_TIMED_OUT
+           : outcome == OUTCOME_CRASHED   ? TALLY_CRASHED
                                           : TALLY_FAILED;
 }
 
@@ -31,7 +32,9 @@ static void note_requeue(struct decider *d, const struct claim *c, enum requeue_
                      : waits                        ? NOTE_TASK_WAITS
                      : state == REQUEUE_DEAD        ? NOTE_TASK_DEAD
                                                     : NOTE_TASK_FAILED;
-    d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT;
+    note = c->outcome == OUTCOME_CRASHED && state != REQUEUE_DEAD ? NOTE_TASK_CRASHED : note;
+    d->count_failed += c->outcome == OUTCOME_FAILED || c->outcome == OUTCOME_TIMED_OUT ||
+                       c->outcome == OUTCOME_CRASHED;
     d->count_dead += state == REQUEUE_DEAD;
     d->count_released += c->outcome == OUTCOME_RELEASED;
     tally_ended(d, c, tally_of(c->outcome, state));
@@ -203,7 +206,8 @@ static void take_poll(struct decider *d, const struct round *x, int64_t now_ms)
                 decider_jitter(d, POLL_JITTER_MS), now_ms);
     bool swept = x->way == POLL_SWEEP || x->way == POLL_SWEEP_ON;
     bool all = swept && p->reach_ms < 0 && p->sweep == SWEEP_OVER;
-    bool empty = all && !p->sweep_found && d->n_held == 0;
+    bool no_suspect = x->alone == ALONE_ASK_TURN && !x->has_turn;
+    bool empty = all && !p->sweep_found && d->n_held == 0 && no_suspect;
     if (d->until_empty && d->stop_level == 0 && empty) {
         d->stop_level = 1;
         d->stop_ms = now_ms + d->drain_limit_ms;
@@ -289,6 +293,7 @@ void round_done(struct decider *d, int64_t now_ms)
     progress_done(d, x, now_ms);
     step_done(d, x, now_ms);
     take_outcomes(d, x, now_ms);
+    alone_done(d, x, now_ms);
     take_claims(d, x, now_ms);
 }
 

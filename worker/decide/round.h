@@ -3,6 +3,7 @@
 #ifndef TENON_WORKER_DECIDE_ROUND_H
 #define TENON_WORKER_DECIDE_ROUND_H
 
+#include "worker/decide/alone.h"
 #include "worker/decide/event.h"
 #include "worker/decide/polling.h"
 #include "worker/decide/progress.h"
@@ -43,6 +44,8 @@ struct round {
     enum poll_way way;
     int64_t reach_ms; /* a sweep reads only what was due so long ago; -1 = all */
     unsigned turn;    /* rotates the queues, so that each comes first in its turn */
+    enum alone_ask alone; /* with ALONE_ASK_CLAIM there are no ids, and no poll */
+    bool has_turn;        /* the answer to ALONE_ASK_TURN */
 
     /* how the poll ended, and how much came back */
     enum poll_end end;

@@ -17,6 +17,9 @@ bool round_may_claim(const struct decider *d)
  * tasks are slow: what is claimed ahead is not overtaken by what is more urgent. */
 int round_capacity(const struct decider *d)
 {
+    if (d->alone.state != ALONE_NOT) {
+        return 0;
+    }
     double ahead = d->ewma_us < AHEAD_FAST_US ? d->rate_per_ms * AHEAD_MS : 0;
     int room = slots_room(d) - d->n_waiting + (ahead < AHEAD_MAX ? (int)ahead : AHEAD_MAX);
     return room < 0 ? 0 : room < ROUND_CLAIMS_MAX ? room : ROUND_CLAIMS_MAX;
@@ -201,9 +204,8 @@ static void take_pauses(struct decider *d, int64_t now_ms)
     }
 }
 
-/* Whose kinds must not be claimed now? When that is over, a sweep finds what polls passed over
- * meanwhile. ret: may any be claimed? */
-static bool plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
+/* When one may be claimed again, a sweep finds what polls passed over meanwhile. */
+bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
 {
     bool any = false;
     for (int i = 0; i < d->n_handlers; i++) {
@@ -223,7 +225,7 @@ static bool plan_handlers(struct decider *d, struct round *x, int64_t now_ms)
 static void plan_claims(struct decider *d, struct round *x, int64_t now_ms)
 {
     int room = round_capacity(d);
-    if (room == 0 || !plan_handlers(d, x, now_ms)) {
+    if (room == 0 || !round_plan_handlers(d, x, now_ms)) {
         return;
     }
     if (wants_last_sweep(d, now_ms)) {
@@ -262,7 +264,7 @@ bool round_requeues(const struct round *x)
 
 bool round_claims(const struct round *x)
 {
-    return x->n_ids > 0 || x->n_poll > 0 || x->chores;
+    return x->n_ids > 0 || x->n_poll > 0 || x->chores || x->alone != ALONE_ASK_NOTHING;
 }
 
 static void plan_tell(struct decider *d, struct round *x, int64_t now_ms)
@@ -305,6 +307,7 @@ static void plan_claim(struct decider *d, struct round *x, int64_t now_ms)
 {
     const struct side *claim = &d->rounds.claim;
     plan_claims(d, x, now_ms);
+    alone_plan(d, x, now_ms);
     plan_chores(d, x, now_ms);
     if (claim->failing && d->n_given > 0) {
         x->limit_ms = later(ASK_LIMIT_MIN_MS, claim->retry_pause_ms);
@@ -420,12 +423,12 @@ static int64_t requeue_due(const struct decider *d)
 
 static int64_t claim_due(const struct decider *d, int64_t now_ms)
 {
-    int64_t due = d->rounds.next_chores_ms;
+    int64_t due = sooner(d->rounds.next_chores_ms, alone_due(d));
     if (!may_claim_now(d)) {
         return INT64_MAX;
     }
     if (round_capacity(d) > 0) {
-        due = claims_due(d, now_ms);
+        due = sooner(alone_due(d), claims_due(d, now_ms));
     }
     return later(due, d->rounds.claim.retry_ms);
 }

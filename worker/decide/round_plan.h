@@ -28,6 +28,9 @@ bool round_tells(const struct round *x);
 bool round_requeues(const struct round *x);
 bool round_claims(const struct round *x);
 
+/* Whose kinds must not be claimed now goes into the round. ret: may any be claimed? */
+bool round_plan_handlers(struct decider *d, struct round *x, int64_t now_ms);
+
 bool round_may_claim(const struct decider *d);
 int round_capacity(const struct decider *d); /* tasks that may be claimed now */
 

@@ -368,10 +368,9 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 
 /* --- its end --- */
 
-/* Of several tasks the oldest is charged: a child that works in order was at that one. What a child
- * leaves unanswered when it retires is no fault of the task, unless that happens to the same task
- * again and again. NULL: this one is not charged. */
-static const char *charge_of(const struct slot *s, const struct claim *c, bool retired, bool oldest)
+/* What a child leaves unanswered when it retires is no fault of the task, unless that happens to the
+ * same task again and again. NULL: this one is not charged. */
+static const char *charge_of(const struct slot *s, const struct claim *c, bool retired)
 {
     if (s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {
         return NULL;
@@ -380,21 +379,23 @@ static const char *charge_of(const struct slot *s, const struct claim *c, bool r
         return returns_too_often(c) ? "no child answered it before it retired, time and again"
                                     : NULL;
     }
-    return !oldest                         ? NULL
-           : s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
-                                           : "the handler ended without an answer";
+    return s->reason == STOP_PIPE_CLOSED ? "the handler closed its stdin or stdout"
+                                         : "the handler ended without an answer";
 }
 
-/* What becomes of the tasks whose child is gone before it answered them. */
+/* What becomes of the tasks whose child is gone before it answered them. A single one is why, and
+ * has failed; of several each may be, and of a suspect it is to be known. */
 static void end_unanswered(struct decider *d, const struct slot *s, bool retired, const char *text)
 {
-    for (bool oldest = true; s->given; oldest = false) {
+    bool crashed = !retired && (s->n_given > 1 || d->alone.state == ALONE_RUNS);
+    while (s->given) {
         struct claim *c = s->given;
-        const char *charge = charge_of(s, c, retired, oldest);
+        const char *charge = charge_of(s, c, retired);
         if (is_spent(c)) {
             end_spent(d, c, text);
         } else if (charge) {
-            decider_end_claim(d, c, OUTCOME_FAILED, error_text(charge, text));
+            decider_end_claim(d, c, crashed ? OUTCOME_CRASHED : OUTCOME_FAILED,
+                              error_text(charge, text));
         } else {
             decider_end_claim(d, c, OUTCOME_RELEASED, NULL);
         }
@@ -495,7 +496,7 @@ static void check_given(struct decider *d, int64_t now_ms)
     }
 }
 
-static void close_idle(struct decider *d, int64_t now_ms)
+void slots_close_idle(struct decider *d, int64_t now_ms)
 {
     for (int i = 0; i < d->n_slots; i++) {
         struct slot *s = &d->slots[i];
@@ -520,7 +521,7 @@ void slots_decide(struct decider *d, int64_t now_ms)
     start_count(d, now_ms);
     give_decide(d, now_ms);
     if (d->stop_level > 0) {
-        close_idle(d, now_ms);
+        slots_close_idle(d, now_ms);
     }
 }
 

@@ -80,6 +80,8 @@ void slots_stop_all(struct decider *d, enum stop_reason reason, int signal, int6
 /* Let a child finish what it has, and then go. */
 void slots_close(struct decider *d, int slot, int64_t now_ms);
 
+void slots_close_idle(struct decider *d, int64_t now_ms); /* all that have nothing */
+
 /* A GIVEN claim is not ours any more, or all are. Its child is told why, if it understands. */
 void slots_lose(struct decider *d, struct claim *c, const char *why, int64_t now_ms);
 void slots_lose_all(struct decider *d, int64_t now_ms);

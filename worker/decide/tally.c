@@ -3,8 +3,8 @@
 #include "core/series.h"
 #include "worker/decide/decider.h"
 
-const char *const tally_words[TALLIES] = {"done", "failed", "timed_out", "later",
-                                          "wait", "dead",   "released",  "lost"};
+const char *const tally_words[TALLIES] = {"done", "failed",   "timed_out", "later", "wait",
+                                          "dead", "released", "crashed",   "lost"};
 
 void tally_ended(const struct decider *d, const struct claim *c, enum tally how)
 {

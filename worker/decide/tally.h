@@ -14,6 +14,7 @@ enum tally {
     TALLY_WAIT,
     TALLY_DEAD, /* whatever for */
     TALLY_RELEASED,
+    TALLY_CRASHED,
     TALLY_LOST, /* the claim was not ours any more, or the task was cancelled */
     TALLIES
 };
