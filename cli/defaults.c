@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The columns of defaults_queues.sql and defaults_kinds.sql. */
-enum { NAME, QUEUE, PRIORITY, ATTEMPTS, TIMEOUT, RETRY, ON_DEAD, PAUSED, JSON };
+enum { NAME, QUEUE, PRIORITY, ATTEMPTS, CRASHES, TIMEOUT, RETRY, ON_DEAD, PAUSED, JSON };
 
 /* What may be set, and what tenon.set_queue and tenon.set_kind call it. */
 static const struct setting {
@@ -20,6 +20,7 @@ static const struct setting {
     {OPTION_QUEUE, "queue"},
     {OPTION_PRIORITY, "priority"},
     {OPTION_MAX_ATTEMPTS, "max_attempts"},
+    {OPTION_MAX_CRASHES, "max_crashes"},
     {OPTION_TIMEOUT, "timeout"},
     {OPTION_TIMEOUT_MIN, "timeout_min"},
     {OPTION_ON_TIMEOUT, "on_timeout"},
@@ -92,8 +93,8 @@ static bool set(struct db *db, const struct options *o, const char *name, struct
 
 static bool print_defaults(const struct rows *r, bool kinds, struct fault *f)
 {
-    static const char *const heads[] = {"NAME",     "QUEUE", ">PRIORITY", ">ATTEMPTS",
-                                        ">TIMEOUT", "RETRY", "ON DEAD",   ""};
+    static const char *const heads[] = {"NAME",      "QUEUE",    ">PRIORITY", ">ATTEMPTS", ">CRASHES",
+                                        ">TIMEOUT",  "RETRY",    "ON DEAD",   ""};
     struct table t;
     if (rows_count(r) == 0) {
         (void)printf("no defaults of its own: %s\n",

@@ -246,12 +246,16 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(ON_TIMEOUT, "on-timeout", COMMAND_KIND, "WHAT",
            "What becomes of a task that runs out of time: a failure that is retried, or its end.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "retry dead"),
+    OPTION(MAX_CRASHES, "max-crashes", COMMAND_KIND | COMMAND_SET, "N",
+           "With so many crashes in a row a task is dead, without a step or progress between; else "
+           "the number of its kind, else 3. Before the last it runs alone.",
+           .type = OPTION_TYPE_INT, .typed = true, .min = 2, .max = 100),
     OPTION(ON_DEAD, "on-dead", COMMAND_KIND, "KIND",
            "The kind of the task that is enqueued when a task of this kind dies.", .typed = true,
            .fits = fits_kind, .allowed = KIND_ALLOWED),
     OPTION(UNSET, "unset", DEFAULTS, "NAME,...",
            "Take these defaults away: `priority`, `max-attempts`, `timeout`, `retry`, and of a "
-           "kind `queue`, `timeout-min`, `on-timeout`, `on-dead`.",
+           "kind `queue`, `timeout-min`, `on-timeout`, `max-crashes`, `on-dead`.",
            .type = OPTION_TYPE_LIST, .typed = true, .fits = fits_kind,
            .allowed = "an option's name"),
     OPTION(WATCH, "watch", COMMAND_STATUS, NULL,

@@ -49,7 +49,7 @@ static void test_nothing_is_claimed_ahead_of_long_tasks(void **state)
     decider_free(d);
 }
 
-static void test_a_dead_pool_child_charges_the_oldest_only(void **state)
+static void test_a_dead_pool_child_makes_all_of_its_tasks_suspicious(void **state)
 {
     (void)state;
     struct decider *d = decider_make(1, 1, pool_mode);
@@ -67,8 +67,7 @@ static void test_a_dead_pool_child_charges_the_oldest_only(void **state)
     (void)decide(d, 4);
     assert_int_equal(d->round.n_requeue, 3);
     for (size_t i = 0; i < 3; i++) {
-        const struct claim *c = d->round.requeue[i];
-        assert_int_equal(c->outcome, c->id == 1 ? OUTCOME_FAILED : OUTCOME_RELEASED);
+        assert_int_equal(d->round.requeue[i]->outcome, OUTCOME_CRASHED);
     }
     decider_free(d);
 }
@@ -468,7 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_timeout_terms_then_kills_then_charges),
         cmocka_unit_test(test_nothing_is_claimed_ahead_of_long_tasks),
-        cmocka_unit_test(test_a_dead_pool_child_charges_the_oldest_only),
+        cmocka_unit_test(test_a_dead_pool_child_makes_all_of_its_tasks_suspicious),
         cmocka_unit_test(test_a_handler_that_cannot_start_backs_off),
         cmocka_unit_test(test_a_child_takes_more_or_fewer),
         cmocka_unit_test(test_drain_lets_run_and_releases_the_rest),

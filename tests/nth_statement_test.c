@@ -97,12 +97,12 @@ static void test_setup(void **state)
 
 /* --- cleaner --------------------------------------------------------------------------------- */
 
-/* Of these die the third, by its third crash, and the late one, by its only deadline. */
+/* Of these die the third, by its third crash, which it has alone, and the late one, by its only deadline. */
 static void make_work(struct fixture *fx)
 {
     test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told';"
                  "DROP TABLE IF EXISTS tenon.finished_20200101;"
-                 "TRUNCATE tenon.task, tenon.worker, tenon.dead, tenon.schedule;"
+                 "TRUNCATE tenon.task, tenon.suspect, tenon.worker, tenon.dead, tenon.schedule;"
                  "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING DEFAULTS"
                  " INCLUDING CONSTRAINTS);"
                  "ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_20200101"
@@ -118,6 +118,8 @@ static void make_work(struct fixture *fx)
                  " crashes = CASE kind WHEN 'third' THEN 2 ELSE 0 END,"
                  " claim_key = id, worker_id = '11111111-1111-1111-1111-111111111111'"
                  " WHERE kind IN ('orphan', 'third', 'late');"
+                 "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), 1"
+                 " FROM tenon.task t WHERE kind = 'third';"
                  "SELECT tenon.set_schedule('s', every => '1 h', kind => 'tick');"
                  "UPDATE tenon.schedule SET next_at = now(), due_at = now()");
 }

@@ -187,7 +187,7 @@ static void test_on_dead(void **state)
     test_sql(fx,
              "DELETE FROM tenon.task; UPDATE tenon.kind SET on_dead = 'refund' WHERE name = 'a'");
     held_new(fx, &c);
-    test_sql(fx, "UPDATE tenon.task SET crashes = 2");
+    held_alone(fx, &c, 2);
     free(held_requeue(fx, &c, "crashed", "x", NULL));
     char *kinds = test_sql_text(fx, "SELECT string_agg(kind, ' ') FROM tenon.task");
     assert_string_equal(kinds, "refund"); /* the kind's own instead */

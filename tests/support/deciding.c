@@ -20,6 +20,7 @@ struct decider *decider_make(int slots, int handlers, const bool *pool)
     for (int i = 0; i < handlers; i++) {
         d->handlers[i].starts_well = true;
     }
+    d->alone.ask_ms = INT64_MAX / 2; /* no suspects: decider_alone_test has them */
     seen = 0;
     return d;
 }

@@ -26,16 +26,9 @@ void worker_make(struct fixture *fx, char worker[UUID_BYTES])
     PQclear(result);
 }
 
-bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *ret)
+static bool take_answer(PGresult *result, const char *worker, int64_t id, struct held *ret)
 {
-    static uint64_t last_key;
-    char ids[32], keys[32];
-    last_key += 0x9e3779b97f4a7c15ULL; /* of either sign, and each once */
-    (void)snprintf(ids, sizeof ids, "{%lld}", (long long)id);
-    (void)snprintf(keys, sizeof keys, "{%lld}", (long long)last_key);
-    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}", "16777216", keys};
-    PGresult *result = statement_run(fx->conn, &sql_claim, params, 6);
-    bool taken = PQntuples(result) == 1;
+    bool taken = PQntuples(result) == 1 && strtoll(PQgetvalue(result, 0, 0), NULL, 10) == id;
     struct held c = {.id = id};
     (void)snprintf(c.worker, sizeof c.worker, "%s", worker); /* `worker` may be that of `ret` */
     if (taken) {
@@ -47,12 +40,40 @@ bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *
     return taken;
 }
 
+bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *ret)
+{
+    static uint64_t last_key;
+    char ids[32], keys[32];
+    last_key += 0x9e3779b97f4a7c15ULL; /* of either sign, and each once */
+    (void)snprintf(ids, sizeof ids, "{%lld}", (long long)id);
+    (void)snprintf(keys, sizeof keys, "{%lld}", (long long)last_key);
+    const char *const params[] = {worker, ids, "{default}", "{a,b,mail}", "16777216", keys};
+    return take_answer(statement_run(fx->conn, &sql_claim, params, 6), worker, id, ret);
+}
+
+bool held_take_alone(struct fixture *fx, const char *worker, int64_t id, struct held *ret)
+{
+    const char *const params[] = {worker, "{default}", "{a,b,mail}"};
+    PQclear(statement_run(fx->conn, &sql_turn, params, 3));
+    return take_answer(statement_run(fx->conn, &sql_claim_alone, params, 3), worker, id, ret);
+}
+
 void held_new(struct fixture *fx, struct held *ret)
 {
     char worker[UUID_BYTES];
     worker_make(fx, worker);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"n\": 1}')");
     assert_true(held_take(fx, worker, id, ret));
+}
+
+void held_alone(struct fixture *fx, const struct held *c, int crashes)
+{
+    test_sql(fx, "UPDATE tenon.task SET crashes = %d WHERE id = %lld", crashes, (long long)c->id);
+    test_sql(fx,
+             "INSERT INTO tenon.suspect (task_id, crashes, mark, alone, due_at, claims)"
+             " SELECT id, crashes, tenon.progress_mark(t), true, now(), claims FROM tenon.task t"
+             " WHERE id = %lld",
+             (long long)c->id);
 }
 
 /* The fence of one claim as two arrays of one element. */

@@ -26,6 +26,13 @@ bool held_take(struct fixture *fx, const char *worker, int64_t id, struct held *
 /* Enqueue a task of kind a and claim it for a new worker. */
 void held_new(struct fixture *fx, struct held *ret);
 
+/* Take the turn for this worker, and claim this suspect, as the next one, with
+ * worker/claim_alone.sql. False: it was not claimed. */
+bool held_take_alone(struct fixture *fx, const char *worker, int64_t id, struct held *ret);
+
+/* The run that it has is one alone, after so many crashes in a row. */
+void held_alone(struct fixture *fx, const struct held *c, int crashes);
+
 /* worker/requeue.sql for one task; `error` and `delay_ms` may be NULL; one with the reason
  * "wait" waits for the signal s. The new state, "" when nothing was changed; free(). */
 char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
