@@ -238,7 +238,7 @@ BEGIN
     code := 'suspected';
     IF sentence IS NULL AND s.due_at > clock_timestamp() THEN
         sentence := format('It is due at %s.', tenon.time_text(s.due_at));
-        advice := format('tenon run-now %s, if it shall not wait', t.id);
+        advice := format('tenon set %s --run-at now, if it shall not wait', t.id);
     ELSIF sentence IS NULL THEN
         ahead := (SELECT count(*) FROM tenon.suspect o WHERE o.alone AND o.claims IS NULL AND o.due_at < s.due_at);
         sentence := format('A worker has the turn to run it when what it runs has ended%s.',
