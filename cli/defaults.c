@@ -93,8 +93,8 @@ static bool set(struct db *db, const struct options *o, const char *name, struct
 
 static bool print_defaults(const struct rows *r, bool kinds, struct fault *f)
 {
-    static const char *const heads[] = {"NAME",      "QUEUE",    ">PRIORITY", ">ATTEMPTS", ">CRASHES",
-                                        ">TIMEOUT",  "RETRY",    "ON DEAD",   ""};
+    static const char *const heads[] = {"NAME",     "QUEUE", ">PRIORITY", ">ATTEMPTS", ">CRASHES",
+                                        ">TIMEOUT", "RETRY", "ON DEAD",   ""};
     struct table t;
     if (rows_count(r) == 0) {
         (void)printf("no defaults of its own: %s\n",

@@ -3,8 +3,10 @@
 static const struct {
     const char *word, *text;
 } states[TASK_STATE_COUNT + 1] = {
-    [TASK_BLOCKED] = {"blocked", "in `tenon.task`: it waits for a parent, a limit or a signal, and "
-                                 "`wanted_at` says what `run_at` it gets then"},
+    [TASK_BLOCKED] = {"blocked",
+                      "in `tenon.task`: it waits for a parent, a limit or a signal, and "
+                      "`wanted_at` says what `run_at` it gets then; or for its turn to run "
+                      "alone"},
     [TASK_SCHEDULED] = {"scheduled", "in `tenon.task`: never failed, `run_at` lies ahead"},
     [TASK_READY] = {"ready", "in `tenon.task`: `run_at` has come, no `start_time`"},
     [TASK_RUNNING] = {"running",
@@ -59,10 +61,14 @@ const struct task_act task_acts[] = {
      "the worker could not run it, or stops before it is through"},
     {"block", TASK_RUNNING, TASK_BLOCKED, "worker, cleaner", "tenon.requeue",
      "it has limits, which must let its next attempt go, whatever became of this one"},
-    {"crash", TASK_RUNNING, TASK_READY, "cleaner", "tenon.requeue, crashed",
-     "who ran it died, for the first or second time"},
-    {"crash", TASK_RUNNING, TASK_DEAD, "cleaner", "tenon.requeue, crashed",
-     "who ran it died, for the third time"},
+    {"crash", TASK_RUNNING, TASK_READY, "cleaner, worker", "tenon.requeue, crashed",
+     "its worker died, or its child while it had other tasks"},
+    {"suspect", TASK_RUNNING, TASK_BLOCKED, "cleaner, worker", "tenon.requeue",
+     "the same, and its next crash may be its last (max_crashes): it runs alone next"},
+    {"claim_alone", TASK_BLOCKED, TASK_RUNNING, "worker", "worker/claim_alone.sql",
+     "it is a suspect, and a worker that has the turn runs nothing else"},
+    {"crash", TASK_RUNNING, TASK_DEAD, "cleaner, worker", "tenon.requeue, crashed",
+     "the same, and it ran alone"},
     {"time_out", TASK_RUNNING, TASK_RETRYING, "worker, else the cleaner",
      "tenon.requeue, timed_out", "it ran past its timeout; charged like a failure"},
     {"time_out", TASK_RUNNING, TASK_DEAD, "worker, else the cleaner", "tenon.requeue, timed_out",

@@ -277,8 +277,9 @@ static void test_the_third_crash_is_the_last(void **state)
     int64_t id = enqueue(fx, "");
     claim(fx, id, left);
     test_sql(fx, "UPDATE tenon.task SET crashes = 2");
-    test_sql(fx, "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), claims"
-                 " FROM tenon.task t");
+    test_sql(fx,
+             "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), claims"
+             " FROM tenon.task t");
     test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");
     struct process *p = start(fx, NULL);
     test_await(fx, LIMIT_MS,

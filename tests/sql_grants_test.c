@@ -26,7 +26,7 @@ static const struct {
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules set_aside setting settler "
      "signal "
-     "task tasks unique_hold waiting worker"},
+     "suspect task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
      "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_jsonb "
@@ -41,17 +41,18 @@ static const struct {
      "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules set_aside setting settler "
      "signal "
-     "task tasks unique_hold waiting worker"},
+     "suspect task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
-     "copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
-     "progress_kept random_key record_steps requeue settings",
+     "claim_alone copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
+     "progress_kept random_key record_steps requeue settings take_turn",
      "DELETE task\n"
      "INSERT finished worker\n"
      "SELECT dead(claims id worker_id)\n"
      "SELECT finished(claims id outcome worker_id)\n"
-     "SELECT kind migration queue setting task worker\n"
+     "SELECT kind migration queue setting suspect task worker\n"
      "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"
-     "UPDATE worker(backing_off broker_away ended_at lock_key rounds_failing starting state)"},
+     "UPDATE worker(alone_since backing_off broker_away ended_at lock_key rounds_failing "
+     "starting state)"},
     {"cleaner", "USAGE",
      "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
      "random_key recover run_schedules settings settle settle_all",
@@ -70,6 +71,7 @@ static const struct {
      "SELECT schedule(due_at)\n"
      "SELECT set_aside(id part until)\n"
      "SELECT signal(settled)\n"
+     "SELECT suspect(alone claims)\n"
      "SELECT task_id_seq\n"
      "SELECT waiting(settled until)\n"
      "UPDATE chore_failure\n"

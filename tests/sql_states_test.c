@@ -16,6 +16,7 @@ struct doing {
     enum task_state to; /* of the table's rows for `act`, the one that this doing takes */
     void (*run)(struct fixture *fx, const struct held *c);
     const char *reason, *delay_ms; /* for do_requeue */
+    int crashes;                   /* of one that runs: it runs alone, after so many */
 };
 
 static const struct doing *doing; /* the one that is being done */
@@ -209,6 +210,16 @@ static void do_recover(struct fixture *fx, const struct held *c)
     PQclear(statement_run(fx->conn, &sql_workers_recover, params, 2));
 }
 
+/* What is blocked is a suspect. */
+static void do_claim_alone(struct fixture *fx, const struct held *c)
+{
+    struct held ignored;
+    test_sql(fx, "UPDATE tenon.task SET wanted_at = NULL, crashes = 2 WHERE run_at = 'infinity';"
+                 "INSERT INTO tenon.suspect SELECT id, 2, 0, true, now() FROM tenon.task"
+                 " WHERE run_at = 'infinity'");
+    (void)held_take_alone(fx, c->worker, c->id, &ignored);
+}
+
 static void do_orphans(struct fixture *fx, const struct held *c)
 {
     const char *const params[] = {"1000"};
@@ -279,9 +290,11 @@ static const struct doing doings[] = {
     {"released, with limits", "block", "limit_keys = '{x}'", TASK_BLOCKED,
      REQUEUE("released", NULL)},
     {"crashed", "crash", NULL, TASK_READY, REQUEUE("crashed", NULL)},
-    {"crashed, the third", "crash", "crashes = 2", TASK_DEAD, REQUEUE("crashed", NULL)},
+    {"crashed, the second", "suspect", NULL, TASK_BLOCKED, REQUEUE("crashed", NULL), .crashes = 1},
+    {"crashed, the third", "crash", NULL, TASK_DEAD, REQUEUE("crashed", NULL), .crashes = 2},
+    {"claim_alone.sql", "claim_alone", NULL, TASK_RUNNING, .run = do_claim_alone},
     {"workers_recover.sql", "crash", NULL, TASK_READY, .run = do_recover},
-    {"workers_recover.sql, the third", "crash", "crashes = 2", TASK_DEAD, .run = do_recover},
+    {"workers_recover.sql, the third", "crash", NULL, TASK_DEAD, .run = do_recover, .crashes = 2},
     {"deadlines_orphans.sql", "crash", NULL, TASK_READY, .run = do_orphans},
     {"timed_out", "time_out", NULL, TASK_RETRYING, REQUEUE("timed_out", NULL)},
     {"timed_out, the last", "time_out", "failures = max_attempts - 1", TASK_DEAD,
@@ -358,6 +371,8 @@ static void make(struct fixture *fx, enum task_state state, struct held *c)
         test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c->id);
     } else if (state == TASK_EXPIRED) {
         do_settle(fx, c);
+    } else if (state == TASK_RUNNING && doing->crashes > 0) {
+        held_alone(fx, c, doing->crashes);
     } else if (state == TASK_RUNNING && doing->was) {
         test_sql(fx, "UPDATE tenon.task SET %s WHERE id = %lld", doing->was, (long long)c->id);
     }
@@ -396,7 +411,8 @@ static void check(struct fixture *fx, enum task_state from)
                  task_state_word(from), got, task_state_word(want));
     }
     free(got);
-    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished");
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished;"
+                 "DELETE FROM tenon.suspect; UPDATE tenon.worker SET ended_at = now()");
 }
 
 static void mark_enqueue(enum task_state to)

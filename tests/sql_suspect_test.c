@@ -34,8 +34,9 @@ static void suspect_new(struct fixture *fx, struct held *c)
 
 static bool is_row(struct fixture *fx, const struct held *c, const char *that)
 {
-    return test_sql_bool(fx, "SELECT EXISTS (SELECT FROM tenon.task t JOIN tenon.suspect s ON"
-                             " s.task_id = t.id WHERE t.id = %lld AND %s)",
+    return test_sql_bool(fx,
+                         "SELECT EXISTS (SELECT FROM tenon.task t JOIN tenon.suspect s ON"
+                         " s.task_id = t.id WHERE t.id = %lld AND %s)",
                          (long long)c->id, that);
 }
 
@@ -49,8 +50,9 @@ static void test_before_its_last_crash_it_is_a_suspect(void **state)
     struct fixture *fx = *state;
     struct held c;
     suspect_new(fx, &c);
-    assert_true(is_row(fx, &c, "alone AND due_at <= now() AND run_at = 'infinity' AND NOT delayed"
-                               " AND t.crashes = 2 AND s.claims IS NULL"));
+    assert_true(is_row(fx, &c,
+                       "alone AND due_at <= now() AND run_at = 'infinity' AND NOT delayed"
+                       " AND t.crashes = 2 AND s.claims IS NULL"));
     assert_state(fx, c.id, "blocked");
     assert_false(held_take(fx, c.worker, c.id, &c));
     char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)c.id);
@@ -106,8 +108,9 @@ static void test_a_step_or_progress_begins_the_count_again(void **state)
     held_new(fx, &c);
     for (int i = 0; i < 10; i++) {
         held_text(&c, claim);
-        test_sql(fx, i % 2 ? "SELECT tenon.progress('%s', '%d')"
-                           : "SELECT tenon.step('%s', 'step %d', '1')",
+        test_sql(fx,
+                 i % 2 ? "SELECT tenon.progress('%s', '%d')"
+                       : "SELECT tenon.step('%s', 'step %d', '1')",
                  claim, i);
         crash(fx, &c);
     }

@@ -25,7 +25,7 @@ struct round_calls {
     size_t n, n_texts;
     const struct db_call *settings, *own, *verify, *progress, *steps, *finish, *requeue, *claim,
         *poll, *turn, *alone; /* NULL = none */
-    bool failed; /* no memory for a text */
+    bool failed;              /* no memory for a text */
 };
 
 /* False: no memory. The texts are the context's. */

@@ -56,6 +56,7 @@ void answer_fill(const struct node *n, struct round *x, const struct request *r)
     for (size_t i = 0; i < r->n_steps; i++) {
         x->steps[i]->state = r->steps[i].state;
     }
+    x->has_turn = r->has_turn;
     x->n_claimed = r->n_claimed;
     for (size_t i = 0; i < r->n_claimed; i++) {
         x->claimed[i] = make_claim(n, r->claimed_ids[i], &r->claimed[i]);

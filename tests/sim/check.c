@@ -67,6 +67,18 @@ void check_kept(struct sim *s, const struct request *r, struct fence f)
                (long long)f.id, fence_claims(f), v->said, e->heard);
 }
 
+void check_alone(struct sim *s, const struct node *n)
+{
+    const struct decider *d = n->decider;
+    bool alone = false;
+    for (struct claim *c = NULL; (c = slots_next_given(d, c));) {
+        const struct row *r = row_find(s, c->id);
+        alone = alone || (r->now.alone_claims == c->claims && r->now.worker == n->worker);
+    }
+    check_that(s, !alone || d->n_given == 1, "worker %d runs a suspect, and %d tasks beside it",
+               n->index, d->n_given - 1);
+}
+
 /* A child that retires takes no task along. */
 void check_charge(struct sim *s, struct fence f, const char *reason)
 {

@@ -43,4 +43,7 @@ bool check_all_left(struct sim *s);
 void check_end(struct sim *s);
 void check_stuck(struct sim *s); /* it did not become quiet: why? */
 
+/* A suspect is to run with nothing beside it. */
+void check_alone(struct sim *s, const struct node *n);
+
 #endif

@@ -312,6 +312,7 @@ void child_tell_step(struct sim *s, struct node *n, int64_t id, int number)
 
 static void begin_run(struct sim *s, struct node *n, struct run *r)
 {
+    check_alone(s, n);
     r->entry = journal_start(s, n, r->worker, r->fence);
     r->mood = draw_mood(s);
     r->outcome = draw_outcome(s);

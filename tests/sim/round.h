@@ -67,7 +67,8 @@ struct request {
     bool held;    /* the network kept it for a while */
     enum fate fate;
     enum stage step, fatal_step;
-    bool own, unlocked;
+    bool own, unlocked, has_turn;
+    enum alone_ask ask_alone;
     int n_poll;
     unsigned kinds;
     size_t n_ranges;

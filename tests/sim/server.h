@@ -34,6 +34,11 @@ struct version {
     int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
     int said;  /* its progress: a number that goes up */
     int steps; /* that it has recorded: 1 to this one */
+    /* its row of tenon.suspect */
+    int in_a_row, mark,
+        alone_claims; /* crashes; how far it was then; of the run that it has alone */
+    bool suspect;
+    int64_t suspect_due; /* NEVER_US = its limits have not let it go */
     bool delayed, announced;
 };
 
@@ -86,6 +91,7 @@ struct worker_row {
     int64_t lock;                   /* the session that holds its advisory lock */
     int64_t locked_us, unlocked_us; /* when it was taken last, and free */
     int node;
+    bool alone; /* it has the turn to run suspects */
 };
 
 struct session {

@@ -14,6 +14,10 @@ bool settle_unblock(struct sim *s, struct row *r, int64_t session)
     v->run_at = v->wanted_at > server_now(s) ? v->wanted_at : server_now(s);
     v->wanted_at = 0;
     v->delayed = true;
+    if (v->suspect) {
+        v->suspect_due = v->run_at;
+        v->run_at = NEVER_US;
+    }
     r->unblocked_us = s->now_us;
     return true;
 }

@@ -98,6 +98,49 @@ struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority
     return best;
 }
 
+/* --- suspects --- */
+
+static struct row *first_suspect(const struct sim *s, int64_t session, unsigned kinds)
+{
+    const struct row *best = NULL;
+    for (int i = 0; i < s->server.n_rows; i++) {
+        const struct row *r = &s->server.rows[i];
+        const struct version *v = row_see(r, session);
+        if (v->state == ROW_TASK && v->suspect && v->suspect_due <= server_now(s) && !v->start_us &&
+            !v->wanted_at && (!v->start_before || v->start_before > server_now(s)) &&
+            !s->server.paused[v->queue] && (kinds >> v->kind & 1) && row_is_free(r, session) &&
+            (!best || v->suspect_due < row_see(best, session)->suspect_due)) {
+            best = r;
+        }
+    }
+    return (struct row *)best;
+}
+
+bool worker_may_have_turn(const struct sim *s, int64_t session, int worker, unsigned kinds)
+{
+    int alive = 0, others = 0;
+    for (int i = 1; i <= s->server.n_workers; i++) {
+        alive += s->server.workers[i].now == WORKER_ALIVE;
+        others += s->server.workers[i].now == WORKER_ALIVE && s->server.workers[i].alone &&
+                  i != worker;
+    }
+    return worker_is(s, worker, WORKER_ALIVE, session) && first_suspect(s, session, kinds) &&
+           others < (alive / 2 > 1 ? alive / 2 : 1);
+}
+
+struct row *task_claim_alone(struct sim *s, int64_t session, int worker, unsigned kinds)
+{
+    struct row *r = first_suspect(s, session, kinds);
+    if (!r || !worker_is(s, worker, WORKER_ALIVE, session) || !s->server.workers[worker].alone) {
+        return NULL;
+    }
+    int64_t due = row_see(r, session)->suspect_due;
+    (void)claim(s, r, session, worker);
+    r->next.run_at = due;
+    r->next.alone_claims = r->next.claims;
+    return r;
+}
+
 /* --- what is fenced --- */
 
 static bool fence_holds(const struct sim *s, const struct version *v, struct fence f)
@@ -159,6 +202,8 @@ enum answer task_finish(struct sim *s, int64_t session, struct fence f, bool unl
     return ANSWER_YES;
 }
 
+enum { MAX_CRASHES = 3 };
+
 static int64_t retry_delay_us(struct sim *s, int failures)
 {
     int64_t f = failures;
@@ -171,8 +216,24 @@ static bool requeue_dead(struct version *v, const char *reason)
     bool crashed = strcmp(reason, "crashed") == 0;
     v->failures += failed;
     v->crashes += crashed;
-    return strcmp(reason, "dead") == 0 || (crashed && v->crashes >= 3) ||
+    if (crashed) {
+        int mark = v->said * 1000 + v->steps;
+        v->in_a_row = v->in_a_row > 0 && v->mark == mark ? v->in_a_row + 1 : 1;
+        v->mark = mark;
+    }
+    bool was_alone = v->alone_claims == v->claims;
+    return strcmp(reason, "dead") == 0 || (crashed && was_alone && v->in_a_row >= MAX_CRASHES) ||
            (failed && v->failures >= v->max_attempts);
+}
+
+/* Its next crash may be its last. ret: it is blocked now, unless its limits hold it anyway */
+static bool suspect(struct version *v, const char *reason)
+{
+    bool by_itself = strcmp(reason, "later") == 0 || strcmp(reason, "wait") == 0;
+    v->suspect = !by_itself && v->in_a_row >= MAX_CRASHES - 1;
+    v->suspect_due = NEVER_US;
+    v->alone_claims = 0;
+    return v->suspect;
 }
 
 /* tenon.requeue(); no signal ever comes, and so to wait for one is to be late */
@@ -194,13 +255,21 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, 
     v->start_us = v->key = 0;
     v->worker = 0;
     settling_requeued(s, r, session);
-    if (strcmp(reason, "released") == 0 && delay_ms < 0 && !r->keys) {
-        return REQUEUE_READY; /* it keeps its place */
+    bool is_suspect = suspect(v, reason);
+    bool keeps_place = strcmp(reason, "released") == 0 && delay_ms < 0 && !r->keys;
+    if (keeps_place && !is_suspect) {
+        return REQUEUE_READY;
     }
     v->delayed = true;
-    v->run_at = server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
-                                 : failed      ? retry_delay_us(s, v->failures)
-                                               : 0);
+    v->run_at = keeps_place ? v->run_at
+                            : server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
+                                               : failed      ? retry_delay_us(s, v->failures)
+                                                             : 0);
+    if (is_suspect && !r->keys) {
+        v->suspect_due = v->run_at;
+        v->run_at = NEVER_US;
+        return REQUEUE_BLOCKED;
+    }
     if (r->keys) { /* its next start must be let go again */
         v->wanted_at = v->run_at;
         v->run_at = NEVER_US;
@@ -288,7 +357,8 @@ void task_retry(struct sim *s, int64_t session, struct row *r)
     v->state = ROW_TASK;
     v->run_at = server_now(s);
     v->start_us = v->key = v->start_before = 0;
-    v->worker = v->failures = v->crashes = 0;
+    v->worker = v->failures = v->crashes = v->in_a_row = v->alone_claims = 0;
+    v->suspect = false;
     v->delayed = true;
     v->announced = false;
     settling_retried(s, r, session);

@@ -49,4 +49,8 @@ enum answer task_lock(struct sim *s, int64_t session, int64_t id);
 bool worker_declare_dead(struct sim *s, int64_t session, int worker);
 bool worker_lock_is_free(const struct sim *s, int worker);
 
+/* tenon.take_turn(), tenon.claim_alone() */
+bool worker_may_have_turn(const struct sim *s, int64_t session, int worker, unsigned kinds);
+struct row *task_claim_alone(struct sim *s, int64_t session, int worker, unsigned kinds);
+
 #endif

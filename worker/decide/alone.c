@@ -66,10 +66,10 @@ void alone_plan(struct decider *d, struct round *x, int64_t now_ms)
 int64_t alone_due(const struct decider *d)
 {
     const struct alone *a = &d->alone;
-    return a->state == ALONE_NOT                        ? a->ask_ms + ALONE_ASK_MS
-           : a->state == ALONE_OVER                     ? 0
+    return a->state == ALONE_NOT                      ? a->ask_ms + ALONE_ASK_MS
+           : a->state == ALONE_OVER                   ? 0
            : a->state == ALONE_EMPTIES && is_empty(d) ? 0
-                                                        : INT64_MAX;
+                                                      : INT64_MAX;
 }
 
 void alone_done(struct decider *d, const struct round *x, int64_t now_ms)

@@ -17,7 +17,8 @@ struct round;
 enum {
     ALONE_ASK_MS = 1000,   /* how often it asks for a turn */
     ALONE_FIRST_MS = 3000, /* one that has started does ordinary work for so long */
-    ALONE_TURN_MS = 10000, /* a turn that is older claims no other suspect; it is followed by as much
+    ALONE_TURN_MS =
+        10000, /* a turn that is older claims no other suspect; it is followed by as much
                               ordinary work */
     ALONE_PATIENCE_MS = 30000, /* for what runs to end; doubled each time that was not enough */
     ALONE_PATIENCE_MAX_MS = 30 * 24 * 3600 * 1000LL,

@@ -42,8 +42,8 @@ struct round {
     int n_poll;       /* 0 = no poll; where there is one, there are no ids */
     int64_t limit_ms; /* for the claim or the poll; 0 = the session's own */
     enum poll_way way;
-    int64_t reach_ms; /* a sweep reads only what was due so long ago; -1 = all */
-    unsigned turn;    /* rotates the queues, so that each comes first in its turn */
+    int64_t reach_ms;     /* a sweep reads only what was due so long ago; -1 = all */
+    unsigned turn;        /* rotates the queues, so that each comes first in its turn */
     enum alone_ask alone; /* with ALONE_ASK_CLAIM there are no ids, and no poll */
     bool has_turn;        /* the answer to ALONE_ASK_TURN */
 
