@@ -1,5 +1,5 @@
 /* label: unit */
-/* Suspects in the worker's head: when it asks for a turn, what it does in one, and when that is over. */
+/* Suspects in the worker's head: when it asks for a turn, and what it does in one. */
 #include "tests/support/deciding.h"
 
 #include <stdlib.h>

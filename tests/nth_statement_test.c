@@ -97,7 +97,8 @@ static void test_setup(void **state)
 
 /* --- cleaner --------------------------------------------------------------------------------- */
 
-/* Of these die the third, by its third crash, which it has alone, and the late one, by its only deadline. */
+/* Of these die the third, by its third crash, which it has alone, and the late one, by its
+ * only deadline. */
 static void make_work(struct fixture *fx)
 {
     test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told';"

@@ -102,8 +102,8 @@ static void test_a_death_at_each_step(void **state)
     end_well(cleaner);
 }
 
-/* Two workers, whose ordinary tasks never run out, and suspects as long as ten of them. By count: at
- * most one of the two runs suspects, so that while each of those runs the other worker does its share. */
+/* Two workers, whose ordinary tasks never run out, and suspects as long as ten of them. By count:
+ * at most one of the two runs suspects, and while it does the other one does its share. */
 static void test_ordinary_work_goes_on(void **state)
 {
     struct fixture *fx = *state;

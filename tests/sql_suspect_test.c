@@ -1,6 +1,6 @@
 /* label: sql */
 /* timeout: 120 */
-/* Suspects: which crash makes a task one, what it then waits for, who runs it, and when it is over. */
+/* Suspects: which crash makes a task one, what it then waits for, and when that is over. */
 #include "tests/support/held.h"
 
 #include "worker/statements.h"

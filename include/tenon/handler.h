@@ -18,8 +18,8 @@
  *     tenon worker --handler 'welcome_mail=pool:exec tenon-host ./mail.so --threads 4'
  *
  * A handler is called in one of the host's threads, many at once with --threads. What it is given
- * is borrowed until it returns. A crash ends the host, which is one child of the worker: its tasks go
- * back, each with a crash to its name, and another child is started. stdout belongs to the host:
+ * is borrowed until it returns. A crash ends the host, which is one child of the worker: its tasks
+ * go back, each with a crash to its name, and another child is started. stdout belongs to the host:
  * print nothing there.
  *
  * Versions. TENON_HANDLER_ABI is the version of what stands here. Structs only ever grow at their

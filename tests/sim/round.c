@@ -174,10 +174,8 @@ static struct request *request_new(struct sim *s, struct node *n)
     r->ask_alone = x->alone;
     r->n_poll = x->n_poll;
     r->kinds = kinds_of(n, x);
-    r->n_finish = x->n_finish;
-    r->n_requeue = x->n_requeue;
-    r->n_verify = x->n_verify;
-    r->n_ids = x->n_ids;
+    r->n_finish = x->n_finish, r->n_requeue = x->n_requeue;
+    r->n_verify = x->n_verify, r->n_ids = x->n_ids;
     r->n_progress = x->n_progress;
     copy_progress(r, x);
     r->n_steps = x->n_steps;
@@ -422,18 +420,6 @@ static void do_poll(struct sim *s, struct request *r)
     }
 }
 
-static void do_alone(struct sim *s, struct request *r)
-{
-    if (r->ask_alone == ALONE_ASK_TURN) {
-        r->has_turn = worker_may_have_turn(s, r->session, r->worker, r->kinds);
-    } else if (r->ask_alone == ALONE_ASK_CLAIM) {
-        const struct row *row = task_claim_alone(s, r->session, r->worker, r->kinds);
-        if (row) {
-            keep_claimed(r, row);
-        }
-    }
-}
-
 static void do_own(struct sim *s, struct request *r)
 {
     for (int i = 0; r->own && i < s->server.n_rows; i++) {
@@ -483,9 +469,7 @@ static void do_requeue(struct sim *s, struct request *r)
 static void commit(struct sim *s, struct request *r)
 {
     session_commit(s, r->session);
-    if (r->has_turn || r->ask_alone == ALONE_ASK_OVER) {
-        s->server.workers[r->worker].alone = r->has_turn;
-    }
+    alone_commit(s, r);
     if (r->alone || r->fate == FATE_UNHEARD) {
         session_end(s, r->session);
     }
@@ -523,7 +507,7 @@ static bool do_step(struct sim *s, struct request *r)
         break;
     case STEP_POLL:
         do_poll(s, r);
-        do_alone(s, r);
+        alone_answer(s, r);
         break;
     case STEP_BEGIN:
     case STEP_COMMIT:

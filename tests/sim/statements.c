@@ -116,7 +116,7 @@ static struct row *first_suspect(const struct sim *s, int64_t session, unsigned 
     return (struct row *)best;
 }
 
-bool worker_may_have_turn(const struct sim *s, int64_t session, int worker, unsigned kinds)
+static bool may_have_turn(const struct sim *s, int64_t session, int worker, unsigned kinds)
 {
     int alive = 0, others = 0;
     for (int i = 1; i <= s->server.n_workers; i++) {
@@ -128,7 +128,7 @@ bool worker_may_have_turn(const struct sim *s, int64_t session, int worker, unsi
            others < (alive / 2 > 1 ? alive / 2 : 1);
 }
 
-struct row *task_claim_alone(struct sim *s, int64_t session, int worker, unsigned kinds)
+static struct row *claim_alone(struct sim *s, int64_t session, int worker, unsigned kinds)
 {
     struct row *r = first_suspect(s, session, kinds);
     if (!r || !worker_is(s, worker, WORKER_ALIVE, session) || !s->server.workers[worker].alone) {
@@ -139,6 +139,26 @@ struct row *task_claim_alone(struct sim *s, int64_t session, int worker, unsigne
     r->next.run_at = due;
     r->next.alone_claims = r->next.claims;
     return r;
+}
+
+void alone_answer(struct sim *s, struct request *r)
+{
+    if (r->ask_alone == ALONE_ASK_TURN) {
+        r->has_turn = may_have_turn(s, r->session, r->worker, r->kinds);
+    } else if (r->ask_alone == ALONE_ASK_CLAIM) {
+        const struct row *row = claim_alone(s, r->session, r->worker, r->kinds);
+        if (row) {
+            r->claimed_ids[r->n_claimed] = row->id;
+            r->claimed[r->n_claimed++] = row->next;
+        }
+    }
+}
+
+void alone_commit(struct sim *s, const struct request *r)
+{
+    if (r->has_turn || r->ask_alone == ALONE_ASK_OVER) {
+        s->server.workers[r->worker].alone = r->has_turn;
+    }
 }
 
 /* --- what is fenced --- */

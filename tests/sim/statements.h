@@ -49,8 +49,8 @@ enum answer task_lock(struct sim *s, int64_t session, int64_t id);
 bool worker_declare_dead(struct sim *s, int64_t session, int worker);
 bool worker_lock_is_free(const struct sim *s, int worker);
 
-/* tenon.take_turn(), tenon.claim_alone() */
-bool worker_may_have_turn(const struct sim *s, int64_t session, int worker, unsigned kinds);
-struct row *task_claim_alone(struct sim *s, int64_t session, int worker, unsigned kinds);
+/* turn.sql, claim_alone.sql, turn_over.sql: which of them a request asks for; and its commit */
+void alone_answer(struct sim *s, struct request *r);
+void alone_commit(struct sim *s, const struct request *r);
 
 #endif

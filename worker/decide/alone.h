@@ -1,5 +1,5 @@
-/* Suspects: tasks that have crashed, and might have been what ended their workers. A worker that has
- * the turn runs them one at a time, each in a child of its own and with nothing beside it:
+/* Suspects: tasks that have crashed, and might have been what ended their workers. A worker that
+ * has the turn runs them one at a time, each in a child of its own and with nothing beside it:
  *
  *   NOT --a turn is given--> EMPTIES --nothing runs, one is claimed--> RUNS --it is told--> EMPTIES
  *                              |--no suspect is left; patience or the turn is over--> OVER --> NOT

@@ -368,8 +368,8 @@ void slots_reply(struct decider *d, const struct event *e, int64_t now_ms)
 
 /* --- its end --- */
 
-/* What a child leaves unanswered when it retires is no fault of the task, unless that happens to the
- * same task again and again. NULL: this one is not charged. */
+/* What a child leaves unanswered when it retires is no fault of the task, unless that happens to
+ * the same task again and again. NULL: this one is not charged. */
 static const char *charge_of(const struct slot *s, const struct claim *c, bool retired)
 {
     if (s->reason == STOP_RELEASE || s->reason == STOP_NO_HELLO) {

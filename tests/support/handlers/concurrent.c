@@ -2,9 +2,9 @@
  * concurrent IN_FLIGHT [ANSWERS [bye]].
  *
  * A task is done after the "ms" of its payload; below 0 never. One with "dies": "child" ends this
- * process then, as a panic in it would, and one with "dies": "worker" the worker, as the kernel does
- * that has no memory. After ANSWERS answers the handler exits 0, whatever else it has; with `bye` it
- * says so before. */
+ * process then, as a panic in it would, and one with "dies": "worker" the worker, as the kernel
+ * does that has no memory. After ANSWERS answers the handler exits 0, whatever else it has; with
+ * `bye` it says so before. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
