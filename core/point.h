@@ -35,6 +35,8 @@
     X(claims_committed, "tasks are claimed, nobody has looked at the answer")                      \
     X(finish_committed, "tasks are finished, nobody has looked at the answer")                     \
     X(requeue_committed, "tasks are requeued, nobody has read the answer")                         \
+    X(turn_taken, "it has the turn to run suspects, nobody knows")                                 \
+    X(turn_over, "its turn is given back, nobody knows")                                           \
     X(task_claimed, "the main loop knows the claim, no child has it")                              \
     X(child_spawned, "the child of an exec handler runs, nobody knows")                            \
     X(task_written, "a task is written to its child")                                              \

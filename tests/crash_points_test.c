@@ -42,6 +42,7 @@ enum who {
     WORKER,
     EXEC_WORKER, /* with an exec handler */
     STOPPED,     /* a worker that gets SIGTERM */
+    ALONE,       /* a worker that runs suspects */
     HANDLER,
     CLEANER,
     RECOVERER, /* a cleaner; a worker is killed that has many tasks */
@@ -79,6 +80,8 @@ static const struct point_plan plans[] = {
     {"ack_sent", WORKER, 2, CAN_FAIL, FAIL},
     {"drain_begun", STOPPED, 1, CAN_FAIL, FAIL},
     {"leave_due", STOPPED, 1, CAN_FAIL, FAIL},
+    {"turn_taken", ALONE, 1, CAN_FAIL, FAIL},
+    {"turn_over", ALONE, 1, CAN_FAIL, FAIL},
     {"handler_begun", HANDLER, 3, CAN_FAIL, EXIT},
     {"handler_effect", HANDLER, 2, CAN_FAIL, FREEZE}, /* its own claim has ended */
     {"handler_answered", HANDLER, 3, 0, EXIT},
@@ -347,6 +350,43 @@ static void strike_worker(const struct round *r)
     struck_judge(&s, is_lost(r));
 }
 
+/* Two suspects, and an ordinary task that is not due. */
+static void place_suspects(void)
+{
+    test_sql(lane.fx,
+             "SELECT tenon.enqueue('a', delay => '1 h') FROM generate_series(1, 3);"
+             "UPDATE tenon.task SET run_at = 'infinity', delayed = false, crashes = 2 WHERE id <"
+             " (SELECT max(id) FROM tenon.task);"
+             "INSERT INTO tenon.suspect SELECT id, 2, 0, true, now() FROM tenon.task"
+             " WHERE crashes = 2");
+}
+
+/* No suspect runs at that moment: both are done in the end, and nobody keeps the turn. */
+static void strike_alone(const struct round *r)
+{
+    struct struck s;
+    end_well(lane.worker);
+    start_round(r, &s);
+    place_suspects();
+    struct process *p = start_worker("2", "1", s.env);
+    struck_await(&s, false, REACH_MS);
+    check_process(r, p);
+    lane.worker = start_worker("1", "1", NULL);
+    test_await(lane.fx, ENDED_MS,
+               "SELECT count(*) = 2 AND NOT EXISTS (SELECT FROM tenon.suspect), count(*) FROM"
+               " tenon.finished WHERE id > %lld AND outcome = 'done'",
+               (long long)s.base);
+    if (r->action == KILL || r->action == EXIT) {
+        await_row(r, p);
+    } else {
+        end_well(p);
+    }
+    test_await(lane.fx, LIMIT_MS,
+               "SELECT NOT EXISTS (SELECT FROM tenon.worker WHERE ended_at IS NULL AND alone_since"
+               " IS NOT NULL)");
+    assert_true(test_sql_bool(lane.fx, "SELECT tenon.cancel(id) FROM tenon.task"));
+}
+
 static void strike_handler(const struct round *r)
 {
     struct struck s;
@@ -450,6 +490,11 @@ static void test_worker(void **state)
     run(*state, strike_worker);
 }
 
+static void test_alone(void **state)
+{
+    run(*state, strike_alone);
+}
+
 static void test_handler(void **state)
 {
     run(*state, strike_handler);
@@ -466,10 +511,10 @@ static void test_recoverer(void **state)
 }
 
 static const struct CMUnitTest kinds[] = {
-    [PRODUCER] = cmocka_unit_test(test_producer),   [WORKER] = cmocka_unit_test(test_worker),
-    [EXEC_WORKER] = cmocka_unit_test(test_worker),  [STOPPED] = cmocka_unit_test(test_worker),
-    [HANDLER] = cmocka_unit_test(test_handler),     [CLEANER] = cmocka_unit_test(test_cleaner),
-    [RECOVERER] = cmocka_unit_test(test_recoverer),
+    [PRODUCER] = cmocka_unit_test(test_producer), [WORKER] = cmocka_unit_test(test_worker),
+    [ALONE] = cmocka_unit_test(test_alone),       [EXEC_WORKER] = cmocka_unit_test(test_worker),
+    [STOPPED] = cmocka_unit_test(test_worker),    [HANDLER] = cmocka_unit_test(test_handler),
+    [CLEANER] = cmocka_unit_test(test_cleaner),   [RECOVERER] = cmocka_unit_test(test_recoverer),
 };
 
 /* --- which rounds, and where ------------------------------------------------------------------ */

@@ -70,7 +70,9 @@ static bool answer_fails(const struct round *x, struct fault *f)
 {
     return (x->n_finish > 0 && POINT_FAILS(finish_committed, f)) ||
            (x->n_requeue > 0 && POINT_FAILS(requeue_committed, f)) ||
-           (x->n_claimed > 0 && POINT_FAILS(claims_committed, f));
+           (x->n_claimed > 0 && POINT_FAILS(claims_committed, f)) ||
+           (x->has_turn && POINT_FAILS(turn_taken, f)) ||
+           (x->alone == ALONE_ASK_OVER && POINT_FAILS(turn_over, f));
 }
 
 /* It has committed. What it claimed and is not known here is the same as a lost answer. */
