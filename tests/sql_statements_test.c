@@ -475,9 +475,12 @@ static void test_who_deletes_a_task_notes_its_end(void **state)
 static void test_what_needs_a_note(void **state)
 {
     struct fixture *fx = *state;
-    static const char *const with[] = {"{\"again\": 1}", "{\"flow\": 1}",
-                                       "{\"limit_keys\": [\"k\"]}", "{\"awaited\": true}",
-                                       "{\"wanted_at\": \"infinity\"}"};
+    static const char *const with[] = {"{\"again\": 1}",
+                                       "{\"flow\": 1}",
+                                       "{\"limit_keys\": [\"k\"]}",
+                                       "{\"awaited\": true}",
+                                       "{\"wanted_at\": \"infinity\"}",
+                                       "{\"crashes\": 1}"};
     static const char needs[] = "SELECT tenon.needs_note(jsonb_populate_record(NULL::tenon.task,"
                                 " '%s')) IS TRUE";
     assert_false(test_sql_bool(fx, needs, "{\"id\": 1, \"unique_key\": \"k\"}"));
@@ -487,8 +490,8 @@ static void test_what_needs_a_note(void **state)
     assert_int_equal(
         test_sql_int(
             fx, "SELECT count(*) FROM regexp_matches((SELECT prosrc FROM pg_proc WHERE oid"
-                " = 'tenon.note_end'::regproc), '\\mIF [a-z_]+ IS NOT NULL|\\mIF awaited', 'g')"),
-        5);
+                " = 'tenon.note_end'::regproc), '\\mIF [a-z_]+ IS NOT NULL|\\mIF (awaited|crashes)', 'g')"),
+        6);
 }
 
 /* A role that is called tenon has the schema in its search_path: there `count` must stay count. */

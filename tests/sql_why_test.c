@@ -94,7 +94,7 @@ static const struct situation situations[] = {
     {"after a crash",
      "UPDATE tenon.task SET crashes = 1, last_error = 'worker x died', run_at = now() + '1 h'"
      " WHERE id = %1$lld",
-     NULL, "not_due", "It is due at |, after crash 1 of 3: worker x died|tenon run-now %1$lld"},
+     NULL, "not_due", "It is due at |, after a crash: worker x died|tenon run-now %1$lld"},
     {"in a copy", "UPDATE tenon.home SET database = 1", NULL, "copied",
      "No worker runs anything here: the schema tenon was copied to this database|tenon adopt"},
     {"queue paused", "SELECT tenon.pause('default', why => 'mail is down')", NULL, "queue_paused",
@@ -173,8 +173,11 @@ static const struct situation situations[] = {
      "it failed 25 times, which is all that it had: oops"},
     {"dead: its only attempt", "UPDATE tenon.task SET max_attempts = 1", "failed", "ended",
      "it failed once, which is all that it had: oops"},
-    {"dead: crashes", "UPDATE tenon.task SET crashes = 2", "crashed", "ended",
-     "three workers died with it"},
+    {"dead: crashes",
+     "UPDATE tenon.task SET crashes = 2; INSERT INTO tenon.suspect SELECT id, 2,"
+     " tenon.progress_mark(t), true, now(), claims FROM tenon.task t",
+     "crashed", "ended",
+     "it crashed 3 times, the last time with nothing beside it in its worker"},
     {"dead: timeout", "INSERT INTO tenon.kind (name, on_timeout) VALUES ('a', 'dead')", "timed_out",
      "ended", "it ran out of time"},
     {"done", NULL, "done", "ended", "It ended well at "},
