@@ -176,8 +176,7 @@ static const struct situation situations[] = {
     {"dead: crashes",
      "UPDATE tenon.task SET crashes = 2; INSERT INTO tenon.suspect SELECT id, 2,"
      " tenon.progress_mark(t), true, now(), claims FROM tenon.task t",
-     "crashed", "ended",
-     "it crashed 3 times, the last time with nothing beside it in its worker"},
+     "crashed", "ended", "it crashed 3 times, the last time with nothing beside it in its worker"},
     {"dead: timeout", "INSERT INTO tenon.kind (name, on_timeout) VALUES ('a', 'dead')", "timed_out",
      "ended", "it ran out of time"},
     {"done", NULL, "done", "ended", "It ended well at "},

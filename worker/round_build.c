@@ -222,17 +222,17 @@ static void add_poll(struct round_calls *r, const char *worker)
     }
     int64_t reach_ms = poll_reach_ms(poll);
     const char *params[PARAMS_MAX] = {worker,
-                            kinds_array(r),
-                            number(r, r->round->n_poll),
-                            end_array(r, queues),
-                            end_array(r, priorities),
-                            end_array(r, from_us),
-                            end_array(r, from_ids),
-                            number(r, POLL_ROWS_MAX),
-                            number(r, CLAIM_BYTES_MAX),
-                            r->round->way == POLL_ON ? "false" : "true",
-                            reach_ms < 0 ? NULL : number(r, reach_ms),
-                            new_keys(r, (size_t)r->round->n_poll)};
+                                      kinds_array(r),
+                                      number(r, r->round->n_poll),
+                                      end_array(r, queues),
+                                      end_array(r, priorities),
+                                      end_array(r, from_us),
+                                      end_array(r, from_ids),
+                                      number(r, POLL_ROWS_MAX),
+                                      number(r, CLAIM_BYTES_MAX),
+                                      r->round->way == POLL_ON ? "false" : "true",
+                                      reach_ms < 0 ? NULL : number(r, reach_ms),
+                                      new_keys(r, (size_t)r->round->n_poll)};
     r->poll = add_call(r, &sql_poll, 12, params);
 }
 
