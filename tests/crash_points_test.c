@@ -130,16 +130,9 @@ static struct process *start_worker(const char *slots, const char *in_flight,
 {
     char pool[256], exec[256], format[64];
     (void)snprintf(format, sizeof format, "a=pool:exec %%s %s", in_flight);
-    const char *args[] = {"worker",
-                          "--slots",
-                          slots,
-                          "--handler",
-                          handler(pool, format, "pool"),
-                          "--handler",
-                          handler(exec, "b=exec %s", "journal.sh"),
-                          "--log-level",
-                          "debug",
-                          NULL};
+    const char *a = handler(pool, format, "pool"), *b = handler(exec, "b=exec %s", "journal.sh");
+    const char *args[] = {"worker", "--log-level", "debug", "--slots", slots, "--handler",
+                          a,        "--handler",   b,       NULL};
     return tenon_spawn(lane.fx, args, env);
 }
 
@@ -350,41 +343,19 @@ static void strike_worker(const struct round *r)
     struck_judge(&s, is_lost(r));
 }
 
-/* Two suspects, and an ordinary task that is not due. */
-static void place_suspects(void)
-{
-    test_sql(lane.fx,
-             "SELECT tenon.enqueue('a', delay => '1 h') FROM generate_series(1, 3);"
-             "UPDATE tenon.task SET run_at = 'infinity', delayed = false, crashes = 2 WHERE id <"
-             " (SELECT max(id) FROM tenon.task);"
-             "INSERT INTO tenon.suspect SELECT id, 2, 0, true, now() FROM tenon.task"
-             " WHERE crashes = 2");
-}
-
-/* No suspect runs at that moment: both are done in the end, and nobody keeps the turn. */
+/* No suspect runs at that moment: both are done in the end. */
 static void strike_alone(const struct round *r)
 {
     struct struck s;
     end_well(lane.worker);
     start_round(r, &s);
-    place_suspects();
+    struck_suspects(&s);
     struct process *p = start_worker("2", "1", s.env);
     struck_await(&s, false, REACH_MS);
     check_process(r, p);
     lane.worker = start_worker("1", "1", NULL);
-    test_await(lane.fx, ENDED_MS,
-               "SELECT count(*) = 2 AND NOT EXISTS (SELECT FROM tenon.suspect), count(*) FROM"
-               " tenon.finished WHERE id > %lld AND outcome = 'done'",
-               (long long)s.base);
-    if (r->action == KILL || r->action == EXIT) {
-        await_row(r, p);
-    } else {
-        end_well(p);
-    }
-    test_await(lane.fx, LIMIT_MS,
-               "SELECT NOT EXISTS (SELECT FROM tenon.worker WHERE ended_at IS NULL AND alone_since"
-               " IS NOT NULL)");
-    assert_true(test_sql_bool(lane.fx, "SELECT tenon.cancel(id) FROM tenon.task"));
+    struck_await_suspects(&s, ENDED_MS);
+    is_lost(r) ? await_row(r, p) : end_well(p);
 }
 
 static void strike_handler(const struct round *r)

@@ -39,6 +39,27 @@ static bool is_reached(const struct struck *s)
     return access(strchr(s->log, '=') + 1, F_OK) == 0;
 }
 
+void struck_suspects(const struct struck *s)
+{
+    test_sql(s->fx,
+             "SELECT tenon.enqueue('a', delay => '1 h') FROM generate_series(1, 3);"
+             "UPDATE tenon.task SET run_at = 'infinity', delayed = false, crashes = 2 WHERE id <"
+             " (SELECT max(id) FROM tenon.task);"
+             "INSERT INTO tenon.suspect SELECT id, 2, 0, true, now() FROM tenon.task"
+             " WHERE crashes = 2");
+}
+
+void struck_await_suspects(const struct struck *s, int64_t limit_ms)
+{
+    test_await(
+        s->fx, limit_ms,
+        "SELECT count(*) = 2 AND NOT EXISTS (SELECT FROM tenon.suspect) AND NOT EXISTS (SELECT"
+        " FROM tenon.worker WHERE ended_at IS NULL AND alone_since IS NOT NULL), count(*) FROM"
+        " tenon.finished WHERE id > %lld AND outcome = 'done'",
+        (long long)s->base);
+    assert_true(test_sql_bool(s->fx, "SELECT tenon.cancel(id) FROM tenon.task"));
+}
+
 void struck_await(const struct struck *s, bool claimed, int64_t limit_ms)
 {
     int64_t deadline_ms = patience_end_ms(limit_ms);

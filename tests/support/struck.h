@@ -20,6 +20,12 @@ struct struck {
 void struck_init(struct struck *s, struct fixture *fx, const char *point, int nth,
                  const char *action);
 
+/* Two suspects of the round, and an ordinary task that is not due. */
+void struck_suspects(const struct struck *s);
+
+/* Wait until both are done and nobody has the turn; the ordinary one is cancelled. */
+void struck_await_suspects(const struct struck *s, int64_t limit_ms);
+
 /* Wait until the point was reached and there are tasks of the round, which a worker has claimed if
  * `claimed` says so: in a slow flow there may be none for a moment. */
 void struck_await(const struct struck *s, bool claimed, int64_t limit_ms);
