@@ -470,7 +470,7 @@ static void test_crash_loop_after_hello(void **state)
 {
     struct fixture *fx = *state;
     struct run r;
-    const struct bad bad = {"pool", "hello_and_exit", "4", NULL, NULL, NULL};
+    const struct bad bad = {"pool", "hello_and_exit", "1", NULL, NULL, NULL};
     start_crash_loop(&r, fx, &bad, backs_off_or_is_through);
     end_run(&r);
     assert_true(test_sql_bool(
