@@ -113,8 +113,8 @@ static void test_watermark_asks_less_and_less_often(void **state)
     assert_false(watermark_see(&mark, 2, 2 * (int64_t)WATERMARK_GAP_MS));
 }
 
-/* A transaction that has enqueued 5,000 tasks is open for a minute, in which others come and end: with
- * its end they are asked for. */
+/* A transaction that has enqueued 5,000 tasks is open for a minute, in which others come and end:
+ * with its end they are asked for. */
 static void test_watermark_waits_for_a_late_commit(void **state)
 {
     enum { TASKS = 5000, SECONDS = 60 };

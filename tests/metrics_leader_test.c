@@ -37,8 +37,9 @@ static void test_recoveries(void **state)
                  "UPDATE tenon.task SET crashes = 2 WHERE id = 2");
     struct process *both[] = {stuck_worker(fx), stuck_worker(fx)};
     test_await(fx, LIMIT_MS, "SELECT count(worker_id) = 2, count(worker_id) FROM tenon.task");
-    test_sql(fx, "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), claims"
-                 " FROM tenon.task t WHERE id = 2"); /* it runs alone */
+    test_sql(fx,
+             "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), claims"
+             " FROM tenon.task t WHERE id = 2"); /* it runs alone */
     struct process *third = TENON(fx, "worker", "--slots", "3", "--drain-limit", "10min",
                                   "--handler", "other=exec sleep 600");
     scrape_await(&w, "tenon_workers{state=\"alive\"}", 3, LIMIT_MS);

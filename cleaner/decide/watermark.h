@@ -3,9 +3,9 @@
  * Ids are handed out before the commit, so a lower id can become visible after a higher one. An
  * id below the watermark that was not there yet is a gap. It can only appear when one of the
  * transactions ends that were in progress when it was found: when one has, it is asked for by id,
- * after pauses that grow up to a second, until it is seen, or was not there after the end of all (a rollback, or
- * the task has ended already), or WATERMARK_GAP_MS have passed (a very long transaction: its rows
- * are found by polls). */
+ * after pauses that grow up to a second, until it is seen, or was not there after the end of all (a
+ * rollback, or the task has ended already), or WATERMARK_GAP_MS have passed (a very long
+ * transaction: its rows are found by polls). */
 #ifndef TENON_CLEANER_DECIDE_WATERMARK_H
 #define TENON_CLEANER_DECIDE_WATERMARK_H
 
