@@ -46,7 +46,8 @@ void struck_suspects(const struct struck *s)
              "UPDATE tenon.task SET run_at = 'infinity', delayed = false, crashes = 2 WHERE id <"
              " (SELECT max(id) FROM tenon.task);"
              "INSERT INTO tenon.suspect SELECT id, 2, 0, true, now() FROM tenon.task"
-             " WHERE crashes = 2");
+             " WHERE crashes = 2;"
+             "INSERT INTO public.placed SELECT task_id, false, false FROM tenon.suspect");
 }
 
 void struck_await_suspects(const struct struck *s, int64_t limit_ms)
