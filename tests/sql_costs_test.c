@@ -291,12 +291,13 @@ static void test_recovery_leaves_one_out(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx,
-             "SELECT tenon.enqueue(CASE n WHEN 1 THEN 'b' ELSE 'a' END) FROM"
-             " generate_series(1, 20) n;"
-             "UPDATE tenon.task SET start_time = now(), worker_id = '%s', claims = 1;"
-             "UPDATE tenon.worker SET state = 'dead', ended_at = now()",
-             worker);
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue(CASE n WHEN 1 THEN 'b' ELSE 'a' END) FROM"
+        " generate_series(1, 20) n;"
+        "UPDATE tenon.task SET start_time = now(), worker_id = '%s', claim_key = id, claims = 1;"
+        "UPDATE tenon.worker SET state = 'dead', ended_at = now()",
+        worker);
     test_sql(fx, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
                  " RAISE data_exception; END $$;"
                  "CREATE TRIGGER refuse BEFORE INSERT ON tenon.attempt FOR EACH ROW WHEN"
@@ -326,12 +327,13 @@ static void test_large_ones_are_recovered_in_pieces(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx,
-             "SELECT tenon.enqueue('a') FROM generate_series(1, 20);"
-             "UPDATE tenon.task SET start_time = now(), worker_id = '%s', claims = 1,"
-             " payload_bytes = 1048576;"
-             "UPDATE tenon.worker SET state = 'dead', ended_at = now()",
-             worker);
+    test_sql(
+        fx,
+        "SELECT tenon.enqueue('a') FROM generate_series(1, 20);"
+        "UPDATE tenon.task SET start_time = now(), worker_id = '%s', claim_key = id, claims = 1,"
+        " payload_bytes = 1048576;"
+        "UPDATE tenon.worker SET state = 'dead', ended_at = now()",
+        worker);
     const char *const all[] = {worker, "500"};
     PQclear(statement_run(fx->conn, &sql_workers_recover, all, 2));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task WHERE start_time IS"

@@ -936,7 +936,7 @@ REVOKE ALL ON FUNCTION tenon.bad_ancestor, tenon.grant_flows, tenon.may_flow, te
     tenon.end_waits, tenon.enqueue_callback, tenon.end_flow, tenon.cancel_members, tenon.has_tasks, tenon.look_at_flows, tenon.settle_flows,
     tenon.check_callbacks, tenon.make_flow, tenon.batch, tenon.close, tenon.cancel_flow, tenon.flow_order, tenon.refuse_circle,
     tenon.check_object, tenon.read_tasks, tenon.enqueue_described, tenon.enqueue_tasks, tenon.flow(jsonb, boolean), tenon.flow(text, boolean),
-    tenon.results_of, tenon.fill_parents, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
+    tenon.results_of, tenon.with_parents, tenon.fill_parents, tenon.parent_results(bigint), tenon.parent_results(text), tenon.purge_flows FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.flow(text, boolean) IS $$Makes an empty flow and returns its number, for `flow` of `tenon.enqueue`; tasks may be added to it in any transaction, by the role that made it and by operators. `name`: 1 to 200 characters, or NULL; for people. [flows.md](flows.md) says more. A text that begins with `{` is a description.$$;
 

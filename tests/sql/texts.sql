@@ -24,6 +24,8 @@ INSERT INTO allowed VALUES ('enqueue_many', '{"kind => ''a''", "payloads => ''{1
      ARRAY['unique_keys => ARRAY[''k'', :long]', 'payloads => ARRAY[''1'', to_jsonb(:long)]',
            'retry => ''constant(1 s'' || :blank || '')''']);
 INSERT INTO allowed VALUES ('enqueue_routed', '{"kind => ''a''", "unique_key => ''k''"}', ARRAY['retry => ''constant(1 s'' || :blank || '')''']);
+INSERT INTO allowed VALUES ('enqueue_jsonb', '{"kind => ''a''", "payload => ''1''", "unique_key => ''k''"}', ARRAY['retry => ''constant(1 s'' || :blank || '')''']);
+INSERT INTO allowed VALUES ('enqueue_many_jsonb', '{"kind => ''a''", "payloads => ''{1,2}''"}', ARRAY['retry => ''constant(1 s'' || :blank || '')''']);
 INSERT INTO allowed VALUES ('error_line', '{"error => ''x''"}');
 INSERT INTO allowed VALUES ('extend', '{"claim => :claim", "by => ''1 h''"}');
 INSERT INTO allowed VALUES ('find', ARRAY['filter => ''{"kind": "a"}''']);
@@ -68,6 +70,10 @@ INSERT INTO allowed VALUES ('set_queue', ARRAY['name => ''q''', 'changes => ''{"
 INSERT INTO allowed VALUES ('set_schedule', '{"name => ''s''", "cron => ''@daily''", "kind => ''a''"}',
      ARRAY['cron => ''* * * * *'' || :blank', 'cron => ''* * * *  '' || :blank || ''*''',
            'cron => repeat(''1,'', 1500000) || ''1 * * * *''']);
+INSERT INTO allowed VALUES ('set_schedule_jsonb', ARRAY['name => ''s''', 'cron => ''@daily''', 'kind => ''a''', 'payload => ''1''', 'zone => ''UTC''', 'catch_up => ''last''', 'overlap => ''allow''']);
+INSERT INTO allowed VALUES ('set_settings', ARRAY['changes => ''{"dead_keep": "1 day"}'''],
+     ARRAY['changes => jsonb_build_object(''dead_keep'', ''1 day'' || :blank)', 'changes => jsonb_build_object(''on_dead'', :long)']);
+INSERT INTO allowed VALUES ('starting_of', '{"starting => ''a''"}');
 INSERT INTO allowed VALUES ('signal', '{"name => ''s''"}');
 INSERT INTO allowed VALUES ('step', '{"claim => :claim", "name => ''s''"}');
 INSERT INTO allowed VALUES ('steps', '{"claim => :claim"}');
@@ -109,7 +115,7 @@ EXCEPTION
     WHEN SQLSTATE 'TN001' THEN
         RETURN found;
     WHEN data_exception OR object_not_in_prerequisite_state OR check_violation THEN
-        RETURN CASE WHEN octet_length(SQLERRM) > 1000 THEN format('its message has %s bytes', octet_length(SQLERRM)) END;
+        RETURN CASE WHEN SQLSTATE IN ('22023', '55000') AND octet_length(SQLERRM) > 1000 THEN format('its message has %s bytes', octet_length(SQLERRM)) END;
     WHEN OTHERS THEN
         RETURN SQLSTATE || ' ' || left(SQLERRM, 200);
 END $$;
@@ -161,7 +167,12 @@ INSERT INTO wrongs
 SELECT c.call, pg_temp.wrong(pg_temp.written(c.call))
   FROM (SELECT format('SELECT tenon.%I(%s)', t.function, concat_ws(', ', format('%I => %s', t.name, t.value),
                       (SELECT string_agg(a, ', ' ORDER BY o) FROM allowed f CROSS JOIN unnest(f.arguments) WITH ORDINALITY u (a, o)
-                        WHERE f.function = t.function AND split_part(a, ' => ', 1) <> t.name))) AS call
+                        WHERE f.function = t.function AND split_part(a, ' => ', 1) <> t.name),
+                      -- and NULL where there is no default
+                      (SELECT string_agg(format('%I => NULL', n), ', ') FROM pg_proc p CROSS JOIN unnest(p.proargnames[1:p.pronargs]) n
+                        WHERE p.pronamespace = 'tenon'::regnamespace AND p.proname = t.function AND p.pronargs > 2 AND p.pronargdefaults = 0
+                          AND n <> t.name AND n NOT IN (SELECT split_part(a, ' => ', 1) FROM allowed f CROSS JOIN unnest(f.arguments) a
+                                                         WHERE f.function = t.function)))) AS call
           FROM trials t OFFSET 0) c;
 
 -- What they may write themselves.
