@@ -286,10 +286,14 @@ static const struct mutant mutants[] = {
     {19, "a task that waits for its time loses its place", "tenon.limit_heads(tenon.limit_room[])",
      "AND l.key = r.key ORDER BY l.task_id LIMIT 1) h",
      "AND l.key = r.key AND l.state = 'waits' ORDER BY l.task_id LIMIT 1) h"},
-    {1, "an end gives nothing back", "tenon.note_ended(tenon.task,boolean)",
-     "IF t.limit_keys IS NOT NULL THEN", "IF false THEN"},
-    {9, "what is cancelled while it runs counts no more", "tenon.note_ended(tenon.task,boolean)",
-     "was_cancelled AND t.start_time IS NOT NULL", "false"},
+    {1, "an end gives nothing back",
+     "tenon.note_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
+     "bigint,text[],boolean,integer,boolean)",
+     "IF limit_keys IS NOT NULL THEN", "IF false THEN"},
+    {9, "what is cancelled while it runs counts no more",
+     "tenon.note_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
+     "bigint,text[],boolean,integer,boolean)",
+     "was_cancelled AND start_time IS NOT NULL", "false"},
     {4, "what was let go and has not started does not count against a rate",
      "tenon.limit_used(text,timestamptz)", "coalesce(t.start_time > $2, true)",
      "t.start_time > $2"},

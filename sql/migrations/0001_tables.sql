@@ -807,7 +807,7 @@ DECLARE
 BEGIN
     WHILE n < most LOOP
         DELETE FROM tenon.dead WHERE id = ANY (ARRAY(
-            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT 16 FOR UPDATE SKIP LOCKED));
+            SELECT d.id FROM tenon.dead d WHERE d.dead_at < now() - s.dead_keep ORDER BY d.dead_at LIMIT least(16, most - n) FOR UPDATE SKIP LOCKED));
         GET DIAGNOSTICS m = ROW_COUNT;
         n := n + m;
         EXIT WHEN m = 0;
