@@ -77,7 +77,7 @@ static void test_a_thousand_slots(void **state)
     process_await_line(p, "event=worker_ready", LIMIT_MS);
     test_sql(fx, "SELECT count(tenon.enqueue('a')) FROM generate_series(1, 30)");
     await_done(fx, 30); /* long before the last one has started */
-    int64_t limit = now_ms() + BOOT_LIMIT_MS;
+    int64_t limit = patience_end_ms(BOOT_LIMIT_MS);
     while (handlers_of(p) < SEEN && now_ms() < limit) {
         test_sql(fx, "SELECT tenon.enqueue('a')");
         test_await(fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task");

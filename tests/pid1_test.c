@@ -72,7 +72,7 @@ static int zombies_below(int top)
 
 static void await_no_zombie(const struct process *p)
 {
-    int64_t limit = now_ms() + LIMIT_MS;
+    int64_t limit = patience_end_ms(LIMIT_MS);
     int n;
     while ((n = zombies_below(p->pid)) > 0 && now_ms() < limit) {
         (void)poll(NULL, 0, POLL_MS);
@@ -83,7 +83,7 @@ static void await_no_zombie(const struct process *p)
 /* A byte from each process that was left behind, right before its end, through a FIFO. */
 static void await_ends(int fifo)
 {
-    int64_t limit = now_ms() + LIMIT_MS;
+    int64_t limit = patience_end_ms(LIMIT_MS);
     char bytes[TASKS];
     for (int n = 0; n < TASKS;) {
         struct pollfd end = {.fd = fifo, .events = POLLIN};

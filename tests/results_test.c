@@ -158,7 +158,7 @@ static const char wrong[] =
 
 static void await_lines(const struct process *worker, const char *text, size_t n)
 {
-    int64_t deadline_ms = now_ms() + READY_MS;
+    int64_t deadline_ms = patience_end_ms(READY_MS);
     while (process_lines(worker, text) < n) {
         assert_true(now_ms() < deadline_ms);
         (void)poll(NULL, 0, 20);
