@@ -101,6 +101,10 @@ static void test_one_that_is_too_slow_is_left_out(void **state)
                               "SELECT s.error LIKE '%%timeout%%' AND s.until > clock_timestamp()"
                               " FROM tenon.set_aside s JOIN tenon.task t ON t.id = s.id"
                               " WHERE s.part = 'expire' AND t.kind = 'slow'"));
+    assert_true(test_sql_bool(
+        fx, "SELECT count(*) = 1 FROM tenon.task t JOIN tenon.failing f ON f.what = 'set_aside'"
+            " AND f.sentence LIKE '%%leaves out the task ' || t.id || ' until %%' WHERE"
+            " t.kind = 'slow' AND tenon.why(t.id) LIKE '%%Cleaners leave it out until %%'"));
     test_sql(fx, "SET statement_timeout = 0; DROP TRIGGER slow ON tenon.finished;"
                  "UPDATE tenon.set_aside SET until = now(); SELECT tenon.settle() FROM"
                  " generate_series(1, 20)");

@@ -264,30 +264,6 @@ COMMENT ON COLUMN tenon.chore_failure.host IS 'The machine of the cleaner.';
 COMMENT ON COLUMN tenon.chore_failure.pid IS 'Its process there.';
 COMMENT ON COLUMN tenon.chore_failure.error IS 'What PostgreSQL or RabbitMQ said.';
 
-CREATE VIEW tenon.failing AS
-SELECT CASE f.chore WHEN 'broker' THEN 'broker' ELSE 'chore' END AS what, f.chore AS name, f.host, f.pid, f.since, f.error,
-       CASE f.chore WHEN 'broker' THEN format('the cleaner on %s, pid %s, has had no RabbitMQ since %s: %s', f.host, f.pid, s.since, f.error)
-                    ELSE format('the chore %s of the cleaner on %s, pid %s, has failed since %s: %s', f.chore, f.host, f.pid, s.since, f.error) END AS sentence
-  FROM tenon.chore_failure f
- CROSS JOIN LATERAL to_char(f.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') AS s (since)
- WHERE f.at > clock_timestamp() - interval '1 minute'
-UNION ALL
-SELECT t.what, NULL, w.host, w.pid, NULL, t.error, format(t.sentence, w.host, w.pid, t.error)
-  FROM tenon.worker w
- CROSS JOIN LATERAL (VALUES
-       ('rounds', w.rounds_failing, 'transactions with PostgreSQL keep failing in the worker on %s, pid %s: %s'),
-       ('broker', w.broker_away, 'the worker on %s, pid %s, has no RabbitMQ: %s'),
-       ('handler', w.backing_off, 'in the worker on %s, pid %s, a handler does not start: %s')) t (what, error, sentence)
- WHERE w.ended_at IS NULL AND t.error IS NOT NULL;
-COMMENT ON VIEW tenon.failing IS 'What keeps failing now.';
-COMMENT ON COLUMN tenon.failing.what IS '`chore` of a cleaner; `rounds` of a worker with PostgreSQL; `broker`: the connection with RabbitMQ; `handler`: it does not start.';
-COMMENT ON COLUMN tenon.failing.name IS 'Of a chore: which.';
-COMMENT ON COLUMN tenon.failing.host IS 'The machine it runs on.';
-COMMENT ON COLUMN tenon.failing.pid IS 'Its process there.';
-COMMENT ON COLUMN tenon.failing.since IS 'When that began, if it is known.';
-COMMENT ON COLUMN tenon.failing.error IS 'What was said last.';
-COMMENT ON COLUMN tenon.failing.sentence IS 'All of it as a sentence.';
-
 -- Domains, as a CHECK of a table is parsed anew by each statement that writes to it (docs/decisions/0017).
 CREATE DOMAIN tenon.run_ms AS bigint CHECK (VALUE BETWEEN 1 AND 2592000000);
 CREATE DOMAIN tenon.outcome AS text CHECK (VALUE IN ('done', 'cancelled', 'expired'));
@@ -467,6 +443,37 @@ COMMENT ON COLUMN tenon.set_aside.tries IS 'How often it was too slow.';
 COMMENT ON COLUMN tenon.set_aside.at IS 'When that was last.';
 COMMENT ON COLUMN tenon.set_aside.until IS 'It is tried again then: of a row after a minute, then twice as long each time, up to a day.';
 COMMENT ON COLUMN tenon.set_aside.error IS 'What PostgreSQL said.';
+
+CREATE VIEW tenon.failing AS
+SELECT CASE f.chore WHEN 'broker' THEN 'broker' ELSE 'chore' END AS what, f.chore AS name, f.host, f.pid, f.since, f.error,
+       CASE f.chore WHEN 'broker' THEN format('the cleaner on %s, pid %s, has had no RabbitMQ since %s: %s', f.host, f.pid, s.since, f.error)
+                    ELSE format('the chore %s of the cleaner on %s, pid %s, has failed since %s: %s', f.chore, f.host, f.pid, s.since, f.error) END AS sentence
+  FROM tenon.chore_failure f
+ CROSS JOIN LATERAL to_char(f.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') AS s (since)
+ WHERE f.at > clock_timestamp() - interval '1 minute'
+UNION ALL
+SELECT t.what, NULL, w.host, w.pid, NULL, t.error, format(t.sentence, w.host, w.pid, t.error)
+  FROM tenon.worker w
+ CROSS JOIN LATERAL (VALUES
+       ('rounds', w.rounds_failing, 'transactions with PostgreSQL keep failing in the worker on %s, pid %s: %s'),
+       ('broker', w.broker_away, 'the worker on %s, pid %s, has no RabbitMQ: %s'),
+       ('handler', w.backing_off, 'in the worker on %s, pid %s, a handler does not start: %s')) t (what, error, sentence)
+ WHERE w.ended_at IS NULL AND t.error IS NOT NULL
+UNION ALL
+SELECT 'set_aside', a.part, NULL, NULL, a.at, a.error,
+       CASE a.id WHEN 0 THEN format('the part %s of settling takes %s rows at a time, because more took too long: %s', a.part, a.most, a.error)
+                 ELSE format('the part %s of settling leaves out the %s %s until %s, because it took too long or could not be stored: %s', a.part,
+                             CASE a.part WHEN 'flows' THEN 'row of tenon.flow_note' WHEN 'again' THEN 'row of tenon.again' ELSE 'task' END, a.id,
+                             to_char(a.until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'), a.error) END
+  FROM tenon.set_aside a;
+COMMENT ON VIEW tenon.failing IS 'What keeps failing now.';
+COMMENT ON COLUMN tenon.failing.what IS '`chore` of a cleaner; `rounds` of a worker with PostgreSQL; `broker`: the connection with RabbitMQ; `handler`: it does not start; `set_aside`: what cleaners leave out for a time, so that the rest goes on (`tenon.set_aside`).';
+COMMENT ON COLUMN tenon.failing.name IS 'Which chore, or which part of settling.';
+COMMENT ON COLUMN tenon.failing.host IS 'The machine it runs on.';
+COMMENT ON COLUMN tenon.failing.pid IS 'Its process there.';
+COMMENT ON COLUMN tenon.failing.since IS 'When that began, if it is known.';
+COMMENT ON COLUMN tenon.failing.error IS 'What was said last.';
+COMMENT ON COLUMN tenon.failing.sentence IS 'All of it as a sentence.';
 
 -- Where the next turn goes on. Sequences, because what is rolled back must go on as well.
 CREATE SEQUENCE tenon.again_cursor MINVALUE 0 START 0;    -- id of tenon.again

@@ -378,7 +378,9 @@ BEGIN
     SELECT * INTO t FROM tenon.task x WHERE x.id = why_of.id;
     IF FOUND THEN
         SELECT * INTO code, sentence, advice FROM tenon.why_unfinished(t);
-        sentence := sentence || coalesce(tenon.why_next(t), '');
+        sentence := sentence || coalesce(tenon.why_next(t), '')
+            || coalesce((SELECT format(' Cleaners leave it out until %s: %s.', tenon.time_text(a.until), a.error)
+                           FROM tenon.set_aside a WHERE a.id = t.id AND a.part IN ('expire', 'recover')), '');
     ELSE
         SELECT * INTO code, sentence, advice FROM tenon.why_ended(id);
     END IF;
