@@ -38,12 +38,12 @@ CREATE TABLE tenon.setting (
     sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
 );
 INSERT INTO tenon.setting DEFAULT VALUES;
-COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change by `tenon.set_settings`.';
+COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change with `tenon.set_settings`.';
 COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
 COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
-COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it under its unique key. Confined producers (`tenon.producer`) may do that to their own tasks only, whatever this says.';
+COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it through its unique key. Confined producers (`tenon.producer`) may do so only to their own tasks, whatever this setting is.';
 COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
 COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
 COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
@@ -58,7 +58,7 @@ COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session t
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
 COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
 
--- The settings, or a clear error: their row is missing after a dump without data was restored, or somebody emptied all tables.
+-- The settings, or a clear error if their row is missing: a dump without data was restored, or somebody emptied all tables.
 CREATE FUNCTION tenon.settings() RETURNS tenon.setting
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -68,7 +68,7 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'tenon: the table tenon.setting is empty'
             USING ERRCODE = 'invalid_schema_name',
-                  HINT = 'A dump without data was restored, or all tables were emptied. Run tenon setup, which puts the row back.';
+                  HINT = 'A dump without data was restored, or all tables were emptied. Run tenon setup: it restores the row.';
     END IF;
     RETURN s;
 END $$;
@@ -117,14 +117,14 @@ CREATE TABLE tenon.queue (
     paused_at    timestamptz,
     paused_why   text     CHECK (length(paused_why) <= 1000)
 );
-COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused; operators change them by `tenon.set_queue` and `tenon.pause`. A queue without a row is fine. Defaults are copied into a task when it is enqueued.';
+COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused; operators change them with `tenon.set_queue` and `tenon.pause`. A queue needs no row. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
 COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `sidekiq`, n^4 + 15 s.';
 COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
-COMMENT ON COLUMN tenon.queue.paused IS 'Set it by `tenon.pause`: while true, no worker claims from it. What runs goes on.';
+COMMENT ON COLUMN tenon.queue.paused IS 'Set it with `tenon.pause`: while true, no worker claims tasks from the queue. Running tasks continue.';
 COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
 COMMENT ON COLUMN tenon.queue.paused_at IS 'When that was.';
 COMMENT ON COLUMN tenon.queue.paused_why IS 'And why, as that role said.';
@@ -147,7 +147,7 @@ CREATE TABLE tenon.kind (
     paused_why   text     CHECK (length(paused_why) <= 1000)
 );
 CREATE INDEX kind_paused ON tenon.kind (name) WHERE paused;
-COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which go before those of the queue; operators change them by `tenon.set_kind` and `tenon.pause`. A kind without a row is fine. Defaults are copied into a task when it is enqueued.';
+COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which override those of the queue; operators change them with `tenon.set_kind` and `tenon.pause`. A kind needs no row. Defaults are copied into a task when it is enqueued.';
 COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
 COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
 COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
@@ -156,7 +156,7 @@ COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of it
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
 COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
-COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: with so many crashes in a row a task of it is dead, 2 to 100; NULL = 3. Before the last it runs alone.';
+COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: a task of this kind is dead after this many crashes in a row, 2 to 100; NULL = 3. Before the last one it runs alone.';
 COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
 COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
 COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
@@ -171,8 +171,8 @@ CREATE TABLE tenon.producer (
 );
 COMMENT ON TABLE tenon.producer IS 'Roles that are confined to some queues or kinds; `tenon setup --grant-producer ROLE --queues ... --kinds ...` writes it. It holds for the role that logged in and for those it is a member of: of several rows one must allow it. A superuser is not confined.';
 COMMENT ON COLUMN tenon.producer.role IS 'The role; it stays this one when it is renamed.';
-COMMENT ON COLUMN tenon.producer.queues IS 'The queues it may enqueue to, and whose tasks it may run; NULL = all.';
-COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds it may enqueue, and whose tasks it may run; NULL = all.';
+COMMENT ON COLUMN tenon.producer.queues IS 'The queues that it may enqueue to and whose tasks it may run; NULL = all.';
+COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds that it may enqueue and whose tasks it may run; NULL = all.';
 
 -- So that who enqueues need not ask.
 CREATE FUNCTION tenon.note_confined() RETURNS trigger
@@ -223,10 +223,10 @@ COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what r
 COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
 COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
 COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
-COMMENT ON COLUMN tenon.worker.starting IS '`kind,kind: since what`, a line for each handler whose first child has not said hello for a second: since when, in milliseconds since 1970, and what it does, if it says so; NULL = none.';
-COMMENT ON COLUMN tenon.worker.rounds_failing IS 'Why its transactions with PostgreSQL keep failing; NULL = they do not.';
-COMMENT ON COLUMN tenon.worker.broker_away IS 'Why it has no connection with RabbitMQ; NULL = it has one, or works without.';
-COMMENT ON COLUMN tenon.worker.alone_since IS 'Since then it has the turn to run suspects (`tenon.suspect`), one at a time and nothing beside it; NULL = it has not.';
+COMMENT ON COLUMN tenon.worker.starting IS '`kind,kind: MS TEXT`, a line for each handler whose first child has been starting for a second or more: since when, in milliseconds since 1970, and what it says that it is doing, if anything; NULL = none.';
+COMMENT ON COLUMN tenon.worker.rounds_failing IS 'The reason why its transactions with PostgreSQL keep failing; NULL = they do not.';
+COMMENT ON COLUMN tenon.worker.broker_away IS 'The reason why it is not connected to RabbitMQ; NULL = it is connected, or works without RabbitMQ.';
+COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run suspects (`tenon.suspect`), one at a time and nothing else; NULL = it does not have the turn.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
 
 -- Advisory locks are open to everybody who may log in: one counts only if whoever logged in to its session may act for
@@ -246,7 +246,7 @@ COMMENT ON COLUMN tenon.lock.role IS 'The oid of the role that logged in there.'
 COMMENT ON COLUMN tenon.lock.exclusive IS 'Not shared.';
 COMMENT ON COLUMN tenon.lock.counts IS 'It is held, not shared, and the role may act for tenon: who may update `tenon.worker`.';
 
--- What a cleaner cannot do: a row for each chore that has failed several times in a row, and for RabbitMQ while it is away. A
+-- Failures of cleaners: a row for each chore that has failed several times in a row, and one for RabbitMQ while it is away. A
 -- cleaner renews its rows every ten seconds, and deletes them when the chore succeeds.
 CREATE TABLE tenon.chore_failure (
     chore text        PRIMARY KEY,
@@ -256,9 +256,9 @@ CREATE TABLE tenon.chore_failure (
     pid   integer     NOT NULL,
     error text        NOT NULL CHECK (length(error) <= 1000)
 );
-COMMENT ON TABLE tenon.chore_failure IS 'Chores of cleaners that keep failing. The view `tenon.failing` leaves out what is over.';
+COMMENT ON TABLE tenon.chore_failure IS 'Chores of cleaners that keep failing. The view `tenon.failing` shows only rows of the last minute.';
 COMMENT ON COLUMN tenon.chore_failure.chore IS 'The chore, or `broker`: the connection with RabbitMQ.';
-COMMENT ON COLUMN tenon.chore_failure.since IS 'When it was written first.';
+COMMENT ON COLUMN tenon.chore_failure.since IS 'When the row was first written.';
 COMMENT ON COLUMN tenon.chore_failure.at IS 'When it failed last.';
 COMMENT ON COLUMN tenon.chore_failure.host IS 'The machine of the cleaner.';
 COMMENT ON COLUMN tenon.chore_failure.pid IS 'Its process there.';
@@ -274,7 +274,7 @@ CREATE DOMAIN tenon.outcome AS text CHECK (VALUE IN ('done', 'cancelled', 'expir
 -- room for a second version of every row, even of the smallest.
 -- What has no NULLs stands first, and what is seldom set last: so PostgreSQL finds a column without walking over others.
 -- claims stands beside start_time, as a claim logs all that lies between the columns that it changes.
--- start_time, claim_key and worker_id are NULL together; the tests look after that (tests/support/fixture.c), as a CHECK costs a tenth
+-- start_time, claim_key and worker_id are NULL together; the tests check that (tests/support/fixture.c), because a CHECK costs a tenth
 -- of an enqueue.
 CREATE TABLE tenon.task (
     id           bigint      GENERATED ALWAYS AS IDENTITY,
@@ -320,14 +320,14 @@ COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment; `i
 COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
 COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN tenon.task.start_before IS 'It does not start at or after this moment, but is `expired`; NULL = whenever.';
-COMMENT ON COLUMN tenon.task.claim_key IS 'The key of its last claim, 64 random bits: whoever knows it, with the id, may finish the task, record its steps and so on; NULL = not started.';
+COMMENT ON COLUMN tenon.task.claim_key IS 'The key of its last claim, 64 random bits: anyone who knows the key and the id may finish the task and record its steps and progress; NULL = not started.';
 COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
 COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
 COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';
 COMMENT ON COLUMN tenon.task.failures IS 'Attempts that failed or ran out of time.';
-COMMENT ON COLUMN tenon.task.crashes IS 'Attempts during which its worker died, or its child while that had other tasks too.';
+COMMENT ON COLUMN tenon.task.crashes IS 'Attempts during which its worker died, or its child died while it had other tasks too.';
 COMMENT ON COLUMN tenon.task.max_attempts IS 'With so many failures it is dead.';
-COMMENT ON COLUMN tenon.task.max_crashes IS 'With so many crashes in a row it is dead; NULL = as its kind says then.';
+COMMENT ON COLUMN tenon.task.max_crashes IS 'It is dead after this many crashes in a row; NULL = as its kind says at that time.';
 COMMENT ON COLUMN tenon.task.priority IS '0 to 9, higher first.';
 COMMENT ON COLUMN tenon.task.delayed IS 'The cleaner publishes its wake-up when `run_at` has come.';
 COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
@@ -355,8 +355,9 @@ CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
 CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
 CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
 
--- The tasks that have crashed and are not over. The next crash but one before the last makes one a suspect: it is blocked,
--- and tenon.claim_alone() takes it. tenon.requeue() writes here, whoever ends a task deletes its row (tenon.note_ended).
+-- The unfinished tasks that have crashed. A task whose next crash would be its last is a suspect: it is blocked, and
+-- tenon.claim_alone() claims it. tenon.requeue() writes these rows; every statement that ends a task deletes its row
+-- (tenon.note_ended).
 CREATE TABLE tenon.suspect (
     task_id bigint      PRIMARY KEY,
     crashes integer     NOT NULL,
@@ -368,11 +369,11 @@ CREATE TABLE tenon.suspect (
 CREATE INDEX suspect_due ON tenon.suspect (due_at) WHERE alone AND claims IS NULL;
 COMMENT ON TABLE tenon.suspect IS 'The unfinished tasks that have crashed.';
 COMMENT ON COLUMN tenon.suspect.task_id IS 'The task.';
-COMMENT ON COLUMN tenon.suspect.crashes IS 'How often in a row, without a step or progress recorded between.';
+COMMENT ON COLUMN tenon.suspect.crashes IS 'Crashes in a row, without a step or progress recorded between them.';
 COMMENT ON COLUMN tenon.suspect.mark IS 'A hash of its steps and its progress, as they were at the last crash.';
-COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: its next run is one with nothing beside it in the worker.';
-COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits let it go.';
-COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has none.';
+COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: next it runs alone, with nothing beside it in its worker.';
+COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits release it.';
+COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has no such run.';
 
 -- Enqueued under a unique_key whose holder was running, or locked, or overdue: tenon.settle() makes it one with the
 -- holder, or a task of its own, after the commit. So no producer waits for a worker, nor a worker for a producer.
@@ -410,21 +411,21 @@ COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
 COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
 COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
 
--- Append-only: keys whose holder has ended, or is to have another attempt: what waits for that in tenon.again is taken no more.
--- Whoever ends a task leaves one, and so waits for no settler that is at those rows.
+-- Append-only: keys whose holder has ended, or will have another attempt, so that the rows of tenon.again may be settled.
+-- A statement that ends a task adds a row here, and therefore never waits for a settler that holds those rows.
 CREATE TABLE tenon.again_note (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     unique_key text NOT NULL,
     kind       text NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
-COMMENT ON TABLE tenon.again_note IS 'The unique keys whose task has ended while others waited for that (`tenon.again`).';
-COMMENT ON COLUMN tenon.again_note.id IS 'In the order in which they came.';
+COMMENT ON TABLE tenon.again_note IS 'The unique keys whose task has ended while other tasks waited for its end (`tenon.again`).';
+COMMENT ON COLUMN tenon.again_note.id IS 'A number that grows with each row.';
 COMMENT ON COLUMN tenon.again_note.unique_key IS 'The key.';
 COMMENT ON COLUMN tenon.again_note.kind IS 'The kind of the task.';
 
--- What works through the rows of all is bounded by what they cost: it stops after a quarter of a second, or 8 MB, and goes on
--- there in its next turn. Where that is not enough and a statement runs into its timeout, the part of tenon.settle() that did
--- takes an eighth of the rows from then on; one row that is too slow by itself is left out for a time (tenon.note_slow).
+-- Work through rows that everybody shares is bounded by its cost: a turn stops after 250 ms, or 8 MB, and the next one continues
+-- there. If a statement runs into its timeout all the same, that part of tenon.settle() takes an eighth of the rows from then
+-- on; a row that is too slow by itself is set aside for a time (tenon.note_slow).
 CREATE TABLE tenon.set_aside (
     part  text        NOT NULL CHECK (part IN ('expire', 'again', 'flows', 'signals', 'limits', 'recover')),
     id    bigint      NOT NULL,
@@ -435,13 +436,13 @@ CREATE TABLE tenon.set_aside (
     error text        NOT NULL CHECK (length(error) <= 8192),
     PRIMARY KEY (part, id)
 );
-COMMENT ON TABLE tenon.set_aside IS 'What is set aside, so that the rest goes on: rows that a cleaner left out for a time because they took longer than a statement may or could not be stored, and parts of `tenon.settle` that take fewer rows since.';
-COMMENT ON COLUMN tenon.set_aside.part IS 'What was at work: `expire`, the tasks that have missed `start_before`; `again`, what was enqueued under taken keys; `flows`; `signals`; `limits`; `recover`, the tasks of dead workers.';
-COMMENT ON COLUMN tenon.set_aside.id IS 'What is left out: the task, of `flows` the row of `tenon.flow_note`; 0 = nothing: the part takes fewer rows.';
-COMMENT ON COLUMN tenon.set_aside.most IS 'So many rows the part takes at a time; twice as many after each turn that works.';
+COMMENT ON TABLE tenon.set_aside IS 'Rows that a cleaner skips for a time, because they ran into the statement timeout or could not be stored; and parts of `tenon.settle` that take fewer rows since they ran into it. So one slow row does not stop the others.';
+COMMENT ON COLUMN tenon.set_aside.part IS 'The part: `expire`, tasks that have missed `start_before`; `again`, tasks that were enqueued with a key already in use; `flows`; `signals`; `limits`; `recover`, the tasks of dead workers.';
+COMMENT ON COLUMN tenon.set_aside.id IS 'The row that is skipped: the id of a task, or, for `flows`, of a row of `tenon.flow_note`; 0 = none: the part takes fewer rows.';
+COMMENT ON COLUMN tenon.set_aside.most IS 'The number of rows that the part takes at a time; doubled after each turn that succeeds.';
 COMMENT ON COLUMN tenon.set_aside.tries IS 'How often it was too slow.';
-COMMENT ON COLUMN tenon.set_aside.at IS 'When that was last.';
-COMMENT ON COLUMN tenon.set_aside.until IS 'It is tried again then: of a row after a minute, then twice as long each time, up to a day.';
+COMMENT ON COLUMN tenon.set_aside.at IS 'When it was last too slow.';
+COMMENT ON COLUMN tenon.set_aside.until IS 'When it is tried again: a row after a minute, then after twice as long each time, up to a day.';
 COMMENT ON COLUMN tenon.set_aside.error IS 'What PostgreSQL said.';
 
 CREATE VIEW tenon.failing AS
@@ -466,16 +467,16 @@ SELECT 'set_aside', a.part, NULL, NULL, a.at, a.error,
                              CASE a.part WHEN 'flows' THEN 'row of tenon.flow_note' WHEN 'again' THEN 'row of tenon.again' ELSE 'task' END, a.id,
                              to_char(a.until AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"'), a.error) END
   FROM tenon.set_aside a;
-COMMENT ON VIEW tenon.failing IS 'What keeps failing now.';
-COMMENT ON COLUMN tenon.failing.what IS '`chore` of a cleaner; `rounds` of a worker with PostgreSQL; `broker`: the connection with RabbitMQ; `handler`: it does not start; `set_aside`: what cleaners leave out for a time, so that the rest goes on (`tenon.set_aside`).';
-COMMENT ON COLUMN tenon.failing.name IS 'Which chore, or which part of settling.';
+COMMENT ON VIEW tenon.failing IS 'Chores, transactions, connections and handlers that keep failing now, and what is set aside.';
+COMMENT ON COLUMN tenon.failing.what IS '`chore`: a chore of a cleaner; `rounds`: the transactions of a worker with PostgreSQL; `broker`: the connection to RabbitMQ; `handler`: a handler that does not start; `set_aside`: what cleaners skip for a time (`tenon.set_aside`).';
+COMMENT ON COLUMN tenon.failing.name IS 'The name of the chore, or of the part of settling.';
 COMMENT ON COLUMN tenon.failing.host IS 'The machine it runs on.';
 COMMENT ON COLUMN tenon.failing.pid IS 'Its process there.';
-COMMENT ON COLUMN tenon.failing.since IS 'When that began, if it is known.';
-COMMENT ON COLUMN tenon.failing.error IS 'What was said last.';
-COMMENT ON COLUMN tenon.failing.sentence IS 'All of it as a sentence.';
+COMMENT ON COLUMN tenon.failing.since IS 'When the failures began, if known.';
+COMMENT ON COLUMN tenon.failing.error IS 'The last error message.';
+COMMENT ON COLUMN tenon.failing.sentence IS 'The row as a sentence.';
 
--- Where the next turn goes on. Sequences, because what is rolled back must go on as well.
+-- Where the next turn continues. Sequences, because the cursor must move on even if the turn is rolled back.
 CREATE SEQUENCE tenon.again_cursor MINVALUE 0 START 0;    -- id of tenon.again
 CREATE SEQUENCE tenon.waiting_cursor MINVALUE 0 START 0;  -- task_id of tenon.waiting
 CREATE SEQUENCE tenon.until_cursor MINVALUE 0 START 0;    -- until of tenon.waiting, in microseconds since 1970
@@ -543,7 +544,7 @@ CREATE TABLE tenon.finished (
     progress    jsonb,
     max_crashes integer
 ) PARTITION BY RANGE (finished_at);
--- Without a replica identity nothing can be deleted once somebody makes a publication FOR ALL TABLES.
+-- Without a replica identity no row can be deleted once a publication FOR ALL TABLES exists.
 ALTER TABLE tenon.finished REPLICA IDENTITY FULL;
 COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
 COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
@@ -554,7 +555,7 @@ COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: t
 COMMENT ON COLUMN tenon.finished.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry` goes on behind them.';
 COMMENT ON COLUMN tenon.finished.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry`: how long one run may take.';
 COMMENT ON COLUMN tenon.finished.max_attempts IS 'The same: with so many failures it is dead.';
-COMMENT ON COLUMN tenon.finished.max_crashes IS 'The same: with so many crashes in a row it is dead.';
+COMMENT ON COLUMN tenon.finished.max_crashes IS 'The same: it was to be dead after this many crashes in a row.';
 COMMENT ON COLUMN tenon.finished.retry IS 'The same: how long it waits after a failure.';
 COMMENT ON COLUMN tenon.finished.progress IS 'The same: what its handler said last; the next attempt gets it.';
 CREATE INDEX finished_id ON tenon.finished (id);
@@ -589,7 +590,7 @@ CREATE TABLE tenon.dead (
     progress     jsonb,
     max_crashes  integer
 );
-COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete` deletes them; they go by themselves after `dead_keep` (`tenon.setting`).';
+COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete` deletes them; a cleaner deletes them after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
 COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry` goes on behind them.';
 COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry` gets it.';

@@ -8,7 +8,7 @@ BEGIN
         USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
 END $$;
 
--- Refuse a text that is too long to be kept.
+-- Refuse a text that is longer than its limit.
 CREATE FUNCTION tenon.check_length(argument text, value text, chars_max integer) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -22,8 +22,8 @@ END $$;
 CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $$;
 
--- So much time, which is what is checked and kept: a day has 24 hours, a month 30 days, also where the clocks of the caller's
--- time zone are changed meanwhile.
+-- An interval as a fixed time, which is what is checked and kept: a day has 24 hours, a month 30 days, even if the clocks of the
+-- caller's time zone change meanwhile.
 CREATE FUNCTION tenon.seconds(span interval) RETURNS interval
 LANGUAGE sql IMMUTABLE AS $$ SELECT make_interval(secs => extract(epoch FROM span)) $$;
 
@@ -145,7 +145,7 @@ LANGUAGE sql STABLE AS $$
        AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
 $$;
 
--- Is it confined to some queues or kinds? Then it may touch nothing that others share.
+-- Is the role confined to some queues or kinds? Then it may not touch rows that others share.
 CREATE FUNCTION tenon.is_confined() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT (tenon.settings()).confined AND NOT tenon.may_enqueue('', '') $$;
 
@@ -203,7 +203,7 @@ BEGIN
     IF a.on_conflict = 'replace' THEN
         b.payload := a.payload;
         b.payload_bytes := a.payload_bytes;
-        -- what is due already keeps its place: else it would never come, while they replace it all the time
+        -- a task that is due keeps its place; else, if it is replaced all the time, it would never start
         b.run_at := CASE WHEN a.run_at <= a.created_at THEN least(held, a.run_at) ELSE a.run_at END;
         b.start_before := a.start_before;
     ELSIF a.on_conflict = 'merge' THEN
@@ -291,7 +291,7 @@ BEGIN
         RETURN held;
     END IF;
     INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
-    IF notify AND NOT waits THEN  -- else it has been told, or hears of the end of the holder, or looks within a second
+    IF notify AND NOT waits THEN  -- else the settler is notified already, or when the holder ends, or polls within a second
         PERFORM pg_notify('tenon', 'settle');
     END IF;
     RETURN held;
@@ -427,10 +427,10 @@ BEGIN
     RETURN added;
 END $$;
 
--- What producers call converts the payload and is no more than that: as the caller, and in plain SQL, which becomes a call
--- of tenon.enqueue_jsonb when PostgreSQL plans the statement. `payload` is of any type, so that nobody has to cast what his
--- driver sends, and an untyped one is a text. libtenon calls enqueue_routed without names, because PostgreSQL has to make
--- sense of the call each time.
+-- The functions that producers call only convert the payload: as the caller, and in plain SQL, which becomes a call
+-- of tenon.enqueue_jsonb when PostgreSQL plans the statement. `payload` is of any type, so that producers need not cast what
+-- their driver sends; an untyped one is a text. libtenon calls enqueue_routed by position, because PostgreSQL must resolve the
+-- call each time.
 CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
@@ -588,7 +588,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `payload`: what the handler gets, as `json`, `jsonb` or a text that is JSON; at most 1 MB (`tenon.setting`). Other text is refused with SQLSTATE 22P02.
 - `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
 - `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
-- `run_at`, `delay`: not before this moment, or not before so much time has passed (a day is 24 hours, a month 30 days, whatever the time zone), at most 10 years ahead; one of them. Default: at once.
+- `run_at`, `delay`: not before this moment, or not before this much time has passed (a day is 24 hours, a month 30 days, whatever the time zone), at most 10 years ahead; give one of them, not both. Default: at once.
 - `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
 - `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
 - `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).
@@ -596,7 +596,7 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
-- `retry`: how long it waits after a failure, in at most 100 characters: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest (30 days) and what chance may add (10 %), or `sidekiq(1 day, 10 %)`; default: that of the kind, else of the queue, else `sidekiq`.
+- `retry`: how long it waits after a failure, in at most 100 characters: `sidekiq`, `sidekiq(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `sidekiq`.
 - `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
 - `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
 - `after`: tasks of flows, its parents: it is `blocked` until they are done.
@@ -609,7 +609,7 @@ An argument that is not allowed raises SQLSTATE 22023; the message names it, its
 
 COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
 
-COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are taken in sorted order, so that two calls never deadlock, however they are sorted. (A transaction that calls it several times takes the keys of one call after those of the other.) The other arguments are those of `tenon.enqueue`, for all of them.$$;
+COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock, whatever the order of their elements. (A transaction that calls it several times locks the keys of one call after those of the call before.) The other arguments are those of `tenon.enqueue`, for all of them.$$;
 
 COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
 

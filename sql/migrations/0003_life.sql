@@ -22,15 +22,15 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM regexp_match(error, '^(?:the handler ended without an answer: )?(?:exit status ([0-9]{1,9})|killed by signal ([0-9]{1,9}))\M') m
 $$;
 
--- Of an error that is too long the middle is left out: its beginning says what failed, its end why.
+-- Shortens an error that is too long by cutting its middle: its beginning says what failed, its end why.
 CREATE FUNCTION tenon.error_kept(error text) RETURNS text
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN length($1) > 8192 THEN left($1, 2048) || ' ... ' || right($1, 6139) ELSE $1 END
 $$;
 
 -- The line of an error's text that tells it: of a traceback or a stack trace the exception, of an exec handler's last words
--- "Name: text" or "module.Name: text", else the first. Whatever a handler says, it costs little: of the last 400 lines
--- those that name an exception are tried, up to 20, of each the first 1,000 characters.
+-- "Name: text" or "module.Name: text", else the first. The cost is bounded whatever a handler prints: of the last
+-- 400 lines up to 20 that name an exception are tried, and of each the first 1,000 characters.
 CREATE FUNCTION tenon.error_line(error text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -146,7 +146,7 @@ LANGUAGE sql AS $$
     SELECT tenon.note_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes, was_cancelled)
 $$;
 
--- How far a task is, as a number: of its steps and its progress. While that stays the same it has got nowhere.
+-- A hash of a task's steps and progress. While it stays the same, the task has made no progress.
 CREATE FUNCTION tenon.progress_mark(t tenon.task) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
@@ -168,7 +168,7 @@ RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 --   delays_ms   how long to wait instead, or NULL
 --   classes     what kinds of errors they are, or NULL: the first word of each
 --   signals     what those with the reason `wait` wait for
--- A suspect stays one while it fails, is released or crashes; not when it is put off by itself.
+-- A task stays a suspect when it fails, is released or crashes, but not when it postpones itself (later, wait).
 -- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
@@ -196,7 +196,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
          WHERE t.claim_key = g.key
          ORDER BY g.id
            FOR UPDATE OF t SKIP LOCKED
-    ), suspected AS MATERIALIZED (  -- how often has it crashed in a row, of how many; and had it this run alone?
+    ), suspected AS MATERIALIZED (  -- how often it has crashed in a row, its max_crashes, and whether it ran alone
         SELECT m.id, CASE WHEN m.reason <> 'crashed' THEN s.crashes WHEN s.mark = m.mark THEN s.crashes + 1 ELSE 1 END AS in_a_row,
                coalesce(m.max_crashes, k.max_crashes, 3) AS most, coalesce(m.mark, s.mark) AS mark, s.claims = m.claims AS was_alone
           FROM mine m
@@ -295,8 +295,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
--- For cleaners: the same for tasks that a worker left, except that one which cannot be requeued, or not in time, is set aside
--- when it comes alone; of several the caller takes fewer.
+-- For cleaners: the same for the tasks of a dead worker. A task that cannot be requeued, or not in time, is set aside if it is
+-- the only one of the call; if there are several, the caller tries again with fewer.
 CREATE FUNCTION tenon.recover(ids bigint[], keys bigint[], reasons text[], errors text[])
 RETURNS TABLE (id bigint, state text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -397,8 +397,8 @@ EXCEPTION
         RETURN true;
 END $$;
 
--- Makes blocked tasks unblocked, but for those that somebody has locked, and suspects, which now wait for their turn to run
--- alone only; returns which: whoever settles wakes workers for
+-- Unblocks blocked tasks, except locked ones, and suspects, which now wait only for their turn to run alone. Returns the
+-- unblocked ones; the caller wakes workers for
 -- them. The rows are not locked first, if nobody has locked one: that would leave a mark in the new version of a row, and
 -- polls pass over what is marked (worker/poll.sql) until their next sweep.
 CREATE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
@@ -426,8 +426,8 @@ BEGIN
     RETURN '{}';
 END $$;
 
--- What waits under a key joins the row of it that waits already for the end of the holder, up to so many at a time: without a
--- lock on the holder, which its worker may just be about to finish. Returns how many.
+-- Tasks that wait under a key join the row that already waits for the end of the holder, up to `most` at a time. It does
+-- not lock the holder, because the worker may be about to finish it. Returns how many.
 CREATE FUNCTION tenon.join_waiting(unique_key text, kind text, most integer) RETURNS integer
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
@@ -456,11 +456,11 @@ BEGIN
     RETURN cardinality(gone);
 END $$;
 
--- Has a turn that began then taken its time? The first piece of it is done in any case.
+-- Has a turn that began at this moment used its 250 ms? Callers do the first piece in any case.
 CREATE FUNCTION tenon.turn_is_over(begun timestamptz) RETURNS boolean
 LANGUAGE sql VOLATILE AS $$ SELECT clock_timestamp() > $1 + interval '250 ms' $$;
 
--- Of these tasks the first ones, whose payloads have 8 MB together; at least one.
+-- The first of these tasks, with at most 8 MB of payloads together; at least one.
 CREATE FUNCTION tenon.first_bytes(ids bigint[]) RETURNS bigint[]
 LANGUAGE sql STABLE AS $$
     SELECT ARRAY(SELECT b.id
@@ -470,7 +470,7 @@ LANGUAGE sql STABLE AS $$
                   WHERE b.before < 8388608 ORDER BY b.place)
 $$;
 
--- Where a turn begins, and where the next one goes on.
+-- Where a turn begins, and where the next one continues.
 CREATE FUNCTION tenon.place_of(cursor regclass) RETURNS bigint
 LANGUAGE sql VOLATILE AS $$ SELECT coalesce(pg_sequence_last_value($1), 0) $$;
 
@@ -482,9 +482,9 @@ BEGIN
     END IF;
 END $$;
 
--- What was enqueued under taken keys finds its place, key by key: up to 100 rows of each, or 20 ms, at a time. One that somebody has
--- locked is asked for once in a turn, and the next turn goes on behind it. A task that holds a key and is overdue by 0.2 to 3 s
--- is left to the workers, who pass over what is locked. Returns how many; such tasks, for which workers are to be woken; and
+-- Settles the tasks that were enqueued with a key already in use, key by key: up to 100 rows of each, or 20 ms, at a time. A
+-- locked key is tried once in a turn, and the next turn continues after it. A task that holds a key and is overdue by 0.2 to 3 s
+-- is left to the workers, which skip locked rows. Returns how many; the tasks left in this way, whose workers must be woken; and
 -- whether there is more to do at once.
 CREATE FUNCTION tenon.settle_keys(most integer, OUT n integer, OUT freed bigint[], OUT more boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
@@ -527,7 +527,7 @@ BEGIN
             freed := freed || held;
             CONTINUE;
         END IF;
-        PERFORM tenon.go_on_at('tenon.again_cursor', k.id);  -- should this one be too slow
+        PERFORM tenon.go_on_at('tenon.again_cursor', k.id);  -- in case this one is too slow
         since := clock_timestamp();
         n := n + tenon.join_waiting(k.unique_key, k.kind, joins_max);
         more := more OR n >= joins_max;
@@ -535,8 +535,8 @@ BEGIN
                   ORDER BY g.id LIMIT 100 FOR UPDATE SKIP LOCKED LOOP
             EXIT WHEN NOT tenon.settle_again(a);
             n := n + 1;
-            stop := n >= most OR clock_timestamp() > since + interval '20 ms'  -- it is the turn of others' keys
-                    OR EXISTS (SELECT FROM tenon.again g WHERE g.id = a.id);   -- it waits now, and the next ones join it
+            stop := n >= most OR clock_timestamp() > since + interval '20 ms'  -- the other keys are next
+                    OR EXISTS (SELECT FROM tenon.again g WHERE g.id = a.id);   -- it waits now, and the next rows join it
             more := more OR stop;
             EXIT WHEN stop;
         END LOOP;
@@ -546,7 +546,7 @@ END $$;
 
 -- --- suspects ---
 
--- Those that a worker of these queues and kinds may run now.
+-- The suspects that a worker of these queues and kinds may run now.
 CREATE FUNCTION tenon.suspects_due(queues text[], kinds text[]) RETURNS TABLE (id bigint, queue text, kind text, priority smallint, due_at timestamptz)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT t.id, t.queue, t.kind, t.priority, s.due_at
@@ -557,9 +557,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
        AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused)
 $$;
 
--- May this worker run suspects now? Then it has the turn, until it gives it back (alone_since) or has ended. Of the workers
--- that take a task of a queue and kind at most half have the turn, but one at least; a worker that has it may ask again.
--- Turns are given one at a time, under the lock of the setting's row.
+-- May this worker run suspects now? If so, it has the turn until it gives it back (alone_since) or has ended. Of the workers
+-- that serve the queue and kind of a suspect at most half have the turn, but at least one may; a worker that has it may ask
+-- again. Turns are given one at a time, under the lock of the setting's row.
 CREATE FUNCTION tenon.take_turn(worker uuid, queues text[], kinds text[]) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
@@ -580,8 +580,8 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Claims one suspect for a worker that has the turn and runs nothing. (`infinity` is looked at again once the row is locked:
--- it may have been another's meanwhile, and a suspect no more.)
+-- Claims one suspect for a worker that has the turn and runs nothing. (`infinity` is checked again once the row is locked:
+-- another worker may have run it meanwhile, and it may no longer be a suspect.)
 CREATE FUNCTION tenon.claim_alone(worker uuid, queues text[], kinds text[]) RETURNS SETOF tenon.task
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH first AS MATERIALIZED (
@@ -634,7 +634,7 @@ BEGIN
     RETURN n;
 END $$;
 
--- The row that a part took alone, and that was too slow; NULL: that is not known.
+-- The row that was too slow when a part took it by itself; NULL: unknown.
 CREATE FUNCTION tenon.slow_one(part text) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -652,7 +652,7 @@ BEGIN
                                ORDER BY o.id LIMIT 1) END;
 END $$;
 
--- The row is left out for a minute, or twice as long as last time, up to a day.
+-- Set a row aside for a minute, or for twice as long as last time, up to a day.
 CREATE FUNCTION tenon.leave_out(part text, id bigint, why text) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO tenon.set_aside AS s (part, id, until, error) VALUES ($1, $2, clock_timestamp() + interval '1 minute', left($3, 8192))
@@ -661,8 +661,8 @@ LANGUAGE sql AS $$
            until = clock_timestamp() + least(interval '1 day', interval '1 minute' * power(2, least(s.tries, 20)))
 $$;
 
--- A part of tenon.settle() ran into the statement's timeout: it takes an eighth of the rows, after a pause as long as that
--- took, in which the others go on; a row that it took alone is left out. Returns what an operator should know.
+-- A part of tenon.settle() ran into the statement's timeout. From now on it takes an eighth of the rows, after a pause as long as
+-- the timeout, during which the other parts continue. A row that it took by itself is set aside. Returns a text for the log.
 CREATE FUNCTION tenon.note_slow(part text, most integer, why text) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -676,16 +676,16 @@ BEGIN
     ON CONFLICT ON CONSTRAINT set_aside_pkey DO UPDATE
        SET most = fewer, tries = s.tries + 1, at = clock_timestamp(), until = excluded.until, error = excluded.error;
     IF slow IS NULL THEN
-        RETURN format('%s took too long, and takes %s rows at a time now: %s', part, fewer, why);
+        RETURN format('%s took too long, and takes %s rows at a time from now on: %s', part, fewer, why);
     END IF;
     PERFORM tenon.leave_out(part, slow, why);
     IF part = 'again' THEN
         UPDATE tenon.again g SET taken = true, failed = left(why, 8192) WHERE g.id = slow;
     END IF;
-    RETURN format('%s left out row %s, which took too long: %s', part, slow, why);
+    RETURN format('%s set aside row %s, which took too long: %s', part, slow, why);
 END $$;
 
--- The parts that took fewer rows take twice as many, until it is all again; what was left out and has gone is forgotten.
+-- Parts that took fewer rows take twice as many, up to the usual number; rows set aside that no longer exist are forgotten.
 CREATE FUNCTION tenon.note_works(most integer) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -700,7 +700,7 @@ END $$;
 
 -- What follows from commits and ends, done afterwards: tasks that have missed start_before are expired, what was
 -- enqueued under taken keys finds its place, and what waited for flows, limits and signals goes on. Up to so many of
--- each, and for a quarter of a second each. By whom and how often does not matter: it derives everything from the rows, and
+-- each, and for 250 ms each. It does not matter which session calls it or how often: it derives everything from the rows, and
 -- leaves what is locked for later. Returns how many; which it let go; and in how many milliseconds there may be more to do
 -- (NULL: when something happens). If it let go more than `few`, workers are told to poll; else the caller wakes them. `slow`:
 -- it ran into the timeout of the statement, and this became of it.
@@ -849,18 +849,18 @@ BEGIN
     RETURN done;
 END $$;
 
--- Is whoever logged in an operator? That is who may pause.
+-- Is the session's role an operator? A role is one if it may pause.
 CREATE FUNCTION tenon.is_operator() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT has_function_privilege(session_user, 'tenon.pause(text, text, boolean, text)', 'EXECUTE') $$;
 
--- May whoever logged in cancel what this role enqueued?
+-- May the session's role cancel the tasks of this role?
 CREATE FUNCTION tenon.may_cancel(enqueued_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT enqueued_by = session_user OR tenon.is_operator() OR NOT (tenon.settings()).cancel_own_only AND NOT tenon.is_confined()
 $$;
 
--- Cancels a task; returns the role that had enqueued it, NULL: there was none. One that may not be cancelled is not locked
--- either. For tenon.cancel, and for acts of many.
+-- Cancels a task; returns the role that had enqueued it, or NULL if there is no such task. A task that the role may not cancel is
+-- not locked. For tenon.cancel, and for acts on many tasks.
 CREATE FUNCTION tenon.cancel_one(id bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -883,7 +883,7 @@ BEGIN
     IF owner IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
         RAISE EXCEPTION 'tenon: role % may not cancel task %', session_user, id
             USING ERRCODE = 'insufficient_privilege',
-                  HINT = 'Another role enqueued it, and cancel_own_only in tenon.setting is true, or the role is confined (tenon.producer): ask an operator.';
+                  HINT = 'Another role enqueued it, and either cancel_own_only in tenon.setting is true or this role is confined (tenon.producer). Ask an operator.';
     END IF;
     RETURN owner;
 END $$;
@@ -1028,9 +1028,9 @@ COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish`
 
 A claim that is given twice counts the second time as not valid any more. A claim of a task that the role may not run, because it is confined to other queues or kinds (`tenon.producer`), raises SQLSTATE 42501, whatever `skip_lost` says.$$;
 
-COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. One that runs is cancelled too: its worker loses the claim and stops its handler within seconds. Another role's task raises SQLSTATE 42501 for a producer, unless `cancel_own_only` in `tenon.setting` is false and the producer is not confined; an operator's cancel of one leaves a row in `tenon.audit`.$$;
+COMMENT ON FUNCTION tenon.cancel IS $$Cancels a task that has not ended; returns whether there was one. A running task is cancelled too: its worker loses the claim and stops its handler within seconds. For a producer, another role's task raises SQLSTATE 42501, unless `cancel_own_only` in `tenon.setting` is false and the producer is not confined. If an operator cancels another role's task, that leaves a row in `tenon.audit`.$$;
 
-COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, wait for their results, send signals, and finish, extend and record the steps and the progress of those that it runs, and nothing else; as `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue and run tasks of those only (`tenon.producer`); without, of all. For the owner of the schema.$$;
+COMMENT ON FUNCTION tenon.grant_producer IS $$Lets a role enqueue and cancel tasks, wait for their results, send signals, and finish, extend and record the steps and the progress of the tasks that it runs, and nothing else, like `tenon setup --grant-producer ROLE`. With `queues` or `kinds` it may enqueue and run only tasks of those (`tenon.producer`); without them, all tasks. For the owner of the schema.$$;
 
 COMMENT ON FUNCTION tenon.grant_reader IS $$Lets a role read everything: `tenon status`, `tenon list`, `tenon show`, the views; as `tenon setup --grant-reader ROLE`. For the owner of the schema.$$;
 

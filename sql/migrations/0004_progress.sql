@@ -1,6 +1,6 @@
 -- Progress, and more time: what a handler says of its task while it runs. Both under the fence of its claim.
 
--- The fence in the text of TENON_TASK_CLAIM, id/claims/key: what is between tells people which claim it is. Only functions with a search_path of their own call it. A regular expression
+-- The fence in the text of TENON_TASK_CLAIM, id/claims/key; `claims` only tells people which claim it is. Only functions with a search_path of their own call it. A regular expression
 -- with {1,18} and the like takes longer to match than all the rest.
 CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT key bigint)
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -26,8 +26,8 @@ BEGIN
     END IF;
 END $$;
 
--- Was a row found under this claim, a task of this queue and kind (NULL: no), and may the role act on it? A claim of a
--- handler that is tried by hand, with the key 0, has no row and needs none.
+-- Was a row found with this claim (its queue and kind; NULL: no), and may the role act on it? The claim of a handler that is
+-- tried by hand has the key 0 and needs no row.
 CREATE FUNCTION tenon.claim_must_hold(claim text, key bigint, queue text, kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN

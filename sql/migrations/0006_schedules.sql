@@ -143,7 +143,7 @@ BEGIN
     PERFORM tenon.check_allowed(kind, queue, tenon.tick_payload(document, clock_timestamp()));
 END $$;
 
--- As of tenon.enqueue_jsonb: tenon.set_schedule() converts, and this one checks and acts.
+-- As with tenon.enqueue_jsonb: tenon.set_schedule() converts the payload, and this function checks and acts.
 CREATE FUNCTION tenon.set_schedule_jsonb(name text, cron text, every interval, kind text, payload jsonb, zone text, catch_up text,
     overlap text, queue text, priority integer, max_attempts integer, timeout interval, source text) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -281,7 +281,7 @@ BEGIN
     ELSIF jsonb_typeof(schedules) IS DISTINCT FROM 'array' THEN
         PERFORM tenon.refuse('schedules', schedules::text, 'a JSON array');
     END IF;
-    PERFORM FROM tenon.schedule s  -- all at once, in their order: two syncs of one file do not wait for each other in a circle
+    PERFORM FROM tenon.schedule s  -- all at once, in sorted order, so that two syncs of one file cannot deadlock
       WHERE s.source = sync_schedules.source OR s.name IN (SELECT d ->> 'name' FROM jsonb_array_elements(schedules) d)
       ORDER BY s.name FOR UPDATE;
     FOR e IN SELECT r.*, count(*) OVER (PARTITION BY r.name) AS n
@@ -407,7 +407,7 @@ BEGIN
                  WHERE d.name = s.name;
                 RETURN QUERY SELECT s.name, s.next_at, 'failed', NULL::bigint, SQLERRM;
         END;
-        EXIT WHEN tenon.turn_is_over(begun);  -- the others are due before this one, which comes again later
+        EXIT WHEN tenon.turn_is_over(begun);  -- the rest are due earlier than the next tick of this one
     END LOOP;
 END $$;
 

@@ -377,7 +377,7 @@ END $$;
 -- Ended tasks are unfinished again, ready, under their ids, with all that they were enqueued with and had said, and all attempts before them;
 -- claims never go down. One
 -- whose unique key another task has taken meanwhile, or whose flow was cancelled, stays as it is. Keys are taken in the order in
--- which tenon.enqueue_many takes them. `delayed`: if nobody hears the NOTIFY, the cleaner finds them by run_at.
+-- which tenon.enqueue_many takes them. `delayed`: if the NOTIFY is lost, the cleaner finds them by run_at.
 CREATE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -441,7 +441,7 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT array_agg(i) FILTER (WHERE tenon.cancel_one(i) IS NOT NULL) FROM unnest(ids) i
 $$;
 
--- A suspect, which is let go and blocked all the same, keeps its run_at, and starts when it is to.
+-- A suspect that its limits have released is still blocked: its run_at stays, and suspect.due_at is set instead.
 CREATE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamptz, max_crashes integer) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -667,8 +667,8 @@ BEGIN
     RETURN n > 0;
 END $$;
 
--- Which of these kinds are paused: "a,b"; "*" = everything is, or may be, as the settings are gone; NULL = none. Plain SQL: it
--- becomes a part of the statements of a worker's presence.
+-- Which of these kinds are paused: "a,b"; "*" = everything is, or may be, because the settings are missing; NULL = none. Plain
+-- SQL, so that it is inlined into the statements of a worker's presence.
 CREATE FUNCTION tenon.paused_kinds(kinds text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN coalesce((SELECT s.paused FROM tenon.setting s), true) THEN '*'
@@ -691,7 +691,7 @@ COMMENT ON COLUMN tenon.paused.name IS 'Which queue or kind.';
 COMMENT ON COLUMN tenon.paused.paused_by IS 'The role that paused it; NULL = it was not `tenon.pause`.';
 COMMENT ON COLUMN tenon.paused.paused_at IS 'When that was.';
 COMMENT ON COLUMN tenon.paused.paused_why IS 'And why, as that role said.';
-COMMENT ON COLUMN tenon.paused.sentence IS 'All of it as a sentence.';
+COMMENT ON COLUMN tenon.paused.sentence IS 'The row as a sentence.';
 COMMENT ON COLUMN tenon.paused.advice IS 'The command that ends it.';
 
 -- --- defaults of queues and kinds ---
@@ -782,7 +782,7 @@ END $$;
 
 -- --- settings ---
 
--- One key after the other, so that what is refused can be named.
+-- One key after the other, so that an error can name the key.
 CREATE FUNCTION tenon.set_settings(changes jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -861,7 +861,7 @@ COMMENT ON FUNCTION tenon.delete IS $$Deletes tasks that have ended and fit a fi
 
 COMMENT ON FUNCTION tenon.run_now IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry`.$$;
 
-COMMENT ON FUNCTION tenon.set IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and do not run: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of them. Returns how many. At most `most`, as for `tenon.retry`.$$;
+COMMENT ON FUNCTION tenon.set IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and are not running: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of these. Returns how many it changed. At most `most`, as for `tenon.retry`.$$;
 
 COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that go through many tasks piece by piece, as `tenon retry --rate` does: they hand `next` back as `after`, and `audit_id` as `audit`, so that the act has one row there, until `next` is NULL.
 
@@ -874,6 +874,6 @@ COMMENT ON FUNCTION tenon.resume IS $$Ends what `tenon.pause` began; returns whe
 
 COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts`, `timeout` (`"10 min"`) or `retry` (as for `tenon.enqueue`); a null takes the default away. They hold for what is enqueued from then on.$$;
 
-COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `max_crashes` (2 to 100), `timeout`, `timeout_min` (`"10 min"`), `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null takes the default away. They hold for what is enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `max_crashes` (2 to 100), `timeout`, `timeout_min` (`"10 min"`), `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null removes the default. They apply to tasks that are enqueued from then on.$$;
 
-COMMENT ON FUNCTION tenon.set_settings IS $$Sets what `tenon.setting` says; `changes` has any of `payload_bytes_max`, `history_keep`, `history_rows_max`, `exchange`, `cancel_own_only`, `attempt_keep`, `dead_keep`, `signal_keep` and `on_dead` (null takes it away): `{"history_keep": "7 days", "on_dead": "tell_ops"}`. Leaves a row in `tenon.audit`. For operators; `audit_keep` is the owner's to set, by UPDATE.$$;
+COMMENT ON FUNCTION tenon.set_settings IS $$Changes settings (`tenon.setting`); `changes` has any of `payload_bytes_max`, `history_keep`, `history_rows_max`, `exchange`, `cancel_own_only`, `attempt_keep`, `dead_keep`, `signal_keep` and `on_dead` (null removes it): `{"history_keep": "7 days", "on_dead": "tell_ops"}`. Leaves a row in `tenon.audit`. For operators. Only the owner of the schema can set `audit_keep`, with UPDATE.$$;

@@ -11,9 +11,9 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
      CROSS JOIN LATERAL (SELECT substr(line, strpos(line, ': ') + 2)) AS h (how)
 $$;
 
--- Does a living worker take it? `backs_off`: its handler starts nowhere, and where it does not and why. `starts`: no child of it
--- is ready anywhere, and where one is starting, for how long. `fails`: no worker that takes it can speak with PostgreSQL as it
--- must, and why.
+-- How many live workers serve the queue and kind? `backs_off`: the handler starts on none of them; names one, and why. `starts`:
+-- no worker has a child that is ready; names one where a child is starting, and for how long. `fails`: on all of them transactions
+-- with PostgreSQL keep failing; names one, and why.
 CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text, OUT starts text, OUT fails text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT count(*), CASE WHEN bool_and(b.why IS NOT NULL)
@@ -43,7 +43,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
       FROM tenon.failing f WHERE f.what = 'chore' AND f.name = ANY (chores)
 $$;
 
--- Why a cleaner does not do what it should, as the end of a sentence.
+-- Why the cleaner does not do these chores, as the end of a sentence.
 CREATE FUNCTION tenon.without_cleaner(VARIADIC chores text[]) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN tenon.cleaner_leads() THEN coalesce(', but ' || tenon.failing_chores(VARIADIC chores), '')
@@ -146,11 +146,11 @@ BEGIN
     ELSIF h.fails IS NOT NULL THEN
         code := 'worker_fails';
         sentence := format('No worker that handles the kind %s can claim it: transactions with PostgreSQL keep failing on %s.', t.kind, h.fails);
-        advice := 'mend what PostgreSQL says; the workers try again by themselves';
+        advice := 'fix what PostgreSQL complains about; the workers try again by themselves';
     ELSIF h.starts IS NOT NULL THEN
         code := 'handler_starting';
         sentence := format('It waits for a child of its handler, which has been starting %s.', h.starts);
-        advice := 'nothing, if a start takes so long; its limit is start_limit of the handlers file, or --start-limit';
+        advice := 'nothing, if this is normal for the application; the limit is start_limit of the handlers file, or --start-limit';
     END IF;
 END $$;
 
@@ -207,17 +207,17 @@ BEGIN
         END IF;
         code := 'waits_for_parents';
         sentence := format('It waits for %s: %s%s.%s', CASE p.n WHEN 1 THEN 'a parent' ELSE p.n || ' parents' END, p.some,
-                           CASE WHEN p.n > 3 THEN ' and others' END, CASE WHEN root IS NULL THEN y.sentence ELSE format(' Before them stands task %s, which did not end well.', root) END);
+                           CASE WHEN p.n > 3 THEN ' and others' END, CASE WHEN root IS NULL THEN y.sentence ELSE format(' Before them is task %s, which did not end well.', root) END);
         advice := CASE WHEN p.gone THEN format('tenon cancel %s, as that one cannot be retried any more', t.id)
                        WHEN p.bad IS NOT NULL THEN format('tenon retry %s, or tenon cancel %s', p.bad, t.id)
-                       WHEN root IS NOT NULL THEN format('tenon why %s tells of it; tenon retry %s, or tenon flow cancel %s', root, root, t.flow)
+                       WHEN root IS NOT NULL THEN format('see tenon why %s; then tenon retry %s, or tenon flow cancel %s', root, root, t.flow)
                        WHEN y.advice IS NOT NULL THEN y.advice
                        WHEN p.live IS NOT NULL THEN format('tenon why %s tells of that one, tenon flow %s of all', p.live[1], t.flow)
                        ELSE format('nothing; tenon flow %s shows all of it', t.flow) END;
     END IF;
 END $$;
 
--- Of a suspect: how it came to be one. NULL: it is none.
+-- Why a task is a suspect. NULL: it is not one.
 CREATE FUNCTION tenon.why_suspected(t tenon.task) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT format('It is suspected: it has crashed %s %s%s; %s', s.crashes, CASE s.crashes WHEN 1 THEN 'time' ELSE 'times' END,
@@ -226,7 +226,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
       FROM tenon.suspect s WHERE s.task_id = ($1).id AND s.alone
 $$;
 
--- What a suspect waits for that is let go: its time, a worker, or the turn of one.
+-- What a suspect waits for that its limits have released: its time, a worker, or a worker's turn.
 CREATE FUNCTION tenon.why_alone(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -238,14 +238,14 @@ BEGIN
     code := 'suspected';
     IF sentence IS NULL AND s.due_at > clock_timestamp() THEN
         sentence := format('It is due at %s.', tenon.time_text(s.due_at));
-        advice := format('tenon set %s --run-at now, if it shall not wait', t.id);
+        advice := format('tenon set %s --run-at now, if it should not wait', t.id);
     ELSIF sentence IS NULL THEN
         ahead := (SELECT count(*) FROM tenon.suspect o WHERE o.alone AND o.claims IS NULL AND o.due_at < s.due_at);
-        sentence := format('A worker has the turn to run it when what it runs has ended%s.',
+        sentence := format('It waits until a worker that takes its turn to run suspects has no other running task%s.',
                            CASE WHEN ahead > 0 THEN format('; %s are before it', ahead) END);
-        advice := 'nothing; if many are suspected, mend what crashes, or start more workers';
+        advice := 'nothing; if many tasks are suspects, fix what crashes, or start more workers';
     END IF;
-    sentence := concat(tenon.why_suspected(t), ', with nothing beside it in the worker, so that what comes of it is its own doing (the last crash: ',
+    sentence := concat(tenon.why_suspected(t), ', with nothing beside it in its worker, so that a crash can only be its own (the last crash: ',
                        left(tenon.error_line(t.last_error), 200), '). ', sentence);
 END $$;
 
@@ -289,7 +289,7 @@ BEGIN
     failing := tenon.failing_chores('settle');
     IF failing IS NOT NULL THEN
         sentence := format('%s Until a cleaner can settle, nothing that is blocked continues: %s.', sentence, failing);
-        advice := 'mend what PostgreSQL says; the cleaner tries again by itself';
+        advice := 'fix what PostgreSQL complains about; the cleaner tries again by itself';
     END IF;
 END $$;
 

@@ -68,14 +68,14 @@ COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
 COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
 COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
 
-COMMENT ON COLUMN tenon.flow_note.beyond IS 'Those of its parents up to this one were looked at.';
+COMMENT ON COLUMN tenon.flow_note.beyond IS 'Its parents up to this one have been read.';
 
 -- One row, which whoever settles flows or limits locks. Two at once would each see the other's half of what a task waits for;
 -- one would take the event of a cancelled task whose place in a line the other has made, and not committed; and what is
 -- counted stays true until the commit.
 CREATE TABLE tenon.settler (one boolean PRIMARY KEY DEFAULT true CHECK (one));
 INSERT INTO tenon.settler DEFAULT VALUES;
--- Locks it; false: somebody else has.
+-- Locks the settler's row; false: another session has locked it.
 CREATE FUNCTION tenon.hold_settler() RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -84,7 +84,7 @@ BEGIN
         RETURN true;
     ELSIF NOT EXISTS (SELECT FROM tenon.settler) THEN
         RAISE EXCEPTION 'tenon: the table tenon.settler is empty'
-            USING ERRCODE = 'invalid_schema_name', HINT = 'Run tenon setup, which puts its row back.';
+            USING ERRCODE = 'invalid_schema_name', HINT = 'Run tenon setup: it restores the row.';
     END IF;
     RETURN false;
 END $$;
@@ -136,7 +136,7 @@ END $$;
 
 -- --- rights ---
 
--- May whoever logged in see this flow, add to it, and cancel it? Who made it may, and operators.
+-- May the session's role see this flow, add to it, and cancel it? The role that made it may, and operators.
 CREATE FUNCTION tenon.may_flow(made_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT made_by = session_user OR tenon.is_operator() $$;
 
@@ -171,7 +171,7 @@ LANGUAGE sql STABLE AS $$
      ORDER BY p.o
 $$;
 
--- The payload of a task with what its parents returned; NULL: that is too long. It reads no further than that.
+-- The payload of a task with what its parents returned; NULL: it is too long. It stops reading results at that length.
 CREATE FUNCTION tenon.with_parents(task bigint, payload jsonb, bytes_max integer) RETURNS jsonb
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -308,7 +308,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
                           WHERE m.id = i AND f.cancelled_at IS NOT NULL LIMIT 1) IS NULL)
 $$;
 
--- Whoever names only tasks that cannot be retried is told why; of several the others are retried, and these counted as skipped.
+-- Raises an error if none of these tasks can be retried. Otherwise those that cannot are counted as skipped.
 CREATE FUNCTION tenon.check_retry(ids bigint[]) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -834,7 +834,7 @@ BEGIN
         IF tenon.publisher_sleeps((tenon.settings()).sleeper_key) THEN
             PERFORM pg_notify('tenon', '');
         END IF;
-        PERFORM pg_notify('tenon', 'settle');  -- those with limits wait for that
+        PERFORM pg_notify('tenon', 'settle');  -- tasks with limits wait for it
     END IF;
     RETURN made;
 END $$;
@@ -920,7 +920,7 @@ BEGIN
     EXECUTE format('GRANT EXECUTE ON FUNCTION tenon.flow(text, boolean), tenon.flow(jsonb, boolean), tenon.batch, tenon.close, tenon.cancel_flow, tenon.parent_results(bigint), tenon.parent_results(text) TO %I', role);
 END $$;
 
--- One of the tasks that this one waits for, directly or not, that did not end well; 1,000 are looked at. NULL: none.
+-- A task that did not end well, among those that this one waits for, directly or not; it reads up to 1,000. NULL: none.
 CREATE FUNCTION tenon.bad_ancestor(task bigint) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH RECURSIVE up (id) AS (
@@ -960,10 +960,10 @@ COMMENT ON FUNCTION tenon.batch IS $$Makes a flow that enqueues tasks when all o
 
 Each is enqueued once at most, whatever fails, and is no task of the flow itself. A kind that the role may not enqueue raises 42501.$$;
 
-COMMENT ON FUNCTION tenon.close IS $$Closes a batch: it has all of its tasks, but for those that they add themselves. Returns whether it was open. A batch without tasks ends at once, and all its tasks are done. `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).$$;
+COMMENT ON FUNCTION tenon.close IS $$Closes a batch: all of its tasks have been added, except those that its tasks add themselves. Returns whether it was open. A batch without tasks ends at once, as if all its tasks were done. `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).$$;
 
-COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many at once. They cannot be retried. What somebody has locked, is added by a transaction under way, or is beyond 10,000 tasks or 8 MB of payloads, a cleaner cancels after the commit. It takes no more tasks. One that has ended stays as it is. For the role that made it, and for operators; others: SQLSTATE 42501.$$;
+COMMENT ON FUNCTION tenon.cancel_flow IS $$Cancels all tasks of a flow that have not ended; returns how many it cancelled at once. They cannot be retried. A cleaner cancels the rest after the commit: tasks that are locked, tasks that an open transaction adds, and tasks beyond 10,000 or beyond 8 MB of payloads. The flow takes no more tasks. A flow that has ended stays unchanged. For the role that made the flow, and for operators; other roles get SQLSTATE 42501.$$;
 
-COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; one that is not valid any more raises SQLSTATE 55000, one of a task that the role may not run 42501. `name` is that in the description of the flow, `state` how the parent ended, `result` what it returned, if it is done and a history is kept.$$;
+COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line. A claim that is no longer valid raises SQLSTATE 55000; the claim of a task that the role may not run raises 42501. `name` is the parent's name in the description of the flow, `state` how it ended, `result` what it returned, if it is done and a history is kept.$$;
 
 COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with this id, for the role that made its flow, operators and readers.$$;

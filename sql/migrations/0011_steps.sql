@@ -230,8 +230,8 @@ EXCEPTION WHEN lock_not_available THEN
 END $$;
 
 -- Each of the two, a signal and a task that waits for it, is looked at after its commit, and then whatever was committed
--- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. What is locked
--- is left for later, and the next turn goes on behind it (the cursors). Returns how many waits are over, and of which tasks.
+-- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. Locked
+-- rows are skipped, and the next turn continues after them (the cursors). Returns how many waits are over, and of which tasks.
 CREATE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE

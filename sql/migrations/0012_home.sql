@@ -47,7 +47,7 @@ $$;
 CREATE FUNCTION tenon.copied() RETURNS text
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM tenon.settings();  -- workers and cleaners ask here with each connect: they do not start without
+    PERFORM tenon.settings();  -- workers and cleaners call this when they connect: they do not start without settings
     RETURN (SELECT format('the schema tenon was copied to this database: it is at home in %s, and this is %s',
                           tenon.home_text(h), tenon.home_text(here))
               FROM (SELECT tenon.home_here() AS here OFFSET 0) n

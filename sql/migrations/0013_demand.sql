@@ -107,7 +107,7 @@ BEGIN
     IF latency_s IS NULL OR latency_s <= 0 THEN
         RAISE invalid_parameter_value USING MESSAGE = format('latency is %s: it must be longer than nothing', coalesce(latency::text, 'NULL'));
     END IF;
-    -- a slow handler has not finished anything yet: what runs says how long that takes at least. Suspects want a worker too
+    -- a slow handler has not finished any task yet: running tasks give a lower bound of its time. Suspects need a worker too
     RETURN greatest(tenon.slots_wanted(rate.tasks_per_s, greatest(rate.run_s, backlog.running_s), backlog.ready, backlog.running,
                                        coalesce(backlog.oldest_s, 0), latency_s),
                     EXISTS (SELECT FROM tenon.suspect s JOIN tenon.task t ON t.id = s.task_id

@@ -1,7 +1,7 @@
 -- What a function means does not depend on its caller's settings. With standard_conforming_strings = off a backslash in a text is
--- read differently, and PostgreSQL reads the body of a function by the setting that holds when it is called. So whatever pins
--- search_path pins this as well, in one place for all; functions that pin nothing are called only by those that do, or have no
--- backslash. sql_strangers_test walks the catalog.
+-- read differently, and PostgreSQL reads the body of a function by the setting at the time of the call. So every function that
+-- pins search_path pins this as well, here for all of them. A function that pins nothing is called only by functions that do, or
+-- contains no backslash. sql_strangers_test checks the catalog.
 DO $$
 DECLARE
     f regprocedure;
