@@ -43,7 +43,7 @@ SELECT * FROM (
            CASE f.what WHEN 'handler' THEN 'run it by hand as the worker''s user, and look at its log'
                        WHEN 'set_aside' THEN 'the rest goes on; it is tried again by itself'
                        WHEN 'broker' THEN 'tasks run meanwhile, and start later; start RabbitMQ, or mend --amqp-url'
-                       ELSE 'mend what PostgreSQL says; it is tried again all the time' END
+                       ELSE 'fix what PostgreSQL complains about; it is tried again automatically' END
       FROM tenon.failing f
     UNION ALL
     SELECT 'warning', 'paused', p.sentence, 'when the reason is over: ' || p.advice

@@ -152,14 +152,14 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "Variables that handlers get though the worker connects with them: `DATABASE_URL` or "
            "`AMQP_URL` where it took its own from there, and those that begin with `PG`.",
            .type = OPTION_TYPE_LIST, .fits = fits_variable, .allowed = VARIABLE_ALLOWED),
+    OPTION(START_LIMIT, "start-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
+           "How long a child of a pool handler may take to say hello; `start_limit` in a handler's "
+           "section of the handlers file overrides it.",
+           .type = OPTION_TYPE_DURATION, .def = "60s", .min = 1000, .max = 3600000),
     OPTION(
-        START_LIMIT, "start-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
-        "How long the child of a pool handler may take to say hello; `start_limit` in a handler's "
-        "section of the handlers file goes before.",
-        .type = OPTION_TYPE_DURATION, .def = "60s", .min = 1000, .max = 3600000),
-    OPTION(USER, "user", COMMAND_WORKER | COMMAND_DEV, "NAME",
-           "As whom handlers run that have no `user` in the handlers file, when the worker runs as "
-           "root."),
+        USER, "user", COMMAND_WORKER | COMMAND_DEV, "NAME",
+        "The user that handlers without a `user` in the handlers file run as, when the worker runs "
+        "as root."),
     OPTION(DRAIN_LIMIT, "drain-limit", COMMAND_WORKER | COMMAND_DEV, "TIME",
            "After SIGTERM, tasks that run longer than this are given back, uncharged. "
            "`dev` gives its worker 5s, unless it is told otherwise.",
@@ -247,8 +247,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "What becomes of a task that runs out of time: a failure that is retried, or its end.",
            .type = OPTION_TYPE_CHOICE, .typed = true, .choices = "retry dead"),
     OPTION(MAX_CRASHES, "max-crashes", COMMAND_KIND | COMMAND_SET, "N",
-           "With so many crashes in a row a task is dead, without a step or progress between; else "
-           "the number of its kind, else 3. Before the last it runs alone.",
+           "A task is dead after this many crashes in a row, without a step or progress between "
+           "them; default: that of its kind, else 3. Before the last one it runs alone.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 2, .max = 100),
     OPTION(ON_DEAD, "on-dead", COMMAND_KIND, "KIND",
            "The kind of the task that is enqueued when a task of this kind dies.", .typed = true,
