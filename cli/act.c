@@ -62,10 +62,10 @@ static bool changes_read(struct buf *b, const struct options *o, struct fault *f
         json_put_pair(b, "run_at", option_text(o, OPTION_RUN_AT));
     }
     buf_put_char(b, '}');
-    return b->failed
-               ? fault_memory(f)
-               : !filter_is_empty(b) ||
-                     fault_set(f, FAULT_CONFIG, "say what: --priority, --run-at or --max-crashes");
+    return b->failed ? fault_memory(f)
+                     : !filter_is_empty(b) ||
+                           fault_set(f, FAULT_CONFIG,
+                                     "say what to change: --priority, --run-at or --max-crashes");
 }
 
 static bool acting_read(struct acting *a, const struct options *o, struct fault *f)

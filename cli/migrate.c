@@ -27,8 +27,8 @@ static bool check_owner(struct db *db, struct fault *f)
     bool ok = rows_count(rows) == 0 ||
               fault_set(f, FAULT_CONFIG,
                         "%.200s (in the schema tenon of %s) belongs to the role %.100s, and setup "
-                        "runs as %.100s: run it as the owner of all of the schema, or, if nobody "
-                        "knows who made this, drop it first",
+                        "runs as %.100s: run setup as the owner of the whole schema, or drop what "
+                        "that role made first",
                         rows_text(rows, 0, 0), db_where(db), rows_text(rows, 0, 1),
                         rows_text(rows, 0, 2));
     rows_free(rows);
@@ -41,11 +41,12 @@ static bool find_lost(struct db *db, int noted, struct migration_plan *ret, stru
     ret->lost = noted;
     ret->version = noted;
     return noted > 0 ||
-           fault_set(f, FAULT_CONFIG,
-                     "the schema tenon of %s has tables, and tenon.migration has no rows, as after "
-                     "a dump without data and comments: DROP SCHEMA tenon CASCADE, and run tenon "
-                     "setup again",
-                     db_where(db));
+           fault_set(
+               f, FAULT_CONFIG,
+               "the schema tenon of %s has tables, but tenon.migration has no rows (was a dump "
+               "without data and comments restored?): DROP SCHEMA tenon CASCADE, then run "
+               "tenon setup again",
+               db_where(db));
 }
 
 bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f)

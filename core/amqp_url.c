@@ -61,13 +61,13 @@ bool amqp_url_parse(const char *url, struct amqp_url *ret, struct fault *f)
     const char *vhost = strchr(hosts_of(url), '/');
     if (isspace((unsigned char)*url) || isspace((unsigned char)url[strlen(url) - 1])) {
         return fault_set(f, FAULT_CONFIG,
-                         "the AMQP URL begins or ends with a blank or a newline; remove that");
+                         "the AMQP URL begins or ends with a blank or a newline; remove it");
     }
     if (vhost && strchr(vhost, '@')) {
         return fault_set(
             f, FAULT_CONFIG,
             "the user or the password in the AMQP URL contains an \"@\" or a \"/\"; write "
-            "%%40 for the one and %%2F for the other");
+            "%%40 for \"@\" and %%2F for \"/\"");
     }
     if (strchr(url, '?')) {
         return fault_set(f, FAULT_CONFIG,

@@ -40,7 +40,7 @@ static const char *foreign(const char *url)
 {
     size_t scheme = scheme_bytes(url), bytes = strlen(url);
     if (bytes > 0 && (isspace((unsigned char)*url) || isspace((unsigned char)url[bytes - 1]))) {
-        return "it begins or ends with a blank or a newline; remove that";
+        return "it begins or ends with a blank or a newline; remove it";
     }
     if (*url == '"' || *url == '\'') {
         return "it is in quotation marks, which \"docker run --env-file\" keeps; write it without "
@@ -59,8 +59,8 @@ static const char *foreign(const char *url)
         return "it begins with a scheme that is not postgresql:// or postgres://";
     }
     return scheme > 0 && has_raw_sign(url + scheme + 3)
-               ? "its user or its password contains an \"@\" or a \"/\"; write %40 for the one and "
-                 "%2F for the other"
+               ? "its user or its password contains an \"@\" or a \"/\"; write %40 for \"@\" and "
+                 "%2F for \"/\""
                : NULL;
 }
 
@@ -110,7 +110,7 @@ static const char *misplaced(const PQconninfoOption *o)
                "for \"@\"";
     }
     if (strcmp(o->keyword, "host") == 0 && strchr(o->val, '@')) {
-        return "its host contains an \"@\"; user and password stand before the host";
+        return "its host contains an \"@\"; put the user and the password before the host";
     }
     if (strcmp(o->keyword, "dbname") == 0 && strstr(o->val, "://")) {
         return "its dbname is a URL; give the URL by itself";

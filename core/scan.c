@@ -212,7 +212,7 @@ static bool number(struct scan *s)
     bool negative = skip(s, "-");
     const char *from = s->at;
     if (negative && skip(s, "Infinity")) {
-        refuse_loose(s, "-Infinity is no number in JSON");
+        refuse_loose(s, "-Infinity is not a number in JSON");
         return true;
     }
     long lead = digits(s), behind = 0, power = 0, zeros = 0;
@@ -249,7 +249,7 @@ static bool word(struct scan *s)
     }
     for (size_t i = 0; i < sizeof loose / sizeof *loose; i++) {
         if (skip(s, loose[i])) {
-            refuse_loose(s, "NaN and Infinity are no numbers in JSON");
+            refuse_loose(s, "NaN and Infinity are not numbers in JSON");
             return true;
         }
     }

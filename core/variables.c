@@ -15,8 +15,7 @@ static bool is_set(const char *path, int line, const char *at, struct fault *f)
                    at + 2);
     return at[2 + bytes] != '}' || strstr(name, ":-") || getenv(name) ||
            fault_set(f, FAULT_CONFIG,
-                     "%s:%d: the variable %s is not set; a value for that case is given so: "
-                     "${%s:-value}",
+                     "%s:%d: the variable %s is not set; to give a default, write ${%s:-value}",
                      path, line, name, name);
 }
 

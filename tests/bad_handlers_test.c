@@ -325,8 +325,8 @@ static void test_pool_lines(void **state)
 {
     static const struct bad bad[] = {
         {"pool", "no_newline", "4", NULL, "dead", "%protocol error: a line is longer than 2 MiB%"},
-        {"pool", "newlines", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
-        {"pool", "garbage", "4", NULL, "dead", "%protocol error: a line is no JSON object%"},
+        {"pool", "newlines", "4", NULL, "dead", "%protocol error: a line is not a JSON object%"},
+        {"pool", "garbage", "4", NULL, "dead", "%protocol error: a line is not a JSON object%"},
         {"pool", "line_fits", "4", NULL, "done", NULL},
         {"pool", "line_too_long", "4", NULL, "done", NULL},
         {"pool", "nested", "4", NULL, "done", NULL},

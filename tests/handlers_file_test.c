@@ -147,9 +147,8 @@ static void test_variables(void **state)
     assert_string_equal(hs.items[0].argv[4], "${UNSET}");
     assert_string_equal(hs.items[0].argv[5], "it's # /*  \"");
     handlers_clear(&hs);
-    refuses(
-        "/*\n*/\nhandler a {\n command = {sh, \"it's ${SET} ${UNSET}\"}\n}",
-        ":4: the variable UNSET is not set; a value for that case is given so: ${UNSET:-value}");
+    refuses("/*\n*/\nhandler a {\n command = {sh, \"it's ${SET} ${UNSET}\"}\n}",
+            ":4: the variable UNSET is not set; to give a default, write ${UNSET:-value}");
     refuses("handler a { command = ${UNSET} }", ":1: the variable UNSET is not set");
     refuses("handler a { command = sh /* a */ directory = \"${UNSET}\" }", "UNSET is not set");
 }

@@ -185,7 +185,7 @@ static void test_acts_are_shown_first(void **state)
                         "delete");
     json_decref(o);
     SAYS(fx, "\"why\": \"it is back\"", "audit");
-    FAILS(fx, 2, "say what: --priority, --run-at or --max-crashes", "set", "17");
+    FAILS(fx, 2, "say what to change: --priority, --run-at or --max-crashes", "set", "17");
 }
 
 static void test_acts_by_id(void **state)

@@ -168,7 +168,7 @@ char **line_environment(char *const *own_env, const struct claim *task)
 
 static bool refuse_line(const char *line, size_t bytes, struct fault *f)
 {
-    return fault_set(f, FAULT_REFUSED, "a line is no JSON object: %.60s",
+    return fault_set(f, FAULT_REFUSED, "a line is not a JSON object: %.60s",
                      bytes > 0 ? line : "(empty)");
 }
 

@@ -62,7 +62,7 @@ static void take_event(void *owner, const struct event *event)
     } else if (event->type == EVENT_PROGRESS) {
         bool refused = event->extend_ms < 0 || (event->progress && !*event->progress);
         (void)fprintf(stderr, "%s\n",
-                      refused           ? "its progress, or the time it asks for, is refused"
+                      refused           ? "its progress, or its request for more time, is refused"
                       : event->progress ? event->progress
                                         : "more time is asked for");
         free(event->progress);

@@ -184,9 +184,8 @@ static void log_root(const struct worker *w)
     if (kinds.len > 0) {
         log_event(LOG_WARNING, LOG_EVENT("handlers_run_as_root"),
                   LOG_TEXT("kinds", buf_text(&kinds)),
-                  LOG_TEXT("hint",
-                           "run the worker as another user, or give it --user NAME, or the "
-                           "handlers a user in the handlers file; user root is no warning"));
+                  LOG_TEXT("hint", "run the worker as another user, or give it --user NAME, or the "
+                                   "handlers a user in the handlers file (user root: no warning)"));
     }
     buf_clear(&kinds);
 }

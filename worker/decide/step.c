@@ -93,8 +93,8 @@ static void tell(struct decider *d, const struct step *s, const struct claim *c)
     bool recorded = s->state == STEP_RECORDED;
     if (!recorded) {
         actions_note(&d->actions, NOTE_STEP_REFUSED, s->id,
-                     "%s: PostgreSQL cannot store it, or not in time, its name has not 1 to 100"
-                     " bytes, or the task has more than 1,000 steps or 1 MiB of them",
+                     "%s: PostgreSQL cannot store it, or not in time, or its name is not 1 to 100"
+                     " bytes long, or the task has more than 1,000 steps or 1 MiB of them",
                      s->name);
     }
     if (c->state == CLAIM_GIVEN && slots_hears(d, c->slot)) {
