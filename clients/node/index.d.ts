@@ -4,8 +4,9 @@
 export type Json = string | number | boolean | null | Json[] | { [key: string]: Json };
 
 /**
- * What comes back of a value that went through JSON: of a Date a text, of what has toJSON() what that returns; a key whose
- * value is undefined or a function is not there, and undefined is null elsewhere. `never`: that is no JSON, and throws.
+ * The type of a value after JSON.stringify() and JSON.parse(): a Date becomes a string, a value with toJSON() becomes what
+ * that returns. A key whose value is undefined or a function is omitted; elsewhere undefined becomes null. `never`: the value
+ * cannot be JSON, and throws.
  */
 export type Jsonify<T> = 0 extends 1 & T
     ? any
@@ -84,7 +85,7 @@ export type Secret = 'payload' | 'all';
  *
  * With a schema, a payload that does not fit is refused when it is enqueued, as it is once it went through JSON; the
  * payload is stored as it was given, and the handler gets what the schema makes of it. Without one, give the type:
- * `defineTask<{ to: string }>('welcome_mail')`; then the handler gets what JSON makes of it, and of a Date a text.
+ * `defineTask<{ to: string }>('welcome_mail')`; the handler then gets it as JSON makes it: a Date arrives as a string.
  *
  * @param kind 1 to 100 of `A-Z a-z 0-9 _ . : -`
  * @param defaults options of all its tasks, which `enqueue` may overrule; and `secret`
@@ -271,7 +272,7 @@ export interface TaskResult {
 export interface WaitOptions {
     /** How long to wait at most; default: for ever. */
     timeout?: Duration | undefined;
-    /** When it aborts, nobody waits any more: its reason is thrown. */
+    /** When it aborts, the wait ends: its reason is thrown. */
     signal?: AbortSignal | undefined;
 }
 
@@ -302,9 +303,8 @@ export function wait(
 /** Lets any number of callers wait for tasks on one connection. One for each process. */
 export class Waiter {
     /**
-     * @param connect makes a connection that is the waiter's own: a client of node-postgres, which the waiter connects
-     *     if that was not done, or postgres.js. It is called when somebody waits for the first time, and again after
-     *     that connection was lost
+     * @param connect makes a connection for the waiter alone: a client of node-postgres, which the waiter connects if it is
+     *     not connected yet, or postgres.js. It is called for the first wait, and again after the connection was lost
      */
     constructor(connect: () => PromiseLike<Listenable> | Listenable);
     /**

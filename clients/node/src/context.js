@@ -11,7 +11,7 @@ const EXTEND_MS_MAX = 30 * 86_400_000;
 const TIMER_MS_MAX = 2 ** 31 - 1;
 /** The worker is to be the first that says so. */
 const LATE_MS = 50;
-/** As deep a result as PostgreSQL is given. */
+/** A result nested deeper than this is not given to PostgreSQL. */
 export const DEPTH_MAX = 5000;
 
 /**

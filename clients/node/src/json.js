@@ -71,7 +71,7 @@ function messageOf(error) {
     try {
         return String(error instanceof Error ? error.message : error).split('\n')[0];
     } catch {
-        return 'an error whose message cannot be had';
+        return 'an error whose message cannot be read';
     }
 }
 

@@ -166,7 +166,7 @@ function messageOf(error) {
     try {
         return String(error instanceof Error ? error.message : error);
     } catch {
-        return 'an error whose message cannot be had';
+        return 'an error whose message cannot be read';
     }
 }
 

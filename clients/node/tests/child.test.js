@@ -157,7 +157,7 @@ test('results and errors that the protocol does not take are cut, not fatal', as
         infinity: /"1" is -Infinity/,
         circular: /circular structure/,
         symbol: /it is a symbol/,
-        toJSON: /an error whose message cannot be had/,
+        toJSON: /an error whose message cannot be read/,
     };
     for (const [what, note] of Object.entries(notes)) {
         const text = await result(what);

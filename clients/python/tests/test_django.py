@@ -167,8 +167,8 @@ def test_a_row_imports_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     rows = (
         ("imported_by_a_row.task", given + "}", "is no task of this project"),
         ("os.system", given + "}", "is no task of this project"),
-        ("project.tasks.add", given + ', "run_after": "soon"}', "run_after or priority that is none: .*soon"),
-        ("project.tasks.add", given + ', "priority": "x"}', "run_after or priority that is none"),
+        ("project.tasks.add", given + ', "run_after": "soon"}', "invalid run_after or priority: .*soon"),
+        ("project.tasks.add", given + ', "priority": "x"}', "invalid run_after or priority"),
         ("project.tasks.add", "{}", r"payload of project.tasks.add is not .*: \{\}"),
         ("project.tasks.add", "[]", r"payload of project.tasks.add is not .*: \[\]"),
     )

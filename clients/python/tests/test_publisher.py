@@ -240,7 +240,7 @@ AWAY = {
 def test_without_rabbitmq(
     conn: psycopg.Connection, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, what: str, library: str
 ) -> None:
-    """It is said once, and from then on PostgreSQL announces the tasks."""
+    """It is said once, and from then on PostgreSQL notifies the workers."""
     monkeypatch.setattr(_publisher, "BACKOFF_S", 0.01)
     monkeypatch.setattr(_publisher, "_pick_library", lambda: getattr(_publisher, library))
     url, said = AWAY[what]
@@ -299,7 +299,7 @@ def test_rabbitmq_blocks(
     with publishing() as publisher:
         enqueued(conn, publisher)
         wait_until(lambda: not publisher.announces())
-        assert "takes nothing from publishers: low on memory" in caplog.text
+        assert "it blocks publishers: low on memory" in caplog.text
         blocks = False
         wait_until(publisher.announces)
         while not spy.is_empty():

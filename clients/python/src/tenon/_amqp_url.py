@@ -1,4 +1,4 @@
-"""AMQP_URL as tenon's programs take it: several hosts of one cluster, or none."""
+"""AMQP_URL in the form that tenon's programs accept: several hosts of one cluster, or none."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ WORTH_S = 10.0
 """An older wake-up is worth nothing: the poll has found its task."""
 CONNECT_S = 2.0
 BACKOFF_S = 1.0
-"""While RabbitMQ is away it is tried again after so long, doubled each time ..."""
+"""While RabbitMQ is away, the first wait before the next try; doubled each time ..."""
 BACKOFF_MAX_S = 30.0
 """... up to this."""
 IDLE_S = 5.0
@@ -202,7 +202,7 @@ class Publisher:
         if not self._told:
             why = self._url.without_password(f"{type(error).__name__}: {error}" if str(error) else repr(error))
             logger.warning(
-                "could not publish wake-ups to RabbitMQ at %s: %s; PostgreSQL announces the tasks until it is back",
+                "could not publish wake-ups to RabbitMQ at %s: %s; PostgreSQL notifies the workers until it is back",
                 self._url.where,
                 why[:500],
             )
@@ -244,7 +244,7 @@ class _Blocked(Exception):
     """RabbitMQ has an alarm, and reads nothing from those who publish: neither would it read that they go."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"it takes nothing from publishers{why and ': '}{why}")
+        super().__init__(f"it blocks publishers{why and ': '}{why}")
 
 
 class _Pika:

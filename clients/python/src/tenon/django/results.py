@@ -80,7 +80,7 @@ def task_of(kind: str, queue: str, backend: str, payload: Any) -> Task[Any, Any]
             run_after=None if run_after is None else datetime.fromisoformat(run_after),
         )
     except (TypeError, ValueError, InvalidTask) as error:
-        raise InvalidPayload(f"the payload of {kind} has a run_after or priority that is none: {error}") from error
+        raise InvalidPayload(f"the payload of {kind} has an invalid run_after or priority: {error}") from error
 
 
 def registered(kind: str, backend: str) -> Task[Any, Any] | None:
