@@ -1,5 +1,6 @@
-/* What this cleaner cannot do, as rows of tenon.chore_failure, so that doctor, why, status and the
- * page can tell. What cannot be written is tried again with the next failure. */
+/* Chores of this cleaner that keep failing, as rows of tenon.chore_failure, so that doctor, why,
+ * status and the page can report them. A row that cannot be written is tried again with the next
+ * failure. */
 #ifndef TENON_CLEANER_FAILURE_H
 #define TENON_CLEANER_FAILURE_H
 

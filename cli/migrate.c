@@ -17,7 +17,7 @@ bool migrate_begin(struct db *db, bool dry_run, struct fault *f)
                           f);
 }
 
-/* What is not ours could run with our rights, and with those of whoever calls it. */
+/* An object of another role could run with our rights, and with those of its callers. */
 static bool check_owner(struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;

@@ -1,5 +1,5 @@
 -- What in the schema belongs to another role than the one that runs setup: the schema itself first, then the oldest thing in it.
--- No row: nothing. Whoever owns a function or a trigger there has it run with the rights of others.
+-- No row: there is none. The owner of a function or a trigger there could have it run with the rights of others.
 WITH schema AS (
     SELECT oid, nspowner FROM pg_namespace WHERE nspname = 'tenon'
 ), thing AS (

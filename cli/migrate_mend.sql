@@ -1,4 +1,4 @@
--- Put these rows back (migrate_empty.sql). Who is confined stays so.
+-- Restore these rows (migrate_empty.sql). Confined roles stay confined.
 WITH setting AS (
     INSERT INTO tenon.setting (confined)
     SELECT EXISTS (SELECT FROM tenon.producer) WHERE NOT EXISTS (SELECT FROM tenon.setting)

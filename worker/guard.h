@@ -1,6 +1,6 @@
 /* The guard: a small process that outlives the worker by a moment and kills what it leaves
- * behind. It also kills what a worker runs that has not moved for 20 s: that is about to be taken
- * for dead, as PostgreSQL ends its session 30 s after its last word.
+ * behind. It also kills the handlers of a worker whose main loop has not run for 20 s, because
+ * PostgreSQL ends the worker's session 30 s after its last message, and then it counts as dead.
  *
  * PR_SET_PDEATHSIG ends a handler when the worker dies, but not the processes that the handler
  * started itself. The guard knows every handler's process group, reads from a pipe whose other

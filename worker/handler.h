@@ -23,7 +23,7 @@ struct handler {
     int in_flight;      /* tasks a pool child may have at once; 0 = as its hello says */
     int take;           /* tasks it gets together, in one go; 0 = one by one */
     int64_t wait_ms;    /* so long the first of them waits for the others */
-    int64_t start_limit_ms; /* so long a pool child may take to say hello */
+    int64_t start_limit_ms; /* how long a pool child may take to say hello */
     struct isolation isolation;
     int64_t tasks_max;   /* pool: after so many answers a child is replaced; 0 = never */
     int64_t rss_mib_max; /* and when it holds more memory than this */

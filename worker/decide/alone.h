@@ -16,11 +16,10 @@ struct round;
 
 enum {
     ALONE_ASK_MS = 1000,   /* how often it asks for a turn */
-    ALONE_FIRST_MS = 3000, /* one that has started does ordinary work for so long */
+    ALONE_FIRST_MS = 3000, /* a new worker does ordinary work first */
     ALONE_TURN_MS =
-        10000, /* a turn that is older claims no other suspect; it is followed by as much
-                              ordinary work */
-    ALONE_PATIENCE_MS = 30000, /* for what runs to end; doubled each time that was not enough */
+        10000, /* an older turn claims no further suspect; as much ordinary work follows */
+    ALONE_PATIENCE_MS = 30000, /* for running tasks to end; doubled each time it was not enough */
     ALONE_PATIENCE_MAX_MS = 30 * 24 * 3600 * 1000LL,
 };
 

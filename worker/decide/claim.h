@@ -77,7 +77,7 @@ struct claim {
     bool missed;        /* what it said was not written: its row was locked */
     bool recording;     /* the round in flight has a step of it: its outcome waits for the answer */
     bool refused;       /* the database took its outcome for bad; the texts are our own now */
-    int slow;           /* so often a round that had nothing else was too slow */
+    int slow;           /* how many rounds with this outcome alone were too slow */
     char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */
     size_t reply_bytes; /* as they were counted, whatever became of the reply */
     char *error;        /* owned; NULL = none */

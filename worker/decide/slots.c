@@ -383,8 +383,8 @@ static const char *charge_of(const struct slot *s, const struct claim *c, bool r
                                          : "the handler ended without an answer";
 }
 
-/* What becomes of the tasks whose child is gone before it answered them. A single one is why, and
- * has failed; of several each may be, and of a suspect it is to be known. */
+/* End the tasks that their child did not answer before it died. A single task is the reason, and
+ * has failed; of several each may be, so each has a crash, as has a suspect. */
 static void end_unanswered(struct decider *d, const struct slot *s, bool retired, const char *text)
 {
     bool crashed = !retired && (s->n_given > 1 || d->alone.state == ALONE_RUNS);

@@ -17,9 +17,9 @@ enum {
                                 child is idle for so long: it goes for one that has children */
     KEEP_MS = 100, /* a slot is kept so long for a handler that had a task and has no child */
     WAITING_MAX_MS = 1000,   /* claimed, and no slot for so long: release the task */
-    CHECK_AFTER_MS = 60,     /* known to be ours so long ago: ask whether it still is, */
-    START_CHECKED_MS = 80,   /* and do not start it; both from the begin of the round that said so,
-                                and longer by what rounds usually take */
+    CHECK_AFTER_MS = 60,     /* last confirmed longer ago: ask whether the claim still holds, */
+    START_CHECKED_MS = 80,   /* and do not start it; both count from the begin of the round that
+                                confirmed it, plus the time that rounds usually take */
     START_MAX_MS = 25000,    /* claimed so long ago: release the task, do not start it */
     VERIFY_EVERY_MS = 5000,  /* how often a running task's claim is checked */
     TERM_GRACE_MS = 5000,    /* between TERM and KILL */

@@ -1,6 +1,6 @@
 /* Rounds that take too long: each after one takes an eighth of the outcomes, steps and progress,
- * until what is too slow stands alone. That goes last and alone, and after some tries it is set
- * aside, as what the database cannot store: a note stands for the outcome's text. */
+ * until the one that is too slow is alone. It is sent last and alone, and after some tries it is
+ * set aside like a text that the database cannot store: a note replaces the outcome's text. */
 #ifndef TENON_WORKER_DECIDE_SLOW_H
 #define TENON_WORKER_DECIDE_SLOW_H
 

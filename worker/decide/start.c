@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A handler whose first child is slow may hang: after a while its start keeps the others' back no
- * longer. */
+/* A handler whose first child is slow to start may hang: after START_SLOW_MS its start no longer
+ * holds back other handlers. */
 static bool counts(const struct decider *d, const struct slot *s, int64_t now_ms)
 {
     return d->handlers[s->handler].starts_well || now_ms - s->used_ms < START_SLOW_MS;

@@ -12,10 +12,10 @@ struct decider;
 
 enum {
     START_LIMIT_MS = 60000,       /* default: how long a pool child may take to say hello */
-    START_LIMIT_MIN_MS = 1000,    /* ... of which so much may be asked for */
-    START_LIMIT_MAX_MS = 3600000, /* and so much */
-    START_TOLD_MS = 1000,         /* a handler is told as starting from then on */
-    START_SLOW_MS = 10000,        /* a start that takes so long is logged */
+    START_LIMIT_MIN_MS = 1000,    /* ... the least that may be set */
+    START_LIMIT_MAX_MS = 3600000, /* and the most */
+    START_TOLD_MS = 1000,         /* from then on a handler is reported as starting */
+    START_SLOW_MS = 10000,        /* a start that takes longer is logged */
     BACKOFF_MIN_MS = 100,         /* of a handler that does not start, twice as long each time */
     BACKOFF_MAX_MS = 30000,
 };
