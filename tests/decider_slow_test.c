@@ -147,12 +147,44 @@ static void test_a_short_failure_makes_no_round_smaller(void **state)
     decider_free(d);
 }
 
+/* One result, and a server that is away for minutes: it is kept until it can be told. */
+static void test_a_server_that_is_away_costs_no_result(void **state)
+{
+    (void)state;
+    const enum round_failure ways[] = {FAILURE_UNSENT, FAILURE_UNKNOWN};
+    for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
+        struct claim *c = claimed(1, "a");
+        struct decider *d = running(exec_mode, c);
+        int64_t now = 2;
+        int away = 0;
+        reply(d, now, 1, OUTCOME_DONE);
+        for (int turn = 0; turn < TURNS && away < 10; turn++, now += 1000) {
+            (void)decide(d, now);
+            if (d->rounds.in_flight && d->round.n_finish > 0) {
+                now += TIMEOUT_MS;
+                away++;
+                feed(d, now,
+                     (struct event){.type = EVENT_ROUND_FAILED,
+                                    .failure = ways[way],
+                                    .text = "away"});
+            } else if (d->rounds.in_flight) { /* is it still ours? */
+                commit(d, now, NULL, 0);
+            }
+        }
+        assert_int_equal(away, 10);
+        assert_int_equal(c->slow, 0);
+        assert_false(c->refused);
+        decider_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_outcome_is_set_aside),
         cmocka_unit_test(test_a_step_is_refused),
         cmocka_unit_test(test_a_short_failure_makes_no_round_smaller),
+        cmocka_unit_test(test_a_server_that_is_away_costs_no_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

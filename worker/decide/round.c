@@ -451,7 +451,7 @@ void round_failed(struct decider *d, enum round_failure failure, const char *tex
         d->rounds.own_again_ms = now_ms + OWN_AGAIN_MS;
     }
     d->rounds.doubtful_ms = now_ms;
-    slow_failed(d, x, text, now_ms);
+    slow_failed(d, failure, text, now_ms);
     progress_failed(d, x);
     step_failed(d, x);
     send_again(d, x->finish, x->n_finish, unknown);

@@ -56,11 +56,12 @@ static void one_is_slow(struct decider *d, struct round *x, const char *text)
     }
 }
 
-void slow_failed(struct decider *d, struct round *x, const char *text, int64_t now_ms)
+void slow_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms)
 {
+    struct round *x = &d->round;
     size_t outcomes = x->n_finish + x->n_requeue;
     size_t said = x->n_steps > x->n_progress ? x->n_steps : x->n_progress;
-    if (now_ms - d->rounds.begun_ms < ROUND_SLOW_MS) {
+    if (failure == FAILURE_UNSENT || now_ms - d->rounds.begun_ms < ROUND_SLOW_MS) {
         return;
     }
     if (outcomes > 1) {
@@ -70,7 +71,7 @@ void slow_failed(struct decider *d, struct round *x, const char *text, int64_t n
         d->rounds.said_max = fewer(said);
     }
     bool alone = round_sides(x) == 1 && !x->own && x->n_verify == 0;
-    if (alone && outcomes + x->n_steps + x->n_progress == 1) {
+    if (failure == FAILURE_AGAIN && alone && outcomes + x->n_steps + x->n_progress == 1) {
         one_is_slow(d, x, text);
     }
 }

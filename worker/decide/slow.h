@@ -4,6 +4,8 @@
 #ifndef TENON_WORKER_DECIDE_SLOW_H
 #define TENON_WORKER_DECIDE_SLOW_H
 
+#include "worker/decide/event.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,8 +19,9 @@ enum {
     ROUND_SLOW_TRIES = 3,  /* of one alone */
 };
 
-/* The round in flight failed; before what it had is taken back. */
-void slow_failed(struct decider *d, struct round *x, const char *text, int64_t now_ms);
+/* The round in flight failed; before what it had is taken back. Of what the server did not end
+ * itself only the number of rows learns: nothing is set aside because the server is away. */
+void slow_failed(struct decider *d, enum round_failure failure, const char *text, int64_t now_ms);
 
 /* Twice as many again, up to `most`. */
 size_t slow_grow(size_t max, size_t most);
