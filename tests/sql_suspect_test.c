@@ -206,6 +206,19 @@ static void test_without_the_turn_it_is_not_claimed(void **state)
     assert_true(test_sql_bool(fx, "SELECT NOT EXISTS (SELECT FROM tenon.suspect)"));
 }
 
+/* It starts at the moment by which start_before was judged. */
+static void test_its_claim_is_one_moment(void **state)
+{
+    struct fixture *fx = *state;
+    struct held c;
+    suspect_new(fx, &c);
+    assert_true(takes_turn(fx, c.worker));
+    assert_true(test_sql_bool(fx,
+                              "SELECT start_time = statement_timestamp() FROM"
+                              " tenon.claim_alone('%s', '{default}', '{a}')",
+                              c.worker));
+}
+
 static void test_cancel_and_unique_key(void **state)
 {
     struct fixture *fx = *state;
@@ -266,6 +279,7 @@ int main(void)
         WITH_DATABASE(test_max_crashes),
         WITH_DATABASE(test_half_of_the_workers_have_the_turn),
         WITH_DATABASE(test_without_the_turn_it_is_not_claimed),
+        WITH_DATABASE(test_its_claim_is_one_moment),
         WITH_DATABASE(test_cancel_and_unique_key),
         WITH_DATABASE(test_limits),
     };

@@ -551,8 +551,8 @@ CREATE FUNCTION tenon.suspects_due(queues text[], kinds text[]) RETURNS TABLE (i
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT t.id, t.queue, t.kind, t.priority, s.due_at
       FROM tenon.suspect s CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = s.task_id OFFSET 0) t
-     WHERE s.alone AND s.claims IS NULL AND s.due_at <= clock_timestamp()
-       AND t.start_time IS NULL AND t.wanted_at IS NULL AND coalesce(t.start_before > clock_timestamp(), true)
+     WHERE s.alone AND s.claims IS NULL AND s.due_at <= statement_timestamp()
+       AND t.start_time IS NULL AND t.wanted_at IS NULL AND coalesce(t.start_before > statement_timestamp(), true)
        AND t.queue = ANY ($1) AND t.kind = ANY ($2)
        AND NOT EXISTS (SELECT FROM tenon.queue q WHERE q.name = t.queue AND q.paused)
 $$;
@@ -581,7 +581,8 @@ BEGIN
 END $$;
 
 -- Claims one suspect for a worker that has the turn and runs nothing. (`infinity` is checked again once the row is locked:
--- another worker may have run it meanwhile, and it may no longer be a suspect.)
+-- another worker may have run it meanwhile, and it may no longer be a suspect.) As in worker/claim.sql, one reading of the clock
+-- says whether the task may start and when it does.
 CREATE FUNCTION tenon.claim_alone(worker uuid, queues text[], kinds text[]) RETURNS SETOF tenon.task
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH first AS MATERIALIZED (
@@ -592,7 +593,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
          ORDER BY d.priority DESC, d.due_at, d.id LIMIT 1 FOR UPDATE OF t SKIP LOCKED
     ), claimed AS (
         UPDATE tenon.task t
-           SET start_time = clock_timestamp(), claim_key = tenon.random_key(), worker_id = $1, claims = t.claims + 1, run_at = f.due_at,
+           SET start_time = statement_timestamp(), claim_key = tenon.random_key(), worker_id = $1, claims = t.claims + 1, run_at = f.due_at,
                delayed = false
           FROM first f WHERE t.id = ANY (ARRAY[f.id])
         RETURNING t.*
