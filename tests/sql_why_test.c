@@ -122,8 +122,8 @@ static const struct situation situations[] = {
     {"claimed, and starting",
      "UPDATE tenon.worker SET starting = 'a,b: ' || floor(extract(epoch FROM clock_timestamp()) *"
      " 1000 - 12000) || ' ';"
-     "UPDATE tenon.task SET start_time = now(), worker_id = (SELECT id FROM tenon.worker)"
-     " WHERE id = %1$lld",
+     "UPDATE tenon.task SET start_time = now(), claim_key = id,"
+     " worker_id = (SELECT id FROM tenon.worker) WHERE id = %1$lld",
      NULL, "handler_starting", "It does not run yet: |been starting there for 12 s."},
     {"another handler starts", "UPDATE tenon.worker SET starting = 'b: 0 x'", NULL, "no_free_slot",
      "It is ready since "},
