@@ -15,9 +15,9 @@ struct decider;
 struct round;
 
 enum {
-    ALONE_ASK_MS = 1000,       /* how often it asks for a turn */
-    ALONE_FIRST_MS = 3000,     /* a new worker does ordinary work first */
-    ALONE_TURN_MS = 2000,      /* then it claims no further suspect; as much ordinary work follows */
+    ALONE_ASK_MS = 1000,   /* how often it asks for a turn */
+    ALONE_FIRST_MS = 3000, /* a new worker does ordinary work first */
+    ALONE_TURN_MS = 2000,  /* then it claims no further suspect; as much ordinary work follows */
     ALONE_PATIENCE_MS = 30000, /* for running tasks to end; doubled each time it was not enough */
     ALONE_PATIENCE_MAX_MS = 30 * 24 * 3600 * 1000LL,
 };
