@@ -97,7 +97,8 @@ bool login_open(const char *url, bool any, const char *name, PGconn **ret_conn, 
 {
     char text[FAULT_TEXT_BYTES_MAX], state[6] = "";
     PGconn *conn = connect_to(url, "read-write", name);
-    if (any && conn && !is_open(conn)) {
+    bool answered = conn && strstr(PQerrorMessage(conn), ":  "); /* a server refused the login */
+    if (any && conn && !is_open(conn) && !answered) {
         PQfinish(conn);
         conn = connect_to(url, "any", name);
     }
