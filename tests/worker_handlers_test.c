@@ -95,7 +95,7 @@ static void test_pool_children_that_break_the_protocol(void **state)
     struct process *p = pool_worker(fx, "1", "1");
     bad_answer(fx, "crash", "about to crash");
     bad_answer(fx, "exit", "exit status 0");
-    bad_answer(fx, "garbage", "no JSON object");
+    bad_answer(fx, "garbage", "not a JSON object");
     bad_answer(fx, "wrong", "a task it does not have");
     int64_t twice = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"do\": \"twice\"}')");
     test_await(fx, LIMIT_MS, "SELECT state = 'done', state FROM tenon.tasks WHERE id = %lld",
