@@ -47,13 +47,15 @@ static void assert_in_schema(struct fixture *fx, const char *name)
     }
 }
 
-/* Does a statement that calls tenon.requeue() say this reason? */
+/* Does a statement that calls tenon.requeue() or tenon.recover() say this reason? */
 static bool says(const struct statement *const *all, const char *reason)
 {
     char quoted[QUOTED_BYTES];
     (void)snprintf(quoted, sizeof quoted, "'%s'", reason);
     for (; *all; all++) {
-        if (strstr((*all)->text, "tenon.requeue(") && strstr((*all)->text, quoted)) {
+        const char *text = (*all)->text;
+        bool requeues = strstr(text, "tenon.requeue(") || strstr(text, "tenon.recover(");
+        if (requeues && strstr(text, quoted)) {
             return true;
         }
     }

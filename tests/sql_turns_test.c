@@ -104,7 +104,7 @@ static void test_four_keys(void **state)
     assert_true(test_sql_bool(fx, "SELECT string_agg(key || ready, ' ' ORDER BY key) = 'a2 b2 c2"
                                   " d7' FROM tenon.limits"));
     char *why = test_sql_text(fx, "SELECT tenon.why(8)");
-    assert_contains(why, "waits for the limit d (7 at once)");
+    assert_contains(why, "waits for the limit d (7 at once, 7 taken)");
     free(why);
     finish(fx, worker, 1);
     assert_free(fx, "2 3 4 5 6 7 8 10");
