@@ -14,7 +14,7 @@ int fuzz_line(const uint8_t *data, size_t size)
     char *line = fuzz_string(data, size);
     bool ok = line_parse_hello(line, size, &hello, &f);
     fuzz_fault(ok, &f);
-    fuzz_that(!ok || (hello.in_flight >= 1 && hello.in_flight <= IN_FLIGHT_MAX),
+    fuzz_that(!ok || *hello.starting || (hello.in_flight >= 1 && hello.in_flight <= IN_FLIGHT_MAX),
               "in_flight beyond its limits");
     struct event event = {.outcome = OUTCOME_NONE};
     fault_clear(&f);
