@@ -278,7 +278,7 @@ static void test_a_closed_stdin_takes_nothing_from_handlers(void **state)
     (void)snprintf(path, sizeof path, "%s/payload", fx->dir);
     file_write(path, "{\"n\": 1}");
     (void)snprintf(command, sizeof command,
-                   "exec %s worker --handler a=cat --run-one a %s <&- 2>&-", tenon_program, path);
+                   "exec '%s' worker --handler a=cat --run-one a %s <&- 2>&-", tenon_program, path);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     struct process *p = process_spawn(fx, argv, NULL);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
@@ -376,7 +376,7 @@ static void test_an_ignored_sigchld_hides_no_end(void **state)
     char command[600];
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 5)");
     (void)snprintf(command, sizeof command,
-                   "trap '' CHLD; exec %s worker --handler 'a=sleep 0.05' --until-empty",
+                   "trap '' CHLD; exec '%s' worker --handler 'a=sleep 0.05' --until-empty",
                    tenon_program);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     assert_int_equal(process_wait(process_spawn(fx, argv, NULL), LIMIT_MS), 0);
