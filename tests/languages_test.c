@@ -138,7 +138,7 @@ static void assert_handles(struct fixture *fx, const struct language *l)
         " (repeat('[', 1500) || repeat(']', 1500)), (repeat('[', 11000) || repeat(']', 11000)),"
         " (repeat('9', 5000))) o (odd)");
     (void)snprintf(script, sizeof script,
-                   "AMQP_URL=none %s worker --until-empty --slots 1"
+                   "AMQP_URL=none '%s' worker --until-empty --slots 1"
                    " --handler \"welcome_mail=pool:exec %s\"",
                    tenon_program, l->handler);
     assert_int_equal(shell(fx, script), 0);
@@ -163,7 +163,7 @@ static void assert_answers_each(struct fixture *fx, const struct language *l)
              "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', o), max_attempts => 1)"
              " FROM unnest('{nan,long,plain,plain}'::text[]) o");
     (void)snprintf(script, sizeof script,
-                   "AMQP_URL=none %s worker --until-empty --slots 1"
+                   "AMQP_URL=none '%s' worker --until-empty --slots 1"
                    " --handler \"welcome_mail=pool:exec %s\"",
                    tenon_program, l->odd_handler);
     assert_int_equal(shell(fx, script), 0);
