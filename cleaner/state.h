@@ -107,7 +107,7 @@ struct cleaner {
 
     struct chore_state chores[CHORE_COUNT];
     struct counts counts;
-    struct counts totals;          /* but for `counts` */
+    struct counts totals;          /* without those in `counts` */
     struct publisher_stats broker; /* as last seen */
     struct failure broker_failure;
     struct publisher_stats reported; /* at the last statistics line */

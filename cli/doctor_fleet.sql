@@ -41,7 +41,7 @@ SELECT * FROM (
     UNION ALL
     SELECT CASE f.what WHEN 'chore' THEN 'error' WHEN 'rounds' THEN 'error' ELSE 'warning' END, CASE f.what WHEN 'chore' THEN 'cleaner' WHEN 'rounds' THEN 'workers' ELSE f.what END, f.sentence,
            CASE f.what WHEN 'handler' THEN 'run it by hand as the worker''s user, and look at its log'
-                       WHEN 'set_aside' THEN 'the rest goes on; it is tried again by itself'
+                       WHEN 'set_aside' THEN 'nothing: the other rows are processed meanwhile, and this one is tried again at that time'
                        WHEN 'broker' THEN 'tasks run meanwhile, and start later; start RabbitMQ, or correct --amqp-url'
                        ELSE 'fix what PostgreSQL complains about; it is tried again automatically' END
       FROM tenon.failing f

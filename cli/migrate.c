@@ -22,7 +22,7 @@ static bool check_owner(struct db *db, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_migrate_foreign, NULL, 0, &rows, f)) {
-        return fault_add(f, "could not find out who owns the schema tenon");
+        return fault_add(f, "could not read the owner of the schema tenon");
     }
     bool ok = rows_count(rows) == 0 ||
               fault_set(f, FAULT_CONFIG,

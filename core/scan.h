@@ -9,7 +9,7 @@
 /* PostgreSQL's own limit is its stack: 2 MB of it hold some 13,000. */
 enum { SCAN_DEPTH_MAX = 5000 };
 
-/* A value where it stands in a text, without the white space around it. */
+/* A JSON value within a longer text; the white space around it is not included. */
 struct scanned {
     const char *text; /* NULL = there is none */
     size_t bytes;

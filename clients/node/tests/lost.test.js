@@ -10,7 +10,7 @@ import { awaited, claimed, connected, DATABASE_URL, HERE, ran, single } from './
 
 const task = defineTask('waited_for');
 
-/** [driver, between two cuts: so many bytes]; postgres.js connects again, which takes time. */
+/** [driver, bytes between two cuts]: fewer cuts for postgres.js, because its reconnecting takes time. */
 const CUTS = [
     ['node-postgres', 3],
     ['connected', 5],
@@ -45,7 +45,7 @@ test('a server that never answers: close() is over, and callers are told', async
 
 const AWAITED = 'SELECT bool_and(awaited) FROM tenon.task WHERE id = ANY ($1)';
 
-test('nobody waits longer than his AbortSignal allows', async (t) => {
+test('a wait ends when its AbortSignal is aborted', async (t) => {
     const client = await connected(t);
     const ids = [await enqueue(client, task), await enqueue(client, task)];
     const waiter = new Waiter(() => new pg.Client(DATABASE_URL));

@@ -141,8 +141,8 @@ class Publisher:
     def _deliver(self, channel: _Channel | None, wake_up: WakeUp | None) -> _Channel | None:
         """Publish it, or with None keep the connection alive, or see whether RabbitMQ is back.
 
-        The channel may have died while nothing was sent: so there is a second one. What finds RabbitMQ away is
-        dropped: the workers' poll finds its task.
+        A channel that fails is replaced once, because it may have died while nothing was sent. While RabbitMQ is
+        away, wake-ups are dropped: the workers' poll finds their tasks.
         """
         if self._away and time.monotonic() < self._again:
             return channel

@@ -20,7 +20,7 @@ DELAY_MS_MAX = 2_592_000_000
 NOTE_CHARACTERS_MAX = 500
 
 Reply = dict[str, Any]
-"""A reply, but for its id; `result` is JSON text."""
+"""A reply without its id; `result` is JSON text."""
 
 
 def run(task: Runnable, context: Context) -> Reply:
