@@ -3,14 +3,13 @@
 
 usage: answers.py pool|exec | answers.py serve DIR (an HTTP server that writes DIR/port)
 "result": a text for a result. "line": a whole line. "said": a line before the reply.
-"until": stays in flight until that file is there.
+"until": stays in flight until somebody writes to that FIFO.
 """
 import http.server
 import json
 import os
 import sys
 import threading
-import time
 
 
 def text_of(pieces, task_id=0):
@@ -31,8 +30,8 @@ def answer(task):
     with lock:
         for pieces in payload.get("said", []):
             say(text_of(pieces, task["id"]))
-    while "until" in payload and not os.path.exists(payload["until"]):
-        time.sleep(0.01)
+    if "until" in payload:
+        open(payload["until"]).close()
     with lock:
         result = text_of(payload.get("result", ["null"]))
         done = '{"id":%d,"outcome":"done","result":%s}' % (task["id"], result)
