@@ -124,11 +124,20 @@ static void assert_enqueues(struct fixture *fx, const struct language *l)
                      1);
 }
 
+static void run_worker(struct fixture *fx, const char *command)
+{
+    char script[700];
+    (void)snprintf(script, sizeof script,
+                   "AMQP_URL=none '%s' worker --until-empty --slots 1"
+                   " --handler \"welcome_mail=pool:exec %s\"",
+                   tenon_program, command);
+    assert_int_equal(shell(fx, script), 0);
+}
+
 /* Many at once, long lines, other letters than English ones; what can never work is dead, and what
  * the language's library cannot read harms no other. */
 static void assert_handles(struct fixture *fx, const struct language *l)
 {
-    char script[700];
     test_sql(
         fx,
         "SELECT tenon.enqueue('welcome_mail', '{}');"
@@ -137,11 +146,7 @@ static void assert_handles(struct fixture *fx, const struct language *l)
         "SELECT tenon.enqueue('welcome_mail', concat('{\"odd\": ', odd, '}')::jsonb) FROM (VALUES"
         " (repeat('[', 1500) || repeat(']', 1500)), (repeat('[', 11000) || repeat(']', 11000)),"
         " (repeat('9', 5000))) o (odd)");
-    (void)snprintf(script, sizeof script,
-                   "AMQP_URL=none '%s' worker --until-empty --slots 1"
-                   " --handler \"welcome_mail=pool:exec %s\"",
-                   tenon_program, l->handler);
-    assert_int_equal(shell(fx, script), 0);
+    run_worker(fx, l->handler);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"
                                       " WHERE result = jsonb_build_object('sent', payload->'to')"),
                      21);
@@ -156,17 +161,12 @@ static void assert_handles(struct fixture *fx, const struct language *l)
  * them: each is answered. */
 static void assert_answers_each(struct fixture *fx, const struct language *l)
 {
-    char script[700];
     assert_int_equal(shell(fx, l->odd), 0);
     test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished");
     test_sql(fx,
              "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', o), max_attempts => 1)"
              " FROM unnest('{nan,long,plain,plain}'::text[]) o");
-    (void)snprintf(script, sizeof script,
-                   "AMQP_URL=none '%s' worker --until-empty --slots 1"
-                   " --handler \"welcome_mail=pool:exec %s\"",
-                   tenon_program, l->odd_handler);
-    assert_int_equal(shell(fx, script), 0);
+    run_worker(fx, l->odd_handler);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 3);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND bool_and(payload->>'to' = 'nan' AND"
                                   " last_error NOT LIKE '%%without an answer%%') FROM tenon.dead"));
