@@ -278,7 +278,7 @@ int64_t round_usual_ms(const struct decider *d)
 void round_done(struct decider *d, int64_t now_ms)
 {
     struct round *x = &d->round;
-    d->rounds.in_flight = false;
+    d->rounds.in_flight = d->rounds.stood = false;
     d->rounds.ended_ms = now_ms;
     d->rounds.took_ms[1] = d->rounds.took_ms[0];
     d->rounds.took_ms[0] = now_ms - d->rounds.begun_ms;

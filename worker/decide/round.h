@@ -84,6 +84,7 @@ struct side {
 /* The rounds of a worker: what is in flight, and when the next one may begin. */
 struct rounds {
     bool in_flight, failing;
+    bool stood;                 /* none has committed since one was too slow */
     bool need_own;              /* the outcome of the last one is not known */
     bool stale;                 /* the one in flight runs under a worker id that is given up */
     int64_t begun_ms, ended_ms; /* the last one */

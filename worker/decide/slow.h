@@ -1,6 +1,7 @@
 /* Rounds that take too long: each after one takes an eighth of the outcomes, steps and progress,
  * until the one that is too slow is alone. It is sent last and alone, and after some tries it is
- * set aside like a text that the database cannot store: a note replaces the outcome's text. */
+ * set aside like a text that the database cannot store: a note replaces the outcome's text. A try
+ * counts only if another round has committed since the last one. */
 #ifndef TENON_WORKER_DECIDE_SLOW_H
 #define TENON_WORKER_DECIDE_SLOW_H
 
