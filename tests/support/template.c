@@ -61,7 +61,10 @@ void template_make(PGconn *maintenance, const char *url, char name[TEMPLATE_NAME
 {
     (void)snprintf(name, TEMPLATE_NAME_BYTES, "tenon_template_bare_%016llx",
                    (unsigned long long)migrations_hash());
+    /* a limit, as a set-up that has failed in this program may still hold it */
+    sql_run(maintenance, "SET lock_timeout = '2 min'");
     sql_run(maintenance, "SELECT pg_advisory_lock(hashtext('tenon tests'), 0)");
+    sql_run(maintenance, "SET lock_timeout = 0");
     if (!sql_bool(maintenance, "SELECT datistemplate FROM pg_database WHERE datname = '%s'",
                   name)) {
         /* a half-made one is no template yet, and can be dropped */
