@@ -190,6 +190,30 @@ static void test_new_keys_wait_for_the_next_round(void **state)
     }
 }
 
+/* What a key had while nobody shared with it is not held against it when others come. */
+static void test_a_key_that_was_alone(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(
+        fx,
+        "SELECT tenon.set_limit('t', fair => true); SELECT tenon.set_limit('t:1', running => 1)");
+    enqueue(fx, "{t:1}", 30);
+    settle(fx);
+    for (int i = 0; i < 20; i++) {
+        end_one(fx);
+        settle(fx);
+    }
+    for (int i = 0; i < 2; i++) { /* behind the first of these nobody waits for a turn */
+        enqueue(fx, "{t:2}", 1 + 40 * i);
+        settle(fx);
+    }
+    for (int i = 0; i < 3; i++) { /* of t:1 and of t:2, which had all other places */
+        end_one(fx);
+        settle(fx);
+    }
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready WHERE id <= 30"), 1);
+}
+
 /* Ten tasks behind 100,000 of another: who is let go when slots get free one after the other. */
 static void test_a_hundred_thousand_of_one(void **state)
 {
@@ -219,6 +243,7 @@ int main(void)
         WITH_DATABASE(test_four_keys),
         WITH_DATABASE(test_fair),
         WITH_DATABASE(test_new_keys_wait_for_the_next_round),
+        WITH_DATABASE(test_a_key_that_was_alone),
         WITH_DATABASE(test_a_hundred_thousand_of_one),
     };
     return RUN_GROUP(tests);

@@ -353,7 +353,8 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- Keys that share and have room take part; those without do not, until something of theirs ends. New ones take part in
--- the next round: else ever new keys, a task each, would always come before those that wait.
+-- the next round: else ever new keys, a task each, would always come before those that wait. One that comes back is at
+-- most a round behind the others, who may have begun anew at 0 while nobody waited for a turn.
 CREATE FUNCTION tenon.limit_take_part(share text, rooms tenon.limit_room[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -362,7 +363,8 @@ BEGIN
     INSERT INTO tenon.limit_turn AS t (key, share, pass, active)
     SELECT r.key, r.share, coalesce(floor(now_pass) + 1, 0), true FROM unnest(rooms) r
      WHERE r.share = limit_take_part.share AND r.room > 0
-    ON CONFLICT (key) DO UPDATE SET share = excluded.share, pass = greatest(t.pass, now_pass), active = true
+    ON CONFLICT (key) DO UPDATE SET share = excluded.share, active = true,
+        pass = CASE WHEN now_pass IS NULL THEN 0 ELSE greatest(now_pass, least(t.pass, now_pass + 1)) END
      WHERE NOT t.active OR t.share <> excluded.share;
     UPDATE tenon.limit_turn t SET active = false
      WHERE t.key = ANY (ARRAY(SELECT r.key FROM unnest(rooms) r WHERE r.share = limit_take_part.share AND r.room = 0));

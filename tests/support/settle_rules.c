@@ -110,15 +110,19 @@ static const char rule_pauses[] =
     "   AND (u.paused AND r.paused OR h.n > greatest(u.running, r.running)) LIMIT 1); END $$";
 
 /* Of keys that share, one that waits and may go on is not passed over for long: while it waits for
- * one turn, the others have at most so many. `quiet`: nobody has locked a task. */
+ * one turn, the others have at most so many that were let go after it was seen to wait. `quiet`:
+ * nobody has locked a task. */
 static const char rule_turns[] =
     "CREATE FUNCTION public.passed_over(quiet boolean) RETURNS text LANGUAGE plpgsql AS $$"
     "DECLARE what text; BEGIN"
     " IF NOT EXISTS (SELECT FROM tenon.task t WHERE t.limit_keys && '{f:1,f:2,f:3}') THEN"
     "  UPDATE public.turn u SET waits = false, passed = 0 WHERE u.waits; RETURN NULL; END IF;"
-    " UPDATE public.turn u SET waits = w.now, passed = CASE WHEN w.own > 0 OR NOT quiet OR NOT"
-    "   (u.waits AND w.now) THEN 0 ELSE u.passed + w.all_ END"
-    "  FROM (SELECT c.key, c.own, sum(c.own) OVER () AS all_, c.waiting > 0 AND c.several = 0"
+    " UPDATE public.turn u SET waits = w.now, since = CASE WHEN u.waits THEN u.since ELSE"
+    "   clock_timestamp() END, passed = CASE WHEN w.own > 0 OR NOT quiet OR NOT (u.waits AND w.now)"
+    "   THEN 0 ELSE u.passed + (SELECT count(*) FROM tenon.task t WHERE t.run_at > u.since"
+    "    AND t.wanted_at IS NULL AND t.limit_keys && '{f:1,f:2,f:3}'"
+    "    AND NOT EXISTS (SELECT FROM public.free f WHERE f.id = t.id)) END"
+    "  FROM (SELECT c.key, c.own, c.waiting > 0 AND c.several = 0"
     "     AND NOT r.paused AND coalesce(r.running, 1000) > (SELECT count(*) FROM tenon.limit_task l"
     "      WHERE l.key = c.key AND l.state IN ('held', 'ending')) AS now"
     "    FROM (SELECT k.key, count(*) FILTER (WHERE cardinality(t.limit_keys) > 1) AS several,"

@@ -15,7 +15,7 @@ static const char stage_tables[] =
     "CREATE TABLE public.line (key text, id bigint, since timestamptz);"
     "CREATE TABLE public.free (id bigint);"
     "CREATE TABLE public.rule (key text, running integer, paused boolean, since timestamptz);"
-    "CREATE TABLE public.turn (key text, waits boolean, passed integer);";
+    "CREATE TABLE public.turn (key text, waits boolean, since timestamptz, passed integer);";
 
 static const char stage_triggers[] =
     "CREATE FUNCTION public.ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -80,7 +80,8 @@ static const char stage_clear[] =
     " INSERT INTO tenon.limit SELECT * FROM public.limits;"
     " INSERT INTO public.rule SELECT k, r.running, r.paused, clock_timestamp()"
     "  FROM unnest('{n:1,n:2,m:1,o,p,r:1,f:1,f:2,f:3}'::text[]) k, public.rule_of(k) r;"
-    " INSERT INTO public.turn SELECT k, false, 0 FROM unnest('{f:1,f:2,f:3}'::text[]) k; END $$;";
+    " INSERT INTO public.turn SELECT k, false, NULL, 0 FROM unnest('{f:1,f:2,f:3}'::text[]) k;"
+    " END $$;";
 
 void settle_stage(struct fixture *fx)
 {

@@ -196,7 +196,6 @@ class Publisher:
         self._told = False
 
     def _is_away(self, error: Exception) -> None:
-        self._away = True
         self._again = time.monotonic() + self._backoff
         self._backoff = min(2 * self._backoff, BACKOFF_MAX_S)
         if not self._told:
@@ -207,6 +206,7 @@ class Publisher:
                 why[:500],
             )
         self._told = True
+        self._away = True  # last: whoever sees it finds the warning in the log
 
 
 _publishers: weakref.WeakSet[Publisher] = weakref.WeakSet()
