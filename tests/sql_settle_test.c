@@ -140,6 +140,7 @@ static void drain(struct schedule *s)
     int64_t until_ms = patience_end_ms(DRAIN_MS);
     while (!*s->broken && test_sql_int(s->fx, "SELECT count(*) FROM tenon.task") > 0) {
         settle_all(s);
+        act_claim(s);
         for (int64_t n = test_sql_int(s->fx, "SELECT count(*) FROM tenon.ready"); n > 0; n--) {
             act_claim(s);
         }

@@ -187,11 +187,21 @@ static long long any_id(struct schedule *s, const char *from)
                                             from, below(s, (int)n));
 }
 
+/* The one that tenon.claim_alone() takes; 0: there is none. */
+static long long next_suspect(struct schedule *s)
+{
+    return (long long)test_sql_int(s->fx, "SELECT coalesce((SELECT id FROM tenon.suspects_due("
+                                          "'{default}', '{a,b,mail}') ORDER BY priority DESC,"
+                                          " due_at, id LIMIT 1), 0)");
+}
+
+/* With nothing else claimed, a suspect comes first. */
 void act_claim(struct schedule *s)
 {
-    long long id = any_id(s, "tenon.ready");
+    long long suspect = s->n_claims == 0 ? next_suspect(s) : 0;
+    long long id = suspect ? suspect : any_id(s, "tenon.ready");
     if (id && s->n_claims < CLAIMS_MAX &&
-        held_take(s->fx, s->worker, id, &s->claims[s->n_claims])) {
+        (suspect ? held_take_alone : held_take)(s->fx, s->worker, id, &s->claims[s->n_claims])) {
         s->n_claims += 1;
         if (s->says) {
             print_message("  task %lld is claimed\n", id);
