@@ -10,6 +10,7 @@ import os
 import sys
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -38,7 +39,9 @@ class Page:
         self.answers = []
 
     def until(self, what, condition):
-        return WebDriverWait(self.driver, LIMIT_S, 0.1).until(lambda _: condition(), f"{what}; the page says: {self.text()}")
+        """A page that is drawn again while the condition looks at it is looked at again."""
+        wait = WebDriverWait(self.driver, LIMIT_S, 0.1, [StaleElementReferenceException])
+        return wait.until(lambda _: condition(), f"{what}; the page says: {self.text()}")
 
     def text(self):
         return self.driver.execute_script("return document.body.innerText")
@@ -54,6 +57,13 @@ class Page:
                     b?.click();
                     return Boolean(b);"""
         self.until(f"waited for the button {name!r}", lambda: self.driver.execute_script(script, name))
+
+    def type(self, by, what, *keys):
+        self.until(f"waited for {what!r}", lambda: self.driver.find_element(by, what).send_keys(*keys) or True)
+
+    def first(self, selector):
+        """The text of the first one."""
+        return self.until(f"waited for {selector}", lambda: self.find(selector)[0].text if self.find(selector) else None)
 
     def find(self, selector):
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
@@ -80,16 +90,15 @@ class Page:
 
 def find_and_retry(page, task):
     page.go("tasks")
-    page.until("waited for the filter", lambda: page.driver.find_elements(By.NAME, "payload"))
-    page.driver.find_element(By.NAME, "payload").send_keys("to = ann@example.org", Keys.ENTER)
+    page.type(By.NAME, "payload", "to = ann@example.org", Keys.ENTER)
     page.until("waited for the address", lambda: "payload=" in page.driver.current_url)
-    page.until("waited for one task", lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "tbody tr")) == 1)
-    assert page.driver.find_element(By.CSS_SELECTOR, "tbody a").text == task
-    page.driver.find_element(By.LINK_TEXT, task).send_keys(Keys.ENTER)
+    page.shows_rows(1)
+    assert page.first("tbody a") == task
+    page.type(By.LINK_TEXT, task, Keys.ENTER)
     page.shows("it failed once")
     page.button("Retry")
     page.shows("Why (for the audit)")
-    page.driver.find_element(By.NAME, "why").send_keys("the mail server is back", Keys.ENTER)
+    page.type(By.NAME, "why", "the mail server is back", Keys.ENTER)
     page.shows("1 task retried.")
     page.shows("It ended well")
     page.go("audit")
@@ -98,10 +107,10 @@ def find_and_retry(page, task):
 
 def pause_and_resume(page):
     page.go("")
-    page.until("waited for the graph", lambda: page.driver.find_elements(By.CSS_SELECTOR, "svg polyline.arrived"))
-    page.driver.find_element(By.ID, "graph-queue").send_keys("default", Keys.ENTER)
+    page.until("waited for the graph", lambda: page.find("svg polyline.arrived"))
+    page.type(By.ID, "graph-queue", "default", Keys.ENTER)
     page.until("waited for the address", lambda: "queue=default" in page.driver.current_url)
-    page.until("waited for its graph", lambda: page.driver.find_elements(By.CSS_SELECTOR, "svg polyline.arrived"))
+    page.until("waited for its graph", lambda: page.find("svg polyline.arrived"))
     page.button("Pause the queue default")
     page.button("Pause")
     page.shows("The queue default is paused")
@@ -114,7 +123,7 @@ def pause_and_resume(page):
 def tree_and_limits(page):
     page.go("flows")
     page.shows("<img src=x onerror=")
-    page.driver.find_element(By.LINK_TEXT, "1").send_keys(Keys.ENTER)
+    page.type(By.LINK_TEXT, "1", Keys.ENTER)
     page.shows("4: 3 blocked, 1 waiting")
     depths = page.driver.execute_script("return [...document.querySelectorAll('.tree li')].map((li) => li.querySelectorAll('li').length)")
     assert depths == [3, 1, 0, 0], depths
@@ -150,10 +159,9 @@ def a_deep_payload_is_shown(page, task):
 
 def filtered_in_the_form(page):
     page.go("tasks")
-    page.until("waited for the filter", lambda: page.find("#f-queue"))
     for name, value in (("queue", "mails"), ("kind", "letter"), ("error", "Late"), ("older_than", "2 hours")):
-        page.find(f"#f-{name}")[0].send_keys(value)
-    page.find("#f-older_than")[0].send_keys(Keys.ENTER)
+        page.type(By.ID, f"f-{name}", value)
+    page.type(By.ID, "f-older_than", Keys.ENTER)
     page.until("waited for the address", lambda: "older_than=2+hours" in page.driver.current_url)
     page.shows_rows(1)
     assert "Late: a letter of 3 h" in page.text(), page.text()

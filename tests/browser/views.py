@@ -112,8 +112,7 @@ def tab_to(page, key):
 
 def keyboard_is_enough(page):
     page.go("tasks?state=dead&kind=card")
-    page.until("waited for the task", lambda: page.find("tbody a"))
-    task = page.find("tbody a")[0].text
+    task = page.first("tbody a")
     tab_to(page, f"l-{task}")
     page.redrawn()
     assert focused(page) == f"l-{task}", f"the list was drawn again, and the focus is at {focused(page)}"
