@@ -193,8 +193,7 @@ static void test_a_folder_is_watched(void **state)
     struct process *p = TENON(fx, "dev", "--handler", handler, folder);
     await_worker(fx, 1);
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 1500}')");
-    test_await(fx, LIMIT_MS, "SELECT state = 'running', * FROM tenon.tasks WHERE id = %lld",
-               (long long)id);
+    journal_await_started(fx, 1, LIMIT_MS);
     file_write(path_of(fx, "app/new.py", file), "print(1)\n");
     await_out(fx, p, "app/new.py: the worker finishes what runs, and starts anew");
     await_worker(fx, 2);

@@ -40,8 +40,9 @@ static void test_recoveries(void **state)
     test_sql(fx,
              "INSERT INTO tenon.suspect SELECT id, 2, tenon.progress_mark(t), true, now(), claims"
              " FROM tenon.task t WHERE id = 2"); /* it runs alone */
-    struct process *third = TENON(fx, "worker", "--slots", "3", "--drain-limit", "10min",
-                                  "--handler", "other=exec sleep 600");
+    struct process *third =
+        TENON(fx, "worker", "--slots", "3", "--drain-limit", "10min", "--handler",
+              "other=echo \"$TENON_TASK_ID 1 $$ start 1\" >>\"$TEST_JOURNAL\"; exec sleep 600");
     scrape_await(&w, "tenon_workers{state=\"alive\"}", 3, LIMIT_MS);
     scrape_await(&w, "tenon_slots", 5, LIMIT_MS);
     for (int i = 0; i < 2; i++) {
@@ -53,8 +54,8 @@ static void test_recoveries(void **state)
     scrape_await(&w, "tenon_workers{state=\"alive\"}", 1, LIMIT_MS);
     scrape_await(&w, "tenon_slots", 3, LIMIT_MS);
     test_sql(fx, "SELECT tenon.enqueue('other')");
-    test_await(fx, LIMIT_MS, "SELECT count(worker_id) = 1 FROM tenon.task WHERE kind = 'other'");
-    process_signal(third, SIGTERM); /* it waits for its task */
+    journal_await_started(fx, 1, LIMIT_MS); /* what has only been claimed would be given back */
+    process_signal(third, SIGTERM);         /* it waits for its task */
     scrape_await(&w, "tenon_workers{state=\"draining\"}", 1, LIMIT_MS);
     process_signal(third, SIGKILL);
     end_well(p);

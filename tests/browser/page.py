@@ -18,7 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 import views
 
-LIMIT_S = 30
+LIMIT_S = 120
 ANSWER_MS = 1000
 
 
