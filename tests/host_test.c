@@ -78,7 +78,7 @@ static void test_threads(void **state)
     end_well(p);
 }
 
-/* What runs beside it does not fail. Alone in its child the task has failed, else it has crashed. */
+/* What runs beside it does not fail; the task has failed, or, if it was not alone, crashed. */
 static void test_a_crash_costs_one_child(void **state)
 {
     struct fixture *fx = *state;
