@@ -10,7 +10,6 @@
 #include "core/schema.h"
 #include "enqueue/enqueue.h"
 #include "ui/ui.h"
-#include "worker/replay.h"
 #include "worker/worker.h"
 
 #include <confuse.h>
@@ -77,8 +76,6 @@ const struct command_row command_rows[] = {
      "Set and show limits: how many tasks of a key run at once, start in a time, in which order."},
     {COMMAND_UI, ui_main, NULL, 0, 0, "",
      "Serve tenon in the browser: what there is, and what the commands do."},
-    {COMMAND_REPLAY, NULL, replay_run, 1, 1, "FILE",
-     "Go through what a worker recorded with --record, step by step; needs no server."},
     {COMMAND_DEV, dev_main, NULL, 0, PATHS_MAX, "[PATH ...]",
      "For development: servers, setup, a cleaner, and a worker that starts anew when a file of its "
      "handlers changes, or one of these paths."},

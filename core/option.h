@@ -40,10 +40,9 @@ enum command {
     COMMAND_SCALER = 1 << 25,
     COMMAND_CANARY = 1 << 26,
     COMMAND_UI = 1 << 27,
-    COMMAND_REPLAY = 1 << 28,
-    COMMAND_DEV = 1 << 29,
+    COMMAND_DEV = 1 << 28,
 };
-enum { COMMANDS_ALL = (1 << 30) - 1 };
+enum { COMMANDS_ALL = (1 << 29) - 1 };
 
 enum option_id {
     OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
@@ -135,7 +134,6 @@ enum option_id {
     OPTION_READ_ONLY,
     OPTION_HTTP,
     OPTION_OTLP_URL,
-    OPTION_RECORD,
     OPTION_COUNT
 };
 

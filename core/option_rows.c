@@ -23,8 +23,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
         DATABASE_URL, "database-url", COMMANDS_ALL, "URL",
         "The PostgreSQL database; what the URL leaves out, libpq's variables (PGHOST, PGDATABASE "
         "...) say. On the command line a password can be seen in `ps`.",
-        .env = "DATABASE_URL", .secret = true,
-        .required = COMMANDS_ALL & ~(COMMAND_REPLAY | COMMAND_DEV),
+        .env = "DATABASE_URL", .secret = true, .required = COMMANDS_ALL & ~COMMAND_DEV,
         .allowed = "a libpq URL or keyword string, such as postgresql://app@db.example/app?"
                    "sslmode=verify-full"),
     OPTION(AMQP_URL, "amqp-url", SERVERS | COMMAND_SETUP | COMMAND_DOCTOR | COMMAND_DEV, "URL",
@@ -323,8 +322,4 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "added; without it no spans are made (docs/traces.md).",
            .env = "OTEL_EXPORTER_OTLP_ENDPOINT", .secret = true, .fits = fits_http_url,
            .allowed = "an http:// or https:// URL without a password (OTEL_EXPORTER_OTLP_HEADERS)"),
-    OPTION(RECORD, "record", COMMAND_WORKER, "FILE",
-           "Keep in this file what happens and what the worker decides, without payloads, results "
-           "and errors; `tenon replay` goes through it (docs/operations.md). At 64 MiB it becomes "
-           "FILE.1, and a new one begins."),
 };

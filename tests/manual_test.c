@@ -71,7 +71,7 @@ static void bash_completes(struct fixture *fx, const char *line, const char *exp
 static void test_bash_completes(void **state)
 {
     bash_completes(*state, "tenon wor", "worker\n");
-    bash_completes(*state, "tenon re", "retry resume replay\n");
+    bash_completes(*state, "tenon re", "retry resume\n");
     bash_completes(*state, "tenon worker --slo", "--slots\n");
     bash_completes(*state, "tenon worker --slots 2 --handler", "--handlers --handler\n");
     bash_completes(*state, "tenon show --slo", "\n");

@@ -443,12 +443,10 @@ static void test_servers_are_required(void **state)
     (void)state;
     (void)unsetenv("DATABASE_URL");
     for (unsigned c = 1; c < COMMANDS_ALL; c <<= 1) {
-        if (c != COMMAND_REPLAY &&
-            c != COMMAND_DEV) { /* one needs no server, one may start its own */
+        if (c != COMMAND_DEV) { /* which may start its own */
             must_refuse((enum command)c, "", "--database-url|DATABASE_URL|postgresql://");
         }
     }
-    options_free(must_read(COMMAND_REPLAY, "file"));
     (void)setenv("DATABASE_URL", "postgresql://h/d", 1);
     must_refuse(COMMAND_WORKER, "", "--amqp-url|AMQP_URL|none");
     must_refuse(COMMAND_ENQUEUE, "k", "--amqp-url|AMQP_URL|none");

@@ -38,10 +38,8 @@ struct turn {
 /* The decider gets an event; who watches it, before. */
 static void hear(struct loop *l, const struct event *event)
 {
-    int64_t now = now_ms();
     spans_event(l->spans, l->decider, event);
-    record_event(l->record, l->decider, event, now);
-    decider_event(l->decider, event, now);
+    decider_event(l->decider, event, now_ms());
 }
 
 void loop_child_event(void *owner, const struct event *event)
@@ -171,15 +169,11 @@ static int64_t decide_and_act(struct loop *l, struct turn *t)
     struct decider *d = l->decider;
     int64_t due;
     do {
-        int64_t now = now_ms();
-        record_ask(l->record, d, now);
-        due = decider_decide(d, now);
-        record_answer(l->record, d, due);
+        due = decider_decide(d, now_ms());
         for (size_t i = 0; i < d->actions.n; i++) {
             struct action a = d->actions.items[i];
             act(l, t, &a);
         }
-        record_acted(l->record, d);
         bool any = d->actions.n > 0;
         d->actions.n = 0;
         if (!any) {
@@ -367,9 +361,7 @@ bool loop_run(struct loop *l)
         int64_t due = decide_and_act(l, &t);
         ok = !l->decider->actions.no_memory && !l->mailbox->lost;
         if (ok && !t.exit) {
-            int64_t now_again = now_ms();
-            record_write(l->record, now_again);
-            keep_up(l, &t, now_again);
+            keep_up(l, &t, now_ms());
             wait_for_events(l, &t, due);
         }
     }

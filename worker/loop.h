@@ -8,7 +8,6 @@
 #include "worker/children.h"
 #include "worker/metrics.h"
 #include "worker/presence.h"
-#include "worker/record.h"
 #include "worker/round_thread.h"
 #include "worker/spans.h"
 
@@ -22,7 +21,6 @@ struct loop {
     struct worker_metrics *metrics; /* NULL = nobody is shown any */
     struct otlp *otlp;              /* NULL = no collector */
     struct spans *spans;            /* the same */
-    struct record *record;          /* NULL = nothing is recorded */
     bool connected, ready;          /* to RabbitMQ; and present, for the first time */
     int64_t failing_ms;             /* since when rounds fail; 0 = they do not */
     char rounds_why[PRESENCE_WHY_BYTES];

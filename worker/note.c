@@ -24,11 +24,6 @@ static const struct {
     [NOTE_STOPPING_CHILDREN] = {LOG_WARNING, "stopping_children"},
 };
 
-const char *note_word(enum note note)
-{
-    return notes[note].event;
-}
-
 void note_log(const struct action *a)
 {
     enum log_level level = notes[a->note].level;

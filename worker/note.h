@@ -5,6 +5,5 @@
 #include "worker/decide/decider.h"
 
 void note_log(const struct action *note);
-const char *note_word(enum note note); /* "task_failed" */
 
 #endif

@@ -242,11 +242,6 @@ static bool open_all(struct worker *w, struct fault *f)
         return false;
     }
     w->loop.spans = spans_new(w->loop.otlp);
-    const char *recording = option_text(w->options, OPTION_RECORD);
-    if (recording &&
-        !record_open(recording, RECORD_FILE_BYTES_MAX, w->loop.decider, &w->loop.record, f)) {
-        return false;
-    }
     return show_metrics(w, f) && become_present(w, f) &&
            round_thread_open(database_url(w->options), &w->served, &w->mailbox,
                              &w->loop.round_thread, f) &&
@@ -261,7 +256,6 @@ static bool close_all(struct worker *w)
     children_clear(&w->children); /* before the presence: then others may start what they ran */
     ended = presence_close(w->loop.presence) && ended;
     spans_free(w->loop.spans);
-    record_close(w->loop.record);
     ended = otlp_close(w->loop.otlp, OTLP_FLUSH_LIMIT_MS) && ended;
     guard_stop();
     if (!ended) {

@@ -23,7 +23,6 @@ static const char usage[] =
     "  --mutant NAME    break a rule of the models, such as no_fence (sim.h)\n"
     "  --expect-broken  succeed if, and only if, an invariant is broken\n"
     "  --twice          each schedule twice: it must be the same\n"
-    "  --record DIR     record all workers there, and replay what was recorded\n"
     "  --trace          print every step\n";
 
 struct run_options {
@@ -32,7 +31,6 @@ struct run_options {
     int faults; /* 0 none, 1 all, 2 both in turn */
     enum mutant mutant;
     bool trace, expect_broken, twice;
-    const char *record_in;
 };
 
 static bool parse_number(const char *text, long long *ret)
@@ -82,9 +80,6 @@ static bool parse_option(int option, const char *value, struct run_options *o)
     case 'v':
         o->trace = true;
         return true;
-    case 'd':
-        o->record_in = value;
-        return true;
     case 'w':
         o->twice = true;
         return true;
@@ -96,11 +91,9 @@ static bool parse_option(int option, const char *value, struct run_options *o)
 static bool parse_options(int argc, char **argv, struct run_options *o)
 {
     static const struct option options[] = {
-        {"seed", 1, NULL, 's'},   {"random", 0, NULL, 'r'},
-        {"runs", 1, NULL, 'n'},   {"seconds", 1, NULL, 't'},
-        {"faults", 1, NULL, 'f'}, {"mutant", 1, NULL, 'm'},
-        {"trace", 0, NULL, 'v'},  {"expect-broken", 0, NULL, 'x'},
-        {"twice", 0, NULL, 'w'},  {"record", 1, NULL, 'd'},
+        {"seed", 1, NULL, 's'},    {"random", 0, NULL, 'r'},        {"runs", 1, NULL, 'n'},
+        {"seconds", 1, NULL, 't'}, {"faults", 1, NULL, 'f'},        {"mutant", 1, NULL, 'm'},
+        {"trace", 0, NULL, 'v'},   {"expect-broken", 0, NULL, 'x'}, {"twice", 0, NULL, 'w'},
         {NULL, 0, NULL, 0}};
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -203,7 +196,6 @@ int main(int argc, char **argv)
     if (!s) {
         return 1;
     }
-    s->record_in = o.record_in;
     (void)printf("sim: from seed %" PRIu64 "\n", o.seed);
     bool ok = run_all(s, &o);
     free(s);

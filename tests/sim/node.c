@@ -1,7 +1,6 @@
 #include "tests/sim/node.h"
 
 #include "tests/sim/sim.h"
-#include "worker/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 enum { PING_US = 5000000, RESTART_AFTER_US = 3000000 };
-enum { RECORD_FILE_BYTES = 4000 }; /* few enough for many files */
 
 static void node_turn(struct sim *s, int node, int64_t incarnation);
 
@@ -128,7 +126,6 @@ static void trace_event(struct sim *s, const struct node *n, const struct event 
 
 void node_hear(struct sim *s, struct node *n, const struct event *e)
 {
-    record_event(n->record, n->decider, e, node_ms(s, n));
     decider_event(n->decider, e, node_ms(s, n));
 }
 
@@ -230,9 +227,7 @@ static int64_t decide_and_act(struct sim *s, struct node *n)
     int64_t due_ms;
     int rounds = 0;
     do {
-        record_ask(n->record, d, node_ms(s, n));
         due_ms = decider_decide(d, node_ms(s, n));
-        record_answer(n->record, d, due_ms);
         check_decider(s, n);
         bool any = d->actions.n > 0;
         for (size_t i = 0; n->up && i < d->actions.n; i++) { /* an action may make more */
@@ -242,7 +237,6 @@ static int64_t decide_and_act(struct sim *s, struct node *n)
         if (!n->up) {
             return INT64_MAX;
         }
-        record_acted(n->record, d);
         d->actions.n = 0;
         check_that(s, ++rounds < 100, "worker %d decides for ever", n->index);
         if (!any) {
@@ -322,74 +316,6 @@ static void draw_handlers(struct sim *s, struct node *n, const char *kinds[HANDL
     }
 }
 
-/* --- its recording --- */
-
-static void record_path(const struct sim *s, const struct node *n, char path[RECORD_PATH_BYTES])
-{
-    (void)snprintf(path, RECORD_PATH_BYTES, "%s/sim-%d-%d", s->record_in, (int)getpid(), n->index);
-}
-
-static void record_begin(struct sim *s, struct node *n)
-{
-    struct fault f = {0};
-    char path[RECORD_PATH_BYTES];
-    if (s->record_in) {
-        record_path(s, n, path);
-        check_that(s, record_open(path, RECORD_FILE_BYTES, n->decider, &n->record, &f), "%s",
-                   f.text);
-    }
-}
-
-/* One bit is another: whatever it is, the replay says so. */
-static void replay_changed(struct sim *s, const char *path, uint64_t chance)
-{
-    struct fault f = {0};
-    struct replay sum;
-    struct random r = {.state = chance};
-    FILE *file = fopen(path, "r+");
-    if (!file || fseek(file, 0, SEEK_END) != 0) {
-        abort();
-    }
-    long at = (long)random_below(&r, ftell(file));
-    (void)fseek(file, at, SEEK_SET);
-    int byte = fgetc(file) ^ (1 << random_below(&r, 8));
-    (void)fseek(file, at, SEEK_SET);
-    if (fputc(byte, file) == EOF || fclose(file) != 0) {
-        abort();
-    }
-    bool ok = replay_file(path, NULL, &sum, &f);
-    check_that(s, !ok || sum.end == REPLAY_CUT, "%s: byte %ld is another, and nobody noticed", path,
-               at);
-}
-
-static void replay(struct sim *s, const char *path)
-{
-    struct fault f = {0};
-    struct replay sum;
-    if (access(path, F_OK) == 0) {
-        check_that(s, replay_file(path, NULL, &sum, &f), "%s", f.text);
-        check_that(s, sum.end != REPLAY_CUT, "%s is cut", path);
-        replay_changed(s, path, (uint64_t)(s->now_us + sum.lines));
-    }
-    if (!s->failed) { /* else it is looked at */
-        (void)unlink(path);
-    }
-}
-
-/* What was recorded gives the same decisions. */
-static void record_end(struct sim *s, struct node *n)
-{
-    char path[RECORD_PATH_BYTES], older[RECORD_PATH_BYTES + 2];
-    if (n->record) {
-        record_close(n->record);
-        n->record = NULL;
-        record_path(s, n, path);
-        (void)snprintf(older, sizeof older, "%s.1", path);
-        replay(s, older);
-        replay(s, path);
-    }
-}
-
 void node_start(struct sim *s, struct node *n)
 {
     const char *kinds[HANDLERS];
@@ -412,7 +338,6 @@ void node_start(struct sim *s, struct node *n)
                                                                 10000);
     }
     n->decider->starts_max = (int)random_between(&s->random, 1, 4);
-    record_begin(s, n);
     node_faulted(s, n, 0);
     TRACE(s, "worker %d: started with %d slots", index, n->n_slots);
     presence_start(s, n);
@@ -441,7 +366,6 @@ static void forget(struct sim *s, struct node *n)
     }
     n->n_inbox = 0;
     n->up = false;
-    record_end(s, n);
     decider_free(n->decider);
     n->decider = NULL;
     sim_after(s, random_log(&s->random, 1000, RESTART_AFTER_US), start_again, n->index, 0);

@@ -6,7 +6,6 @@
 #include "tests/sim/consumer.h"
 #include "tests/sim/presence.h"
 #include "tests/sim/round.h"
-#include "worker/record.h"
 
 enum { INBOX_MAX = 4096, HANDLERS = 2 };
 
@@ -30,8 +29,7 @@ struct node {
     int64_t clock_ms; /* what its clock is ahead */
     int64_t cut_until_us;
     struct decider *decider;
-    struct record *record; /* NULL = nothing is recorded */
-    int worker;            /* as the loop knows it */
+    int worker; /* as the loop knows it */
     int n_slots, n_handlers;
     unsigned handler_kinds[HANDLERS];
     bool pool[HANDLERS];

@@ -164,9 +164,7 @@ static void clear(struct sim *s)
 bool sim_run(struct sim *s, uint64_t seed, bool faults, enum mutant mutant, bool tracing,
              bool keeping)
 {
-    const char *record_in = s->record_in;
     memset(s, 0, sizeof *s);
-    s->record_in = record_in;
     s->seed = seed;
     s->random.state = seed;
     s->mutant = mutant;

@@ -41,7 +41,6 @@ struct sim {
     struct random random;
     struct plan plan;
     enum mutant mutant;
-    const char *record_in; /* each worker records there, and is replayed; NULL = none does */
     int64_t now_us;
     struct timeline timeline;
     struct server server;
@@ -64,7 +63,7 @@ struct sim {
     char lines[LAST_LINES][LINE_BYTES];
 };
 
-/* Run the schedule of `seed`; `record_in` stays as it is. ret: no invariant was broken */
+/* Run the schedule of `seed`. ret: no invariant was broken */
 bool sim_run(struct sim *s, uint64_t seed, bool faults, enum mutant mutant, bool tracing,
              bool keeping);
 

@@ -1,18 +1,17 @@
 #!/usr/bin/python3
-"""What a worker's option costs a drain: without it, with it, with it, without it, and that again and again.
+"""What a worker's --http costs a drain: without it, with it, with it, without it, and that again and again.
 
-usage: bench/options.py [--fours N] [--tasks N] [http|record]...      after: script/build release tenon bench_handler
+usage: bench/http_option.py [--fours N] [--tasks N]      after: script/build release tenon bench_handler
 
-Starts private servers and prints, for --http and --record or those that are named, the time with the option to the time
-without it, of each pair and as a median. Above 1: it is slower with it. In fours, because a drain is not as fast as the one
-before: servers age. The default of six fours is twelve pairs of 200,000 tasks; some 10 s a pair.
+Starts private servers and prints the time with the option to the time without it, of each pair and as a median. Above 1: it is
+slower with it. In fours, because a drain is not as fast as the one before: servers age. The default of six fours is twelve
+pairs of 200,000 tasks; some 10 s a pair.
 """
 import argparse
 import contextlib
 import os
 import statistics
 import sys
-import tempfile
 from types import SimpleNamespace
 
 from drain import drain_once
@@ -21,10 +20,6 @@ from servers import DIRECTORY, Servers, lock, wipe_leftovers
 from tenon import Tenon
 
 BUILD = os.path.abspath("build/release")
-
-
-def settings(option, directory):
-    return {"http": {"TENON_HTTP": "127.0.0.1:0"}, "record": {"TENON_RECORD": f"{directory}/recording"}}[option]
 
 
 def drain_s(b, n, env):
@@ -42,23 +37,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--fours", type=int, default=6, metavar="N", help="how often (default: 6)")
     parser.add_argument("--tasks", type=int, default=200000, metavar="N", help="how many in a drain (default: 200000)")
-    parser.add_argument("options", nargs="*", metavar="OPTION", help="http, record (default: both)")
     arguments = parser.parse_args()
-    if set(arguments.options) - {"http", "record"}:
-        parser.error("an OPTION is http or record")
     with contextlib.ExitStack() as stack:
         stack.enter_context(lock())
         wipe_leftovers()
         servers = Servers(f"{BUILD}/tenon", f"{DIRECTORY}/tenon")
         stack.callback(servers.close)
-        directory = stack.enter_context(tempfile.TemporaryDirectory())
         b = SimpleNamespace(servers=servers, tenon=Tenon(BUILD, servers, f"{BUILD}/bench/bench_handler"),
                             server_cpu_s=lambda: sum(family_cpu_s(servers.postgres_pid).values()))
         drain_s(b, arguments.tasks, {})  # the first is always slower
-        for option in arguments.options or ("http", "record"):
-            found = [ratio for _ in range(arguments.fours) for ratio in pairs(b, arguments.tasks, settings(option, directory))]
-            print(f"--{option}: {statistics.median(found):.3f} ({min(found):.2f} to {max(found):.2f}),"
-                  f" {len(found)} pairs: {' '.join(f'{ratio:.3f}' for ratio in found)}", flush=True)
+        env = {"TENON_HTTP": "127.0.0.1:0"}
+        found = [ratio for _ in range(arguments.fours) for ratio in pairs(b, arguments.tasks, env)]
+        print(f"--http: {statistics.median(found):.3f} ({min(found):.2f} to {max(found):.2f}),"
+              f" {len(found)} pairs: {' '.join(f'{ratio:.3f}' for ratio in found)}", flush=True)
 
 
 sys.exit(main())
