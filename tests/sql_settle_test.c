@@ -5,8 +5,7 @@
  * tenon's own statements and in several sessions whose transactions stay open, commit late or roll
  * back; and tenon.settle(), two of them at once. After each act the rows say whether what was let
  * go was allowed to (settle_rules.c); when all is done every task has ended, nothing is left, and
- * the whole of each limit can be had. The simulation (tests/sim) holds a model of tenon.settle() to
- * the same rules of parents, numbers and order.
+ * the whole of each limit can be had.
  *
  * The same schedules find each of the mutants below: functions of the schema with one rule broken.
  * A failure prints its seed; TEST_SEED=N runs that schedule alone. */

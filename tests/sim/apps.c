@@ -55,10 +55,9 @@ static void enqueue(struct sim *s, int app)
             break;
         }
         a->rows[i] = r->id;
-        TRACE(s, "application %d: enqueues %lld%s%s%s", app, (long long)r->id,
-              r->next.announced ? ", announced" : "", r->next.delayed ? ", delayed" : "",
-              r->next.wanted_at ? ", blocked" : "");
-        if (!r->next.announced && !r->next.wanted_at) {
+        TRACE(s, "application %d: enqueues %lld%s%s", app, (long long)r->id,
+              r->next.announced ? ", announced" : "", r->next.delayed ? ", delayed" : "");
+        if (!r->next.announced) {
             publisher_sleeps(s, session_find(s, a->session));
         } else if (r->next.announced && random_chance(&s->random, s->plan.rate_early)) {
             broker_publish(s, r->next.queue, r->id); /* its message overtakes its commit */
@@ -85,20 +84,6 @@ static void app_locks(struct sim *s, int app, int64_t session)
     end_later(s, app);
 }
 
-/* Where tasks have limits, rather one that runs. */
-static int64_t any_task(struct sim *s)
-{
-    int64_t id = 1 + random_below(&s->random, s->server.n_rows);
-    for (int i = 0; i < 5 && s->plan.linked; i++) {
-        const struct row *r = row_find(s, id);
-        if (r && r->now.state == ROW_TASK && r->now.start_us) {
-            break;
-        }
-        id = 1 + random_below(&s->random, s->server.n_rows);
-    }
-    return id;
-}
-
 static void app_begins(struct sim *s, int app, int64_t arg)
 {
     struct app *a = &s->apps.list[app];
@@ -110,7 +95,7 @@ static void app_begins(struct sim *s, int app, int64_t arg)
     if (a->act == APP_ENQUEUE) {
         enqueue(s, app);
     } else {
-        a->id = any_task(s);
+        a->id = 1 + random_below(&s->random, s->server.n_rows);
         app_locks(s, app, a->session);
     }
 }

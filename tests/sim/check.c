@@ -22,16 +22,8 @@ void check_commit(struct sim *s, struct row *r)
 {
     const struct version *a = &r->now, *b = &r->next;
     long long id = (long long)r->id;
-    check_that(s,
-               a->state == ROW_NONE || a->state == ROW_TASK ||
-                   (a->state == ROW_DEAD &&
-                    (r->change == CHANGE_RETRY || r->change == CHANGE_DELETE)),
-               "task %lld changed after its end", id);
-    if (r->change == CHANGE_UNBLOCK) {
-        check_unblock(s, r);
-    }
-    r->ended_badly = r->ended_badly || b->state == ROW_DEAD || b->state == ROW_CANCELLED ||
-                     b->state == ROW_EXPIRED;
+    check_that(s, a->state == ROW_NONE || a->state == ROW_TASK, "task %lld changed after its end",
+               id);
     check_that(s, b->said >= a->said || r->late, "the progress of task %lld went back", id);
     check_that(s, b->steps >= a->steps, "task %lld has lost steps", id);
     check_that(s, b->claims >= a->claims, "the claims of task %lld went down", id);
@@ -120,7 +112,7 @@ static void check_fresh(struct sim *s, int cleaner, int64_t id)
 void check_fresh_later(struct sim *s, const struct row *r)
 {
     int64_t open_us = s->now_us - r->inserted_us;
-    if (!r->now.announced && !r->now.wanted_at &&
+    if (!r->now.announced &&
         open_us < 2300000) { /* of a gap that is older, the leader asks too seldom */
         for (int i = 0; i < s->plan.n_cleaners; i++) {
             sim_after(s, open_us + 200000 + 10 * s->plan.hop_us, check_fresh, i, r->id);
@@ -554,10 +546,9 @@ void check_world(struct sim *s)
         struct row *r = &s->server.rows[i];
         if (r->now.state == ROW_TASK && r->now.start_us) {
             check_known(s, r);
-            r->idle_us = r->clear_us = 0;
+            r->idle_us = 0;
         } else if (r->now.state == ROW_TASK) {
             check_starving(s, r);
-            check_blocked(s, r);
         }
     }
     for (int i = 0; i < s->plan.n_nodes; i++) {

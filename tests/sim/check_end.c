@@ -35,7 +35,7 @@ static int unacked(const struct sim *s)
 bool check_is_quiet(struct sim *s)
 {
     return s->healed && s->apps.n_left == 0 && s->broker.n == 0 && unacked(s) == 0 &&
-           !unended_row(s) && !busy_node(s) && s->server.up && check_settled(s);
+           !unended_row(s) && !busy_node(s) && s->server.up;
 }
 
 void check_stuck(struct sim *s)
@@ -49,8 +49,6 @@ void check_stuck(struct sim *s)
     } else if (n) {
         sim_broken(s, "worker %d never came to rest: up %d, holds %d", n->index, n->up,
                    n->up ? n->decider->n_held : 0);
-    } else if (!check_settled(s)) {
-        check_left(s);
     } else {
         sim_broken(s, "messages stay: %d ready, %d unacked; %d applications", s->broker.n,
                    unacked(s), s->apps.n_left);

@@ -11,7 +11,7 @@ enum {
     IDLE_LIMIT_US = 30000000,
 };
 
-static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000, 60000};
+static const int64_t period_ms[CHORES] = {1000, 60000, 60000, 60000, 60000};
 
 static void cleaner_turn(struct sim *s, int cleaner, int64_t turn);
 
@@ -298,7 +298,6 @@ static void watch(struct sim *s, struct cleaner *c)
     if (c->leader) {
         cleaner_hurry(s, c, CHORE_DUE, due_in_ms(s, c->due_us));
     }
-    settler_hurry(s, c, 0);
 }
 
 /* --- turns --- */
@@ -312,9 +311,6 @@ static void begin_chore(struct sim *s, struct cleaner *c, enum chore chore)
     case CHORE_WATCH:
         watch(s, c);
         try_to_lead(s, c);
-        break;
-    case CHORE_SETTLE:
-        settler_begin(s, c);
         break;
     case CHORE_FRESH:
         read_fresh(s, c);
@@ -342,9 +338,6 @@ static void end_chore(struct sim *s, struct cleaner *c)
 {
     c->next_ms[c->chore] = cleaner_ms(s, c) + period_ms[c->chore];
     switch (c->chore) {
-    case CHORE_SETTLE:
-        settler_tell(s, c);
-        break;
     case CHORE_FRESH:
         take_fresh(s, c);
         break;
@@ -381,7 +374,7 @@ static void connect_again(struct sim *s, struct cleaner *c, int64_t after_us)
     c->life++;
     c->leader = false;
     c->n_dead = 0;
-    c->session = c->settle_session = 0;
+    c->session = 0;
     c->busy = false;
     plan_turn(s, c, s->now_us + after_us);
 }
@@ -401,10 +394,6 @@ static void chore_answered(struct sim *s, int cleaner, int64_t life)
     if (c->notified) { /* it came meanwhile */
         hurry(s, c, CHORE_FRESH);
     }
-    if (c->to_settle) {
-        c->to_settle = false;
-        hurry(s, c, CHORE_SETTLE);
-    }
     plan_turn(s, c, s->now_us);
 }
 
@@ -415,16 +404,6 @@ static void chore_commits(struct sim *s, int cleaner, int64_t life)
         session_commit(s, c->session);
         sim_after(s, sim_hop(s), chore_answered, cleaner, life);
     } else if (!is_void(s, cleaner, life)) {
-        connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
-    }
-}
-
-void cleaner_settled(struct sim *s, struct cleaner *c, bool ok, int n)
-{
-    c->n_settled = n;
-    if (ok && session_is_open(s, c->session)) {
-        sim_after(s, sim_hop(s), chore_answered, c->index, c->life);
-    } else {
         connect_again(s, c, random_log(&s->random, 100, 3000) * 1000);
     }
 }
@@ -447,7 +426,7 @@ static int due_chore(const struct sim *s, const struct cleaner *c, int64_t *ret_
     *ret_next_ms = INT64_MAX;
     for (int i = 0; i < CHORES; i++) {
         bool leads = i == CHORE_FRESH || i == CHORE_DUE;
-        if ((leads && !c->leader) || (i == CHORE_SETTLE && !s->server.settling.used)) {
+        if (leads && !c->leader) {
             continue;
         }
         if (c->next_ms[i] <= cleaner_ms(s, c)) {
@@ -493,21 +472,17 @@ static void cleaner_turn(struct sim *s, int cleaner, int64_t turn)
     int64_t stall_us = s->server.stalled_until_us - s->now_us;
     c->busy = true;
     begin_chore(s, c, (enum chore)chore);
-    if (chore == CHORE_SETTLE) {
-        return; /* cleaner_settled() */
-    }
     sim_after(s, random_below(&s->random, 500) + (stall_us > 0 ? stall_us : 0), chore_commits,
               cleaner, c->life);
 }
 
-void cleaner_notify(struct sim *s, enum chore chore)
+void cleaner_notify(struct sim *s)
 {
     for (int i = 0; i < s->plan.n_cleaners; i++) {
         struct cleaner *c = &s->cleaners[i];
         if (c->up && c->leader) {
-            c->notified = c->notified || chore == CHORE_FRESH;
-            c->to_settle = c->to_settle || chore == CHORE_SETTLE;
-            hurry(s, c, chore);
+            c->notified = true;
+            hurry(s, c, CHORE_FRESH);
             if (!c->busy) {
                 plan_turn(s, c, s->now_us + sim_hop(s));
             }
@@ -544,7 +519,6 @@ void cleaner_kill(struct sim *s, struct cleaner *c, int64_t down_us)
     if (c->up) {
         TRACE(s, "cleaner %d: killed", c->index);
         c->up = false;
-        settler_struck(s, c);
         session_end(s, c->session);
         sim_after(s, down_us, start_again, c->index, 0);
     }
@@ -553,7 +527,6 @@ void cleaner_kill(struct sim *s, struct cleaner *c, int64_t down_us)
 void cleaner_cut(struct sim *s, struct cleaner *c)
 {
     TRACE(s, "cleaner %d: its session breaks", c->index);
-    settler_struck(s, c);
     session_end(s, c->session);
     if (c->up && !c->busy) {
         plan_turn(s, c, s->now_us + sim_hop(s));

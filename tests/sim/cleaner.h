@@ -10,19 +10,11 @@
 
 enum { CLEANERS_MAX = 2, OFFERS_MAX = ROWS_MAX };
 
-enum chore {
-    CHORE_WATCH,
-    CHORE_SETTLE,
-    CHORE_FRESH,
-    CHORE_DUE,
-    CHORE_WORKERS,
-    CHORE_DEADLINES,
-    CHORES
-};
+enum chore { CHORE_WATCH, CHORE_FRESH, CHORE_DUE, CHORE_WORKERS, CHORE_DEADLINES, CHORES };
 
 struct cleaner {
     int index;
-    bool up, frozen, leader, notified, reread, to_settle, busy;
+    bool up, frozen, leader, notified, reread, busy;
     int64_t turn; /* the one that is planned */
     struct judge *judge;
     int64_t life; /* counts starts and sessions, so that what was planned before is void */
@@ -39,8 +31,6 @@ struct cleaner {
     size_t n_rows;
     int64_t rows[OFFERS_MAX];
     int dead[WORKERS_MAX], n_dead;
-    int64_t settle_session; /* of its statement; 0 = none goes on */
-    int n_settled;
     struct snapshot snapshot; /* of the read of fresh rows under way */
     bool seen[ROWS_MAX + 1];  /* by the reads of fresh rows, while it leads */
 };
@@ -50,8 +40,7 @@ void cleaner_kill(struct sim *s, struct cleaner *c, int64_t down_us);
 void cleaner_cut(struct sim *s, struct cleaner *c); /* its session breaks */
 void cleaner_freeze(struct sim *s, struct cleaner *c, int64_t us);
 /* A transaction with a NOTIFY has committed. */
-void cleaner_notify(struct sim *s, enum chore chore);
+void cleaner_notify(struct sim *s);
 void cleaner_hurry(struct sim *s, struct cleaner *c, enum chore chore, int64_t wait_ms);
-void cleaner_settled(struct sim *s, struct cleaner *c, bool ok, int n); /* its statement is over */
 
 #endif

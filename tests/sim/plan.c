@@ -8,8 +8,6 @@ static int rate(struct random *r, int most)
     return random_chance(r, 5000) ? 0 : (int)random_log(r, 20, most);
 }
 
-enum { LINKED_TASKS_MAX = 40 };
-
 static void draw_sizes(struct plan *p, struct random *r)
 {
     p->n_nodes = (int)random_between(r, 1, 3);
@@ -49,21 +47,6 @@ static void draw_use(struct plan *p, struct random *r)
     p->n_stops = random_chance(r, 7000) ? 0 : (int)random_between(r, 1, 6);
 }
 
-/* One schedule in four has tasks that wait for others and for limits; the others are as they would
- * be without. */
-static void draw_links(struct plan *p, struct random *r)
-{
-    p->linked = random_chance(r, 2500);
-    if (!p->linked) {
-        return;
-    }
-    p->n_tasks = p->n_tasks > LINKED_TASKS_MAX ? LINKED_TASKS_MAX : p->n_tasks;
-    p->rate_keys = (int)random_between(r, 0, 4) * 2500;
-    p->rate_child = (int)random_between(r, 0, 3) * 2500;
-    p->rate_expires = rate(r, 2000);
-    p->rate_cancel = rate(r, 5000);
-}
-
 static void draw_faults(struct plan *p, struct random *r)
 {
     p->fault_every_us = random_log(r, 200, 20000) * 1000;
@@ -81,7 +64,6 @@ static void draw_faults(struct plan *p, struct random *r)
     p->rate_cut = rate(r, 1500);
     p->rate_again = rate(r, 1500);
     p->rate_slow = rate(r, 1000);
-    p->rate_unheard = p->linked ? rate(r, 5000) : 0;
     p->rate_drop = rate(r, 5000);
     p->rate_double = rate(r, 5000);
     p->rate_reorder = rate(r, 5000);
@@ -94,7 +76,6 @@ void plan_draw(struct plan *p, struct random *r, bool faults)
     p->faults = faults;
     draw_sizes(p, r);
     draw_use(p, r);
-    draw_links(p, r);
     if (faults) {
         draw_faults(p, r);
     }

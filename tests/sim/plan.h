@@ -41,8 +41,6 @@ struct plan {
     int rate_failed, rate_later, rate_dead, rate_bad, rate_own_finish, rate_retire;
     int rate_say, rate_hears, rate_take;
     int rate_hostile;
-    bool linked; /* tasks have parents and limits */
-    int rate_keys, rate_child, rate_expires;
     int n_stops; /* workers that are told to stop, and start again */
 
     int64_t fault_every_us;
@@ -50,7 +48,6 @@ struct plan {
     int rate_crash, rate_hang, rate_twice, rate_deaf, rate_pipe_closed, rate_no_hello,
         rate_no_start, rate_slow_start;
     int rate_cut, rate_again, rate_slow;
-    int rate_unheard; /* NOTIFYs */
     int rate_drop, rate_double, rate_reorder, rate_forget;
 };
 

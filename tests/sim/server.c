@@ -4,25 +4,10 @@
 
 #include <string.h>
 
-static void draw_rules(struct sim *s)
-{
-    struct settling *t = &s->server.settling;
-    t->used = s->plan.linked;
-    for (int k = 0; k < KEYS && t->used; k++) {
-        bool strict = random_chance(&s->random, 4000);
-        t->rules[k] = (struct rule){
-            .strict = strict,
-            .running = strict ? 1 : (int)random_between(&s->random, 1, 3),
-            .skips_dead = random_chance(&s->random, 5000),
-        };
-    }
-}
-
 void server_start(struct sim *s)
 {
     s->server.up = true;
     s->server.up_since_us = s->now_us;
-    draw_rules(s);
 }
 
 int64_t server_now(const struct sim *s)
@@ -91,14 +76,14 @@ static void commit_row(struct sim *s, struct row *r)
 
 static void transaction_ended(struct sim *s, struct session *x)
 {
-    x->shared = x->notify = x->settles = false;
+    x->shared = x->notify = false;
     wake_waiters(s);
 }
 
 void session_commit(struct sim *s, int64_t id)
 {
     struct session *x = session_find(s, id);
-    bool notify = x->notify, settles = x->settles;
+    bool notify = x->notify;
     for (int i = 0; i < s->server.n_rows; i++) {
         if (s->server.rows[i].locker == id) {
             commit_row(s, &s->server.rows[i]);
@@ -111,13 +96,9 @@ void session_commit(struct sim *s, int64_t id)
             w->changer = 0;
         }
     }
-    settling_end(s, id, true);
     transaction_ended(s, x);
     if (notify) {
-        cleaner_notify(s, CHORE_FRESH);
-    }
-    if (settles && !random_chance(&s->random, s->plan.rate_unheard)) {
-        cleaner_notify(s, CHORE_SETTLE);
+        cleaner_notify(s);
     }
 }
 
@@ -136,7 +117,6 @@ void session_rollback(struct sim *s, int64_t id)
             s->server.workers[i].changer = 0;
         }
     }
-    settling_end(s, id, false);
     transaction_ended(s, x);
 }
 
@@ -216,7 +196,6 @@ struct version *row_change(struct sim *s, struct row *r, int64_t session, enum c
 bool row_is_ready(const struct sim *s, const struct row *r)
 {
     return r->now.state == ROW_TASK && r->now.start_us == 0 && r->now.run_at <= server_now(s) &&
-           (!r->now.start_before || r->now.start_before > server_now(s)) &&
            !s->server.paused[r->now.queue];
 }
 

@@ -7,11 +7,12 @@
 #define TENON_TESTS_SIM_SERVER_H
 
 #include "cleaner/decide/watermark.h"
-#include "tests/sim/settling.h"
 #include "tests/sim/timeline.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#define NEVER_US INT64_MAX /* the run_at of a suspect: infinity */
 
 enum { ROWS_MAX = 200, WORKERS_MAX = 512, SESSIONS_MAX = 512, WAITERS_MAX = 512 };
 
@@ -21,16 +22,12 @@ enum row_state {
     ROW_DONE,
     ROW_CANCELLED,
     ROW_DEAD,
-    ROW_EXPIRED,
-    ROW_DELETED,
 };
 
 struct version {
     enum row_state state;
     int64_t run_at, start_us, timeout_ms;
-    int64_t key;          /* of its last claim; 0 = it is not started */
-    int64_t wanted_at;    /* 0 = it is not blocked */
-    int64_t start_before; /* 0 = no such moment */
+    int64_t key; /* of its last claim; 0 = it is not started */
     int worker, claims, failures, crashes, max_attempts, priority, queue, kind;
     int said;  /* its progress: a number that goes up */
     int steps; /* that it has recorded: 1 to this one */
@@ -38,7 +35,7 @@ struct version {
     int in_a_row, mark,
         alone_claims; /* crashes; how far it was then; of the run that it has alone */
     bool suspect;
-    int64_t suspect_due; /* NEVER_US = its limits have not let it go */
+    int64_t suspect_due;
     bool delayed, announced;
 };
 
@@ -49,10 +46,6 @@ enum change {
     CHANGE_FINISH,
     CHANGE_BACK,
     CHANGE_CANCEL,
-    CHANGE_UNBLOCK,
-    CHANGE_EXPIRE,
-    CHANGE_RETRY,
-    CHANGE_DELETE,
 };
 
 enum { CLAIMS_KEPT = 16 };
@@ -66,21 +59,12 @@ struct row {
     bool by_cleaner; /* who requeued it */
     bool late;       /* its newest progress was overwritten by a broken session, or met a lock */
 
-    /* since it was enqueued */
-    unsigned keys;
-    int n_parents;
-    int64_t parents[PARENTS_MAX];
-    enum on_dead on_dead;
-
     /* what the checks remember */
     int64_t inserted_us, committed_us, changed_us;
     int64_t claimed_us[CLAIMS_KEPT]; /* by number, of the newest claims */
     int last_run;                    /* newest entry of the journal, -1 = it never ran */
-    int taken;        /* how often a claim was taken away by the cleaner, or the task by a cancel */
-    int64_t idle_us;  /* since when it waits although a healthy worker is free; 0 = it does not */
-    int64_t clear_us; /* since when it is blocked and nothing is in its way; 0 = it is not */
-    int64_t unblocked_us;
-    bool ended_badly; /* once: dead, cancelled or expired */
+    int taken;       /* how often a claim was taken away by the cleaner, or the task by a cancel */
+    int64_t idle_us; /* since when it waits although a healthy worker is free; 0 = it does not */
 };
 
 enum worker_state { WORKER_NONE, WORKER_ALIVE, WORKER_DRAINING, WORKER_LEFT, WORKER_DEAD };
@@ -97,9 +81,6 @@ struct worker_row {
 struct session {
     int64_t id;          /* 0 = free */
     bool shared, notify; /* of its transaction: holds the sleeper's lock shared; has a NOTIFY */
-    bool settles;        /* and one that there is something to settle */
-    unsigned keys;       /* of tenon.settle(): those to be looked at, and how much was settled */
-    int settled;
 };
 
 struct waiter {
@@ -107,8 +88,6 @@ struct waiter {
     int64_t arg;
     int who;
 };
-
-_Static_assert((int)ROWS_MAX == (int)SETTLING_ROWS_MAX, "endings are by row");
 
 struct server {
     bool up;
@@ -123,7 +102,6 @@ struct server {
     int n_waiters;
     struct waiter waiters[WAITERS_MAX];
     bool paused[2]; /* queues */
-    struct settling settling;
 };
 
 void server_start(struct sim *s);

@@ -6,25 +6,12 @@
 
 const char *const mutant_words[MUTANTS] = {
     [MUTANT_NO_FENCE] = "no_fence",
-    [MUTANT_NO_CHILDS_NOTE] = "no_childs_note",
-    [MUTANT_TWO_SETTLE] = "two_settle",
-    [MUTANT_FIRST_PARENT] = "first_parent",
-    [MUTANT_NOTES_FIRST] = "notes_first",
-    [MUTANT_DELETES_UNSEEN] = "deletes_unseen",
-    [MUTANT_FORGETS_REQUEUE] = "forgets_requeue",
-    [MUTANT_FREES_AT_CANCEL] = "frees_at_cancel",
-    [MUTANT_COUNTS_RUNNING] = "counts_running",
-    [MUTANT_LEAVES_PLACE] = "leaves_place",
-    [MUTANT_ONLY_NOTIFIED] = "only_notified",
 };
 
 enum { START_US = 1000000000, CHECK_US = 500000 };
 
 /* Retries take up to two minutes, deadlines and orphans another two, three times over. */
 static const int64_t quiet_limit_us = 1800LL * 1000000;
-
-/* Those of one key come one after the other. */
-static const int64_t quiet_limit_linked_us = 200LL * 1000000;
 
 void sim_at(struct sim *s, int64_t at_us, moment_act *act, int who, int64_t arg)
 {
@@ -101,7 +88,6 @@ static void begin(struct sim *s)
     }
     apps_plan(s);
     faults_plan(s);
-    operator_start(s);
     sim_after(s, s->plan.active_us, heal, 0, 0);
     sim_after(s, CHECK_US, check_again, 0, 0);
 }
@@ -173,9 +159,7 @@ bool sim_run(struct sim *s, uint64_t seed, bool faults, enum mutant mutant, bool
     s->now_us = START_US;
     plan_draw(&s->plan, &s->random, faults);
     begin(s);
-    int64_t limit_us = quiet_limit_us +
-                       (s->plan.linked ? s->plan.n_tasks * quiet_limit_linked_us : 0);
-    if (run_until(s, START_US + s->plan.active_us + limit_us, check_is_quiet)) {
+    if (run_until(s, START_US + s->plan.active_us + quiet_limit_us, check_is_quiet)) {
         end(s);
     } else {
         check_stuck(s);

@@ -20,17 +20,6 @@ enum mutant {
     MUTANT_NONE,
     MUTANT_NO_FENCE, /* a finish by id alone */
 
-    /* of tenon.settle() and what it needs */
-    MUTANT_NO_CHILDS_NOTE,  /* a child that comes while its parent ends leaves no note */
-    MUTANT_TWO_SETTLE,      /* two settle flows at once */
-    MUTANT_FIRST_PARENT,    /* a child starts with the first parent that ends */
-    MUTANT_NOTES_FIRST,     /* notes go before what follows from them is committed */
-    MUTANT_DELETES_UNSEEN,  /* a dead parent may be deleted before its end was seen */
-    MUTANT_FORGETS_REQUEUE, /* a requeue does not give back what it held */
-    MUTANT_FREES_AT_CANCEL, /* what is cancelled while it runs counts no more */
-    MUTANT_COUNTS_RUNNING,  /* what was let go and has not started does not count */
-    MUTANT_LEAVES_PLACE,    /* a retry does not keep its place */
-    MUTANT_ONLY_NOTIFIED,   /* nobody looks once a second */
     MUTANTS
 };
 

@@ -45,15 +45,12 @@ static bool may_claim(const struct sim *s, const struct row *r, int64_t session,
 {
     const struct version *v = row_see(r, session);
     return v->state == ROW_TASK && v->start_us == 0 && v->run_at <= server_now(s) &&
-           (!v->start_before || v->start_before > server_now(s)) && !s->server.paused[v->queue] &&
-           (kinds >> v->kind & 1) && row_is_free(r, session);
+           !s->server.paused[v->queue] && (kinds >> v->kind & 1) && row_is_free(r, session);
 }
 
 static struct row *claim(struct sim *s, struct row *r, int64_t session, int worker)
 {
     check_that(s, row_see(r, session)->start_us == 0, "task %lld is claimed twice",
-               (long long)r->id);
-    check_that(s, row_see(r, session)->wanted_at == 0, "task %lld is claimed, and is blocked",
                (long long)r->id);
     struct version *v = row_change(s, r, session, CHANGE_CLAIM);
     v->start_us = server_now(s);
@@ -88,8 +85,7 @@ struct row *task_read(struct sim *s, int64_t session, size_t queue, int priority
         const struct version *v = row_see(r, session);
         struct poll_place here = {v->run_at, r->id};
         if (v->state == ROW_TASK && (size_t)v->queue == queue && v->priority == priority &&
-            v->run_at <= server_now(s) && (!v->start_before || v->start_before > server_now(s)) &&
-            is_before(*place, here) && is_before(here, at)) {
+            v->run_at <= server_now(s) && is_before(*place, here) && is_before(here, at)) {
             best = r;
             at = here;
         }
@@ -107,7 +103,6 @@ static struct row *first_suspect(const struct sim *s, int64_t session, unsigned 
         const struct row *r = &s->server.rows[i];
         const struct version *v = row_see(r, session);
         if (v->state == ROW_TASK && v->suspect && v->suspect_due <= server_now(s) && !v->start_us &&
-            !v->wanted_at && (!v->start_before || v->start_before > server_now(s)) &&
             !s->server.paused[v->queue] && (kinds >> v->kind & 1) && row_is_free(r, session) &&
             (!best || v->suspect_due < row_see(best, session)->suspect_due)) {
             best = r;
@@ -218,7 +213,6 @@ enum answer task_finish(struct sim *s, int64_t session, struct fence f, bool unl
     }
     check_fence(s, r, session, f);
     row_change(s, r, session, CHANGE_FINISH)->state = ROW_DONE;
-    settling_ended(s, r, session);
     return ANSWER_YES;
 }
 
@@ -246,7 +240,7 @@ static bool requeue_dead(struct version *v, const char *reason)
            (failed && v->failures >= v->max_attempts);
 }
 
-/* Its next crash may be its last. ret: it is blocked now, unless its limits hold it anyway */
+/* Its next crash may be its last. ret: it is blocked now */
 static bool suspect(struct version *v, const char *reason)
 {
     bool by_itself = strcmp(reason, "later") == 0 || strcmp(reason, "wait") == 0;
@@ -268,15 +262,13 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, 
     struct version *v = row_change(s, r, session, CHANGE_BACK);
     if (requeue_dead(v, reason)) {
         v->state = ROW_DEAD;
-        settling_ended(s, r, session);
         return REQUEUE_DEAD;
     }
     bool failed = strcmp(reason, "failed") == 0 || strcmp(reason, "timed_out") == 0;
     v->start_us = v->key = 0;
     v->worker = 0;
-    settling_requeued(s, r, session);
     bool is_suspect = suspect(v, reason);
-    bool keeps_place = strcmp(reason, "released") == 0 && delay_ms < 0 && !r->keys;
+    bool keeps_place = strcmp(reason, "released") == 0 && delay_ms < 0;
     if (keeps_place && !is_suspect) {
         return REQUEUE_READY;
     }
@@ -285,15 +277,9 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, 
                             : server_now(s) + (delay_ms >= 0 ? delay_ms * 1000
                                                : failed      ? retry_delay_us(s, v->failures)
                                                              : 0);
-    if (is_suspect && !r->keys) {
+    if (is_suspect) {
         v->suspect_due = v->run_at;
         v->run_at = NEVER_US;
-        return REQUEUE_BLOCKED;
-    }
-    if (r->keys) { /* its next start must be let go again */
-        v->wanted_at = v->run_at;
-        v->run_at = NEVER_US;
-        v->delayed = false;
         return REQUEUE_BLOCKED;
     }
     return strcmp(reason, "wait") == 0  ? REQUEUE_BLOCKED
@@ -339,7 +325,6 @@ struct row *task_enqueue(struct sim *s, int64_t session)
         v->run_at += random_log(x, 1, 5000) * 1000;
     }
     v->announced = !v->delayed && random_chance(x, p->rate_announced);
-    settling_join(s, r, session);
     return r;
 }
 
@@ -361,34 +346,7 @@ enum answer task_cancel(struct sim *s, int64_t session, int64_t id)
 {
     enum answer answer = task_lock(s, session, id);
     if (answer == ANSWER_YES) {
-        struct row *r = row_find(s, id);
-        row_change(s, r, session, CHANGE_CANCEL)->state = ROW_CANCELLED;
-        settling_cancelled(s, r, session);
+        row_change(s, row_find(s, id), session, CHANGE_CANCEL)->state = ROW_CANCELLED;
     }
     return answer;
-}
-
-/* --- operators --- */
-
-/* tenon.retry() */
-void task_retry(struct sim *s, int64_t session, struct row *r)
-{
-    struct version *v = row_change(s, r, session, CHANGE_RETRY);
-    v->state = ROW_TASK;
-    v->run_at = server_now(s);
-    v->start_us = v->key = v->start_before = 0;
-    v->worker = v->failures = v->crashes = v->in_a_row = v->alone_claims = 0;
-    v->suspect = false;
-    v->delayed = true;
-    v->announced = false;
-    settling_retried(s, r, session);
-}
-
-/* tenon.delete(), which leaves out what nobody has seen end yet */
-void task_delete(struct sim *s, int64_t session, struct row *r)
-{
-    if (ending_see(s, 0, r->id) == ROW_DEAD || s->mutant == MUTANT_DELETES_UNSEEN) {
-        row_change(s, r, session, CHANGE_DELETE)->state = ROW_DELETED;
-        settling_deleted(s, r, session);
-    }
 }
