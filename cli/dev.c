@@ -151,7 +151,7 @@ static bool need_servers(struct dev *d, struct fault *f)
     if (option_text(d->o, OPTION_DATABASE_URL)) {
         return true;
     }
-    if (access(services, X_OK) != 0 || access("sql/migrations/0001_tables.sql", R_OK) != 0) {
+    if (access(services, X_OK) != 0 || access("sql/tables.sql", R_OK) != 0) {
         return fault_set(f, FAULT_CONFIG,
                          "set DATABASE_URL, and AMQP_URL (none works without RabbitMQ), or start "
                          "tenon dev in a clone of tenon, whose servers it runs then");

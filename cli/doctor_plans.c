@@ -64,7 +64,7 @@ static bool tell(struct doctor *d, const char *name, const char *plan, struct fa
                        "the plan of the %s %s: it costs the more, the more tasks there are", name,
                        waste);
         ok = doctor_find(d, "error", "plan", text,
-                         "create its indexes as sql/migrations/0001_tables.sql does: task_pkey for "
+                         "create its indexes as sql/tables.sql does: task_pkey for "
                          "the claim, task_order for the poll",
                          f);
     }

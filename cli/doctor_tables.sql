@@ -1,7 +1,7 @@
 -- What is wrong with tenon's tables: level, subject, finding, what to do.
 SELECT * FROM (
     SELECT 'error', 'index', format('the index tenon.%s is missing or not valid: claims and polls read the whole table', i.name),
-           format('create it as sql/migrations/0001_tables.sql does; one that is not valid: REINDEX INDEX tenon.%s', i.name)
+           format('create it as sql/tables.sql does; one that is not valid: REINDEX INDEX tenon.%s', i.name)
       FROM unnest('{task_pkey,task_order,task_delayed,task_unique_key,task_start_before}'::text[]) AS i (name)
      WHERE NOT EXISTS (SELECT FROM pg_index x WHERE x.indexrelid = to_regclass('tenon.' || i.name) AND x.indisvalid)
     UNION ALL

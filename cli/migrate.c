@@ -1,6 +1,7 @@
 #include "cli/migrate.h"
 
 #include "cli/statements.h"
+#include "core/sqlstate.h"
 
 #include <stdio.h>
 
@@ -106,11 +107,28 @@ static void put_migration(struct buf *b, const struct migration *m)
                m->version);
 }
 
+static void put_script(struct buf *b, const struct script *script)
+{
+    buf_printf(b, "\n-- %s\n%s", script->name, script->text);
+}
+
 static bool run(struct db *db, struct buf *b, struct fault *f)
 {
     bool ok = !b->failed ? b->len == 0 || db_script_long(db, buf_text(b), f) : fault_memory(f);
     buf_clear(b);
     return ok;
+}
+
+static bool run_script(struct db *db, const struct script *script, struct fault *f)
+{
+    if (db_script_long(db, script->text, f)) {
+        return true;
+    }
+    if (sqlstate_is(f->sqlstate, "55P03")) {
+        return fault_add(f, "end the transaction that has read a view of tenon, or run setup again "
+                            "later");
+    }
+    return fault_add(f, "could not run %s.sql of this program", script->name);
 }
 
 bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f)
@@ -121,32 +139,39 @@ bool migrate_apply(struct db *db, const struct migration_plan *plan, struct faul
     if (!run(db, &b, f)) {
         return fault_add(f, "could not make the schema tenon");
     }
-    for (size_t i = plan->first; i < schema_migrations_n; i++) {
+    bool ok = run_script(db, &schema_before, f);
+    for (size_t i = plan->first; ok && i < schema_migrations_n; i++) {
         put_migration(&b, &schema_migrations[i]);
-        if (!run(db, &b, f)) {
-            return fault_add(f, "could not apply %s", schema_migrations[i].name);
-        }
+        ok = run(db, &b, f) || fault_add(f, "could not apply %s", schema_migrations[i].name);
     }
-    return true;
+    /* replacing a view locks it: its readers wait behind this transaction */
+    ok = ok && db_script(db, "SET LOCAL lock_timeout = '2 s'", f);
+    for (const struct script *script = schema_after; ok && script->name; script++) {
+        ok = run_script(db, script, f);
+    }
+    return ok;
 }
 
-bool migrate_mend(struct db *db, bool dry_run, char ret[MIGRATE_MENDED_BYTES], struct fault *f)
+bool migrate_find_empty(struct db *db, char ret[MIGRATE_EMPTY_BYTES], struct fault *f)
 {
     struct rows *rows = NULL;
     if (!db_exec(db, &sql_migrate_empty, NULL, 0, &rows, f)) {
         return fault_add(f, "could not look for missing rows");
     }
     const char *empty = rows_text(rows, 0, 0);
-    (void)snprintf(ret, MIGRATE_MENDED_BYTES, "%s", empty ? empty : "");
+    (void)snprintf(ret, MIGRATE_EMPTY_BYTES, "%s", empty ? empty : "");
     rows_free(rows);
-    return !*ret || dry_run || db_exec(db, &sql_migrate_mend, NULL, 0, NULL, f) ||
-           fault_add(f, "could not restore the rows of %s", ret);
+    return true;
 }
 
 void migrate_put(struct buf *b, const struct migration_plan *plan)
 {
     put_schema(b, plan);
+    put_script(b, &schema_before);
     for (size_t i = plan->first; i < schema_migrations_n; i++) {
         put_migration(b, &schema_migrations[i]);
+    }
+    for (const struct script *script = schema_after; script->name; script++) {
+        put_script(b, script);
     }
 }

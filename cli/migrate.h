@@ -1,5 +1,5 @@
-/* The migrations of sql/migrations, applied to a database: forward only, all that are missing in
- * one transaction, so that a database is never halfway. */
+/* The schema in a database: missing migrations of tables, forward only, then all functions, views
+ * and rights; in one transaction, so that a database is never halfway. */
 #ifndef TENON_CLI_MIGRATE_H
 #define TENON_CLI_MIGRATE_H
 
@@ -24,15 +24,14 @@ MUST_CHECK bool migrate_begin(struct db *db, bool dry_run, struct fault *f);
  *           tenon.migration are gone and nothing tells its version; others as db_exec() */
 MUST_CHECK bool migrate_read(struct db *db, struct migration_plan *ret, struct fault *f);
 
-/* Apply what is missing. The caller commits. */
+/* Apply the missing migrations, and replace functions, views and rights. The caller commits. */
 MUST_CHECK bool migrate_apply(struct db *db, const struct migration_plan *plan, struct fault *f);
 
-enum { MIGRATE_MENDED_BYTES = 128 };
+enum { MIGRATE_EMPTY_BYTES = 128 };
 
-/* Restore rows that must be there, as after a dump without data was restored. `ret` names the
- * tables, "" = none; with `dry_run` it only looks. After the migrations. */
-MUST_CHECK bool migrate_mend(struct db *db, bool dry_run, char ret[MIGRATE_MENDED_BYTES],
-                             struct fault *f);
+/* Which tables lack the row that must be there, as after a dump without data; "" = none. The tables
+ * must exist; migrate_apply() restores the rows. */
+MUST_CHECK bool migrate_find_empty(struct db *db, char ret[MIGRATE_EMPTY_BYTES], struct fault *f);
 
 /* Put the SQL of what is missing, so that it can be read, and run in psql. */
 void migrate_put(struct buf *b, const struct migration_plan *plan);

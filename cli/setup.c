@@ -21,7 +21,7 @@ struct setup {
     struct amqp_url url;  /* the same, taken apart */
     struct db *db;
     struct migration_plan plan;
-    char mended[MIGRATE_MENDED_BYTES]; /* tables whose row was missing; "" = none */
+    char mended[MIGRATE_EMPTY_BYTES]; /* tables whose row was missing; "" = none */
     char exchange[TOPOLOGY_EXCHANGE_BYTES];
     bool declared;
     char broker[WHERE_BYTES];
@@ -155,10 +155,10 @@ static bool url_read(struct setup *s, struct fault *f)
     return amqp_url_parse(s->amqp_url, &s->url, f);
 }
 
-/* A schema that is yet to be made has all its rows. */
-static bool mend(struct setup *s, struct fault *f)
+/* A schema that is yet to be made will have all its rows. */
+static bool find_empty(struct setup *s, struct fault *f)
 {
-    return (s->dry_run && s->plan.version == 0) || migrate_mend(s->db, s->dry_run, s->mended, f);
+    return s->plan.version == 0 || migrate_find_empty(s->db, s->mended, f);
 }
 
 static bool set_up_database(struct setup *s, struct fault *f)
@@ -166,8 +166,9 @@ static bool set_up_database(struct setup *s, struct fault *f)
     const char *url = option_text(s->options, OPTION_DATABASE_URL);
     return db_open(url, DB_SETUP, "tenon setup", &s->db, f) && encoding_check(s, f) &&
            migrate_begin(s->db, s->dry_run, f) && migrate_read(s->db, &s->plan, f) &&
-           (s->dry_run || migrate_apply(s->db, &s->plan, f)) && mend(s, f) && grant_all(s, f) &&
-           exchange_find(s, f) && db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
+           find_empty(s, f) && (s->dry_run || migrate_apply(s->db, &s->plan, f)) &&
+           grant_all(s, f) && exchange_find(s, f) &&
+           db_script(s->db, s->dry_run ? "ROLLBACK" : "COMMIT", f);
 }
 
 /* The database is done and stays so, whatever RabbitMQ says; its fault is kept apart. */
@@ -188,7 +189,7 @@ static void print_schema(const struct setup *s)
                      s->plan.lost ? "tenon.migration" : "", s->plan.lost && *s->mended ? ", " : "",
                      s->mended);
     } else if (s->plan.first == schema_migrations_n) {
-        (void)printf("schema tenon is at version %d, nothing to do\n", s->plan.version);
+        (void)printf("schema tenon is at version %d, nothing to migrate\n", s->plan.version);
     }
     if (!s->plan.has_schema) {
         (void)printf("%smade schema tenon\n", would);
@@ -196,6 +197,7 @@ static void print_schema(const struct setup *s)
     for (size_t i = s->plan.first; i < schema_migrations_n; i++) {
         (void)printf("%sapplied %s\n", would, schema_migrations[i].name);
     }
+    (void)printf("%supdated functions, views and rights\n", would);
 }
 
 static void print_grants(const struct setup *s)

@@ -16,7 +16,7 @@ MUST_CHECK bool option_value_check(const struct option_row *row, const char *whe
 /* What a row allows, in words: "a whole number from 1 to 1000 (tasks)". */
 void option_value_allowed(const struct option_row *row, char text[OPTION_ALLOWED_BYTES]);
 
-/* The names that sql/migrations allows too. */
+/* The names that sql/tables.sql allows too. */
 #define QUEUE_ALLOWED "1 to 63 of a-z 0-9 _ . - and does not start with . or -"
 #define KIND_ALLOWED "1 to 100 of A-Z a-z 0-9 _ . : -"
 bool fits_queue(const char *text);

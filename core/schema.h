@@ -5,14 +5,22 @@
 #include "core/db.h"
 
 struct migration {
-    int version;      /* 1, 2, 3 ... without a gap; the number in the file's name */
+    int version;      /* 1: sql/tables.sql; 2, 3 ... without a gap: the number in the file's name */
     const char *name; /* the file's name, without its ending */
     const char *text;
     bool breaking; /* older programs must stop: the file begins with "-- breaking" */
 };
 
-extern const struct migration schema_migrations[]; /* generated from sql/migrations, by version */
+struct script {
+    const char *name; /* as above */
+    const char *text;
+};
+
+/* Setup runs, in one transaction: schema_before, the missing migrations, all of schema_after. */
+extern const struct script schema_before;          /* sql/before.sql */
+extern const struct migration schema_migrations[]; /* sql/tables.sql, and from 1.0 on more */
 extern const size_t schema_migrations_n;
+extern const struct script schema_after[]; /* sql/functions, sql/after.sql; ends with a NULL name */
 
 /* The version of the database's schema.
  *   false   CONFIG: there is no schema tenon: "run tenon setup"; SCHEMA: a newer one that breaks

@@ -211,10 +211,8 @@ static void test_servers_of_the_clone(void **state)
 {
     struct fixture *fx = *state;
     char command[1200], path[400];
-    (void)snprintf(
-        command, sizeof command,
-        "cd '%s' && mkdir -p script sql/migrations && touch sql/migrations/0001_tables.sql",
-        fx->dir);
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && mkdir -p script sql && touch sql/tables.sql", fx->dir);
     struct process *p = process_spawn(fx, (const char *const[]){"sh", "-c", command, NULL}, NULL);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     (void)snprintf(command, sizeof command,

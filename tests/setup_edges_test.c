@@ -62,7 +62,7 @@ static void test_all_tables_are_empty(void **state)
                "restored the rows of tenon.migration, tenon.setting, tenon.settler, "
                "tenon.home, which were missing");
     works(fx);
-    setup_says(fx, 0, "nothing to do");
+    setup_says(fx, 0, "nothing to migrate");
 }
 
 /* Without what setup had noted. */
@@ -153,7 +153,7 @@ static void test_an_object_of_another_role_is_refused(void **state)
         test_sql(fx, "SET ROLE %s_m; CREATE %s; RESET ROLE", fx->database, things[i].made);
         setup_says(fx, 2, things[i].named);
         test_sql(fx, "REASSIGN OWNED BY %s_m TO CURRENT_USER", fx->database);
-        setup_says(fx, 0, "nothing to do");
+        setup_says(fx, 0, "nothing to migrate");
         char *kind = strndup(things[i].made, strcspn(things[i].made, " "));
         test_sql(fx, "DROP %s %s", kind,
                  strstr(things[i].named, "tenon.extra") ? "tenon.extra"
@@ -161,6 +161,40 @@ static void test_an_object_of_another_role_is_refused(void **state)
         free(kind);
     }
     test_sql(fx, "DROP OWNED BY %s_m; DROP ROLE %s_m", fx->database, fx->database);
+}
+
+/* --- functions and views --- */
+
+/* Setup undoes changes made by hand, and keeps what roles were granted. */
+static void test_functions_and_views_are_replaced(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "CREATE ROLE %1$s_r; SELECT tenon.grant_reader('%1$s_r')", fx->database);
+    test_sql(fx, "CREATE OR REPLACE FUNCTION tenon.why(id bigint) RETURNS text LANGUAGE sql"
+                 " AS 'SELECT ''by hand'''; GRANT EXECUTE ON FUNCTION tenon.why TO PUBLIC;"
+                 " DROP VIEW tenon.failing; CREATE VIEW mine AS SELECT id FROM tenon.tasks");
+    setup_says(fx, 0, "updated functions, views and rights");
+    assert_true(test_sql_bool(fx, "SELECT tenon.why(1) <> 'by hand' AND NOT EXISTS (SELECT FROM"
+                                  " tenon.failing) AND NOT EXISTS (SELECT FROM mine)"));
+    assert_true(test_sql_bool(fx,
+                              "SELECT has_function_privilege('%s_r', 'tenon.why(bigint)',"
+                              " 'EXECUTE') AND NOT EXISTS (SELECT FROM pg_proc p, "
+                              "aclexplode(p.proacl) a WHERE p.proname = 'why' AND a.grantee = 0)",
+                              fx->database));
+    test_sql(fx, "DROP OWNED BY %1$s_r; DROP ROLE %1$s_r", fx->database);
+}
+
+/* Setup cannot replace a view that a long transaction has read, and must not block its readers. */
+static void test_a_reader_in_the_way(void **state)
+{
+    struct fixture *fx = *state;
+    PGconn *reader = sql_connect(fx->database_url);
+    sql_run(reader, "BEGIN; SELECT FROM tenon.tasks");
+    setup_says(fx, 1,
+               "end the transaction that has read a view of tenon, or run setup again later");
+    sql_run(reader, "COMMIT");
+    PQfinish(reader);
+    setup_says(fx, 0, "nothing to migrate");
 }
 
 int main(void)
@@ -171,6 +205,8 @@ int main(void)
         WITH_DATABASE(test_the_settings_are_empty),
         WITH_DATABASE(test_a_schema_of_another_role_is_refused),
         WITH_DATABASE(test_an_object_of_another_role_is_refused),
+        WITH_DATABASE(test_functions_and_views_are_replaced),
+        WITH_DATABASE(test_a_reader_in_the_way),
     };
     return RUN_GROUP(tests);
 }

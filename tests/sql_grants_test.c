@@ -19,7 +19,7 @@ static const struct {
      "SELECT migration"},
     {"reader", "USAGE",
      "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule "
-     "list next_tick parent_results queue_names rate_seen result slots_wanted starting_of"
+     "list next_tick parent_results queue_names rate_seen result rights slots_wanted starting_of"
      " why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead failing finished flow "
      "flow_note flow_task flow_wait "
@@ -33,7 +33,7 @@ static const struct {
      "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
      "limit_rule limit_take list mine next_tick parent_results pause pause_limit "
      "pause_schedule queue_names rate_seen result resume resume_limit resume_schedule "
-     "retry route_of "
+     "retry rights route_of "
      "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
      "set_schedule_jsonb set_settings signal slots_wanted starting_of sync_schedules why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead failing finished flow "

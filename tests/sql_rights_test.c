@@ -240,7 +240,7 @@ static const struct {
     {"SELECT tenon.set_queue('mail', '{\"priority\": 1}')", OPERATOR},
     {"SELECT tenon.set_kind('mail', '{\"priority\": 1}')", OPERATOR},
     {"SELECT tenon.paused_kinds('{a}')", WORKER},
-    {"SELECT tenon.grant_acts('public')", 0},
+    {"SELECT tenon.grant_parts('{reader}', 'public')", 0},
     {"SELECT last_value FROM tenon.task_id_seq", CLEANER},
     {"SELECT nextval('tenon.task_id_seq')", 0},
     {"SELECT * FROM tenon.producer", READER | OPERATOR},

@@ -6,13 +6,22 @@
 #include <stdio.h>
 
 /* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint64_t migrations_hash(void)
+static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *c = text; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+    }
+    return hash;
+}
+
+static uint64_t schema_hash(void)
+{
+    uint64_t hash = hash_text(0xcbf29ce484222325, schema_before.text);
     for (size_t i = 0; i < schema_migrations_n; i++) {
-        for (const char *c = schema_migrations[i].text; *c; c++) {
-            hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
-        }
+        hash = hash_text(hash, schema_migrations[i].text);
+    }
+    for (const struct script *script = schema_after; script->name; script++) {
+        hash = hash_text(hash, script->text);
     }
     return hash;
 }
@@ -21,17 +30,21 @@ void template_migrate(PGconn *conn)
 {
     sql_run(
         conn,
-        "CREATE SCHEMA tenon;"
+        "BEGIN; CREATE SCHEMA tenon;"
         "CREATE TABLE tenon.migration (version integer PRIMARY KEY, name text NOT NULL,"
-        " breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp())");
+        " breaking boolean NOT NULL, applied_at timestamptz NOT NULL DEFAULT clock_timestamp());"
+        "SET LOCAL search_path = pg_catalog");
+    sql_run(conn, "%s", schema_before.text);
     for (size_t i = 0; i < schema_migrations_n; i++) {
         const struct migration *m = &schema_migrations[i];
-        sql_run(
-            conn,
-            "BEGIN; SET LOCAL search_path = pg_catalog; %s;"
-            "INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s); COMMIT",
-            m->text, m->version, m->name, m->breaking ? "true" : "false");
+        sql_run(conn,
+                "%s; INSERT INTO tenon.migration (version, name, breaking) VALUES (%d, '%s', %s)",
+                m->text, m->version, m->name, m->breaking ? "true" : "false");
     }
+    for (const struct script *script = schema_after; script->name; script++) {
+        sql_run(conn, "%s", script->text);
+    }
+    sql_run(conn, "COMMIT");
 }
 
 /* Partitions are of the day on which they were made, and a template outlives it. */
@@ -60,7 +73,7 @@ static void make(PGconn *maintenance, const char *url, const char *name)
 void template_make(PGconn *maintenance, const char *url, char name[TEMPLATE_NAME_BYTES])
 {
     (void)snprintf(name, TEMPLATE_NAME_BYTES, "tenon_template_bare_%016llx",
-                   (unsigned long long)migrations_hash());
+                   (unsigned long long)schema_hash());
     /* a limit, as a set-up that has failed in this program may still hold it */
     sql_run(maintenance, "SET lock_timeout = '2 min'");
     sql_run(maintenance, "SELECT pg_advisory_lock(hashtext('tenon tests'), 0)");

@@ -1,35 +1,8 @@
 -- Enqueueing, from any language, inside the caller's own transaction.
 
--- Refuse a bad argument: which, its value, and what is allowed.
-CREATE FUNCTION tenon.refuse(argument text, value text, allowed text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    RAISE EXCEPTION 'tenon: % % is not allowed', argument, coalesce(left(value, 100), 'NULL')
-        USING ERRCODE = 'invalid_parameter_value', HINT = format('%s is %s.', argument, allowed);
-END $$;
-
--- Refuse a text that is longer than its limit.
-CREATE FUNCTION tenon.check_length(argument text, value text, chars_max integer) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-    IF length(value) > chars_max THEN
-        PERFORM tenon.refuse(argument, format('of %s characters', length(value)), format('at most %s characters long', chars_max));
-    END IF;
-END $$;
-
--- Is this a kind's name? Plain SQL, so that it becomes a part of the expression that asks. The length by itself:
--- {1,100} would make matching six times as slow.
-CREATE FUNCTION tenon.is_kind(kind text) RETURNS boolean
-LANGUAGE sql IMMUTABLE AS $$ SELECT kind ~ '^[A-Za-z0-9_.:-]+$' AND length(kind) <= 100 $$;
-
--- An interval as a fixed time, which is what is checked and kept: a day has 24 hours, a month 30 days, even if the clocks of the
--- caller's time zone change meanwhile.
-CREATE FUNCTION tenon.seconds(span interval) RETURNS interval
-LANGUAGE sql IMMUTABLE AS $$ SELECT make_interval(secs => extract(epoch FROM span)) $$;
-
 -- The checks of what is enqueued. Without a search_path of its own: only functions that have one call it, and to
 -- set it costs more than the checks.
-CREATE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
+CREATE OR REPLACE FUNCTION tenon.check_enqueue(kind text, queue text, priority integer, run_at timestamptz,
     delay interval, start_before timestamptz, max_attempts integer, timeout interval, retry text, trace text)
 RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -81,7 +54,7 @@ BEGIN
 END $$;
 
 -- The checks of what is given with a unique_key.
-CREATE FUNCTION tenon.check_unique(unique_key text, on_conflict text, unique_for interval, debounce interval,
+CREATE OR REPLACE FUNCTION tenon.check_unique(unique_key text, on_conflict text, unique_for interval, debounce interval,
     debounce_max interval, run_at timestamptz, delay interval) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -106,7 +79,7 @@ BEGIN
     RETURN true;
 END $$;
 
-CREATE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.check_payload(payload jsonb, bytes_max integer) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     bytes integer := octet_length(payload::text);
@@ -121,7 +94,7 @@ END $$;
 
 -- What holds for a task that does not say it itself: its kind's default, else its queue's, else ours.
 -- One row; plain SQL, so that it becomes a part of the statement that asks.
-CREATE FUNCTION tenon.defaults(kind text, queue text)
+CREATE OR REPLACE FUNCTION tenon.defaults(kind text, queue text)
 RETURNS TABLE (queue text, priority smallint, max_attempts integer, timeout_ms bigint, payload_bytes_max integer,
     confined boolean, exchange text, sleeper_key bigint, limits text[])
 LANGUAGE sql STABLE AS $$
@@ -135,22 +108,8 @@ LANGUAGE sql STABLE AS $$
       LEFT JOIN tenon.queue q ON q.name = coalesce($2, k.queue, 'default')
 $$;
 
--- May whoever logged in enqueue this? Asked only while tenon.producer has rows, which is `confined` of tenon.setting.
-CREATE FUNCTION tenon.may_enqueue(queue text, kind text) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT coalesce(bool_or((p.queues IS NULL OR $1 = ANY (p.queues)) AND (p.kinds IS NULL OR $2 = ANY (p.kinds))), true)
-      FROM tenon.producer p
-      JOIN pg_roles r ON r.oid = p.role
-     WHERE pg_has_role(session_user, r.oid, 'MEMBER')
-       AND NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user)
-$$;
-
--- Is the role confined to some queues or kinds? Then it may not touch rows that others share.
-CREATE FUNCTION tenon.is_confined() RETURNS boolean
-LANGUAGE sql STABLE AS $$ SELECT (tenon.settings()).confined AND NOT tenon.may_enqueue('', '') $$;
-
 -- Is there anything wrong with it? Then it raises that.
-CREATE FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.check_allowed(kind text, queue text, payload jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     d record;
@@ -169,157 +128,13 @@ END $$;
 
 -- Must the publisher be woken? Awake it looks by itself and holds no lock, asleep it holds sleeper_key of tenon.setting
 -- exclusively. A NOTIFY in every commit would make all commits wait in line.
-CREATE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.publisher_sleeps(key bigint) RETURNS boolean
 LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $$;
-
--- A task that is there now, the new one or the unfinished one that holds its unique_key, and where its wake-up goes.
-CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
-
--- The unfinished task of this kind that holds unique_key; NULLs: none. By the index, also in a session that made its
--- plan when there were only a few tasks.
-CREATE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    held tenon.enqueued;
-BEGIN
-    SELECT t.id, s.exchange, t.queue || '/' || t.kind INTO held FROM tenon.task t, tenon.setting s
-     WHERE t.unique_key = holder.unique_key AND t.kind = holder.kind;
-    RETURN held;
-END $$;
-
--- One of two that were enqueued under a key: `b`, which was there, after `a` came. NULL: they cannot be one, because `a`
--- may not change what another role enqueued, or where it may not enqueue; or `b` does not start any more; or the merged
--- payload would be too large.
-CREATE FUNCTION tenon.joined(a tenon.again, b tenon.again) RETURNS tenon.again
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    s    tenon.setting := tenon.settings();
-    held timestamptz := b.run_at;
-BEGIN
-    IF (s.cancel_own_only OR s.confined) AND a.enqueued_by <> b.enqueued_by OR s.confined AND a.queue <> b.queue
-       OR b.start_before <= clock_timestamp() THEN
-        RETURN NULL;
-    END IF;
-    IF a.on_conflict = 'replace' THEN
-        b.payload := a.payload;
-        b.payload_bytes := a.payload_bytes;
-        -- a task that is due keeps its place; else, if it is replaced all the time, it would never start
-        b.run_at := CASE WHEN a.run_at <= a.created_at THEN least(held, a.run_at) ELSE a.run_at END;
-        b.start_before := a.start_before;
-    ELSIF a.on_conflict = 'merge' THEN
-        b.payload := b.payload || a.payload;
-        b.payload_bytes := octet_length(b.payload::text);
-        IF b.payload_bytes > s.payload_bytes_max THEN
-            RETURN NULL;
-        END IF;
-    END IF;
-    IF a.on_conflict <> 'replace' THEN  -- the later of the two; NULL is latest
-        b.start_before := CASE WHEN a.start_before IS NOT NULL AND b.start_before IS NOT NULL THEN greatest(b.start_before, a.start_before) END;
-    END IF;
-    IF a.debounce IS NOT NULL THEN
-        b.run_at := a.run_at;
-    END IF;
-    IF a.debounce_max IS NOT NULL THEN  -- what is overdue by that comes now, or keeps its place: it does not get ahead of others
-        b.run_at := least(a.run_at, greatest(b.created_at + a.debounce_max, least(held, a.created_at)));
-    END IF;
-    RETURN b;
-END $$;
-
--- A task as one that was enqueued.
-CREATE FUNCTION tenon.as_again(t tenon.task) RETURNS tenon.again
-LANGUAGE sql STABLE AS $$
-    SELECT ROW(0, coalesce(($1).wanted_at, ($1).run_at), ($1).created_at, ($1).start_before, ($1).timeout_ms, ($1).max_attempts,
-               ($1).payload_bytes, ($1).priority, ($1).delayed, ($1).queue, ($1).kind, ($1).payload, ($1).unique_key, ($1).retry,
-               ($1).trace, ($1).enqueued_by, ($1).limit_keys, 'keep', NULL, NULL, false, NULL)::tenon.again
-$$;
-
--- Let the unstarted task that holds the key take in what was enqueued under it. It is locked until the commit then, so
--- that it starts afterwards. False: it cannot be (tenon.joined), it is running, locked by somebody, or gone; or it is
--- overdue by more than `patience`, and should rather be left to the workers, who pass over what is locked.
-CREATE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    held tenon.task;
-    b    tenon.again;
-    blocks boolean;
-BEGIN
-    SELECT t.* INTO held FROM tenon.task t WHERE t.unique_key = a.unique_key AND t.kind = a.kind;
-    b := tenon.joined(a, tenon.as_again(held));
-    IF b.kind IS NULL THEN
-        RETURN false;  -- not even locked, which would keep another's task from starting
-    END IF;
-    SELECT t.* INTO held FROM tenon.task t
-     WHERE t.unique_key = a.unique_key AND t.kind = a.kind AND t.start_time IS NULL
-       AND (patience IS NULL OR t.run_at > clock_timestamp() - patience)
-       FOR UPDATE SKIP LOCKED;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    b := tenon.joined(a, tenon.as_again(held));
-    IF b.kind IS NULL OR held.steps IS NOT NULL OR (held.run_at = 'infinity' AND held.wanted_at IS NULL) THEN  -- has begun; is a suspect
-        RETURN false;
-    END IF;
-    blocks := held.wanted_at IS NOT NULL OR held.limit_keys IS NOT NULL AND b.run_at > clock_timestamp();
-    IF (b.payload, b.run_at) IS DISTINCT FROM (held.payload, coalesce(held.wanted_at, held.run_at))
-       OR b.start_before IS DISTINCT FROM held.start_before THEN
-        UPDATE tenon.task t
-           SET payload = b.payload, payload_bytes = b.payload_bytes, start_before = b.start_before,
-               run_at = CASE WHEN blocks THEN 'infinity' ELSE b.run_at END,
-               wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at WHEN blocks THEN b.run_at END, delayed = NOT blocks
-         WHERE t.id = held.id;
-        IF held.limit_keys IS NOT NULL THEN
-            PERFORM tenon.limited_changed(ARRAY[held.id]);
-        END IF;
-    END IF;
-    RETURN true;
-END $$;
-
--- What is enqueued under a key that another task holds: part of that task, if it can take it in now; else it is left to
--- tenon.settle(). Returns the holder; NULLs: it is gone.
-CREATE FUNCTION tenon.enqueue_again(a tenon.again, notify boolean) RETURNS tenon.enqueued
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    held  tenon.enqueued := tenon.holder(a.kind, a.unique_key);
-    waits boolean;
-BEGIN
-    IF held.id IS NULL THEN
-        RETURN held;
-    END IF;
-    -- what came before and waits still must not come after
-    waits := EXISTS (SELECT FROM tenon.again g WHERE g.unique_key = a.unique_key AND g.kind = a.kind AND g.failed IS NULL);
-    IF NOT waits AND tenon.join_holder(a, interval '200 ms') THEN
-        RETURN held;
-    END IF;
-    INSERT INTO tenon.again OVERRIDING USER VALUE SELECT a.*;
-    IF notify AND NOT waits THEN  -- else the settler is notified already, or when the holder ends, or polls within a second
-        PERFORM pg_notify('tenon', 'settle');
-    END IF;
-    RETURN held;
-END $$;
-
--- The task, ended or not, for which this key is held by unique_for; NULL: none, and now it is held until then. Who
--- finds it held waits for nobody.
-CREATE FUNCTION tenon.hold_key(kind text, unique_key text, until timestamptz) RETURNS bigint
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    held bigint;
-BEGIN
-    FOR i IN 1..2 LOOP
-        SELECT h.id INTO held FROM tenon.unique_hold h
-         WHERE h.kind = hold_key.kind AND h.unique_key = hold_key.unique_key AND h.until > clock_timestamp();
-        EXIT WHEN FOUND;
-        INSERT INTO tenon.unique_hold AS h (kind, unique_key, until) VALUES (kind, unique_key, until)
-        ON CONFLICT ON CONSTRAINT unique_hold_pkey
-        DO UPDATE SET until = excluded.until, id = NULL WHERE h.until <= clock_timestamp();
-        EXIT WHEN FOUND;
-    END LOOP;
-    RETURN held;
-END $$;
 
 -- Checks a task and enqueues it. It takes base types only: to convert a value of the caller's own type here would run the
 -- caller's code as the schema's owner. `notify`: a transaction that is PREPAREd can neither NOTIFY nor hold the publisher's
 -- lock.
-CREATE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
+CREATE OR REPLACE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
     max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text,
     trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
@@ -427,11 +242,13 @@ BEGIN
     RETURN added;
 END $$;
 
+COMMENT ON FUNCTION tenon.enqueue_jsonb IS $$Not for applications: `tenon.enqueue` and `tenon.enqueue_routed` convert the payload, and call it.$$;
+
 -- The functions that producers call only convert the payload: as the caller, and in plain SQL, which becomes a call
 -- of tenon.enqueue_jsonb when PostgreSQL plans the statement. `payload` is of any type, so that producers need not cast what
 -- their driver sends; an untyped one is a text. libtenon calls enqueue_routed by position, because PostgreSQL must resolve the
 -- call each time.
-CREATE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
+CREATE OR REPLACE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
@@ -444,7 +261,9 @@ LANGUAGE sql AS $$
                                flow, after, on_parent_dead, trace, notify, announced)
 $$;
 
-CREATE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
+COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
+
+CREATE OR REPLACE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAULT '{}'::jsonb, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
@@ -457,7 +276,32 @@ LANGUAGE sql AS $$
                                 flow, after, on_parent_dead, trace, notify, announced)).id
 $$;
 
-CREATE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
+COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
+
+- `kind`: 1 to 100 of `A-Z a-z 0-9 _ . : -`; picks the handler.
+- `payload`: what the handler gets, as `json`, `jsonb` or a text that is JSON; at most 1 MB (`tenon.setting`). Other text is refused with SQLSTATE 22P02.
+- `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
+- `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
+- `run_at`, `delay`: not before this moment, or not before this much time has passed (a day is 24 hours, a month 30 days, whatever the time zone), at most 10 years ahead; give one of them, not both. Default: at once.
+- `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
+- `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
+- `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).
+- `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` (at most 365 days) after the first; `on_conflict` is `replace`, if not given.
+- `start_before`: if it has not started by then, it is `expired`; also each retry.
+- `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
+- `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
+- `retry`: how long it waits after a failure, in at most 100 characters: `sidekiq`, `sidekiq(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `sidekiq`.
+- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
+- `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
+- `after`: tasks of flows, its parents: it is `blocked` until they are done.
+- `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.
+- `trace`: a W3C traceparent, which the handler gets.
+- `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
+- `announced`: true when the caller publishes the wake-up himself.
+
+An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed. A queue or kind that the role is not allowed (`tenon.producer`) raises 42501.$$;
+
+CREATE OR REPLACE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
     unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
     max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text,
     trace text, notify boolean, announced boolean) RETURNS bigint[]
@@ -540,7 +384,9 @@ BEGIN
     RETURN ids;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
+COMMENT ON FUNCTION tenon.enqueue_many_jsonb IS $$Not for applications: `tenon.enqueue_many` converts the payloads, and calls it.$$;
+
+CREATE OR REPLACE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblearray, queue text DEFAULT NULL,
     priority integer DEFAULT NULL, run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL,
     unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
@@ -553,17 +399,21 @@ LANGUAGE sql AS $$
                                     flow, after, on_parent_dead, trace, notify, announced)
 $$;
 
+COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock, whatever the order of their elements. (A transaction that calls it several times locks the keys of one call after those of the call before.) The other arguments are those of `tenon.enqueue`, for all of them.$$;
+
 -- Where the wake-up of such a task is published; for producers of many that publish ids themselves.
-CREATE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)
+CREATE OR REPLACE FUNCTION tenon.route_of(kind text, queue text DEFAULT NULL, OUT exchange text, OUT routing_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT s.exchange, coalesce($2, (SELECT k.queue FROM tenon.kind k WHERE k.name = $1), 'default') || '/' || $1
       FROM tenon.settings() s
 $$;
 
+COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
+
 -- What this transaction has enqueued so far, savepoints included: a row that I can see though the transaction that wrote
 -- it is in progress. pg_xact_status() wants 64 bits, of which xmin is the lower half: those for which it is nearest to the
 -- snapshot's xmax; a transaction of mine may be above that.
-CREATE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
+CREATE OR REPLACE FUNCTION tenon.mine() RETURNS SETOF tenon.tasks
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT v.*
       FROM tenon.task t
@@ -577,44 +427,4 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
      ORDER BY t.id
 $$;
 
-REVOKE ALL ON FUNCTION tenon.check_length, tenon.refuse, tenon.is_kind, tenon.seconds, tenon.check_enqueue, tenon.check_unique, tenon.check_payload, tenon.defaults,
-    tenon.may_enqueue, tenon.is_confined, tenon.check_allowed, tenon.publisher_sleeps, tenon.holder, tenon.joined, tenon.as_again,
-    tenon.join_holder, tenon.enqueue_again, tenon.hold_key, tenon.enqueue_jsonb,
-    tenon.enqueue, tenon.enqueue_routed, tenon.enqueue_many_jsonb, tenon.enqueue_many, tenon.route_of, tenon.mine FROM PUBLIC;
-
-COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
-
-- `kind`: 1 to 100 of `A-Z a-z 0-9 _ . : -`; picks the handler.
-- `payload`: what the handler gets, as `json`, `jsonb` or a text that is JSON; at most 1 MB (`tenon.setting`). Other text is refused with SQLSTATE 22P02.
-- `queue`: 1 to 63 of `a-z 0-9 _ . -`; default: that of the kind in `tenon.kind`, else `default`.
-- `priority`: 0 to 9, higher first; default: that of the kind, else of the queue, else 4.
-- `run_at`, `delay`: not before this moment, or not before this much time has passed (a day is 24 hours, a month 30 days, whatever the time zone), at most 10 years ahead; give one of them, not both. Default: at once.
-- `unique_key`: 1 to 200 characters. While an unfinished task of the kind holds the key, no other is made, and its id is returned. A run that starts after your commit is sure: if the holder is running, a task follows when it ends.
-- `on_conflict`: what becomes of the holder, if it has not started: `keep` it as it is, the default; `replace` its payload, `run_at` and `start_before`; `merge` the payloads, as `||` does.
-- `unique_for`: for so long the key is taken, also after its task has ended, for whoever gives `unique_for`: he gets that task's id, and no other run (but `replace`, `merge` and `debounce` still change it, or are followed by another, while it has not ended).
-- `debounce`: start when nobody has enqueued under the key for so long, but no later than `debounce_max` (at most 365 days) after the first; `on_conflict` is `replace`, if not given.
-- `start_before`: if it has not started by then, it is `expired`; also each retry.
-- `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
-- `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
-- `retry`: how long it waits after a failure, in at most 100 characters: `sidekiq`, `sidekiq(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `sidekiq`.
-- `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
-- `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
-- `after`: tasks of flows, its parents: it is `blocked` until they are done.
-- `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.
-- `trace`: a W3C traceparent, which the handler gets.
-- `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
-- `announced`: true when the caller publishes the wake-up himself.
-
-An argument that is not allowed raises SQLSTATE 22023; the message names it, its value and what is allowed. A queue or kind that the role is not allowed (`tenon.producer`) raises 42501.$$;
-
-COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
-
-COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock, whatever the order of their elements. (A transaction that calls it several times locks the keys of one call after those of the call before.) The other arguments are those of `tenon.enqueue`, for all of them.$$;
-
-COMMENT ON FUNCTION tenon.route_of IS $$The exchange and the routing key with which a task of this kind and queue (default: that of the kind) is published; for producers that use `tenon.enqueue_many`.$$;
-
 COMMENT ON FUNCTION tenon.mine IS $$What this transaction has enqueued so far and not rolled back to a savepoint, as rows of `tenon.tasks`: so that a test of an application can look, and then roll back. It reads the whole table of unfinished tasks.$$;
-
-COMMENT ON FUNCTION tenon.enqueue_jsonb IS $$Not for applications: `tenon.enqueue` and `tenon.enqueue_routed` convert the payload, and call it.$$;
-
-COMMENT ON FUNCTION tenon.enqueue_many_jsonb IS $$Not for applications: `tenon.enqueue_many` converts the payloads, and calls it.$$;

@@ -1,19 +1,40 @@
 -- How many slots a queue wants, for whatever starts and ends workers.
 
+-- At most so many queues, by name: those that have a row in tenon.queue or a living worker before those that only have
+-- tasks. A producer may make up as many names as he likes; here they cost what is asked for and no more.
+CREATE OR REPLACE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    WITH RECURSIVE named AS (
+        (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.queue FROM tenon.task t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+          FROM named n WHERE n.queue IS NOT NULL
+    ), every AS (
+        SELECT name AS queue, true AS known FROM tenon.queue
+        UNION ALL
+        SELECT q, true FROM tenon.worker w CROSS JOIN unnest(w.queues) q WHERE w.ended_at IS NULL
+        UNION ALL
+        (SELECT queue, false FROM named WHERE queue IS NOT NULL LIMIT $1)
+    )
+    SELECT queue FROM every GROUP BY queue ORDER BY bool_or(known) DESC, queue LIMIT $1
+$$;
+
 -- The arithmetic, of numbers alone. What comes keeps rate x run time slots busy (Little's law), and a fifth is to spare;
 -- what runs keeps its slot; what waits is to start before it is late, one slot each at most. What is late already, or of
 -- unknown run time, is to start within a quarter of the latency. And something that waits wants a slot.
-CREATE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision,
+CREATE OR REPLACE FUNCTION tenon.slots_wanted(tasks_per_s double precision, run_s double precision, ready bigint, running bigint, oldest_s double precision,
                                    latency_s double precision) RETURNS integer
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT least(1000000, greatest(sign(ready), ceil(greatest(coalesce(tasks_per_s * run_s / 0.8, 0), running)
                                + ready * least(1, coalesce(run_s / greatest(latency_s - oldest_s, latency_s / 4), 1)))))::integer
 $$;
 
+COMMENT ON FUNCTION tenon.slots_wanted IS $$The arithmetic of `tenon.demand`, of numbers alone.$$;
+
 -- Where the rows lie that ended since: of each day, a partition, the last blocks, and so many more that are spread over all
 -- of it. Rows lie about in the order of their ends. For TID scans, which need a bound of finished_at besides, or they
 -- look there in every day.
-CREATE FUNCTION tenon.ended_tids(since timestamptz, last_blocks integer, spread_blocks integer) RETURNS tid[]
+CREATE OR REPLACE FUNCTION tenon.ended_tids(since timestamptz, last_blocks integer, spread_blocks integer) RETURNS tid[]
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     WITH day AS (
         SELECT (pg_relation_size(c.oid) / current_setting('block_size')::integer)::integer AS blocks
@@ -33,7 +54,7 @@ $$;
 -- tasks and of the history say what came, above `cut` both are complete; the last 100 blocks of the history say what ended.
 -- How long tasks run is said by both, else, of a queue of which they have none, by what ended within a day in 50 blocks of
 -- each. Delayed tasks arrive when they end, so the greater of both rates counts.
-CREATE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OUT run_s double precision)
+CREATE OR REPLACE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OUT run_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH waiting AS MATERIALIZED (
         SELECT t.id, t.queue, t.created_at, t.run_at FROM tenon.task t ORDER BY t.id DESC LIMIT 5000
@@ -79,7 +100,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
 $$;
 
 -- Of each priority the first 10,000 rows that are due, which are those that run and those that are next.
-CREATE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
+CREATE OR REPLACE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     WITH paused AS MATERIALIZED (
         SELECT coalesce(bool_or(p.what = 'everything' OR (p.what = 'queue' AND p.name = $1)), false) AS whole,
@@ -97,7 +118,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
              LIMIT 10000) d
 $$;
 
-CREATE FUNCTION tenon.demand(queue text, latency interval DEFAULT '5 s') RETURNS integer
+CREATE OR REPLACE FUNCTION tenon.demand(queue text, latency interval DEFAULT '5 s') RETURNS integer
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     rate record := tenon.rate_seen(queue);
@@ -116,7 +137,4 @@ BEGIN
                                                                                OR p.what = 'kind' AND p.name = t.kind))::integer);
 END $$;
 
-REVOKE ALL ON FUNCTION tenon.slots_wanted, tenon.ended_tids, tenon.rate_seen, tenon.backlog_seen, tenon.demand FROM PUBLIC;
-
 COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what arrived and ended in the last two minutes, by run times, and by what waits and runs (up to 10,000 tasks). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;
-COMMENT ON FUNCTION tenon.slots_wanted IS $$The arithmetic of `tenon.demand`, of numbers alone.$$;

@@ -2,7 +2,7 @@
 
 -- The fence in the text of TENON_TASK_CLAIM, id/claims/key; `claims` only tells people which claim it is. Only functions with a search_path of their own call it. A regular expression
 -- with {1,18} and the like takes longer to match than all the rest.
-CREATE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT key bigint)
+CREATE OR REPLACE FUNCTION tenon.read_claim(claim text, OUT id bigint, OUT key bigint)
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     part text[] := string_to_array(claim, '/');
@@ -16,7 +16,7 @@ BEGIN
 END $$;
 
 -- A role that is confined to some queues or kinds runs tasks of those only, even if it knows another's claim.
-CREATE FUNCTION tenon.check_may_act(queue text, kind text) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.check_may_act(queue text, kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF coalesce((SELECT s.confined FROM tenon.setting s), true) AND NOT tenon.may_enqueue(queue, kind) THEN
@@ -28,7 +28,7 @@ END $$;
 
 -- Was a row found with this claim (its queue and kind; NULL: no), and may the role act on it? The claim of a handler that is
 -- tried by hand has the key 0 and needs no row.
-CREATE FUNCTION tenon.claim_must_hold(claim text, key bigint, queue text, kind text) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.claim_must_hold(claim text, key bigint, queue text, kind text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     IF key = 0 THEN
@@ -44,7 +44,7 @@ END $$;
 
 -- How long it is as PostgreSQL prints it, which is what a dump and a task line hold: [1e-16383] is stored in little and
 -- printed in 16 KB (tenon.result_kept).
-CREATE FUNCTION tenon.printed_bytes(value jsonb) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.printed_bytes(value jsonb) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     RETURN octet_length(value::text);
@@ -52,7 +52,7 @@ EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
     RETURN 1 << 30;
 END $$;
 
-CREATE FUNCTION tenon.progress(claim text, value jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.progress(claim text, value jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -72,9 +72,16 @@ BEGIN
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
 END $$;
 
+COMMENT ON FUNCTION tenon.progress IS $$Says how far a task is that runs, in the handler's own transaction if it likes. What was said last is given to the next attempt: it is the checkpoint.
+
+- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
+- `value`: at most 64 KiB as text, else SQLSTATE 22023; NULL = no progress.
+
+It is for a task that says so now and then: each call writes a row. A pool child may write lines instead, as often as it likes. Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+
 -- The row's timeout grows, and by it the worker and the cleaner know the deadline. A shorter one than the kind's
 -- timeout_min_ms cannot come of it, as it never shrinks.
-CREATE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -97,9 +104,16 @@ BEGIN
     RETURN held.deadline;
 END $$;
 
+COMMENT ON FUNCTION tenon.extend IS $$Gives a task that runs more time: its deadline is `by` from now on, if that is later than before, and at most 30 days after its start. Returns the deadline. It must be committed before the old one; the task's timeout has grown, for later attempts too.
+
+- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
+- `by`: 1 millisecond to 30 days, else SQLSTATE 22023.
+
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+
 -- The progress in a handler's line, of which its worker knows only that it is JSON; NULL for what cannot be stored (a text
 -- with \u0000, a number out of range) or is too long. So one bad value hurts nothing else in its round.
-CREATE FUNCTION tenon.progress_kept(line text) RETURNS jsonb
+CREATE OR REPLACE FUNCTION tenon.progress_kept(line text) RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     value jsonb;
@@ -109,20 +123,3 @@ BEGIN
 EXCEPTION WHEN others THEN
     RETURN NULL;
 END $$;
-
-REVOKE ALL ON FUNCTION tenon.read_claim, tenon.check_may_act, tenon.claim_must_hold, tenon.printed_bytes, tenon.progress, tenon.extend,
-    tenon.progress_kept FROM PUBLIC;
-
-COMMENT ON FUNCTION tenon.progress IS $$Says how far a task is that runs, in the handler's own transaction if it likes. What was said last is given to the next attempt: it is the checkpoint.
-
-- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `value`: at most 64 KiB as text, else SQLSTATE 22023; NULL = no progress.
-
-It is for a task that says so now and then: each call writes a row. A pool child may write lines instead, as often as it likes. Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
-
-COMMENT ON FUNCTION tenon.extend IS $$Gives a task that runs more time: its deadline is `by` from now on, if that is later than before, and at most 30 days after its start. Returns the deadline. It must be committed before the old one; the task's timeout has grown, for later attempts too.
-
-- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `by`: 1 millisecond to 30 days, else SQLSTATE 22023.
-
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;

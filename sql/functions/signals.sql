@@ -1,116 +1,6 @@
--- Steps, signals and results: what a task remembers from one attempt to the next, what it waits for, and who waits for it.
+-- Signals and results: what a task waits for, and who waits for a task.
 
--- --- steps ---
-
--- The steps with one more. The first of a name stays. Only functions with a search_path of their own call it.
-CREATE FUNCTION tenon.with_step(steps jsonb, name text, value jsonb) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-    step_name_bytes_max constant integer := 100;
-    steps_max           constant integer := 1000;
-    steps_bytes_max     constant integer := 1048576;
-    bytes bigint;
-BEGIN
-    IF coalesce(octet_length(name), 0) NOT BETWEEN 1 AND step_name_bytes_max THEN
-        PERFORM tenon.refuse('name', quote_literal(name), format('1 to %s bytes', step_name_bytes_max));
-    END IF;
-    steps := coalesce(steps, '{}');
-    IF steps ? name THEN
-        RETURN steps;
-    END IF;
-    value := coalesce(value, 'null');
-    bytes := tenon.printed_bytes(steps) + tenon.printed_bytes(value) + octet_length(name);
-    IF bytes > steps_bytes_max THEN
-        PERFORM tenon.refuse('value', format('that makes steps of %s bytes', bytes),
-                             format('at most so large that all steps of a task have %s bytes as text', steps_bytes_max));
-    END IF;
-    IF (SELECT count(*) FROM jsonb_object_keys(steps)) >= steps_max THEN
-        PERFORM tenon.refuse('name', quote_literal(name), format('one of at most %s of a task', steps_max));
-    END IF;
-    RETURN steps || jsonb_build_object(name, value);
-END $$;
-
--- A claim adds up payload_bytes, so they count the steps as well.
-CREATE FUNCTION tenon.put_steps(id bigint, old jsonb, new jsonb) RETURNS void
-LANGUAGE plpgsql AS $$
-#variable_conflict use_variable
-BEGIN
-    IF new IS DISTINCT FROM old THEN
-        UPDATE tenon.task t
-           SET steps = new,
-               payload_bytes = t.payload_bytes + octet_length(new::text) - coalesce(octet_length(old::text), 0)
-         WHERE t.id = id;
-    END IF;
-END $$;
-
-CREATE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-#variable_conflict use_variable
-DECLARE
-    fence record;
-    held  record;
-    steps jsonb;
-BEGIN
-    fence := tenon.read_claim(claim);
-    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key FOR UPDATE;
-    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
-    steps := tenon.with_step(held.steps, name, value);
-    PERFORM tenon.put_steps(fence.id, held.steps, steps) WHERE fence.key <> 0;
-    RETURN steps -> name;
-END $$;
-
-CREATE FUNCTION tenon.steps(claim text) RETURNS jsonb
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-#variable_conflict use_variable
-DECLARE
-    fence record;
-    held  record;
-BEGIN
-    fence := tenon.read_claim(claim);
-    SELECT t.queue, t.kind, t.steps INTO held FROM tenon.task t WHERE t.id = fence.id AND t.claim_key = fence.key;
-    PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
-    RETURN coalesce(held.steps, '{}');
-END $$;
-
--- The steps with the one in a handler's line; NULL when it cannot be: more than the limits, or what PostgreSQL cannot
--- store. So one bad value hurts nothing else in its round.
-CREATE FUNCTION tenon.with_step_of(steps jsonb, line text) RETURNS jsonb
-LANGUAGE plpgsql IMMUTABLE AS $$
-DECLARE
-    step jsonb;
-BEGIN
-    step := line::jsonb -> 'step';
-    RETURN tenon.with_step(steps, step ->> 'name', step -> 'value');
-EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
-    RETURN NULL;
-END $$;
-
--- The steps that pool children said, for their worker: worker/step.sql. One row for each that was written, or is refused.
--- What is missing is not this claim's any more, or locked by somebody else at the moment.
-CREATE FUNCTION tenon.record_steps(ids bigint[], keys bigint[], lines text[])
-RETURNS TABLE (place integer, recorded boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-DECLARE
-    held jsonb;
-    new  jsonb;
-BEGIN
-    FOR i IN 1 .. cardinality(ids) LOOP
-        SELECT t.steps INTO held FROM tenon.task t
-         WHERE t.id = ids[i] AND t.claim_key = keys[i] FOR UPDATE SKIP LOCKED;
-        CONTINUE WHEN NOT FOUND;
-        new := tenon.with_step_of(held, lines[i]);
-        recorded := new IS NOT NULL;
-        IF recorded THEN
-            PERFORM tenon.put_steps(ids[i], held, new);
-        END IF;
-        place := i;
-        RETURN NEXT;
-    END LOOP;
-END $$;
-
--- --- signals ---
-
-CREATE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true', notify boolean DEFAULT true) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.signal(name text, payload jsonb DEFAULT 'true', notify boolean DEFAULT true) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -135,18 +25,15 @@ BEGIN
     RETURN true;
 END $$;
 
--- A task that begins to wait for what has come already is settled at once.
-CREATE FUNCTION tenon.note_waiting() RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-BEGIN
-    IF EXISTS (SELECT FROM tenon.signal s WHERE s.name = NEW.signal) THEN
-        PERFORM pg_notify('tenon', 'settle');
-    END IF;
-    RETURN NULL;
-END $$;
-CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
+COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for it, or begins to while it is kept, gets what it carries, and goes on. Returns whether it is the first of its name: the first one wins, and a later one changes nothing. It is kept for `signal_keep` of `tenon.setting` after it was sent, then the name may be used again: [steps.md](steps.md#signals).
 
-CREATE FUNCTION tenon.wait_for(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
+- `name`: 1 to 100 bytes, such as `payment:17`, else SQLSTATE 22023.
+- `payload`: any JSON but null, at most 64 KiB as text, else SQLSTATE 22023.
+- `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
+
+A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
+
+CREATE OR REPLACE FUNCTION tenon.wait_for(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -182,11 +69,20 @@ BEGIN
     state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
 END $$;
 
+COMMENT ON FUNCTION tenon.wait_for IS $$Lets a task that runs wait for a signal, in the handler's own transaction. What comes of it is one of its steps from then on, under the name of the signal.
+
+- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
+- `signal`: a name as for `tenon.signal`.
+- `timeout`: 1 millisecond to 365 days, else SQLSTATE 22023; then the task goes on without the signal.
+- returns `state`: `came`, and `payload` is what it carried: go on; `timed_out`: it did not come in time: go on; `waits`: from the commit on the task is blocked, and this attempt is over: commit, and answer done, whatever that changes nothing.
+
+Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
+
 -- The signal that a blocked task waits for has come, or its time is over: that is one of its steps now, and it goes on.
 -- False: neither is so; it is locked; or it waits no more. What it waits for is read after the task is locked: before that
 -- another may have ended the wait. The lock is given back before the task is changed (as in tenon.unblock: polls pass
 -- over rows that bear a lock's mark); by wanted_at it is known again. Who takes it in between is not waited for.
-CREATE FUNCTION tenon.end_wait(task_id bigint, moment timestamptz) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.end_wait(task_id bigint, moment timestamptz) RETURNS boolean
 LANGUAGE plpgsql SET lock_timeout = '10 ms' AS $$
 #variable_conflict use_variable
 DECLARE
@@ -232,7 +128,7 @@ END $$;
 -- Each of the two, a signal and a task that waits for it, is looked at after its commit, and then whatever was committed
 -- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. Locked
 -- rows are skipped, and the next turn continues after them (the cursors). Returns how many waits are over, and of which tasks.
-CREATE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
+CREATE OR REPLACE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
 LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
@@ -284,15 +180,13 @@ BEGIN
     n := cardinality(freed);
 END $$;
 
--- --- results ---
-
 -- May whoever logged in see how this role's tasks end? Readers see everything.
-CREATE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.may_see(enqueued_by text) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT enqueued_by = session_user OR has_table_privilege(session_user, 'tenon.task', 'SELECT')
 $$;
 
-CREATE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text)
+CREATE OR REPLACE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -308,9 +202,17 @@ BEGIN
     END IF;
 END $$;
 
+COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
+
+- `state`: as in `tenon.tasks`; NULL when there is no such task (any more).
+- `result`: what its handler returned, of one that is done.
+- `error`: what went wrong the last time, of one that is not; why there is nothing to say, when `state` is NULL.
+
+A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
+
 -- Whoever has locked the row is waited for no longer than a worker waits (100 ms): of two that wait for each other, this
 -- one gives up. The mark is then missing, and whoever waits asks again by himself.
-CREATE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
+CREATE OR REPLACE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '50 ms' AS $$
 #variable_conflict use_variable
@@ -322,44 +224,5 @@ BEGIN
     END;
     SELECT r.* INTO state, result, error FROM tenon.result(id) r;
 END $$;
-
-REVOKE ALL ON FUNCTION tenon.with_step, tenon.put_steps, tenon.step, tenon.steps, tenon.with_step_of, tenon.record_steps,
-    tenon.signal, tenon.note_waiting, tenon.wait_for, tenon.end_wait, tenon.settle_signals,
-    tenon.may_see, tenon.result, tenon.await FROM PUBLIC;
-
-COMMENT ON FUNCTION tenon.step IS $$Records a step of a task that runs, in the handler's own transaction if it likes; returns what is recorded under the name: the value, or of a name that was there already the first one. Every later attempt gets all recorded steps (`steps` of the task line, `tenon.steps`), and need not do them again: [steps.md](steps.md).
-
-- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `name`: 1 to 100 bytes; at most 1,000 names a task, else SQLSTATE 22023.
-- `value`: all of a task at most 1 MiB as text, with their names, else SQLSTATE 22023; NULL = null.
-
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
-
-COMMENT ON FUNCTION tenon.steps IS $$The recorded steps of a task that runs: an object, a key for each name. Arguments and errors as of `tenon.step`.$$;
-
-COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for it, or begins to while it is kept, gets what it carries, and goes on. Returns whether it is the first of its name: the first one wins, and a later one changes nothing. It is kept for `signal_keep` of `tenon.setting` after it was sent, then the name may be used again: [steps.md](steps.md#signals).
-
-- `name`: 1 to 100 bytes, such as `payment:17`, else SQLSTATE 22023.
-- `payload`: any JSON but null, at most 64 KiB as text, else SQLSTATE 22023.
-- `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
-
-A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
-
-COMMENT ON FUNCTION tenon.wait_for IS $$Lets a task that runs wait for a signal, in the handler's own transaction. What comes of it is one of its steps from then on, under the name of the signal.
-
-- `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `signal`: a name as for `tenon.signal`.
-- `timeout`: 1 millisecond to 365 days, else SQLSTATE 22023; then the task goes on without the signal.
-- returns `state`: `came`, and `payload` is what it carried: go on; `timed_out`: it did not come in time: go on; `waits`: from the commit on the task is blocked, and this attempt is over: commit, and answer done, whatever that changes nothing.
-
-Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
-
-COMMENT ON FUNCTION tenon.result IS $$How a task ended, or where it is.
-
-- `state`: as in `tenon.tasks`; NULL when there is no such task (any more).
-- `result`: what its handler returned, of one that is done.
-- `error`: what went wrong the last time, of one that is not; why there is nothing to say, when `state` is NULL.
-
-A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; readers and operators see all.$$;
 
 COMMENT ON FUNCTION tenon.await IS $$As `tenon.result`, and if the task has not ended, its end will be told by NOTIFY on the channel `tenon_ended`, with its id: LISTEN first, then call this, then wait, and ask `tenon.result`. Call it in a transaction of its own (or in the one that enqueues the task): until that ends the task cannot start. An awaited task is kept in the history when it ends well, also with `history_keep` 0. Ask again every 10 s or so, for the notifications that are lost with a connection: [steps.md](steps.md#waiting-for-a-result).$$;

@@ -2,7 +2,7 @@
 
 -- The handlers of a worker whose first child has not said hello yet, from its column `starting`: since when, and what the
 -- child does, as "for 12 s: importing shop".
-CREATE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
+CREATE OR REPLACE FUNCTION tenon.starting_of(starting text, OUT kinds text[], OUT text text) RETURNS SETOF record
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT string_to_array(split_part(line, ': ', 1), ','),
            format('for %s s%s', greatest(round(extract(epoch FROM clock_timestamp()) - split_part(h.how, ' ', 1)::bigint / 1000.0), 0),
@@ -14,7 +14,7 @@ $$;
 -- How many live workers serve the queue and kind? `backs_off`: the handler starts on none of them; names one, and why. `starts`:
 -- no worker has a child that is ready; names one where a child is starting, and for how long. `fails`: on all of them transactions
 -- with PostgreSQL keep failing; names one, and why.
-CREATE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text, OUT starts text, OUT fails text)
+CREATE OR REPLACE FUNCTION tenon.handled(queue text, kind text, OUT workers bigint, OUT backs_off text, OUT starts text, OUT fails text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT count(*), CASE WHEN bool_and(b.why IS NOT NULL)
                           THEN min(format('on worker %s (%s, pid %s): %s', w.id, w.host, w.pid, b.why)) END,
@@ -31,20 +31,20 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- Without a leading cleaner nothing that is blocked goes on, and nothing is recovered.
-CREATE FUNCTION tenon.cleaner_leads() RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.cleaner_leads() RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tenon.setting s JOIN tenon.lock k ON k.key = s.leader_key AND k.counts)
 $$;
 
 -- Which of these chores keep failing, as a sentence without its full stop. NULL: none.
-CREATE FUNCTION tenon.failing_chores(VARIADIC chores text[]) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.failing_chores(VARIADIC chores text[]) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT string_agg(f.sentence, '; ')
       FROM tenon.failing f WHERE f.what = 'chore' AND f.name = ANY (chores)
 $$;
 
 -- Why the cleaner does not do these chores, as the end of a sentence.
-CREATE FUNCTION tenon.without_cleaner(VARIADIC chores text[]) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.without_cleaner(VARIADIC chores text[]) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT CASE WHEN tenon.cleaner_leads() THEN coalesce(', but ' || tenon.failing_chores(VARIADIC chores), '')
                 ELSE ', but none leads; start one: tenon cleaner' END
@@ -52,7 +52,7 @@ $$;
 
 -- The slots of the workers that take it; how many tasks run there, of those that stand first in their queues; and what else
 -- those workers would take, of what is not paused.
-CREATE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[])
+CREATE OR REPLACE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[])
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     WITH those AS MATERIALIZED (
         SELECT w.id, w.slots, w.queues, w.kinds FROM tenon.worker w
@@ -79,7 +79,7 @@ $$;
 -- looked at, of any kind; `more`: there are more of them. Of each
 -- priority two ranges of task_order are read, which end at the task, or now. (One range, up to a row of both columns, would be
 -- read on through all that have the same run_at.)
-CREATE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
+CREATE OR REPLACE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
     SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
       FROM (SELECT p.priority, o.kind
@@ -98,7 +98,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
              LIMIT $3) a
 $$;
 
-CREATE FUNCTION tenon.time_text(moment timestamptz) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.time_text(moment timestamptz) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT to_char(moment AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"')
         || format(CASE WHEN moment > clock_timestamp() THEN ' (in %s)' ELSE ' (%s ago)' END,
@@ -106,13 +106,13 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
 $$;
 
 -- How many stand before a task, if not more.
-CREATE FUNCTION tenon.behind_text(n bigint, more boolean) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.behind_text(n bigint, more boolean) RETURNS text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format('behind %s%s %s', CASE WHEN more THEN 'at least ' END, n, CASE n WHEN 1 THEN 'task' ELSE 'tasks' END)
 $$;
 
 -- Why no worker would take a ready task, however many slots are free. NULLs: one would.
-CREATE FUNCTION tenon.why_not_taken(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_not_taken(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     p record;
@@ -155,7 +155,7 @@ BEGIN
 END $$;
 
 -- What holds back a ready task. `code` as in `tenon show --json`.
-CREATE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_ready(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s record;
@@ -176,7 +176,7 @@ BEGIN
 END $$;
 
 -- Of these tasks one that is ready, and that no worker takes. NULLs: none.
-CREATE FUNCTION tenon.why_one_of(ids bigint[], OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_one_of(ids bigint[], OUT sentence text, OUT advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT format(' Of task %s: %s', t.id, y.sentence), y.advice
       FROM tenon.task t CROSS JOIN LATERAL tenon.why_not_taken(t) y
@@ -185,7 +185,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
 $$;
 
 -- The parents that a task waits for: three of them, those that did not end well first. NULLs: none.
-CREATE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     p record;
@@ -218,7 +218,7 @@ BEGIN
 END $$;
 
 -- Why a task is a suspect. NULL: it is not one.
-CREATE FUNCTION tenon.why_suspected(t tenon.task) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.why_suspected(t tenon.task) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT format('It is suspected: it has crashed %s %s%s; %s', s.crashes, CASE s.crashes WHEN 1 THEN 'time' ELSE 'times' END,
                   CASE WHEN s.crashes > 1 THEN ' in a row' END,
@@ -227,7 +227,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
 $$;
 
 -- What a suspect waits for that its limits have released: its time, a worker, or a worker's turn.
-CREATE FUNCTION tenon.why_alone(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_alone(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     s tenon.suspect;
@@ -250,7 +250,7 @@ BEGIN
 END $$;
 
 -- What a blocked task waits for: its parents, then its limits, or a signal.
-CREATE FUNCTION tenon.why_waiting(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_waiting(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     w tenon.waiting;
@@ -275,7 +275,7 @@ BEGIN
 END $$;
 
 -- The same; and whether anybody would let it go.
-CREATE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_blocked(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     failing text;
@@ -293,7 +293,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_unfinished(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     w tenon.worker;
@@ -330,7 +330,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     d tenon.dead;
@@ -360,7 +360,7 @@ BEGIN
 END $$;
 
 -- What was enqueued under the unique key that this task holds, and waits for its end. NULL: nothing.
-CREATE FUNCTION tenon.why_next(t tenon.task) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.why_next(t tenon.task) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format(CASE count(*) WHEN 1 THEN ' Another run under its unique key %s waits for its end, since %s.'
                                 ELSE ' %3$s other runs under its unique key %1$s wait for its end, the first since %2$s.' END,
@@ -370,7 +370,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     HAVING count(*) > 0
 $$;
 
-CREATE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text)
+CREATE OR REPLACE FUNCTION tenon.why_of(id bigint, OUT code text, OUT sentence text, OUT advice text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     t tenon.task;
@@ -386,10 +386,7 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION tenon.why(id bigint) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.why(id bigint) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT w.sentence || coalesce(' What to do: ' || w.advice || '.', '') FROM tenon.why_of(id) w $$;
-
-REVOKE ALL ON FUNCTION tenon.starting_of, tenon.handled, tenon.cleaner_leads, tenon.failing_chores, tenon.without_cleaner, tenon.slots_for, tenon.ahead_of, tenon.time_text, tenon.behind_text, tenon.why_not_taken, tenon.why_ready, tenon.why_one_of, tenon.why_parents, tenon.why_suspected, tenon.why_alone, tenon.why_waiting, tenon.why_blocked, tenon.why_unfinished, tenon.why_ended, tenon.why_next,
-    tenon.why_of, tenon.why FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.why IS $$Why the task is where it is, in one sentence, and what to do about it. For readers and operators; `tenon why ID` prints it.$$;

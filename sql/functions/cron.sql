@@ -1,11 +1,7 @@
 -- Cron expressions: when is the next tick? Calculated with PostgreSQL's own time zones; docs/schedules.md says what an
 -- expression means. Functions without a search_path of their own are called only by those that have one.
 
--- The sets of a cron expression: bit n is set when n is in it; Sunday is 0. either: days of the month and of the week
--- are both restricted, and one of them is enough.
-CREATE TYPE tenon.cron AS (minutes bigint, hours bigint, days bigint, months bigint, weekdays bigint, either boolean);
-
-CREATE FUNCTION tenon.refuse_cron(field text, word text, why text) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.refuse_cron(field text, word text, why text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'tenon: cron: %: % %', field, left(word, 100), why
@@ -13,7 +9,7 @@ BEGIN
               HINT = 'A cron expression is: minute hour day-of-month month day-of-week, such as 30 3 * * mon-fri; or @daily and its like.';
 END $$;
 
-CREATE FUNCTION tenon.cron_number(field text, word text, low integer, high integer, names text[]) RETURNS integer
+CREATE OR REPLACE FUNCTION tenon.cron_number(field text, word text, low integer, high integer, names text[]) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     place integer := array_position(names, lower(word COLLATE "C"));
@@ -29,7 +25,7 @@ BEGIN
 END $$;
 
 -- One field, such as 0,30 or mon-fri or */15, as a set.
-CREATE FUNCTION tenon.cron_field(field text, list text, low integer, high integer, names text[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.cron_field(field text, list text, low integer, high integer, names text[]) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     part  text;
@@ -66,7 +62,7 @@ BEGIN
     RETURN bits;
 END $$;
 
-CREATE FUNCTION tenon.parse_cron(cron text) RETURNS tenon.cron
+CREATE OR REPLACE FUNCTION tenon.parse_cron(cron text) RETURNS tenon.cron
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     c tenon.cron;
@@ -95,7 +91,7 @@ BEGIN
 END $$;
 
 -- The first number of a set from `low` on; NULL: none.
-CREATE FUNCTION tenon.cron_next(bits bigint, low integer) RETURNS integer
+CREATE OR REPLACE FUNCTION tenon.cron_next(bits bigint, low integer) RETURNS integer
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     IF bits >> low = 0 THEN
@@ -109,7 +105,7 @@ END $$;
 
 -- The first day from `day` on; NULL: none in 41 years, and so none at all. (From one 29 February on a certain day of
 -- the week to the next it may take 40.)
-CREATE FUNCTION tenon.cron_day(c tenon.cron, day date) RETURNS date
+CREATE OR REPLACE FUNCTION tenon.cron_day(c tenon.cron, day date) RETURNS date
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     last     date := day + 41 * 366;
@@ -132,7 +128,7 @@ BEGIN
 END $$;
 
 -- What the clock on the wall shows at the first tick after `after`, if no clock was ever changed.
-CREATE FUNCTION tenon.cron_wall(c tenon.cron, after timestamp) RETURNS timestamp
+CREATE OR REPLACE FUNCTION tenon.cron_wall(c tenon.cron, after timestamp) RETURNS timestamp
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     low    timestamp := date_trunc('minute', after) + interval '1 minute';
@@ -153,12 +149,12 @@ BEGIN
 END $$;
 
 -- How far the clocks of a zone are ahead of UTC.
-CREATE FUNCTION tenon.zone_offset(zone text, moment timestamptz) RETURNS interval
+CREATE OR REPLACE FUNCTION tenon.zone_offset(zone text, moment timestamptz) RETURNS interval
 LANGUAGE sql STABLE AS $$ SELECT (moment AT TIME ZONE zone) - (moment AT TIME ZONE 'UTC') $$;
 
 -- When the clocks of a zone show `wall` for the first time; if they jump over it, when they have jumped. PostgreSQL says
 -- of two moments the second, and in a gap it counts on with the offset before.
-CREATE FUNCTION tenon.wall_moment(zone text, wall timestamp) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION tenon.wall_moment(zone text, wall timestamp) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     second timestamptz := wall AT TIME ZONE zone;
@@ -174,7 +170,7 @@ END $$;
 
 -- The next tick of what ticks in each hour: by the clock on the wall, whatever is done to it. So it goes on while an
 -- hour comes again, and what the clocks jump over is no tick.
-CREATE FUNCTION tenon.next_tick_hourly(c tenon.cron, zone text, after timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION tenon.next_tick_hourly(c tenon.cron, zone text, after timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     wall timestamp := after AT TIME ZONE zone;
@@ -197,7 +193,7 @@ BEGIN
     RETURN tick;
 END $$;
 
-CREATE FUNCTION tenon.next_tick(cron text, zone text DEFAULT 'UTC', after timestamptz DEFAULT clock_timestamp())
+CREATE OR REPLACE FUNCTION tenon.next_tick(cron text, zone text DEFAULT 'UTC', after timestamptz DEFAULT clock_timestamp())
 RETURNS timestamptz
 LANGUAGE plpgsql STABLE STRICT SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -221,8 +217,5 @@ BEGIN
     END IF;
     RETURN tick;
 END $$;
-
-REVOKE ALL ON FUNCTION tenon.refuse_cron, tenon.cron_number, tenon.cron_field, tenon.parse_cron, tenon.cron_next, tenon.cron_day,
-    tenon.cron_wall, tenon.zone_offset, tenon.wall_moment, tenon.next_tick_hourly, tenon.next_tick FROM PUBLIC;
 
 COMMENT ON FUNCTION tenon.next_tick IS $$The first tick of a cron expression after a moment, in a time zone. It is calculated, however far ahead it lies; an expression that never comes, such as 30 February, raises SQLSTATE 22023.$$;

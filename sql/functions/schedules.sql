@@ -1,59 +1,7 @@
 -- Schedules: tasks that are enqueued again and again, by a cron expression or every so often. No part of a task's life
 -- knows of them: what comes of a tick is an ordinary task.
 
-CREATE TABLE tenon.schedule (
-    name         text        PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.:-]{1,100}$'),
-    cron         text,
-    every_ms     bigint      CHECK (every_ms BETWEEN 1000 AND 31622400000),
-    zone         text        NOT NULL,
-    kind         text        NOT NULL,
-    payload      jsonb       NOT NULL,
-    queue        text,
-    priority     smallint,
-    max_attempts integer,
-    timeout_ms   bigint,
-    catch_up     text        NOT NULL CHECK (catch_up IN ('none', 'last', 'all')),
-    overlap      text        NOT NULL CHECK (overlap IN ('allow', 'skip')),
-    source       text,
-    set_by       text        NOT NULL,
-    set_at       timestamptz NOT NULL,
-    paused       boolean     NOT NULL DEFAULT false,
-    next_at      timestamptz NOT NULL,
-    due_at       timestamptz NOT NULL,
-    last_at      timestamptz,
-    last_task    bigint,
-    skipped      bigint      NOT NULL DEFAULT 0,
-    last_error   text,
-    CHECK (num_nonnulls(cron, every_ms) = 1),
-    CHECK (last_at < next_at)  -- no tick comes twice, whoever writes here
-);
-CREATE INDEX schedule_due ON tenon.schedule (due_at);
-ANALYZE tenon.schedule;
-COMMENT ON TABLE tenon.schedule IS 'The schedules. Read it as you like; change it by functions only.';
-COMMENT ON COLUMN tenon.schedule.name IS 'The schedule: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
-COMMENT ON COLUMN tenon.schedule.cron IS 'When it ticks, as a cron expression; NULL: every `every_ms`.';
-COMMENT ON COLUMN tenon.schedule.every_ms IS 'Every so many milliseconds it ticks; NULL: by `cron`.';
-COMMENT ON COLUMN tenon.schedule.zone IS 'The time zone of the cron expression.';
-COMMENT ON COLUMN tenon.schedule.kind IS 'The kind of its tasks.';
-COMMENT ON COLUMN tenon.schedule.payload IS 'The payload of its tasks; an object gets the key `tick` as well.';
-COMMENT ON COLUMN tenon.schedule.queue IS 'The queue of its tasks; NULL = that of the kind.';
-COMMENT ON COLUMN tenon.schedule.priority IS 'The priority of its tasks; NULL = that of the kind or queue.';
-COMMENT ON COLUMN tenon.schedule.max_attempts IS 'With so many failures a task of it is dead; NULL = as the kind or queue says.';
-COMMENT ON COLUMN tenon.schedule.timeout_ms IS 'How long one run of its tasks may take, in milliseconds; NULL = as the kind or queue says.';
-COMMENT ON COLUMN tenon.schedule.catch_up IS 'What becomes of ticks that are more than a minute late: `none` of them runs, the `last`, or `all`.';
-COMMENT ON COLUMN tenon.schedule.overlap IS 'Whether a tick makes a task while the last one has not ended: `allow`, or `skip` the tick.';
-COMMENT ON COLUMN tenon.schedule.source IS 'The file that it is kept in step with (`tenon schedule sync`); NULL: none.';
-COMMENT ON COLUMN tenon.schedule.set_by IS 'The role that had logged in to set it.';
-COMMENT ON COLUMN tenon.schedule.set_at IS 'When it was set.';
-COMMENT ON COLUMN tenon.schedule.paused IS 'While true it does not tick.';
-COMMENT ON COLUMN tenon.schedule.next_at IS 'The next tick.';
-COMMENT ON COLUMN tenon.schedule.due_at IS 'The cleaners'' own: when they care for it next. Mostly `next_at`; later after an error, never while it is paused.';
-COMMENT ON COLUMN tenon.schedule.last_at IS 'The last tick that made a task; NULL: none.';
-COMMENT ON COLUMN tenon.schedule.last_task IS 'The last task that was made; NULL: none.';
-COMMENT ON COLUMN tenon.schedule.skipped IS 'How many ticks made no task because the last one had not ended.';
-COMMENT ON COLUMN tenon.schedule.last_error IS 'Why the next tick could not make its task, which is tried again every minute; NULL: no trouble.';
-
-CREATE VIEW tenon.schedules AS
+CREATE OR REPLACE VIEW tenon.schedules AS
     SELECT s.name, s.cron, s.every_ms * interval '1 ms' AS every, s.zone, s.kind, s.payload, s.queue, s.priority,
            s.max_attempts, s.timeout_ms, s.catch_up, s.overlap,
            CASE WHEN s.paused THEN 'paused' WHEN s.last_error IS NOT NULL THEN 'failing' ELSE 'active' END AS state,
@@ -66,22 +14,9 @@ COMMENT ON COLUMN tenon.schedules.every IS 'How often it ticks; NULL: by `cron`.
 COMMENT ON COLUMN tenon.schedules.state IS '`active`; `paused`; `failing`: `last_error` says why its ticks make no tasks.';
 COMMENT ON COLUMN tenon.schedules.next_at IS 'The next tick; NULL while it is paused.';
 COMMENT ON COLUMN tenon.schedules.last_state IS 'The state of the last task; NULL: its history is over, or there was none.';
-DO $$
-DECLARE
-    c record;
-BEGIN
-    FOR c IN SELECT o.attname, col_description(t.attrelid, t.attnum) AS text
-               FROM pg_attribute o JOIN pg_attribute t USING (attname)
-              WHERE o.attrelid = 'tenon.schedules'::regclass AND t.attrelid = 'tenon.schedule'::regclass AND t.attnum > 0
-                AND col_description(o.attrelid, o.attnum) IS NULL LOOP
-        EXECUTE format('COMMENT ON COLUMN tenon.schedules.%I IS %L', c.attname, c.text);
-    END LOOP;
-END $$;
-
--- Setting them -------------------------------------------------------------------------------------------------------
 
 -- Every act of an operator on a schedule passes here: the place to note who did what.
-CREATE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.note_schedule(act text, name text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.note_audit(act, jsonb_build_object('schedule', name), 1);
@@ -89,7 +24,7 @@ END $$;
 
 -- The name of a time zone as PostgreSQL writes it. Abbreviations such as CET or EST are refused: to PostgreSQL they are
 -- an offset that knows no daylight time.
-CREATE FUNCTION tenon.check_zone(zone text) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.check_zone(zone text) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     known text;
@@ -105,13 +40,13 @@ BEGIN
 END $$;
 
 -- A task of a schedule can tell which tick it is for.
-CREATE FUNCTION tenon.tick_payload(payload jsonb, tick timestamptz) RETURNS jsonb
+CREATE OR REPLACE FUNCTION tenon.tick_payload(payload jsonb, tick timestamptz) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN jsonb_typeof(payload) = 'object' THEN jsonb_build_object('tick', tick) || payload ELSE payload END
 $$;
 
 -- The first tick after a moment. Those that come every so often keep in step with the one that is known.
-CREATE FUNCTION tenon.tick_after(s tenon.schedule, after timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION tenon.tick_after(s tenon.schedule, after timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF s.cron IS NOT NULL THEN
@@ -120,7 +55,7 @@ BEGIN
     RETURN s.next_at + (floor(extract(epoch FROM after - s.next_at) * 1000 / s.every_ms) + 1)::float8 * s.every_ms * interval '1 ms';
 END $$;
 
-CREATE FUNCTION tenon.check_schedule(name text, cron text, every interval, kind text, document jsonb, queue text,
+CREATE OR REPLACE FUNCTION tenon.check_schedule(name text, cron text, every interval, kind text, document jsonb, queue text,
     priority integer, max_attempts integer, timeout interval, catch_up text, overlap text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -144,7 +79,7 @@ BEGIN
 END $$;
 
 -- As with tenon.enqueue_jsonb: tenon.set_schedule() converts the payload, and this function checks and acts.
-CREATE FUNCTION tenon.set_schedule_jsonb(name text, cron text, every interval, kind text, payload jsonb, zone text, catch_up text,
+CREATE OR REPLACE FUNCTION tenon.set_schedule_jsonb(name text, cron text, every interval, kind text, payload jsonb, zone text, catch_up text,
     overlap text, queue text, priority integer, max_attempts integer, timeout interval, source text) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -184,7 +119,7 @@ BEGIN
     RETURN s.next_at;
 END $$;
 
-CREATE FUNCTION tenon.set_schedule(name text, cron text DEFAULT NULL, every interval DEFAULT NULL, kind text DEFAULT NULL,
+CREATE OR REPLACE FUNCTION tenon.set_schedule(name text, cron text DEFAULT NULL, every interval DEFAULT NULL, kind text DEFAULT NULL,
     payload anycompatible DEFAULT '{}'::jsonb, zone text DEFAULT 'UTC', catch_up text DEFAULT 'last',
     overlap text DEFAULT 'allow', queue text DEFAULT NULL, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
     timeout interval DEFAULT NULL, source text DEFAULT NULL) RETURNS timestamptz
@@ -193,7 +128,21 @@ LANGUAGE sql AS $$
                                     max_attempts, timeout, source)
 $$;
 
-CREATE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
+COMMENT ON FUNCTION tenon.set_schedule IS $$Makes a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task. While `cron`, `every` and `zone` stay the same, the next tick stays too; a paused one stays paused.
+
+- `name`: 1 to 100 of `A-Z a-z 0-9 _ . : -`.
+- `cron`: a cron expression: minute, hour, day of month, month, day of week ([schedules.md](schedules.md)); or
+- `every`: so often, 1 second to 366 days; the first time after that time.
+- `kind`, `queue`, `priority`, `max_attempts`, `timeout`: as of `tenon.enqueue`. What the role may not enqueue it may not schedule either.
+- `payload`: as of `tenon.enqueue`; an object gets the key `tick`, the tick's moment, unless it has one.
+- `zone`: the time zone of the cron expression, such as `Europe/Berlin`; no abbreviation but UTC.
+- `catch_up`: what becomes of ticks that are more than a minute late, as no cleaner ran: `none` of them runs, the `last` one does (if no later one is due), or `all` do.
+- `overlap`: `allow`; or `skip` a tick while the last task has not ended.
+- `source`: the file that `tenon.sync_schedules` keeps it in step with.
+
+An argument that is not allowed raises SQLSTATE 22023; of a cron expression the message names the field.$$;
+
+CREATE OR REPLACE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -204,7 +153,9 @@ BEGIN
     RETURN FOUND;
 END $$;
 
-CREATE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
+COMMENT ON FUNCTION tenon.drop_schedule IS $$Removes a schedule; returns whether there was one. Its tasks stay.$$;
+
+CREATE OR REPLACE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
@@ -215,8 +166,10 @@ BEGIN
     RETURN FOUND;
 END $$;
 
+COMMENT ON FUNCTION tenon.pause_schedule IS $$Lets a schedule tick no more, until it is resumed; returns whether there is one.$$;
+
 -- What would have ticked meanwhile is not caught up: somebody wanted it not to run.
-CREATE FUNCTION tenon.resume_schedule(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.resume_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -231,13 +184,15 @@ BEGIN
     RETURN s.name IS NOT NULL;
 END $$;
 
-CREATE FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamptz) RETURNS bigint
+COMMENT ON FUNCTION tenon.resume_schedule IS $$Lets a paused schedule tick again, from its next tick on; what it would have ticked meanwhile is left out. Returns whether there is one.$$;
+
+CREATE OR REPLACE FUNCTION tenon.enqueue_tick(s tenon.schedule, tick timestamptz) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT tenon.enqueue(s.kind, tenon.tick_payload(s.payload, tick), queue => s.queue, priority => s.priority,
                          max_attempts => s.max_attempts, timeout => s.timeout_ms * interval '1 ms')
 $$;
 
-CREATE FUNCTION tenon.run_schedule_now(name text) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.run_schedule_now(name text) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 #variable_conflict use_variable
 DECLARE
@@ -253,8 +208,10 @@ BEGIN
     RETURN s.last_task;
 END $$;
 
+COMMENT ON FUNCTION tenon.run_schedule_now IS $$Enqueues a task of a schedule now, beside its ticks, also while it is paused; returns its id, or NULL when there is no such schedule.$$;
+
 -- Whose schedule it is to set; returns what is known of it. A file takes what was set by hand, but nothing of another file.
-CREATE FUNCTION tenon.hold_schedule(name text, source text) RETURNS tenon.schedule
+CREATE OR REPLACE FUNCTION tenon.hold_schedule(name text, source text) RETURNS tenon.schedule
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
@@ -268,7 +225,7 @@ BEGIN
     RETURN s;
 END $$;
 
-CREATE FUNCTION tenon.sync_schedules(source text, schedules jsonb) RETURNS TABLE (name text, act text)
+CREATE OR REPLACE FUNCTION tenon.sync_schedules(source text, schedules jsonb) RETURNS TABLE (name text, act text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -315,10 +272,13 @@ BEGIN
     END LOOP;
 END $$;
 
--- Running them -------------------------------------------------------------------------------------------------------
+COMMENT ON FUNCTION tenon.sync_schedules IS $$Makes the schedules of one source those that are given: adds, changes and removes, all or nothing; returns what it did, `added`, `changed` or `removed`. As `tenon schedule sync FILE`.
+
+- `source`: the name of the file. It removes only what it once made, and takes over what was set by hand; a schedule of another source raises SQLSTATE 55000.
+- `schedules`: an array of objects with `line`, `name`, and the arguments of `tenon.set_schedule`, all but `line` as text.$$;
 
 -- The last tick up to a moment, when the next one is before it: by halves, however many there were.
-CREATE FUNCTION tenon.last_tick(s tenon.schedule, moment timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION tenon.last_tick(s tenon.schedule, moment timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     low  timestamptz := s.next_at;  -- a tick
@@ -341,7 +301,7 @@ BEGIN
 END $$;
 
 -- With which of the due ticks to begin; one that lies ahead: with none. More than a minute late is missed.
-CREATE FUNCTION tenon.first_tick(s tenon.schedule, moment timestamptz) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION tenon.first_tick(s tenon.schedule, moment timestamptz) RETURNS timestamptz
 LANGUAGE plpgsql STABLE AS $$
 DECLARE
     late timestamptz := moment - interval '1 minute';
@@ -357,7 +317,7 @@ BEGIN
 END $$;
 
 -- The due ticks of one schedule, whose row the caller has locked, at most so many.
-CREATE FUNCTION tenon.run_ticks(s tenon.schedule, moment timestamptz, ticks integer)
+CREATE OR REPLACE FUNCTION tenon.run_ticks(s tenon.schedule, moment timestamptz, ticks integer)
 RETURNS TABLE (tick timestamptz, outcome text, task bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
@@ -387,7 +347,7 @@ BEGIN
 END $$;
 
 -- As of a moment, so that tests need not wait for it; nobody else is granted it.
-CREATE FUNCTION tenon.run_schedules_at(moment timestamptz, schedules integer DEFAULT 100, ticks integer DEFAULT 10)
+CREATE OR REPLACE FUNCTION tenon.run_schedules_at(moment timestamptz, schedules integer DEFAULT 100, ticks integer DEFAULT 10)
 RETURNS TABLE (name text, tick timestamptz, outcome text, task bigint, error text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
 #variable_conflict use_column
@@ -411,41 +371,9 @@ BEGIN
     END LOOP;
 END $$;
 
-CREATE FUNCTION tenon.run_schedules() RETURNS TABLE (name text, tick timestamptz, outcome text, task bigint, error text)
+CREATE OR REPLACE FUNCTION tenon.run_schedules() RETURNS TABLE (name text, tick timestamptz, outcome text, task bigint, error text)
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     SELECT * FROM tenon.run_schedules_at(clock_timestamp())
 $$;
-
-REVOKE ALL ON FUNCTION tenon.note_schedule, tenon.check_zone, tenon.tick_payload, tenon.tick_after, tenon.check_schedule,
-    tenon.set_schedule_jsonb, tenon.set_schedule, tenon.drop_schedule, tenon.pause_schedule, tenon.resume_schedule, tenon.enqueue_tick,
-    tenon.run_schedule_now, tenon.hold_schedule, tenon.sync_schedules, tenon.last_tick, tenon.first_tick, tenon.run_ticks,
-    tenon.run_schedules_at, tenon.run_schedules FROM PUBLIC;
-
-COMMENT ON FUNCTION tenon.set_schedule IS $$Makes a schedule, or changes the one of that name; returns its next tick. At each tick a cleaner enqueues one task. While `cron`, `every` and `zone` stay the same, the next tick stays too; a paused one stays paused.
-
-- `name`: 1 to 100 of `A-Z a-z 0-9 _ . : -`.
-- `cron`: a cron expression: minute, hour, day of month, month, day of week ([schedules.md](schedules.md)); or
-- `every`: so often, 1 second to 366 days; the first time after that time.
-- `kind`, `queue`, `priority`, `max_attempts`, `timeout`: as of `tenon.enqueue`. What the role may not enqueue it may not schedule either.
-- `payload`: as of `tenon.enqueue`; an object gets the key `tick`, the tick's moment, unless it has one.
-- `zone`: the time zone of the cron expression, such as `Europe/Berlin`; no abbreviation but UTC.
-- `catch_up`: what becomes of ticks that are more than a minute late, as no cleaner ran: `none` of them runs, the `last` one does (if no later one is due), or `all` do.
-- `overlap`: `allow`; or `skip` a tick while the last task has not ended.
-- `source`: the file that `tenon.sync_schedules` keeps it in step with.
-
-An argument that is not allowed raises SQLSTATE 22023; of a cron expression the message names the field.$$;
-
-COMMENT ON FUNCTION tenon.drop_schedule IS $$Removes a schedule; returns whether there was one. Its tasks stay.$$;
-
-COMMENT ON FUNCTION tenon.pause_schedule IS $$Lets a schedule tick no more, until it is resumed; returns whether there is one.$$;
-
-COMMENT ON FUNCTION tenon.resume_schedule IS $$Lets a paused schedule tick again, from its next tick on; what it would have ticked meanwhile is left out. Returns whether there is one.$$;
-
-COMMENT ON FUNCTION tenon.run_schedule_now IS $$Enqueues a task of a schedule now, beside its ticks, also while it is paused; returns its id, or NULL when there is no such schedule.$$;
-
-COMMENT ON FUNCTION tenon.sync_schedules IS $$Makes the schedules of one source those that are given: adds, changes and removes, all or nothing; returns what it did, `added`, `changed` or `removed`. As `tenon schedule sync FILE`.
-
-- `source`: the name of the file. It removes only what it once made, and takes over what was set by hand; a schedule of another source raises SQLSTATE 55000.
-- `schedules`: an array of objects with `line`, `name`, and the arguments of `tenon.set_schedule`, all but `line` as text.$$;
 
 COMMENT ON FUNCTION tenon.run_schedules IS $$What a cleaner calls when a schedule is due: enqueues the tasks of the ticks that have come, and moves on, in the caller's transaction; any number of callers share the work, and none waits for another. It takes at most 100 schedules, and 10 ticks of each. Returns what became of them: `enqueued`; `skipped`, as the task before has not ended; `missed`, from this tick on some were too late for `catch_up`; `failed`, with the `error`, tried again after a minute.$$;

@@ -1,0 +1,45 @@
+-- What setup does last, each time: rights, pinned settings, comments, rows and partitions that must be there.
+
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA tenon FROM PUBLIC;
+
+-- What a function means does not depend on its caller's settings. With standard_conforming_strings = off a backslash in a text is
+-- read differently, and PostgreSQL reads the body of a function by the setting at the time of the call. So every function that
+-- pins search_path pins this as well, here for all of them. A function that pins nothing is called only by functions that do, or
+-- contains no backslash. sql_strangers_test checks the catalog.
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT p.oid FROM pg_proc p
+              WHERE p.pronamespace = 'tenon'::regnamespace AND array_to_string(p.proconfig, ' ') LIKE '%search_path=%' LOOP
+        EXECUTE format('ALTER FUNCTION %s SET standard_conforming_strings = on', f);
+    END LOOP;
+END $$;
+
+-- Columns of the same name mean the same: a column without a comment has that of the source table.
+DO $$
+DECLARE
+    c record;
+BEGIN
+    FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
+               FROM (VALUES ('tenon.task'::regclass,
+                             '{tenon.again,tenon.unique_hold,tenon.finished,tenon.dead,tenon.attempt,tenon.flow_task,tenon.ready,tenon.tasks,tenon.anywhere}'::regclass[]),
+                            ('tenon.schedule', '{tenon.schedules}'), ('tenon.flow', '{tenon.flows}'), ('tenon.limit', '{tenon.limits}')
+                    ) s (source, copies)
+               JOIN pg_attribute t ON t.attrelid = s.source AND t.attnum > 0 AND NOT t.attisdropped
+               JOIN pg_attribute o ON o.attrelid = ANY (s.copies) AND o.attname = t.attname
+              WHERE col_description(o.attrelid, o.attnum) IS NULL LOOP
+        EXECUTE format('COMMENT ON COLUMN %s.%I IS %L', c.relation, c.attname, c.text);
+    END LOOP;
+END $$;
+
+-- The rows that must be there; they may be missing after a dump without data. Confined roles stay confined. A copy that has tasks
+-- is left for tenon adopt.
+INSERT INTO tenon.setting (confined) SELECT EXISTS (SELECT FROM tenon.producer) WHERE NOT EXISTS (SELECT FROM tenon.setting);
+INSERT INTO tenon.settler SELECT true WHERE NOT EXISTS (SELECT FROM tenon.settler);
+INSERT INTO tenon.home
+SELECT h.* FROM tenon.home_here() h WHERE NOT EXISTS (SELECT FROM tenon.home) AND NOT EXISTS (SELECT FROM tenon.task);
+
+-- Every enqueue reads these. Before its first ANALYZE a table passes for ten pages, and they would be hashed.
+ANALYZE tenon.setting, tenon.queue, tenon.kind, tenon.producer, tenon.schedule;
+SELECT tenon.make_partitions();

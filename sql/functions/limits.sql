@@ -1,0 +1,454 @@
+-- Limits: how many tasks of a key run at once, how many start in a time, in which order, and whose turn it is.
+-- docs/limits.md is for users, docs/decisions/0030-limits.md says why it is done so.
+
+-- The keys as the task's row keeps them; NULL: none.
+CREATE OR REPLACE FUNCTION tenon.check_limit_keys(limit_keys text[]) RETURNS text[]
+LANGUAGE plpgsql AS $$
+DECLARE
+    k text;
+BEGIN
+    IF cardinality(limit_keys) > 4 OR array_ndims(limit_keys) > 1 THEN
+        PERFORM tenon.refuse('limit_keys', limit_keys::text, 'an array of 1 to 4 keys');
+    END IF;
+    IF cardinality(limit_keys) > 0 AND tenon.is_confined() THEN
+        RAISE EXCEPTION 'tenon: role % may not use limit_keys', session_user
+            USING ERRCODE = 'insufficient_privilege', HINT = 'It is confined to some queues or kinds (tenon.producer), and keys are shared by all.';
+    END IF;
+    FOREACH k IN ARRAY coalesce(limit_keys, '{}') LOOP
+        IF tenon.is_limit_key(k) IS NOT TRUE OR k ~ '^(kind|queue)/' THEN
+            PERFORM tenon.refuse('limit_keys', quote_nullable(k),
+                                 '1 to 4 keys of 1 to 200 characters without spaces, that do not begin with kind/ or queue/');
+        END IF;
+    END LOOP;
+    RETURN (SELECT array_agg(d.key ORDER BY d.place)
+              FROM (SELECT u.key, min(u.place) AS place FROM unnest(limit_keys) WITH ORDINALITY u (key, place) GROUP BY u.key) d);
+END $$;
+
+-- Tasks that are blocked, wait for no parent and have limit_keys begin to wait for what their keys allow. Returns
+-- whether tenon.settle() shall be called at once. One that had ended and is retried may have a row still, as nobody has seen
+-- its end yet, or it blocks others: only tenon.settle() touches what is there.
+CREATE OR REPLACE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+BEGIN
+    WITH wanted AS MATERIALIZED (
+        SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
+          FROM tenon.task t
+         CROSS JOIN LATERAL (SELECT CASE WHEN cardinality(t.limit_keys) = 1 THEN t.limit_keys[1] ELSE tenon.limit_first(t.limit_keys) END AS first OFFSET 0) f
+         CROSS JOIN unnest(t.limit_keys) k (key)
+         WHERE t.id = ANY (ids) AND t.wanted_at IS NOT NULL
+    ), entered AS (
+        INSERT INTO tenon.limit_task (key, task_id, state, alone, priority, wanted_at)
+        SELECT w.key, w.id, CASE WHEN NOT w.first THEN 'elsewhere' WHEN w.wanted_at > clock_timestamp() THEN 'later' ELSE 'waits' END,
+               cardinality(w.limit_keys) = 1, w.priority, w.wanted_at
+          FROM wanted w
+        ON CONFLICT DO NOTHING
+        RETURNING key, task_id)
+    INSERT INTO tenon.limit_event (keys, task_id, enters)
+    SELECT array_agg(DISTINCT w.key), NULL, NULL::boolean FROM wanted w HAVING count(*) > 0
+    UNION ALL
+    SELECT w.limit_keys, w.id, true FROM wanted w
+     WHERE (SELECT count(*) FROM entered) < (SELECT count(*) FROM wanted) AND w.first;
+    RETURN true;
+END $$;
+
+-- Blocked tasks that changed may have another place.
+CREATE OR REPLACE FUNCTION tenon.limited_changed(ids bigint[]) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO tenon.limit_event (keys, task_id)
+    SELECT t.limit_keys, t.id FROM tenon.task t WHERE t.id = ANY ($1) AND t.limit_keys IS NOT NULL AND t.wanted_at IS NOT NULL
+$$;
+
+-- The rule of a key: of each column what its own row says, else what the row of its part before the colon says. Plain
+-- SQL, so that it becomes a part of the statement that asks. `share`: whose turn it is, if it is fair.
+CREATE OR REPLACE FUNCTION tenon.limit_rule(key text)
+RETURNS TABLE (rule text, running integer, rate integer, per interval, strict boolean, on_dead text,
+    share text, weight integer, paused boolean, until timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.running, b.running) END,
+           coalesce(o.rate, b.rate), coalesce(o.per, b.per),
+           coalesce(o.strict, b.strict, false), coalesce(o.on_dead, b.on_dead, 'block'),
+           CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
+           coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
+      FROM (SELECT $1 AS key) k
+      LEFT JOIN tenon.limit o ON o.name = k.key AND (coalesce(o.until > statement_timestamp(), true) OR o.paused)
+      LEFT JOIN tenon.limit b ON b.name = split_part(k.key, ':', 1) AND b.name <> k.key AND NOT starts_with(k.key, 'kind/') AND NOT starts_with(k.key, 'queue/')
+                             AND (coalesce(b.until > statement_timestamp(), true) OR b.paused)
+$$;
+
+-- The names of the rows that may have a say in what a key allows, now or at any time.
+CREATE OR REPLACE FUNCTION tenon.limit_names(key text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN starts_with($1, 'kind/') OR starts_with($1, 'queue/') THEN ARRAY[$1] ELSE ARRAY[$1, split_part($1, ':', 1)] END
+$$;
+
+-- How long starts of a key are kept: for the longest `per` of these rows. That of an exception which ends may be the shorter one.
+CREATE OR REPLACE FUNCTION tenon.limit_kept(key text) RETURNS interval
+LANGUAGE sql STABLE AS $$ SELECT max(l.per) FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names($1)) $$;
+
+-- In which line a task waits first: that of the key that lets the fewest run at once.
+CREATE OR REPLACE FUNCTION tenon.limit_first(keys text[]) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN cardinality($1) = 1 THEN $1[1]
+                ELSE (SELECT k.key FROM unnest($1) WITH ORDINALITY k (key, place) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                       ORDER BY r.running, k.place LIMIT 1) END
+$$;
+
+-- What counts against the rate of a key: all starts since then, which is `per` ago, and what was let go and has not started
+-- (`at` is NULL), because that may start at any time. (A moment and not `per`: the index finds what is younger than a moment,
+-- and what is older is not read, though an old snapshot keeps it all.)
+CREATE OR REPLACE FUNCTION tenon.limit_used(key text, since timestamptz) RETURNS TABLE (at timestamptz, n integer)
+LANGUAGE sql STABLE AS $$
+    SELECT s.at, s.n FROM tenon.limit_start s WHERE s.key = $1 AND s.at > $2
+    UNION ALL
+    SELECT t.start_time, 1 FROM tenon.limit_task l LEFT JOIN LATERAL (SELECT o.start_time FROM tenon.task o WHERE o.id = l.task_id OFFSET 0) t ON true
+     WHERE l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'held'
+       AND coalesce(t.start_time > $2, true)
+$$;
+
+-- How many more tasks of each key may be let go, and when there may be more. `mine`: the rows of rules with
+-- a rate that this transaction has locked.
+CREATE OR REPLACE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
+LANGUAGE sql STABLE AS $$
+    SELECT k.key, CASE WHEN r.paused OR o.taken IS NOT NULL THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
+           r.strict, r.share, r.weight,
+           CASE WHEN o.taken IS NOT NULL THEN clock_timestamp() + interval '20 ms'
+                WHEN r.rate IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
+           'another transaction has locked the limit ' || o.taken
+      FROM unnest(keys) k (key)
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+     CROSS JOIN LATERAL (SELECT min(l.name) AS taken FROM tenon.limit l
+                          WHERE r.rate IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
+     CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
+                          WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
+     CROSS JOIN LATERAL (SELECT clock_timestamp() - r.per AS since OFFSET 0) w
+     CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, w.since) x
+                          WHERE r.rate IS NOT NULL) u
+$$;
+
+-- The rows of the rules with a rate for these keys, locked until the transaction ends: then nobody takes from them
+-- meanwhile (tenon.limit_take). Those that somebody has locked are left out. Of a key all rows are locked, not only the
+-- one whose rate holds now: an exception that begins or ends meanwhile changes which one that is.
+CREATE OR REPLACE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM tenon.limit l WHERE l.rate IS NOT NULL) THEN
+        RETURN '{}';
+    END IF;
+    RETURN ARRAY(SELECT m.name FROM (
+        SELECT l.name FROM tenon.limit l
+         WHERE l.name = ANY (ARRAY(SELECT unnest(tenon.limit_names(k.key)) FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+                                WHERE r.rate IS NOT NULL))
+         ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
+END $$;
+
+-- Who is next in the line of each key, as many as there is room for. Of a strict key it is the lowest id there is, and
+-- nobody if that one waits for something else. No more than 100 of them wait in other lines at a time, so that a backlog
+-- does not wander from line to line.
+CREATE OR REPLACE FUNCTION tenon.limit_heads(rooms tenon.limit_room[]) RETURNS SETOF tenon.limit_head
+LANGUAGE sql STABLE AS $$
+    SELECT r.key, c.task_id, c.alone, c.priority, c.wanted_at
+      FROM unnest(rooms) r
+     CROSS JOIN LATERAL (
+           (SELECT l.task_id, l.alone, l.priority, l.wanted_at FROM tenon.limit_task l
+             WHERE NOT r.strict AND l.key = r.key AND l.state = 'waits'
+             ORDER BY l.priority DESC, l.wanted_at, l.task_id
+             LIMIT least(r.room, 100 + r.room - (SELECT count(*) FROM (SELECT FROM tenon.limit_task p WHERE p.key = r.key AND p.state = 'parked'
+                                                                        LIMIT 100 + r.room) p)))
+           UNION ALL
+           (SELECT h.task_id, h.alone, h.priority, h.wanted_at
+              FROM (SELECT * FROM tenon.limit_task l WHERE r.strict AND r.room > 0 AND l.key = r.key ORDER BY l.task_id LIMIT 1) h
+             WHERE h.state = 'waits')) c
+$$;
+
+-- When n more may be taken, should nothing else start: so many milliseconds from now.
+CREATE OR REPLACE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer, since timestamptz) RETURNS integer
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
+                       FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $5) u) o
+                      WHERE o.at IS NOT NULL AND o.newer > $2 - $4 ORDER BY o.at DESC LIMIT 1),
+                    least(1000, extract(epoch FROM $3) * 1000)::integer)
+$$;
+
+CREATE OR REPLACE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1 s' AS $$
+#variable_conflict use_variable
+DECLARE
+    r      record;
+    moment timestamptz;
+    kept   interval;
+    used   bigint;
+BEGIN
+    PERFORM tenon.check_limit_keys(ARRAY[key]);
+    SELECT * INTO r FROM tenon.limit_rule(key);
+    IF n IS NULL OR n NOT BETWEEN 1 AND coalesce(r.rate, 10000) THEN
+        PERFORM tenon.refuse('n', n::text, format('1 to %s, the rate of %s', coalesce(r.rate, 10000), key));
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'tenon: limit_take in a transaction that is %', current_setting('transaction_isolation')
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call it by itself, in a transaction of its own that is READ COMMITTED.';
+    ELSIF r.paused THEN
+        RETURN 1000;
+    ELSIF r.rate IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
+    SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
+    moment := clock_timestamp();
+    used := (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, moment - r.per) u);
+    IF r.rate IS NOT NULL AND used > r.rate - n THEN
+        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n, moment - r.per);
+    END IF;
+    -- What is not kept any more goes, and a few more go than come. As long as takes follow each other it is never older than
+    -- this: so what has gone, and an old snapshot keeps, is not read. The first after a pause reads all.
+    kept := tenon.limit_kept(key);
+    DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
+        SELECT s.ctid FROM tenon.limit_start s
+         WHERE s.key = key AND s.at < moment - kept
+           AND s.at > CASE WHEN used = 0 THEN '-infinity' ELSE moment - kept - greatest(kept, interval '1 s') END
+         ORDER BY s.at LIMIT CASE WHEN used = 0 THEN 10000 ELSE 100 END FOR UPDATE SKIP LOCKED));
+    INSERT INTO tenon.limit_start (key, at, n) VALUES (key, clock_timestamp(), n);
+    RETURN 0;
+EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets several rows in another order
+    RETURN 100;
+END $$;
+
+COMMENT ON FUNCTION tenon.limit_take IS $$For handlers that call a limited service themselves: takes `n` from the rate of a key, which the starts of its tasks are taken from, too. Returns 0 when they are taken; else nothing is taken, and it may be worth to ask again after so many milliseconds. A key without a rate always gives.
+
+Call it by itself, outside of longer transactions: until yours ends, nobody else gets anything of that limit. In a transaction that is not READ COMMITTED it raises SQLSTATE 55000.$$;
+
+-- All that waits under a limit that was set or dropped is seen to again, and what is enqueued to its kind or queue
+-- from now on gets its key, or not.
+CREATE OR REPLACE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    target text := substr(name, strpos(name, '/') + 1);
+BEGIN
+    IF name LIKE 'kind/%' AND there THEN
+        INSERT INTO tenon.kind AS k (name, limited) VALUES (target, true)
+        ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE SET limited = true WHERE NOT k.limited;
+    ELSIF name LIKE 'kind/%' THEN
+        UPDATE tenon.kind k SET limited = false WHERE k.name = target AND k.limited;
+    ELSIF name LIKE 'queue/%' AND there THEN
+        INSERT INTO tenon.queue AS q (name, limited) VALUES (target, true)
+        ON CONFLICT ON CONSTRAINT queue_pkey DO UPDATE SET limited = true WHERE NOT q.limited;
+    ELSIF name LIKE 'queue/%' THEN
+        UPDATE tenon.queue q SET limited = false WHERE q.name = target AND q.limited;
+    END IF;
+    INSERT INTO tenon.limit_event (keys, changed) VALUES (ARRAY[name], true);
+    PERFORM pg_notify('tenon', 'settle');
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.check_limit_name(name text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF tenon.is_limit_key(name) IS NOT TRUE THEN
+        PERFORM tenon.refuse('name', quote_nullable(name), 'a key, its part before the colon, kind/NAME or queue/NAME: 1 to 200 characters without spaces');
+    ELSIF name LIKE 'kind/%' THEN
+        PERFORM tenon.check_target(NULL, substr(name, 6), false);
+    ELSIF name LIKE 'queue/%' THEN
+        PERFORM tenon.check_target(substr(name, 7), NULL, false);
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.check_limit(running integer, rate integer, per interval, weight integer, until timestamptz, on_dead text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF running NOT BETWEEN 1 AND 1000000 THEN
+        PERFORM tenon.refuse('running', running::text, '1 to 1000000; to stop all of it pause it');
+    ELSIF rate NOT BETWEEN 1 AND 10000 THEN
+        PERFORM tenon.refuse('rate', rate::text, '1 to 10000; of more, give what may start in a shorter time');
+    ELSIF (rate IS NULL) <> (per IS NULL) OR NOT tenon.is_span(per, 0.1, 2678400) THEN
+        PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
+    ELSIF weight NOT BETWEEN 1 AND 1000 THEN
+        PERFORM tenon.refuse('weight', weight::text, '1 to 1000');
+    ELSIF NOT isfinite(until) OR until <= clock_timestamp() THEN
+        PERFORM tenon.refuse('until', until::text, 'a moment that is still to come');
+    ELSIF on_dead NOT IN ('block', 'skip') THEN
+        PERFORM tenon.refuse('on_dead', quote_literal(on_dead), 'block or skip');
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.set_limit(name text, running integer DEFAULT NULL, rate integer DEFAULT NULL, per interval DEFAULT NULL,
+    strict boolean DEFAULT NULL, fair boolean DEFAULT NULL, weight integer DEFAULT NULL, paused boolean DEFAULT NULL,
+    until timestamptz DEFAULT NULL, on_dead text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_limit_name(name);
+    PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
+    per := tenon.seconds(per);
+    INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
+    VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
+    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
+       SET running = excluded.running, rate = excluded.rate, per = excluded.per, strict = excluded.strict,
+           on_dead = excluded.on_dead, fair = excluded.fair, weight = excluded.weight, until = excluded.until;
+    UPDATE tenon.limit l
+       SET paused = set_limit.paused, paused_by = CASE WHEN set_limit.paused THEN session_user END,
+           paused_at = CASE WHEN set_limit.paused THEN clock_timestamp() END, paused_why = NULL
+     WHERE l.name = set_limit.name AND l.paused <> set_limit.paused;
+    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'running', running, 'rate', rate, 'per', per, 'strict', strict,
+        'on_dead', on_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
+END $$;
+
+COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or sets it anew; what is not given is none. [limits.md](limits.md) tells more.
+
+- `name`: a key such as `tenant:42`; or the part of keys before the first colon, `tenant`, which holds for each of them by itself, as far as its own row does not say it; `kind/NAME` or `queue/NAME`, which holds for all that is enqueued to it from then on.
+- `running`: so many tasks of a key are ready or running at once, at most, 1 to 1,000,000.
+- `rate`, `per`: so many of its tasks start within that time, at most, wherever it begins: 1 to 10,000 within 100 ms to 31 days.
+- `strict`: one at a time, in the order of ids; one that failed keeps its place.
+- `fair`: the keys with this part before the colon take turns.
+- `weight`: so many tasks of a fair key at its turn, 1 to 1,000; default 1.
+- `paused`: nothing more of it is let go; NULL leaves that as it is.
+- `until`: the row goes at this moment; one that is paused keeps the pause.
+- `on_dead`: what a dead task does to those behind it, if `strict`: `block`, the default, until it is retried or deleted; or `skip`.
+
+An argument that is not allowed raises SQLSTATE 22023.$$;
+
+CREATE OR REPLACE FUNCTION tenon.drop_limit(name text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM tenon.limit l WHERE l.name = drop_limit.name;
+    IF FOUND THEN
+        PERFORM tenon.limit_changed(name, false);
+        PERFORM tenon.note_audit('drop_limit', jsonb_build_object('limit', name), 1);
+        RETURN true;
+    END IF;
+    RETURN false;
+END $$;
+
+COMMENT ON FUNCTION tenon.drop_limit IS $$Drops a limit: what waited for it goes on; returns whether there was one.$$;
+
+CREATE OR REPLACE FUNCTION tenon.pause_limit(name text, why text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_limit_name(name);
+    PERFORM tenon.check_length('why', why, 1000);
+    INSERT INTO tenon.limit AS l (name, paused, paused_by, paused_at, paused_why)
+    VALUES (name, true, session_user, clock_timestamp(), why)
+    ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
+       SET paused = true, paused_by = excluded.paused_by, paused_at = excluded.paused_at, paused_why = excluded.paused_why;
+    PERFORM tenon.limit_changed(name, true);
+    PERFORM tenon.note_audit('pause_limit', jsonb_build_object('limit', name, 'why', why), 1);
+END $$;
+
+COMMENT ON FUNCTION tenon.pause_limit IS $$Lets nothing more of a key, or of all keys with this part before the colon, go; what was let go starts, what runs goes on.$$;
+
+-- A row that says nothing else goes.
+CREATE OR REPLACE FUNCTION tenon.resume_limit(name text, why text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    PERFORM tenon.check_length('why', why, 1000);
+    UPDATE tenon.limit r SET paused = false, paused_by = NULL, paused_at = NULL, paused_why = NULL
+     WHERE r.name = resume_limit.name AND r.paused;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    DELETE FROM tenon.limit r WHERE r.name = resume_limit.name AND num_nonnulls(r.running, r.rate, r.strict, r.fair, r.weight, r.until, r.on_dead) = 0;
+    PERFORM tenon.limit_changed(name, EXISTS (SELECT FROM tenon.limit r WHERE r.name = resume_limit.name));
+    PERFORM tenon.note_audit('resume_limit', jsonb_build_object('limit', name, 'why', why), 1);
+    RETURN true;
+END $$;
+
+COMMENT ON FUNCTION tenon.resume_limit IS $$Ends what `tenon.pause_limit` began; returns whether it was paused.$$;
+
+CREATE OR REPLACE VIEW tenon.limits AS
+    SELECT k.key, r.rule, r.running AS running_max, r.rate, r.per, r.strict, r.share IS NOT NULL AS fair, r.weight,
+           coalesce(n.running, 0) AS running, coalesce(n.ready, 0) AS ready, coalesce(n.waiting, 0) AS waiting,
+           coalesce(n.dead, 0) AS dead, r.paused, r.until
+      FROM (SELECT name AS key FROM tenon.limit UNION SELECT key FROM tenon.limit_task) k
+     CROSS JOIN LATERAL tenon.limit_rule(k.key) r
+      LEFT JOIN (SELECT l.key, count(*) FILTER (WHERE t.start_time IS NOT NULL OR l.state = 'ending') AS running,
+                        count(*) FILTER (WHERE l.state = 'held' AND t.start_time IS NULL) AS ready,
+                        count(*) FILTER (WHERE l.state IN ('waits', 'later', 'elsewhere', 'parked')) AS waiting,
+                        count(*) FILTER (WHERE l.state = 'dead') AS dead
+                   FROM tenon.limit_task l LEFT JOIN tenon.task t ON t.id = l.task_id AND l.state = 'held'
+                  GROUP BY l.key) n ON n.key = k.key;
+COMMENT ON VIEW tenon.limits IS 'Every limit, and every key that unfinished tasks have: what holds for it, and how it stands. It counts all that waits.';
+COMMENT ON COLUMN tenon.limits.key IS 'The key, or the name of the limit.';
+COMMENT ON COLUMN tenon.limits.rule IS 'The row of `tenon.limit` that holds for it; NULL = none does.';
+COMMENT ON COLUMN tenon.limits.running_max IS 'So many are ready or running at once, at most; NULL = any.';
+COMMENT ON COLUMN tenon.limits.running IS 'How many run, with those that were cancelled and whose handlers may still run.';
+COMMENT ON COLUMN tenon.limits.ready IS 'How many were let go, and have not started.';
+COMMENT ON COLUMN tenon.limits.waiting IS 'How many wait: for this key, for another of theirs, or for their time.';
+COMMENT ON COLUMN tenon.limits.dead IS 'How many dead ones block it (`strict`).';
+COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name goes; NULL = it stays, or there is none.';
+
+-- The command that sets a key's limit anew, with twice the number that is in the way: at once, or else of starts. NULL:
+-- it has none, or says what no option says.
+CREATE OR REPLACE FUNCTION tenon.limit_raised(key text, running integer) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT concat_ws(' ', 'tenon limit set', l.name,
+               '--running ' || CASE WHEN l.is_full THEN least(l.running * 2, 1000000) ELSE l.running END,
+               '--starts ' || CASE WHEN l.is_full THEN l.rate ELSE least(l.rate * 2, 10000) END || CASE WHEN l.ms % 1000 = 0 THEN format('/%ss', l.ms / 1000) ELSE format('/%sms', l.ms) END,
+               CASE WHEN l.fair THEN '--fair' END, '--weight ' || l.weight,
+               '--until ' || to_char(l.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+      FROM (SELECT r.*, h.is_full, (extract(epoch FROM r.per) * 1000)::bigint AS ms
+              FROM (SELECT count(*) >= $2 AS is_full
+                      FROM (SELECT FROM tenon.limit_task h WHERE h.key = $1 AND h.state IN ('held', 'ending') LIMIT coalesce($2, 0)) h) h
+             CROSS JOIN tenon.limit r
+             WHERE r.name = ANY (tenon.limit_names($1)) AND CASE WHEN h.is_full THEN r.running IS NOT NULL ELSE r.rate IS NOT NULL END
+               AND coalesce(r.until > statement_timestamp(), true)
+             ORDER BY r.name = $1 DESC LIMIT 1) l
+     WHERE num_nonnulls(l.strict, l.on_dead) = 0 AND l.fair IS NOT FALSE
+$$;
+
+-- What of a key's limit is in the way.
+CREATE OR REPLACE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT has_room boolean, OUT sentence text, OUT advice text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+    SELECT r.paused, NOT r.paused AND d.why IS NULL AND NOT r.strict AND r.rate IS NULL AND h.n < r.running,
+           CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
+                WHEN d.why IS NOT NULL THEN d.why
+                WHEN r.strict THEN concat_ws(', ', 'its tasks run one after the other', 'and the dead task ' || x.dead || ' blocks them', e.ending)
+                ELSE concat_ws(', ', r.running || ' at once, ' || h.n || ' taken', r.rate || ' per ' || r.per,
+                               CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END, e.ending) END,
+           CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
+                WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
+                WHEN r.strict THEN format('tenon limit show %s', $1)
+                ELSE format('tenon limit show %s', $1) || coalesce('; to let more go: ' || tenon.limit_raised($1, r.running), '') END
+      FROM tenon.limit_rule($1) r
+      CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
+           SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
+      CROSS JOIN LATERAL (
+           SELECT count(*) AS n FROM (SELECT FROM tenon.limit_task l WHERE l.key = $1 AND l.state IN ('held', 'ending') LIMIT coalesce(r.running, 0)) l) h
+      CROSS JOIN LATERAL (
+           SELECT CASE WHEN count(*) > 0 THEN format('%s of them cancelled, counted until %s', count(*), to_char(max(l.wanted_at) AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"')) END AS ending
+             FROM tenon.limit_task l WHERE r.running IS NOT NULL AND l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'ending') e
+      LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
+      LEFT JOIN tenon.limit_due d ON d.key = $1
+     LIMIT 1
+$$;
+
+-- Which key a task waits for, and behind how many; NULLs: none. As in tenon.why_blocked.
+CREATE OR REPLACE FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    w tenon.limit_task;
+    r record;
+    n bigint;
+    in_way text;
+    instead text;
+BEGIN
+    SELECT * INTO w FROM tenon.limit_task l WHERE l.task_id = why_limited.task_id AND l.key = ANY (keys) AND l.state IN ('waits', 'later');
+    IF w.state = 'later' THEN
+        code := 'not_due';
+        sentence := format('It is due at %s, and waits for the limit %s then.', tenon.time_text(w.wanted_at), w.key);
+        advice := format('tenon set %s --run-at now, if it shall not wait', w.task_id);
+    ELSIF w.state = 'waits' THEN
+        SELECT * INTO r FROM tenon.limit_in_way(w.key);
+        n := (SELECT count(*) FROM (  -- two ranges of limit_task_line, in its order: a bitmap would be made of all of them
+            SELECT FROM ((SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority > w.priority
+                           ORDER BY l.priority DESC, l.wanted_at, l.task_id LIMIT 10000)
+                   UNION ALL (SELECT FROM tenon.limit_task l WHERE l.key = w.key AND l.state = 'waits' AND l.priority = w.priority
+                                 AND (l.wanted_at, l.task_id) < (w.wanted_at, w.task_id)
+                               ORDER BY l.wanted_at, l.task_id LIMIT 10000)) r LIMIT 10000) b);
+        IF NOT r.paused THEN
+            SELECT * INTO in_way, instead FROM tenon.why_one_of(ARRAY(SELECT l.task_id FROM tenon.limit_task l
+                WHERE l.key = w.key AND l.state IN ('held', 'ending') AND l.state = 'held' ORDER BY l.task_id LIMIT 20));
+        END IF;
+        code := CASE WHEN r.paused THEN 'limit_paused' ELSE 'limit' END;
+        sentence := format('It waits for the limit %s (%s), %s.%s', w.key, r.sentence, tenon.behind_text(n, n >= 10000), in_way);
+        advice := coalesce(instead, CASE WHEN r.has_room AND n = 0 THEN 'nothing: it is let go within a second; else tenon doctor' END, r.advice);
+    END IF;
+END $$;

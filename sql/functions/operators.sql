@@ -1,0 +1,256 @@
+-- What operators do with many tasks at once: retry, cancel, delete, run now, change.
+
+-- Those of the ids that nobody else has locked, locked in their order until the transaction ends. Workers skip them.
+CREATE OR REPLACE FUNCTION tenon.lock_found(act text, ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF act IN ('retry', 'delete') THEN
+        RETURN ARRAY(SELECT l.id FROM (SELECT d.id FROM tenon.dead d WHERE d.id = ANY (ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) l)
+            || ARRAY(SELECT l.id FROM (SELECT e.id FROM tenon.finished e WHERE e.id = ANY (ids) ORDER BY e.id FOR UPDATE SKIP LOCKED) l);
+    END IF;
+    RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
+END $$;
+
+-- Workers that serve one of these poll, if it is ready now: a task starts within milliseconds. Many words make one that
+-- means anything.
+CREATE OR REPLACE FUNCTION tenon.wake(ids bigint[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    words text;
+BEGIN
+    SELECT string_agg(DISTINCT t.queue || '/' || t.kind, ' ') INTO words
+      FROM tenon.task t WHERE t.id = ANY (ids) AND t.start_time IS NULL AND t.run_at <= clock_timestamp();
+    IF words IS NOT NULL THEN
+        PERFORM pg_notify('tenon_wakeup', CASE WHEN length(words) < 7000 THEN words ELSE '' END);
+    END IF;
+END $$;
+
+-- Ended tasks are unfinished again, ready, under their ids, with all that they were enqueued with and had said, and all attempts before them;
+-- claims never go down. One
+-- whose unique key another task has taken meanwhile, or whose flow was cancelled, stays as it is. Keys are taken in the order in
+-- which tenon.enqueue_many takes them. `delayed`: if the NOTIFY is lost, the cleaner finds them by run_at.
+CREATE OR REPLACE FUNCTION tenon.retry_ids(ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    again   bigint[];
+    limited bigint[];
+BEGIN
+    ids := tenon.may_retry(ids);
+    WITH ended AS (
+        SELECT d.id, d.created_at, d.timeout_ms, d.claims, d.max_attempts, d.priority, d.queue, d.kind, d.payload,
+               d.unique_key, d.retry, d.trace, d.last_error, d.error_class, d.enqueued_by, d.compensates, d.limit_keys, d.steps,
+               d.progress, d.max_crashes
+          FROM tenon.dead d WHERE d.id = ANY (ids)
+        UNION ALL
+        SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress, e.max_crashes
+          FROM tenon.finished e
+         WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
+           AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
+                            WHERE l.key = ANY (e.limit_keys) AND l.task_id = e.id
+                              AND (l.state = 'ending' OR l.state = 'held' AND e.start_time IS NOT NULL))
+    ), new AS (
+        INSERT INTO tenon.task (id, run_at, created_at, timeout_ms, claims, max_attempts, payload_bytes, priority,
+                                delayed, announced, queue, kind, payload, unique_key, retry, trace, last_error, error_class, enqueued_by,
+                                compensates, flow, limit_keys, wanted_at, steps, progress, max_crashes)
+        OVERRIDING SYSTEM VALUE
+        SELECT e.id, CASE WHEN e.limit_keys IS NULL THEN clock_timestamp() ELSE 'infinity' END, e.created_at, e.timeout_ms, e.claims,
+               e.max_attempts, octet_length(e.payload::text) + coalesce(octet_length(e.steps::text), 0), e.priority, e.limit_keys IS NULL, false, e.queue, e.kind, e.payload,
+               e.unique_key, e.retry, e.trace, e.last_error, e.error_class, e.enqueued_by, e.compensates, m.flow, e.limit_keys,
+               CASE WHEN e.limit_keys IS NOT NULL THEN clock_timestamp() END, e.steps, e.progress, e.max_crashes
+          FROM ended e LEFT JOIN tenon.flow_task m ON m.id = e.id ORDER BY e.unique_key COLLATE "C", e.kind COLLATE "C", e.id
+        ON CONFLICT DO NOTHING
+        RETURNING task.id, task.flow, task.limit_keys), noted AS (
+        INSERT INTO tenon.flow_note (flow, task) SELECT new.flow, new.id FROM new WHERE new.flow IS NOT NULL)
+    SELECT array_agg(new.id), array_agg(new.id) FILTER (WHERE new.limit_keys IS NOT NULL) INTO again, limited FROM new;
+    IF limited IS NOT NULL THEN
+        PERFORM tenon.queue_limits(limited);
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    DELETE FROM tenon.dead d WHERE d.id = ANY (again);
+    DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
+    RETURN again;
+END $$;
+
+-- A task of a flow stays until tenon.settle() has seen how it ended: what waits for it would take it for done.
+CREATE OR REPLACE FUNCTION tenon.delete_ids(ids bigint[]) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    seen bigint[] := ARRAY(SELECT i FROM unnest(ids) i
+                            WHERE NOT EXISTS (SELECT FROM tenon.flow_task m WHERE m.id = i AND m.state IS NULL)
+                              AND NOT EXISTS (SELECT FROM tenon.flow_note n WHERE n.task = i));
+    gone bigint[];
+BEGIN
+    WITH dead AS (DELETE FROM tenon.dead d WHERE d.id = ANY (seen) RETURNING d.id),
+         ended AS (DELETE FROM tenon.finished e WHERE e.id = ANY (seen) RETURNING e.id)
+    SELECT array_agg(g.id) INTO gone FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) g;
+    RETURN gone;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.cancel_ids(ids bigint[]) RETURNS bigint[]
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT array_agg(i) FILTER (WHERE tenon.cancel_one(i) IS NOT NULL) FROM unnest(ids) i
+$$;
+
+-- A suspect that its limits have released is still blocked: its run_at stays, and suspect.due_at is set instead.
+CREATE OR REPLACE FUNCTION tenon.set_ids(ids bigint[], priority smallint, run_at timestamptz, max_crashes integer) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+    changed bigint[];
+    limited boolean;
+BEGIN
+    WITH new AS (
+        UPDATE tenon.task t
+           SET priority = coalesce(priority, t.priority),
+               max_crashes = coalesce(max_crashes, t.max_crashes),
+               run_at = CASE WHEN t.run_at = 'infinity' THEN t.run_at
+                             WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN 'infinity'  -- others go first
+                             ELSE coalesce(run_at, t.run_at) END,
+               wanted_at = CASE WHEN t.wanted_at = 'infinity' THEN t.wanted_at  -- it waits for a signal
+                                WHEN t.wanted_at IS NOT NULL THEN coalesce(run_at, t.wanted_at)
+                                WHEN t.limit_keys IS NOT NULL AND run_at > clock_timestamp() THEN run_at END,
+               delayed = t.run_at < 'infinity' AND (t.delayed OR run_at IS NOT NULL)
+                         AND NOT (t.limit_keys IS NOT NULL AND coalesce(run_at > clock_timestamp(), false))
+         WHERE t.id = ANY (ids) AND t.start_time IS NULL RETURNING t.id, t.limit_keys)
+    SELECT array_agg(new.id), bool_or(new.limit_keys IS NOT NULL) INTO changed, limited FROM new;
+    UPDATE tenon.suspect s SET due_at = run_at WHERE s.task_id = ANY (changed) AND s.due_at IS NOT NULL AND run_at IS NOT NULL;
+    IF limited THEN
+        PERFORM tenon.limited_changed(changed);
+        PERFORM pg_notify('tenon', 'settle');
+    END IF;
+    RETURN changed;
+END $$;
+
+-- An object that has only these keys.
+CREATE OR REPLACE FUNCTION tenon.check_changes(changes jsonb, keys text[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF coalesce(jsonb_typeof(changes), '') <> 'object' OR changes = '{}'
+       OR NOT ARRAY(SELECT jsonb_object_keys(changes)) <@ keys THEN
+        PERFORM tenon.refuse('changes', changes::text, 'an object with at least one of ' || array_to_string(keys, ', '));
+    END IF;
+    PERFORM tenon.check_length('changes', changes::text, 4096);
+END $$;
+
+-- A value among changes as a type of its own, or what is allowed.
+CREATE OR REPLACE FUNCTION tenon.changed_integer(changes jsonb, key text, lowest integer, highest integer) RETURNS integer
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (changes ->> key) !~ '^-?[0-9]{1,9}$' OR (changes ->> key)::integer NOT BETWEEN lowest AND highest THEN
+        PERFORM tenon.refuse(key, changes ->> key, format('%s to %s', lowest, highest));
+    END IF;
+    RETURN (changes ->> key)::integer;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.changed_run_at(changes jsonb) RETURNS timestamptz
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    run_at timestamptz;
+BEGIN
+    BEGIN
+        run_at := changes ->> 'run_at';
+    EXCEPTION WHEN data_exception THEN
+        run_at := 'infinity';
+    END;
+    IF NOT isfinite(run_at) OR run_at > clock_timestamp() + interval '10 years' THEN
+        PERFORM tenon.refuse('run_at', changes ->> 'run_at', 'a moment at most 10 years ahead');
+    END IF;
+    RETURN greatest(run_at, CASE WHEN run_at IS NOT NULL THEN clock_timestamp() END);
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.check_act(act text, changes jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF tenon.act_states(act) IS NULL THEN
+        PERFORM tenon.refuse('act', quote_literal(act), 'retry, cancel, delete, run_now or set');
+    ELSIF act = 'set' THEN
+        PERFORM tenon.check_changes(changes, '{priority,run_at,max_crashes}');
+    ELSIF changes IS NOT NULL THEN
+        PERFORM tenon.refuse('changes', changes::text, 'for set');
+    END IF;
+END $$;
+
+-- What one call did, into the audit's row of an act that goes on, or a new one.
+CREATE OR REPLACE FUNCTION tenon.note_change(audit bigint, act text, what jsonb, n bigint, skipped bigint) RETURNS bigint
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+    IF n + skipped = 0 THEN
+        RETURN audit;
+    ELSIF audit IS NULL THEN
+        RETURN tenon.note_audit(act, what, n, skipped);
+    END IF;
+    UPDATE tenon.audit a SET n = a.n + n, skipped = a.skipped + skipped
+     WHERE a.id = audit AND a.who = session_user AND a.act = act;
+    IF NOT FOUND THEN
+        PERFORM tenon.refuse('audit', audit::text, format('the number of a %s of role %s', act, session_user));
+    END IF;
+    RETURN audit;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL, most integer DEFAULT 1000,
+    after bigint DEFAULT NULL, why text DEFAULT NULL, audit bigint DEFAULT NULL, limit_ms integer DEFAULT NULL,
+    OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    f        tenon.filter;
+    wanted   bigint[];
+    done     bigint[];
+    priority smallint;
+    run_at   timestamptz;
+BEGIN
+    PERFORM tenon.check_most(most);
+    PERFORM tenon.check_act(act, changes);
+    PERFORM tenon.check_length('why', why, 1000);
+    f := tenon.read_filter(filter, act);
+    priority := tenon.changed_integer(changes, 'priority', 0, 9);
+    run_at := CASE act WHEN 'run_now' THEN clock_timestamp() ELSE tenon.changed_run_at(changes) END;
+    SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, after, most, limit_ms) s;
+    f.ids := tenon.lock_found(act, wanted);
+    SELECT s.ids INTO f.ids FROM tenon.search(f, false, NULL, most, NULL) s;  -- as they are now that they are locked
+    IF act = 'retry' AND filter ? 'ids' AND tenon.may_retry(f.ids) = '{}' THEN
+        PERFORM tenon.check_retry(f.ids);
+    END IF;
+    done := CASE act WHEN 'retry' THEN tenon.retry_ids(f.ids)
+                     WHEN 'cancel' THEN tenon.cancel_ids(f.ids)
+                     WHEN 'delete' THEN tenon.delete_ids(f.ids)
+                     ELSE tenon.set_ids(f.ids, priority, run_at, tenon.changed_integer(changes, 'max_crashes', 2, 100)) END;
+    PERFORM tenon.wake(done);
+    n := coalesce(cardinality(done), 0);
+    skipped := cardinality(wanted) - n;
+    audit_id := tenon.note_change(audit, act, jsonb_build_object('filter', filter, 'changes', changes, 'why', why), n, skipped);
+END $$;
+
+COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that go through many tasks piece by piece, as `tenon retry --rate` does: they hand `next` back as `after`, and `audit_id` as `audit`, so that the act has one row there, until `next` is NULL.
+
+- `n`, `skipped`: changed, and found but left as they were.
+- `limit_ms`: stop looking after so many milliseconds, found or not.$$;
+
+-- Plain SQL: it becomes a call of tenon.change when PostgreSQL plans the statement.
+CREATE OR REPLACE FUNCTION tenon.retry(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('retry', filter, most => most, why => why) c $$;
+
+COMMENT ON FUNCTION tenon.retry IS $$Retries tasks that fit a filter (`tenon.list`, at least one key): dead ones or, if `state` says so or they are given by their ids, cancelled and expired ones; a `start_before` holds no more. Each is ready under its own id, as if it had never failed. Returns how many.
+
+At most `most` in one transaction, the oldest first: call it again until it returns 0. One that somebody else has locked, or whose unique key another task has taken, stays as it is, and is counted as `skipped` in `tenon.audit`. A worker starts them within milliseconds.$$;
+
+CREATE OR REPLACE FUNCTION tenon.cancel_all(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('cancel', filter, most => most, why => why) c $$;
+
+COMMENT ON FUNCTION tenon.cancel_all IS $$Cancels tasks that fit a filter (`tenon.list`, at least one key) and have not ended, as `tenon.cancel` does; returns how many. At most `most`, as for `tenon.retry`.$$;
+
+CREATE OR REPLACE FUNCTION tenon.delete(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('delete', filter, most => most, why => why) c $$;
+
+COMMENT ON FUNCTION tenon.delete IS $$Deletes tasks that have ended and fit a filter (`tenon.list`, at least one key), without a trace but in `tenon.audit`: dead ones or, if `state` says so or they are given by their ids, done, cancelled and expired ones. Returns how many. At most `most`, as for `tenon.retry`. What has not ended is cancelled first; a task of a flow stays until a cleaner has seen its end.$$;
+
+CREATE OR REPLACE FUNCTION tenon.run_now(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('run_now', filter, most => most, why => why) c $$;
+
+COMMENT ON FUNCTION tenon.run_now IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry`.$$;
+
+CREATE OR REPLACE FUNCTION tenon.set(filter jsonb, changes jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('set', filter, changes, most => most, why => why) c $$;
+
+COMMENT ON FUNCTION tenon.set IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and are not running: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of these. Returns how many it changed. At most `most`, as for `tenon.retry`.$$;

@@ -1,0 +1,306 @@
+-- Filters, and the search behind every list; the audit.
+
+CREATE OR REPLACE FUNCTION tenon.note_audit(act text, what jsonb, n bigint, skipped bigint DEFAULT 0) RETURNS bigint
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO tenon.audit (act, what, n, skipped)
+    SELECT $1, jsonb_object_agg(e.key, e.value), $3, $4
+      FROM jsonb_each($2 || jsonb_build_object('web_user', NULLIF(left(current_setting('tenon.web_user', true), 200), ''))) e
+     WHERE e.value <> 'null'
+    RETURNING id
+$$;
+
+CREATE OR REPLACE FUNCTION tenon.filter_keys() RETURNS TABLE (key text, allowed text)
+LANGUAGE sql IMMUTABLE AS $$
+    VALUES ('state', 'a state, or an array of them: blocked, scheduled, ready, running, retrying, done, cancelled, expired, dead'),
+           ('queue', 'a queue, or an array of them'),
+           ('kind', 'a kind, or an array of them'),
+           ('error', 'a class of errors (error_class), or an array of them'),
+           ('older_than', 'a time that has passed since the task was enqueued or, if it has ended, since then, such as "2 hours"'),
+           ('unique_key', 'a text'),
+           ('payload', 'a predicate of SQL/JSON path, such as $.to == "ann@example.com" or exists($.tags[*] ? (@ == "new"))'),
+           ('ids', 'a number, or an array of at most 100000'),
+           ('trace', 'a text'),
+           ('enqueued_by', 'a role'),
+           ('flow', 'the number of a flow'),
+           ('limit_key', 'a key of limits, such as "tenant:42"')
+$$;
+
+-- A text or an array of texts.
+CREATE OR REPLACE FUNCTION tenon.filter_texts(value jsonb) RETURNS text[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    texts text[];
+BEGIN
+    SELECT array_agg(e #>> '{}') INTO texts
+      FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE jsonb_build_array(value) END) e
+    HAVING bool_and(jsonb_typeof(e) = 'string');
+    IF texts IS NULL THEN
+        RAISE data_exception;
+    END IF;
+    RETURN texts;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.filter_text(value jsonb) RETURNS text
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF jsonb_typeof(value) <> 'string' THEN
+        RAISE data_exception;
+    END IF;
+    RETURN value #>> '{}';
+END $$;
+
+-- A path that is no predicate would find nothing, silently.
+CREATE OR REPLACE FUNCTION tenon.filter_path(value jsonb) RETURNS jsonpath
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    path jsonpath := tenon.filter_text(value)::jsonpath;
+BEGIN
+    IF coalesce(jsonb_typeof(jsonb_path_query_first('{}', path, '{}', true)), '') NOT IN ('boolean', 'null') THEN
+        RAISE data_exception;
+    END IF;
+    RETURN path;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.filter_ids(value jsonb) RETURNS bigint[]
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    ids bigint[] := (SELECT array_agg(e::text::bigint)
+                       FROM jsonb_array_elements(CASE jsonb_typeof(value) WHEN 'array' THEN value
+                                                                          ELSE jsonb_build_array(value) END) e);
+BEGIN
+    IF ids IS NULL OR cardinality(ids) > 100000 THEN
+        RAISE data_exception;
+    END IF;
+    RETURN ids;
+END $$;
+
+-- The states that an act may change; NULL: of a list, any.
+CREATE OR REPLACE FUNCTION tenon.act_states(act text) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE act WHEN 'retry' THEN '{dead,cancelled,expired}'::text[]
+                    WHEN 'delete' THEN '{dead,done,cancelled,expired}'
+                    WHEN 'cancel' THEN '{blocked,scheduled,ready,running,retrying}'
+                    WHEN 'run_now' THEN '{scheduled,retrying}'
+                    WHEN 'set' THEN '{blocked,scheduled,ready,retrying}' END
+$$;
+
+-- One key of a filter. What it cannot read raises something of class 22 or 42.
+CREATE OR REPLACE FUNCTION tenon.filter_with(f tenon.filter, key text, value jsonb) RETURNS tenon.filter
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    CASE key
+        WHEN 'state' THEN f.states := tenon.filter_texts(value);
+        WHEN 'queue' THEN f.queues := tenon.filter_texts(value);
+        WHEN 'kind' THEN f.kinds := tenon.filter_texts(value);
+        WHEN 'error' THEN f.errors := tenon.filter_texts(value);
+        WHEN 'older_than' THEN f.before := clock_timestamp() - tenon.seconds(tenon.filter_text(value)::interval);
+        WHEN 'unique_key' THEN f.unique_key := tenon.filter_text(value);
+        WHEN 'payload' THEN f.payload := tenon.filter_path(value);
+        WHEN 'ids' THEN f.ids := tenon.filter_ids(value);
+        WHEN 'trace' THEN f.trace := tenon.filter_text(value);
+        WHEN 'enqueued_by' THEN f.enqueued_by := tenon.filter_text(value);
+        WHEN 'flow' THEN f.flow := coalesce(value #>> '{}', '')::bigint;  -- NULL would be any
+        WHEN 'limit_key' THEN f.limit_key := tenon.filter_text(value);
+    END CASE;
+    RETURN f;
+END $$;
+
+-- Which states it is about. Without a word on it, retry and delete mean what is dead, but of tasks that are given by
+-- their ids whatever they can change; and a list by a key of limits those that have not ended, which stand in its line.
+CREATE OR REPLACE FUNCTION tenon.filter_states(f tenon.filter, act text) RETURNS text[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    may text[] := coalesce(tenon.act_states(act), '{blocked,scheduled,ready,running,retrying,done,cancelled,expired,dead}');
+BEGIN
+    IF act IS NOT NULL AND tenon.act_states(act) IS NULL THEN
+        PERFORM tenon.check_act(act, NULL);
+    ELSIF NOT f.states <@ may THEN
+        PERFORM tenon.refuse('state', array_to_string(f.states, ', '),
+                             array_to_string(may, ', ') || coalesce(' for ' || act, ''));
+    END IF;
+    RETURN CASE WHEN f.states IS NOT NULL THEN f.states
+                WHEN f.ids IS NULL AND act IN ('retry', 'delete') THEN '{dead}'
+                WHEN act IS NOT NULL THEN may
+                WHEN f.limit_key IS NOT NULL AND f.ids IS NULL THEN tenon.act_states('cancel') END;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.read_filter(filter jsonb, act text) RETURNS tenon.filter
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    f       tenon.filter;
+    k       text;
+    v       jsonb;
+    allowed text;
+BEGIN
+    IF coalesce(jsonb_typeof(filter), '') <> 'object' THEN
+        PERFORM tenon.refuse('filter', filter::text, 'a JSON object, such as {"state": "dead", "kind": "mail"}');
+    ELSIF octet_length((filter - 'ids')::text) > 65536 THEN
+        PERFORM tenon.refuse('filter', format('of %s bytes', octet_length((filter - 'ids')::text)), 'at most 65536 bytes long as text, without its ids');
+    ELSIF filter = '{}' AND act IS NOT NULL THEN
+        PERFORM tenon.refuse('filter', '{}', 'an object with at least one key for ' || act || '; {"state": "dead"} is all that is dead');
+    END IF;
+    FOR k, v IN SELECT e.key, e.value FROM jsonb_each(filter) e LOOP
+        allowed := (SELECT a.allowed FROM tenon.filter_keys() a WHERE a.key = k);
+        IF allowed IS NULL THEN
+            PERFORM tenon.refuse('filter key', quote_literal(k), 'one of ' || (SELECT string_agg(a.key, ', ') FROM tenon.filter_keys() a));
+        END IF;
+        BEGIN
+            f := tenon.filter_with(f, k, v);
+        EXCEPTION WHEN data_exception OR syntax_error_or_access_rule_violation THEN
+            PERFORM tenon.refuse(k, v::text, allowed);
+        END;
+    END LOOP;
+    f.states := tenon.filter_states(f, act);
+    RETURN f;
+END $$;
+
+-- Where tasks of these states stand.
+CREATE OR REPLACE FUNCTION tenon.places(states text[]) RETURNS text[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY(SELECT p FROM (VALUES ('task', '{blocked,scheduled,ready,running,retrying,expired}'::text[]),
+                                       ('finished', '{done,cancelled,expired}'), ('dead', '{dead}')) v (p, s)
+                  WHERE states IS NULL OR s && states)
+$$;
+
+-- The ids that were given; the next `most` of a flow, or of the unfinished tasks that may have a key of limits, in its line or
+-- before it, as they wait for parents or a signal; NULL: no index tells.
+CREATE OR REPLACE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, after bigint, most integer) RETURNS bigint[]
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+BEGIN
+    IF f.ids IS NOT NULL THEN
+        RETURN CASE WHEN f.flow IS NULL THEN f.ids
+                    ELSE ARRAY(SELECT m.id FROM tenon.flow_task m WHERE m.id = ANY (f.ids) AND m.flow = f.flow) END;
+    ELSIF f.flow IS NOT NULL THEN
+        RETURN ARRAY(SELECT m.id FROM (SELECT x.id FROM tenon.flow_task x
+                                        WHERE x.flow = f.flow AND CASE WHEN newest THEN x.id < after ELSE x.id > after END OFFSET 0) m
+                      ORDER BY CASE WHEN newest THEN -m.id ELSE m.id END LIMIT most);
+    ELSIF f.limit_key IS NULL OR places <> '{task}' THEN
+        RETURN NULL;
+    ELSIF newest THEN
+        RETURN ARRAY(SELECT c.id FROM (
+            (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id < after ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task < after ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id < after ORDER BY 1 DESC LIMIT most)) c
+            ORDER BY c.id DESC LIMIT most);
+    END IF;
+    RETURN ARRAY(SELECT c.id FROM (
+        (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id > after ORDER BY 1 LIMIT most)
+        UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task > after ORDER BY 1 LIMIT most)
+        UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id > after ORDER BY 1 LIMIT most)) c
+        ORDER BY c.id LIMIT most);
+END $$;
+
+-- The ids of up to `most` tasks, from behind the id `after` on: the newest first for lists, else the oldest. It reads in
+-- pieces, in the order of ids, and stops with the piece after which `limit_ms` milliseconds have passed (NULL: never); pieces grow
+-- in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
+CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most integer, limit_ms integer,
+    OUT ids bigint[], OUT next bigint)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+DECLARE
+    places text[] := tenon.places(f.states);
+    moment timestamptz := clock_timestamp();
+    piece  integer := CASE WHEN limit_ms < 100 THEN 100 ELSE 1000 END;
+    given  bigint[];
+    fits   bigint[];
+    n      bigint;
+BEGIN
+    IF f.unique_key IS NOT NULL AND f.ids IS NULL AND places = '{task}' THEN  -- by its index
+        f.ids := ARRAY(SELECT t.id FROM tenon.task t WHERE t.unique_key = f.unique_key);
+    END IF;
+    ids := '{}';
+    next := coalesce(after, CASE WHEN newest THEN 9223372036854775807 ELSE 0 END);
+    LOOP
+        given := tenon.candidates(f, places, newest, next, piece);
+        SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END) FILTER (WHERE
+                   (f.states IS NULL OR CASE WHEN c.ended IS NOT NULL THEN c.ended
+                                             WHEN c.start_time IS NOT NULL THEN 'running'
+                                             WHEN c.start_before <= moment THEN 'expired'
+                                             WHEN c.run_at = 'infinity' THEN 'blocked'
+                                             WHEN c.run_at <= moment THEN 'ready'
+                                             WHEN c.failed > 0 THEN 'retrying' ELSE 'scheduled' END = ANY (f.states))
+                   AND (f.queues IS NULL OR c.queue = ANY (f.queues))
+                   AND (f.kinds IS NULL OR c.kind = ANY (f.kinds))
+                   AND (f.before IS NULL OR c.since < f.before)
+                   AND (f.unique_key IS NULL OR c.unique_key = f.unique_key)
+                   AND (f.trace IS NULL OR c.trace = f.trace)
+                   AND (f.enqueued_by IS NULL OR c.enqueued_by = f.enqueued_by)
+                   AND (f.errors IS NULL OR c.error_class = ANY (f.errors))
+                   AND (f.limit_key IS NULL OR f.limit_key = ANY (c.limit_keys))
+                   AND (f.payload IS NULL OR c.payload @@ f.payload)), '{}'),
+               count(*), coalesce(CASE WHEN newest THEN min(c.id) ELSE max(c.id) END, next)
+          INTO fits, n, next
+          FROM ((SELECT * FROM tenon.anywhere a
+                  WHERE newest AND given IS NULL AND a.id < next AND a.place = ANY (places) ORDER BY a.id DESC LIMIT piece)
+                UNION ALL
+                (SELECT * FROM tenon.anywhere a
+                  WHERE NOT newest AND given IS NULL AND a.id > next AND a.place = ANY (places) ORDER BY a.id LIMIT piece)
+                UNION ALL
+                (SELECT * FROM tenon.anywhere a
+                  WHERE given IS NOT NULL AND a.id = ANY (given) AND a.place = ANY (places)
+                    AND (newest AND a.id < next OR NOT newest AND a.id > next))) c;
+        n := CASE WHEN f.ids IS NULL THEN coalesce(cardinality(given), n) ELSE 0 END;
+        next := coalesce(given[n], next);
+        IF cardinality(ids) + cardinality(fits) > most THEN
+            ids := ids || fits[1:most - cardinality(ids)];
+            next := ids[most];
+            RETURN;
+        END IF;
+        ids := ids || fits;
+        next := CASE WHEN n = piece THEN next END;
+        EXIT WHEN next IS NULL OR cardinality(ids) = most OR clock_timestamp() >= moment + limit_ms * interval '1 ms';
+        IF coalesce(clock_timestamp() < moment + limit_ms * interval '0.25 ms', true) THEN
+            piece := least(piece * 2, 20000);
+        END IF;
+    END LOOP;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.check_most(most integer) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    IF coalesce(most, 0) NOT BETWEEN 1 AND 100000 THEN
+        PERFORM tenon.refuse('most', most::text, '1 to 100000');
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, after bigint DEFAULT NULL, most integer DEFAULT 100,
+    limit_ms integer DEFAULT NULL, OUT ids bigint[], OUT next bigint)
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM tenon.check_most(most);
+    SELECT s.ids, s.next INTO ids, next
+      FROM tenon.search(tenon.read_filter(filter, act), act IS NULL, after, most, limit_ms) s;
+END $$;
+
+COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`after`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
+
+CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', after bigint DEFAULT NULL, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+DECLARE
+    found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, after, most) f);
+BEGIN
+    RETURN QUERY SELECT t.*
+      FROM unnest(found_ids) WITH ORDINALITY i (id, place)
+     CROSS JOIN LATERAL (SELECT * FROM tenon.tasks a WHERE a.id = i.id LIMIT 1) t  -- by the index
+     ORDER BY i.place;
+END $$;
+
+COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first. The next page begins after the id of the last row: `tenon.list(filter, after => 17)`.
+
+A filter is a JSON object; a task must fit all of its keys, and an unknown key is refused.
+
+- `state`, `queue`, `kind`, `error`: one, or an array of them. The error is its class: as the handler says, else the exception that the last error names, how the process ended, or its first word.
+- `older_than`: so much time has passed since it was enqueued or, if it has ended, since then: `"2 hours"`.
+- `payload`: a predicate of SQL/JSON path, such as `$.to == "ann@example.com"` or `exists($.tags[*] ? (@ == "new"))`.
+- `ids`: one, or an array of at most 100,000.
+- `unique_key`, `trace`, `enqueued_by`: as in `tenon.tasks`.
+- `flow`: the number of a flow, for as long as that is kept.
+- `limit_key`: one of its `limit_keys`. Without `state` a list then means what has not ended, and finds it by the line of that key; of what has ended, a done one has no keys any more.
+
+At most `most` rows, up to 100,000. It reads in the order of ids until it has found so many: a filter that few tasks fit reads far.$$;
+
+CREATE OR REPLACE FUNCTION tenon.count_tasks(filter jsonb DEFAULT '{}', most integer DEFAULT 10000, OUT n bigint, OUT at_least boolean)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT cardinality(f.ids), f.next IS NOT NULL FROM tenon.find(filter, NULL, NULL, most, 500) f
+$$;
+
+COMMENT ON FUNCTION tenon.count_tasks IS $$How many tasks fit a filter (`tenon.list`), up to `most`; it stops after half a second. `at_least`: there may be more.$$;

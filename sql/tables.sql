@@ -1,0 +1,883 @@
+-- The tables of the schema tenon. COMMENTs say what columns mean (docs/sql.md is printed from them); docs/states.md has the life of
+-- a task. Setup runs sql/before.sql first, then this file once, then sql/functions/ and sql/after.sql each time.
+--
+--   table          a row for each                                       written by
+--   setting        (one row) the settings                               operators
+--   queue          queue with defaults, or paused                       operators
+--   kind           kind with defaults, or paused                        operators
+--   producer       role confined to some queues or kinds                tenon setup
+--   home           (one row) the database where the schema was set up   tenon setup, tenon adopt
+--   audit          act of an operator                                   the functions that operators call
+--   task           unfinished task                                      producers; workers claim; what ends a task deletes its row
+--   suspect        unfinished task that has crashed                     requeue and recover
+--   finished       task done, cancelled or expired                      what ends a task
+--   dead           task that failed for good                            requeue and recover
+--   attempt        attempt that did not end well                        requeue and recover
+--   unique_hold    key enqueued with unique_for                         producers
+--   again          enqueue that waits for the holder of its key         producers; settle
+--   again_note     key whose holder has ended                           what ends a task; settle
+--   flow           flow or batch                                        producers; settle
+--   flow_task      task of a flow                                       producers; settle
+--   flow_wait      parent that a blocked task waits for                 producers; settle
+--   flow_note      task or flow that settle must look at                what ends a task; settle
+--   limit          limit                                                operators
+--   limit_task     limit key of an unfinished task                      producers; settle
+--   limit_start    start that counts against a rate                     settle, limit_take
+--   limit_due      key that settle must look at when its time comes     settle
+--   limit_turn     fair key with tasks in line                          settle
+--   limit_event    end or change that settle must look at               what enqueues, ends or requeues a task; settle
+--   signal         signal that was sent                                 tenon.signal; settle
+--   waiting        task that waits for a signal                         wait_for; settle
+--   schedule       schedule                                             operators; the leading cleaner
+--   worker         start of a worker process                            the worker; cleaners
+--   chore_failure  chore that keeps failing                             cleaners
+--   settler        (one row) the lock of whoever settles                nobody
+--   set_aside      row or part that was too slow                        settle, recover
+--
+-- And tenon.migration, which setup makes itself. Views stand with the functions of their subject.
+
+-- --- settings, defaults, rights -----------------------------------------------------------------------------------
+
+CREATE TABLE tenon.setting (
+    one               boolean  PRIMARY KEY DEFAULT true CHECK (one),
+    payload_bytes_max integer  NOT NULL DEFAULT 1048576 CHECK (payload_bytes_max > 0),
+    history_keep      interval NOT NULL DEFAULT '24 hours'
+                               CHECK (tenon.is_span(history_keep, 0, 0) OR tenon.is_span(history_keep, 3600, 31536000000)),
+    history_rows_max  bigint   NOT NULL DEFAULT 10000000 CHECK (history_rows_max > 0),
+    exchange          text     NOT NULL DEFAULT 'tenon'  -- in RabbitMQ: another one for each database on a virtual host
+                               CHECK (exchange ~ '^[a-z0-9_][a-z0-9_-]{0,62}$'),
+    cancel_own_only   boolean  NOT NULL DEFAULT true,
+    attempt_keep      interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(attempt_keep, 3600, 31536000000)),
+    dead_keep         interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(dead_keep, 3600, 31536000000)),
+    on_dead           text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    confined          boolean  NOT NULL DEFAULT false,
+    signal_keep       interval NOT NULL DEFAULT '7 days' CHECK (tenon.is_span(signal_keep, 3600, 31536000000)),
+    audit_keep        interval NOT NULL DEFAULT '90 days' CHECK (tenon.is_span(audit_keep, 0.000001, 31536000000)),
+    paused            boolean  NOT NULL DEFAULT false,
+    paused_by         text,
+    paused_at         timestamptz,
+    paused_why        text     CHECK (length(paused_why) <= 1000),
+    leader_key        bigint   NOT NULL DEFAULT tenon.random_key(),
+    sleeper_key       bigint   NOT NULL DEFAULT tenon.random_key()
+);
+COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change with `tenon.set_settings`.';
+COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
+COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
+COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
+COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
+COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it through its unique key. Confined producers (`tenon.producer`) may do so only to their own tasks, whatever this setting is.';
+COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
+COMMENT ON COLUMN tenon.setting.dead_keep IS 'Yours to set: how long dead tasks stay in `tenon.dead`, at least an hour.';
+COMMENT ON COLUMN tenon.setting.on_dead IS 'Yours to set: the kind of the task that is enqueued when a task dies whose kind has no `on_dead` of its own, for instance to tell an operator; NULL = none.';
+COMMENT ON COLUMN tenon.setting.confined IS 'tenon''s own: `tenon.producer` has rows.';
+COMMENT ON COLUMN tenon.setting.signal_keep IS 'Yours to set: how long a signal is kept after it was sent, for those who wait for it later; at least an hour.';
+COMMENT ON COLUMN tenon.setting.audit_keep IS 'The owner''s to set: how long rows stay in `tenon.audit`.';
+COMMENT ON COLUMN tenon.setting.paused IS 'While true, no worker claims anything (`tenon.pause`). What runs goes on.';
+COMMENT ON COLUMN tenon.setting.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
+COMMENT ON COLUMN tenon.setting.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.setting.paused_why IS 'And why, as that role said.';
+COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
+COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
+
+CREATE TABLE tenon.queue (
+    name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
+    priority     smallint CHECK (priority BETWEEN 0 AND 9),
+    max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
+    timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
+    retry        text     CHECK (tenon.is_retry(retry)),
+    limited      boolean  NOT NULL DEFAULT false,
+    paused       boolean  NOT NULL DEFAULT false,
+    paused_by    text     CHECK (length(paused_by) <= 63),
+    paused_at    timestamptz,
+    paused_why   text     CHECK (length(paused_why) <= 1000)
+);
+COMMENT ON TABLE tenon.queue IS 'Defaults of queues, and whether they are paused; operators change them with `tenon.set_queue` and `tenon.pause`. A queue needs no row. Defaults are copied into a task when it is enqueued.';
+COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, not beginning with `.` or `-`.';
+COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
+COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
+COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
+COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `sidekiq`, n^4 + 15 s.';
+COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
+COMMENT ON COLUMN tenon.queue.paused IS 'Set it with `tenon.pause`: while true, no worker claims tasks from the queue. Running tasks continue.';
+COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
+COMMENT ON COLUMN tenon.queue.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.queue.paused_why IS 'And why, as that role said.';
+CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.queue FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
+CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.queue FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
+    EXECUTE FUNCTION tenon.limited_stays();
+
+CREATE TABLE tenon.kind (
+    name         text     PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    queue        text     CHECK (queue ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
+    priority     smallint CHECK (priority BETWEEN 0 AND 9),
+    max_attempts integer  CHECK (max_attempts BETWEEN 1 AND 1000),
+    timeout_ms   bigint   CHECK (timeout_ms BETWEEN 1 AND 2592000000),
+    retry        text     CHECK (tenon.is_retry(retry)),
+    on_timeout   text     NOT NULL DEFAULT 'retry' CHECK (on_timeout IN ('retry', 'dead')),
+    on_dead      text     CHECK (on_dead ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    max_crashes  integer  CHECK (max_crashes BETWEEN 2 AND 100),
+    timeout_min_ms bigint NOT NULL DEFAULT 1 CHECK (timeout_min_ms BETWEEN 1 AND 2592000000),
+    limited      boolean  NOT NULL DEFAULT false,
+    paused       boolean  NOT NULL DEFAULT false,
+    paused_by    text     CHECK (length(paused_by) <= 63),
+    paused_at    timestamptz,
+    paused_why   text     CHECK (length(paused_why) <= 1000)
+);
+CREATE INDEX kind_paused ON tenon.kind (name) WHERE paused;
+COMMENT ON TABLE tenon.kind IS 'Defaults of kinds, which override those of the queue; operators change them with `tenon.set_kind` and `tenon.pause`. A kind needs no row. Defaults are copied into a task when it is enqueued.';
+COMMENT ON COLUMN tenon.kind.name IS 'The kind: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
+COMMENT ON COLUMN tenon.kind.queue IS 'Yours to set: the queue of its tasks; NULL = `default`.';
+COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
+COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
+COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: a task of this kind is dead after this many crashes in a row, 2 to 100; NULL = 3. Before the last one it runs alone.';
+COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
+COMMENT ON COLUMN tenon.kind.paused IS 'Set it by `tenon.pause`: while true, no worker claims tasks of it. Workers hear of it by NOTIFY at once, or, if they miss that, within 5 s. What runs goes on.';
+COMMENT ON COLUMN tenon.kind.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
+COMMENT ON COLUMN tenon.kind.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.kind.paused_why IS 'And why, as that role said.';
+COMMENT ON COLUMN tenon.kind.on_timeout IS 'Yours to set: what becomes of a task that ran out of time: `retry` counts a failure, `dead` ends it.';
+CREATE TRIGGER limited_stays BEFORE DELETE ON tenon.kind FOR EACH ROW WHEN (OLD.limited) EXECUTE FUNCTION tenon.limited_stays();
+CREATE TRIGGER limited_named BEFORE UPDATE OF name ON tenon.kind FOR EACH ROW WHEN (OLD.limited AND OLD.name <> NEW.name)
+    EXECUTE FUNCTION tenon.limited_stays();
+
+CREATE TABLE tenon.producer (
+    role   regrole PRIMARY KEY,
+    queues text[],
+    kinds  text[]
+);
+COMMENT ON TABLE tenon.producer IS 'Roles that are confined to some queues or kinds; `tenon setup --grant-producer ROLE --queues ... --kinds ...` writes it. It holds for the role that logged in and for those it is a member of: of several rows one must allow it. A superuser is not confined.';
+COMMENT ON COLUMN tenon.producer.role IS 'The role; it stays this one when it is renamed.';
+COMMENT ON COLUMN tenon.producer.queues IS 'The queues that it may enqueue to and whose tasks it may run; NULL = all.';
+COMMENT ON COLUMN tenon.producer.kinds IS 'The kinds that it may enqueue and whose tasks it may run; NULL = all.';
+CREATE TRIGGER note_confined AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON tenon.producer
+    FOR EACH STATEMENT EXECUTE FUNCTION tenon.note_confined();
+
+CREATE TABLE tenon.home (
+    one         boolean     PRIMARY KEY DEFAULT true CHECK (one),
+    system      bigint,
+    database    oid         NOT NULL,
+    relation    oid         NOT NULL,
+    name        text,
+    adopted_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    adopted_by  text        NOT NULL DEFAULT session_user
+);
+COMMENT ON TABLE tenon.home IS 'Where the schema was set up or adopted. In a copy it still names the original, and workers and cleaners refuse to run there until `tenon adopt`.';
+COMMENT ON COLUMN tenon.home.one IS 'Always true: there is one row.';
+COMMENT ON COLUMN tenon.home.system IS 'The system identifier of the server''s data (`pg_control_system`), for people: `pg_upgrade` changes it. NULL = it may not be read there.';
+COMMENT ON COLUMN tenon.home.database IS 'The OID of the database: another one after CREATE DATABASE ... TEMPLATE or a restored dump; `pg_upgrade` keeps it.';
+COMMENT ON COLUMN tenon.home.relation IS 'The OID of this table: another one after a restored dump; `pg_upgrade` keeps it.';
+COMMENT ON COLUMN tenon.home.name IS 'The server''s setting `tenon.home`, if its configuration has one; NULL = it had none. It tells a copy of the data directory, which has nothing else that differs: where the server has another name, or one while this is NULL, the schema is a copy.';
+COMMENT ON COLUMN tenon.home.adopted_at IS 'When that was.';
+COMMENT ON COLUMN tenon.home.adopted_by IS 'The role that did it.';
+
+CREATE TABLE tenon.audit (
+    id      bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      timestamptz NOT NULL DEFAULT clock_timestamp(),
+    who     text        NOT NULL DEFAULT session_user,
+    act     text        NOT NULL,
+    what    jsonb       NOT NULL,
+    n       bigint      NOT NULL,
+    skipped bigint      NOT NULL DEFAULT 0
+);
+CREATE INDEX audit_at ON tenon.audit (at);
+COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that changed something, kept for `audit_keep` (`tenon.setting`).';
+COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
+COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
+COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
+COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given. `web_user`: who had logged in to `tenon ui`, as its session says in `tenon.web_user`.';
+COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
+COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
+
+-- --- tasks --------------------------------------------------------------------------------------------------------
+-- Domains, as a CHECK of a table is parsed anew by each statement that writes to it (docs/decisions/0017).
+CREATE DOMAIN tenon.run_ms AS bigint CHECK (VALUE BETWEEN 1 AND 2592000000);
+CREATE DOMAIN tenon.outcome AS text CHECK (VALUE IN ('done', 'cancelled', 'expired'));
+
+-- The hot table: unfinished tasks only. A claim changes start_time, claim_key, worker_id and claims; no index
+-- and no index predicate may name those four, so that claims stay HOT updates.
+-- A claim makes a row 32 bytes longer, so that less than a half of each page may be filled: 43 % leave
+-- room for a second version of every row, even of the smallest.
+-- What has no NULLs stands first, and what is seldom set last: so PostgreSQL finds a column without walking over others.
+-- claims stands beside start_time, as a claim logs all that lies between the columns that it changes.
+-- start_time, claim_key and worker_id are NULL together; the tests check that (tests/support/fixture.c), because a CHECK costs a tenth
+-- of an enqueue.
+CREATE TABLE tenon.task (
+    id           bigint      GENERATED ALWAYS AS IDENTITY,
+    run_at       timestamptz NOT NULL,
+    created_at   timestamptz NOT NULL,
+    timeout_ms   tenon.run_ms NOT NULL,
+    failures     integer     NOT NULL DEFAULT 0,
+    crashes      integer     NOT NULL DEFAULT 0,
+    max_attempts integer     NOT NULL,
+    payload_bytes integer    NOT NULL DEFAULT 0,
+    priority     smallint    NOT NULL,
+    delayed      boolean     NOT NULL,
+    announced    boolean     NOT NULL,
+    queue        text        NOT NULL,
+    kind         text        NOT NULL,
+    payload      jsonb       NOT NULL,
+    claims       integer     NOT NULL DEFAULT 0,
+    start_time   timestamptz,
+    claim_key    bigint,
+    start_before timestamptz,
+    worker_id    uuid,
+    unique_key   text,
+    retry        text,
+    trace        text,
+    progress     jsonb,
+    last_error   text,
+    error_class  text,
+    enqueued_by  text,
+    compensates  bigint,
+    again        bigint,
+    wanted_at    timestamptz,
+    flow         bigint,
+    limit_keys   text[],
+    awaited      boolean,
+    steps        jsonb,
+    max_crashes  integer,
+    PRIMARY KEY (id)
+) WITH (fillfactor = 43, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_vacuum_insert_scale_factor = 0.2);
+COMMENT ON TABLE tenon.task IS 'Unfinished tasks. Read it as you like; change it by functions only: nobody who waits hears of the end of a row that is deleted by hand.';
+COMMENT ON COLUMN tenon.task.id IS 'The number of the task.';
+COMMENT ON COLUMN tenon.task.run_at IS 'It does not start before this moment; `infinity` while it is blocked.';
+COMMENT ON COLUMN tenon.task.start_time IS 'When it was last claimed; NULL = not started.';
+COMMENT ON COLUMN tenon.task.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN tenon.task.start_before IS 'It does not start at or after this moment, but is `expired`; NULL = whenever.';
+COMMENT ON COLUMN tenon.task.claim_key IS 'The key of its last claim, 64 random bits: anyone who knows the key and the id may finish the task and record its steps and progress; NULL = not started.';
+COMMENT ON COLUMN tenon.task.worker_id IS 'The worker that claimed it last.';
+COMMENT ON COLUMN tenon.task.timeout_ms IS 'How long one run may take, in milliseconds.';
+COMMENT ON COLUMN tenon.task.claims IS 'How often it was claimed; never goes down.';
+COMMENT ON COLUMN tenon.task.failures IS 'Attempts that failed or ran out of time.';
+COMMENT ON COLUMN tenon.task.crashes IS 'Attempts during which its worker died, or its child died while it had other tasks too.';
+COMMENT ON COLUMN tenon.task.max_attempts IS 'With so many failures it is dead.';
+COMMENT ON COLUMN tenon.task.max_crashes IS 'It is dead after this many crashes in a row; NULL = as its kind says at that time.';
+COMMENT ON COLUMN tenon.task.priority IS '0 to 9, higher first.';
+COMMENT ON COLUMN tenon.task.delayed IS 'The cleaner publishes its wake-up when `run_at` has come.';
+COMMENT ON COLUMN tenon.task.announced IS 'Its producer publishes its wake-up.';
+COMMENT ON COLUMN tenon.task.queue IS 'Where it waits.';
+COMMENT ON COLUMN tenon.task.kind IS 'What it is about; picks the handler.';
+COMMENT ON COLUMN tenon.task.payload IS 'What its handler gets.';
+COMMENT ON COLUMN tenon.task.payload_bytes IS 'Of its payload as text, so that a claim need not read it to know.';
+COMMENT ON COLUMN tenon.task.unique_key IS 'No two unfinished tasks of a kind have the same.';
+COMMENT ON COLUMN tenon.task.retry IS 'How long it waits after a failure, as in `tenon.kind`; NULL = as its kind or queue says then.';
+COMMENT ON COLUMN tenon.task.trace IS 'A W3C traceparent.';
+COMMENT ON COLUMN tenon.task.progress IS 'How far it is, as its handler said last (`tenon.progress`); given to the next attempt.';
+COMMENT ON COLUMN tenon.task.awaited IS 'Somebody waits for its end (`tenon.await`).';
+COMMENT ON COLUMN tenon.task.steps IS 'The steps that it has recorded (`tenon.step`), and the signals that it has got: an object, a key for each name; given to the next attempt.';
+COMMENT ON COLUMN tenon.task.last_error IS 'What went wrong the last time, at most 8,192 characters.';
+COMMENT ON COLUMN tenon.task.error_class IS 'What kind of error that was: as the handler says, else the exception that the error names, how the process ended, or its first word.';
+COMMENT ON COLUMN tenon.task.enqueued_by IS 'The role that had logged in to enqueue it.';
+COMMENT ON COLUMN tenon.task.compensates IS 'The dead task because of which this one was enqueued (`on_dead`).';
+COMMENT ON COLUMN tenon.task.again IS 'A row of `tenon.again`: something waits there for its end.';
+COMMENT ON COLUMN tenon.task.wanted_at IS 'While it is blocked: the `run_at` that it gets when it is not any more; NULL = it is not blocked.';
+COMMENT ON COLUMN tenon.task.flow IS 'The flow that it belongs to; NULL = none.';
+COMMENT ON COLUMN tenon.task.limit_keys IS 'The keys whose limits hold for it; NULL = none.';
+-- id + 0 and not id, so that no plan looks a task up here by its id.
+CREATE INDEX task_order ON tenon.task (queue, priority DESC, run_at, (id + 0));
+CREATE INDEX task_delayed ON tenon.task (run_at) WHERE delayed;
+CREATE UNIQUE INDEX task_unique_key ON tenon.task (unique_key, kind) WHERE unique_key IS NOT NULL;
+CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before IS NOT NULL;
+
+-- The unfinished tasks that have crashed. A task whose next crash would be its last is a suspect: it is blocked, and
+-- tenon.claim_alone() claims it. tenon.requeue() writes these rows; every statement that ends a task deletes its row
+-- (tenon.note_ended).
+CREATE TABLE tenon.suspect (
+    task_id bigint      PRIMARY KEY,
+    crashes integer     NOT NULL,
+    mark    bigint      NOT NULL,
+    alone   boolean     NOT NULL,
+    due_at  timestamptz,
+    claims  integer
+);
+CREATE INDEX suspect_due ON tenon.suspect (due_at) WHERE alone AND claims IS NULL;
+COMMENT ON TABLE tenon.suspect IS 'The unfinished tasks that have crashed.';
+COMMENT ON COLUMN tenon.suspect.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.suspect.crashes IS 'Crashes in a row, without a step or progress recorded between them.';
+COMMENT ON COLUMN tenon.suspect.mark IS 'A hash of its steps and its progress, as they were at the last crash.';
+COMMENT ON COLUMN tenon.suspect.alone IS 'It is a suspect: next it runs alone, with nothing beside it in its worker.';
+COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this moment; NULL = not before its limits release it.';
+COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has no such run.';
+
+-- Append-only.
+CREATE TABLE tenon.finished (
+    finished_at timestamptz NOT NULL,
+    id          bigint      NOT NULL,
+    run_at      timestamptz NOT NULL,
+    start_time  timestamptz,
+    created_at  timestamptz NOT NULL,
+    worker_id   uuid,
+    claims      integer     NOT NULL,
+    failures    integer     NOT NULL,
+    crashes     integer     NOT NULL,
+    priority    smallint    NOT NULL,
+    outcome     tenon.outcome NOT NULL,
+    queue       text        NOT NULL,
+    kind        text        NOT NULL,
+    payload     jsonb       NOT NULL,
+    unique_key  text,
+    trace       text,
+    last_error  text,
+    result      jsonb,
+    enqueued_by text,
+    limit_keys  text[],
+    steps       jsonb,
+    timeout_ms  bigint,
+    max_attempts integer,
+    retry       text,
+    progress    jsonb,
+    max_crashes integer
+) PARTITION BY RANGE (finished_at);
+-- Without a replica identity no row can be deleted once a publication FOR ALL TABLES exists.
+ALTER TABLE tenon.finished REPLICA IDENTITY FULL;
+COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
+COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
+COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
+COMMENT ON COLUMN tenon.finished.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
+COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
+COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
+COMMENT ON COLUMN tenon.finished.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry` goes on behind them.';
+COMMENT ON COLUMN tenon.finished.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry`: how long one run may take.';
+COMMENT ON COLUMN tenon.finished.max_attempts IS 'The same: with so many failures it is dead.';
+COMMENT ON COLUMN tenon.finished.max_crashes IS 'The same: it was to be dead after this many crashes in a row.';
+COMMENT ON COLUMN tenon.finished.retry IS 'The same: how long it waits after a failure.';
+COMMENT ON COLUMN tenon.finished.progress IS 'The same: what its handler said last; the next attempt gets it.';
+CREATE INDEX finished_id ON tenon.finished (id);
+
+CREATE TABLE tenon.dead (
+    dead_at      timestamptz NOT NULL,
+    id           bigint      PRIMARY KEY,
+    run_at       timestamptz NOT NULL,
+    start_time   timestamptz,
+    created_at   timestamptz NOT NULL,
+    start_before timestamptz,
+    worker_id    uuid,
+    timeout_ms   bigint      NOT NULL,
+    claims       integer     NOT NULL,
+    failures     integer     NOT NULL,
+    crashes      integer     NOT NULL,
+    max_attempts integer     NOT NULL,
+    priority     smallint    NOT NULL,
+    reason       text        NOT NULL CHECK (reason IN ('failures', 'crashes', 'handler', 'timeout')),
+    queue        text        NOT NULL,
+    kind         text        NOT NULL,
+    payload      jsonb       NOT NULL,
+    unique_key   text,
+    retry        text,
+    trace        text,
+    last_error   text,
+    error_class  text,
+    enqueued_by  text,
+    compensates  bigint,
+    limit_keys   text[],
+    steps        jsonb,
+    progress     jsonb,
+    max_crashes  integer
+);
+COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete` deletes them; a cleaner deletes them after `dead_keep` (`tenon.setting`).';
+COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
+COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry` goes on behind them.';
+COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry` gets it.';
+COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
+CREATE INDEX dead_at ON tenon.dead (dead_at);
+CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN (OLD.limit_keys IS NOT NULL)
+    EXECUTE FUNCTION tenon.limited_deleted();
+
+-- Append-only. A good attempt is the row of tenon.finished.
+CREATE TABLE tenon.attempt (
+    ended_at    timestamptz NOT NULL,
+    id          bigint      NOT NULL,
+    attempt     integer     NOT NULL,
+    claims      integer     NOT NULL,
+    started_at  timestamptz NOT NULL,
+    worker_id   uuid        NOT NULL,
+    host        text,
+    outcome     text        NOT NULL CHECK (outcome IN ('failed', 'timed_out', 'crashed', 'dead')),
+    queue       text        NOT NULL,
+    kind        text        NOT NULL,
+    error_class text,
+    error       text,
+    exit_code   integer,
+    signal      integer
+) PARTITION BY RANGE (ended_at);
+ALTER TABLE tenon.attempt REPLICA IDENTITY FULL;
+COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; a partition a day, which goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.finished`.';
+COMMENT ON COLUMN tenon.attempt.ended_at IS 'When it ended.';
+COMMENT ON COLUMN tenon.attempt.id IS 'The task.';
+COMMENT ON COLUMN tenon.attempt.attempt IS 'Which attempt it was, from 1.';
+COMMENT ON COLUMN tenon.attempt.claims IS 'How often the task had been claimed, with this one.';
+COMMENT ON COLUMN tenon.attempt.started_at IS 'When the task was claimed for it.';
+COMMENT ON COLUMN tenon.attempt.worker_id IS 'The worker (`tenon.worker`, for a week).';
+COMMENT ON COLUMN tenon.attempt.host IS 'The machine it ran on.';
+COMMENT ON COLUMN tenon.attempt.outcome IS '`failed`, `timed_out`, `crashed`: the worker died; `dead`: the handler said that it can never work.';
+COMMENT ON COLUMN tenon.attempt.error IS 'What went wrong, with the last words on stderr of a process that ended; at most 8,192 characters.';
+COMMENT ON COLUMN tenon.attempt.exit_code IS 'Of the handler''s process, if it ended by itself.';
+COMMENT ON COLUMN tenon.attempt.signal IS 'The signal that ended it.';
+CREATE INDEX attempt_id ON tenon.attempt (id);
+
+-- --- unique keys --------------------------------------------------------------------------------------------------
+
+-- Keys that are kept for a time though their task may have ended.
+CREATE TABLE tenon.unique_hold (
+    kind       text,
+    unique_key text,
+    until      timestamptz NOT NULL,
+    id         bigint,
+    PRIMARY KEY (unique_key, kind)
+);
+CREATE INDEX unique_hold_until ON tenon.unique_hold (until);
+COMMENT ON TABLE tenon.unique_hold IS 'The keys that were enqueued with `unique_for`.';
+COMMENT ON COLUMN tenon.unique_hold.until IS 'Until then whoever enqueues with `unique_for` gets this task''s id.';
+COMMENT ON COLUMN tenon.unique_hold.id IS 'The task, which may have ended.';
+
+-- Enqueued under a unique_key whose holder was running, or locked, or overdue: tenon.settle() makes it one with the
+-- holder, or a task of its own, after the commit. So no producer waits for a worker, nor a worker for a producer.
+CREATE TABLE tenon.again (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_at       timestamptz NOT NULL,
+    created_at   timestamptz NOT NULL,
+    start_before timestamptz,
+    timeout_ms   bigint      NOT NULL,
+    max_attempts integer     NOT NULL,
+    payload_bytes integer    NOT NULL,
+    priority     smallint    NOT NULL,
+    delayed      boolean     NOT NULL,
+    queue        text        NOT NULL,
+    kind         text        NOT NULL,
+    payload      jsonb       NOT NULL,
+    unique_key   text        NOT NULL,
+    retry        text,
+    trace        text,
+    enqueued_by  text,
+    limit_keys   text[],
+    on_conflict  text        NOT NULL,
+    debounce     interval    CHECK (tenon.is_span(debounce, 0.001, 2592000)),
+    debounce_max interval    CHECK (tenon.is_span(debounce_max, 0.001, 31536000)),
+    taken        boolean     NOT NULL,
+    failed       text,
+    CHECK (isfinite(run_at) AND isfinite(created_at) AND timeout_ms BETWEEN 1 AND 2592000000)
+);
+CREATE INDEX again_key ON tenon.again (unique_key, kind, id);
+CREATE INDEX again_untaken ON tenon.again (id) WHERE NOT taken;
+COMMENT ON TABLE tenon.again IS 'What was enqueued under a unique key while the task that holds the key could not take it in; it becomes a task, or part of one, after the commit.';
+COMMENT ON COLUMN tenon.again.on_conflict IS 'As given to `tenon.enqueue`.';
+COMMENT ON COLUMN tenon.again.debounce IS 'As given to `tenon.enqueue`.';
+COMMENT ON COLUMN tenon.again.debounce_max IS 'As given to `tenon.enqueue`.';
+COMMENT ON COLUMN tenon.again.taken IS 'It waits for the end of the task that holds the key, which is running or cannot take it in.';
+COMMENT ON COLUMN tenon.again.failed IS 'The error because of which it was set aside; others pass by it. It is tried again when a task ends for which others waited.';
+
+-- Append-only: keys whose holder has ended, or will have another attempt, so that the rows of tenon.again may be settled.
+-- A statement that ends a task adds a row here, and therefore never waits for a settler that holds those rows.
+CREATE TABLE tenon.again_note (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    unique_key text NOT NULL,
+    kind       text NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tenon.again_note IS 'The unique keys whose task has ended while other tasks waited for its end (`tenon.again`).';
+COMMENT ON COLUMN tenon.again_note.id IS 'A number that grows with each row.';
+COMMENT ON COLUMN tenon.again_note.unique_key IS 'The key.';
+COMMENT ON COLUMN tenon.again_note.kind IS 'The kind of the task.';
+
+-- --- flows --------------------------------------------------------------------------------------------------------
+
+CREATE TABLE tenon.flow (
+    id           bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    name         text,
+    made_by      text        NOT NULL DEFAULT session_user,
+    made_at      timestamptz NOT NULL DEFAULT now(),
+    made_in      xid8        NOT NULL DEFAULT pg_current_xact_id(),
+    open         boolean     NOT NULL DEFAULT false,
+    cancelled_by text,
+    cancelled_at timestamptz,
+    ended_at     timestamptz,
+    on_done      text,
+    on_dead      text,
+    on_end       text,
+    payload      jsonb,
+    done_task    bigint,
+    dead_task    bigint,
+    end_task     bigint
+);
+CREATE INDEX flow_ended ON tenon.flow (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX flow_made ON tenon.flow (made_at) WHERE ended_at IS NULL;
+COMMENT ON TABLE tenon.flow IS 'Flows and batches; `tenon.flows` says how they stand.';
+COMMENT ON COLUMN tenon.flow.id IS 'The number of the flow.';
+COMMENT ON COLUMN tenon.flow.name IS 'As given; NULL = it has none.';
+COMMENT ON COLUMN tenon.flow.made_by IS 'The role that had logged in to make it. That one and operators may add to it and cancel it.';
+COMMENT ON COLUMN tenon.flow.made_at IS 'When its transaction began.';
+COMMENT ON COLUMN tenon.flow.made_in IS 'The transaction.';
+COMMENT ON COLUMN tenon.flow.open IS 'Tasks will still be added to it, and so it does not end: a batch before `tenon.close`.';
+COMMENT ON COLUMN tenon.flow.cancelled_by IS 'The role that cancelled it.';
+COMMENT ON COLUMN tenon.flow.cancelled_at IS 'When that was.';
+COMMENT ON COLUMN tenon.flow.ended_at IS 'When it was seen that all its tasks had ended; NULL = some have not, or it is open.';
+COMMENT ON COLUMN tenon.flow.on_done IS 'The kind of the task that is enqueued when all are done.';
+COMMENT ON COLUMN tenon.flow.on_dead IS 'The kind of the task that is enqueued when all have ended, and some are dead, cancelled or expired.';
+COMMENT ON COLUMN tenon.flow.on_end IS 'The kind of the task that is enqueued when all have ended.';
+COMMENT ON COLUMN tenon.flow.payload IS 'The payload of these tasks; an object gets the key `flow` as well.';
+COMMENT ON COLUMN tenon.flow.done_task IS 'The task of `on_done`; NULL = it was not enqueued yet.';
+COMMENT ON COLUMN tenon.flow.dead_task IS 'The task of `on_dead`.';
+COMMENT ON COLUMN tenon.flow.end_task IS 'The task of `on_end`.';
+
+-- The tasks of flows: a row for each, for as long as its flow is kept. Here, because tenon.tasks shows the flow.
+CREATE TABLE tenon.flow_task (
+    id      bigint PRIMARY KEY,
+    flow    bigint NOT NULL,
+    name    text,
+    parents bigint[],
+    state   text,
+    result  jsonb
+);
+CREATE INDEX flow_task_state ON tenon.flow_task (flow, state);
+COMMENT ON TABLE tenon.flow_task IS 'The tasks of flows, while the flow is kept.';
+COMMENT ON COLUMN tenon.flow_task.name IS 'Its name in the description of the flow; NULL = it has none.';
+COMMENT ON COLUMN tenon.flow_task.parents IS 'The tasks that it was to wait for; NULL = none.';
+COMMENT ON COLUMN tenon.flow_task.state IS 'How it ended: `done`, `dead`, `cancelled` or `expired`; NULL = it has not ended, or nobody has seen it yet (`tenon.settle`).';
+COMMENT ON COLUMN tenon.flow_task.result IS 'What its handler returned, if tasks waited for it.';
+
+-- What a blocked task still waits for: a row for each parent.
+CREATE TABLE tenon.flow_wait (
+    task    bigint,
+    parent  bigint,
+    on_dead text NOT NULL,
+    PRIMARY KEY (task, parent)
+);
+CREATE INDEX flow_wait_parent ON tenon.flow_wait (parent, task);
+COMMENT ON TABLE tenon.flow_wait IS 'The parents for which blocked tasks still wait.';
+COMMENT ON COLUMN tenon.flow_wait.task IS 'The blocked task.';
+COMMENT ON COLUMN tenon.flow_wait.parent IS 'A task that is not done, or of which nobody has seen yet that it is.';
+COMMENT ON COLUMN tenon.flow_wait.on_dead IS 'What the task does when that one is dead, cancelled or expired: `wait`, `run` or `cancel`.';
+
+-- Append-only: what tenon.settle() has to look at. Whoever ends a task, or makes one that waits for a task which may
+-- have ended by now, leaves one, and so he needs no lock.
+CREATE TABLE tenon.flow_note (
+    id   bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at   timestamptz NOT NULL DEFAULT now(),
+    flow bigint      NOT NULL,
+    task bigint,
+    act  text,
+    beyond bigint
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tenon.flow_note IS 'The tasks and flows that `tenon.settle` has to look at.';
+COMMENT ON COLUMN tenon.flow_note.id IS 'Notes are looked at in this order.';
+COMMENT ON COLUMN tenon.flow_note.at IS 'When its transaction began.';
+COMMENT ON COLUMN tenon.flow_note.flow IS 'The flow.';
+COMMENT ON COLUMN tenon.flow_note.task IS 'A task of it; NULL = the flow itself.';
+COMMENT ON COLUMN tenon.flow_note.act IS '`unblock` or `cancel`: what is due for the task, and could not be done because somebody had locked it.';
+COMMENT ON COLUMN tenon.flow_note.beyond IS 'Its parents up to this one have been read.';
+
+-- --- limits -------------------------------------------------------------------------------------------------------
+
+CREATE TABLE tenon.limit (
+    name       text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[^[:space:][:cntrl:]]+$' AND length(name) <= 200),
+    running    integer  CHECK (running BETWEEN 1 AND 1000000),
+    rate       integer  CHECK (rate BETWEEN 1 AND 10000),
+    per        interval CHECK (tenon.is_span(per, 0.1, 2678400)),
+    strict     boolean,
+    on_dead    text     CHECK (on_dead IN ('block', 'skip')),
+    fair       boolean,
+    weight     integer  CHECK (weight BETWEEN 1 AND 1000),
+    until      timestamptz,
+    paused     boolean  NOT NULL DEFAULT false,
+    paused_by  text,
+    paused_at  timestamptz,
+    paused_why text,
+    CHECK ((rate IS NULL) = (per IS NULL))
+);
+CREATE INDEX limit_until ON tenon.limit (until) WHERE until IS NOT NULL;
+COMMENT ON TABLE tenon.limit IS 'The limits: set them by `tenon.set_limit`. A key takes each column from the row of its own name or, where that is NULL or missing, from the row of its part before the first colon.';
+COMMENT ON COLUMN tenon.limit.name IS 'A key such as `tenant:42`; the part of keys before the colon, `tenant`; `kind/NAME`; or `queue/NAME`.';
+COMMENT ON COLUMN tenon.limit.running IS 'So many tasks of a key are ready or running at once, at most.';
+COMMENT ON COLUMN tenon.limit.rate IS 'So many tasks of a key start within `per`, at most, wherever that time begins.';
+COMMENT ON COLUMN tenon.limit.per IS 'The time of `rate`.';
+COMMENT ON COLUMN tenon.limit.strict IS 'One at a time, in the order of ids; a task that failed keeps its place.';
+COMMENT ON COLUMN tenon.limit.on_dead IS 'What a dead task does to those behind it, if `strict`: `block`, until it is retried or deleted; or `skip`.';
+COMMENT ON COLUMN tenon.limit.fair IS 'The keys with this part before the colon take turns.';
+COMMENT ON COLUMN tenon.limit.weight IS 'So many tasks at each turn.';
+COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment, or, while it is paused, all of it but the pause; NULL = it stays.';
+COMMENT ON COLUMN tenon.limit.paused IS 'While true, nothing more of the key is let go (`tenon.pause_limit`).';
+COMMENT ON COLUMN tenon.limit.paused_by IS 'The role that paused it; NULL = it is not paused.';
+COMMENT ON COLUMN tenon.limit.paused_at IS 'When that was.';
+COMMENT ON COLUMN tenon.limit.paused_why IS 'And why, as that role said.';
+
+-- One row for each key of each unfinished task. Of a task with several keys only one row `waits` at a time: in the line
+-- of the key that stopped it last. `alone`: its task has no other key.
+CREATE TABLE tenon.limit_task (
+    key       text COLLATE "C",
+    task_id   bigint,
+    state     text        NOT NULL CHECK (state IN ('later', 'waits', 'parked', 'elsewhere', 'held', 'ending', 'dead')),
+    alone     boolean     NOT NULL,
+    priority  smallint    NOT NULL,
+    wanted_at timestamptz NOT NULL,
+    PRIMARY KEY (key, task_id)
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX limit_task_line ON tenon.limit_task (key, priority DESC, wanted_at, task_id) WHERE state = 'waits';
+CREATE INDEX limit_task_held ON tenon.limit_task (key, task_id) WHERE state IN ('held', 'ending');
+CREATE INDEX limit_task_parked ON tenon.limit_task (key) WHERE state = 'parked';
+CREATE INDEX limit_task_dead ON tenon.limit_task (key, task_id) WHERE state = 'dead';
+CREATE INDEX limit_task_later ON tenon.limit_task (wanted_at) WHERE state IN ('later', 'ending');
+COMMENT ON TABLE tenon.limit_task IS 'The keys of unfinished tasks, a row for each.';
+COMMENT ON COLUMN tenon.limit_task.key IS 'The key.';
+COMMENT ON COLUMN tenon.limit_task.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.limit_task.state IS '`waits`: in the line of this key; `later`: its `run_at` has not come; `elsewhere`: in the line of another of its keys; `parked`: that too, after it was first in this one; `held`: it is ready or running; `ending`: it was cancelled while it ran, and its handler may still run; `dead`: it died, and blocks those behind it.';
+COMMENT ON COLUMN tenon.limit_task.alone IS 'The task has no other key.';
+COMMENT ON COLUMN tenon.limit_task.priority IS 'As of the task.';
+COMMENT ON COLUMN tenon.limit_task.wanted_at IS 'Its place in the line; until when it waits, of one that is `later` or `ending`.';
+
+-- The starts of the last `per`, but for those of tasks that still hold their key: of each the row is tenon.task's.
+CREATE TABLE tenon.limit_start (
+    key text COLLATE "C" NOT NULL,
+    at  timestamptz NOT NULL,
+    n   integer     NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE tenon.limit_start REPLICA IDENTITY FULL;  -- see tenon.finished
+CREATE INDEX limit_start_key ON tenon.limit_start (key, at);
+CREATE INDEX limit_start_at ON tenon.limit_start (at);
+COMMENT ON TABLE tenon.limit_start IS 'What counts against rates: starts of tasks that have ended since, and what `tenon.limit_take` took.';
+COMMENT ON COLUMN tenon.limit_start.key IS 'The key.';
+COMMENT ON COLUMN tenon.limit_start.at IS 'When.';
+COMMENT ON COLUMN tenon.limit_start.n IS 'How many.';
+
+-- Keys that are to be looked at again at some time.
+CREATE TABLE tenon.limit_due (
+    key    text COLLATE "C" PRIMARY KEY,
+    due_at timestamptz NOT NULL,
+    why    text
+);
+CREATE INDEX limit_due_at ON tenon.limit_due (due_at);
+COMMENT ON TABLE tenon.limit_due IS 'When `tenon.settle` sees to a key again though nothing ends.';
+COMMENT ON COLUMN tenon.limit_due.key IS 'The key.';
+COMMENT ON COLUMN tenon.limit_due.due_at IS 'When.';
+COMMENT ON COLUMN tenon.limit_due.why IS 'What was in the way; NULL = a rate.';
+
+-- Whose turn it is among fair keys: `pass` grows by 1 / weight with each task, and the lowest comes first.
+CREATE TABLE tenon.limit_turn (
+    key    text COLLATE "C" PRIMARY KEY,
+    share  text COLLATE "C" NOT NULL,
+    pass   double precision NOT NULL,
+    active boolean NOT NULL
+);
+CREATE INDEX limit_turn_active ON tenon.limit_turn (share, pass) WHERE active;
+COMMENT ON TABLE tenon.limit_turn IS 'The fair keys that have tasks in their line, and whose turn it is.';
+COMMENT ON COLUMN tenon.limit_turn.key IS 'The key.';
+COMMENT ON COLUMN tenon.limit_turn.share IS 'What they share: the part before the colon.';
+COMMENT ON COLUMN tenon.limit_turn.pass IS 'How much it has had; the lowest is next.';
+COMMENT ON COLUMN tenon.limit_turn.active IS 'When it was seen to last, its own limits let it have more.';
+
+-- Append-only: keys and tasks that tenon.settle_limits() has to see to. Whoever enqueues, ends or requeues a task leaves one, and so he takes
+-- no lock that another may hold.
+CREATE TABLE tenon.limit_event (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    keys       text[] NOT NULL,
+    task_id    bigint,
+    start_time timestamptz,
+    hold_until timestamptz,
+    enters     boolean,
+    changed    boolean
+) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
+COMMENT ON TABLE tenon.limit_event IS 'What `tenon.settle` has to see to, of limits.';
+COMMENT ON COLUMN tenon.limit_event.id IS 'In the order in which they came.';
+COMMENT ON COLUMN tenon.limit_event.keys IS 'The keys.';
+COMMENT ON COLUMN tenon.limit_event.task_id IS 'A task of theirs that has ended, or changed; NULL = only the keys.';
+COMMENT ON COLUMN tenon.limit_event.start_time IS 'When its run that has ended had started.';
+COMMENT ON COLUMN tenon.limit_event.hold_until IS 'Its handler may run until then, and for as long after a commit that comes late.';
+COMMENT ON COLUMN tenon.limit_event.enters IS 'It was retried while a key had a row of it still.';
+COMMENT ON COLUMN tenon.limit_event.changed IS 'A limit was set, dropped, paused or resumed: the first of `keys` is its name, and all keys that wait under it are to be seen to, those beyond the second.';
+
+-- --- signals ------------------------------------------------------------------------------------------------------
+
+-- Signals, and the tasks that wait for one. Here, because tenon.requeue() writes there. `settled`: tenon.settle() has
+-- brought it together with what was committed before; whichever of the two commits last is the one that is not yet.
+CREATE TABLE tenon.signal (
+    name    text        PRIMARY KEY,
+    payload jsonb       NOT NULL,
+    sent_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    sent_by text        NOT NULL DEFAULT session_user,
+    settled boolean     NOT NULL DEFAULT false
+);
+CREATE INDEX signal_unsettled ON tenon.signal (sent_at) WHERE NOT settled;
+CREATE INDEX signal_settled ON tenon.signal (sent_at) WHERE settled;
+COMMENT ON TABLE tenon.signal IS 'The signals that were sent (`tenon.signal`), for `signal_keep` of `tenon.setting`.';
+COMMENT ON COLUMN tenon.signal.name IS 'Its name, 1 to 100 bytes.';
+COMMENT ON COLUMN tenon.signal.payload IS 'What it carries; each task that waits for it gets that.';
+COMMENT ON COLUMN tenon.signal.sent_at IS 'When it was sent.';
+COMMENT ON COLUMN tenon.signal.sent_by IS 'The role that had logged in to send it.';
+COMMENT ON COLUMN tenon.signal.settled IS 'Those that waited for it have got it.';
+
+CREATE TABLE tenon.waiting (
+    task_id bigint      PRIMARY KEY,
+    signal  text        NOT NULL,
+    until   timestamptz NOT NULL,
+    settled boolean     NOT NULL DEFAULT false
+);
+CREATE INDEX waiting_signal ON tenon.waiting (signal, task_id);
+CREATE INDEX waiting_until ON tenon.waiting (until);
+CREATE INDEX waiting_unsettled ON tenon.waiting (task_id) WHERE NOT settled;
+COMMENT ON TABLE tenon.waiting IS 'The blocked tasks that wait for a signal.';
+COMMENT ON COLUMN tenon.waiting.task_id IS 'The task.';
+COMMENT ON COLUMN tenon.waiting.signal IS 'The name of the signal.';
+COMMENT ON COLUMN tenon.waiting.until IS 'Then it goes on without.';
+COMMENT ON COLUMN tenon.waiting.settled IS 'The signal had not come when that was looked for.';
+CREATE TRIGGER note_waiting AFTER INSERT ON tenon.waiting FOR EACH ROW EXECUTE FUNCTION tenon.note_waiting();
+
+-- --- schedules ----------------------------------------------------------------------------------------------------
+
+CREATE TABLE tenon.schedule (
+    name         text        PRIMARY KEY CHECK (name ~ '^[A-Za-z0-9_.:-]{1,100}$'),
+    cron         text,
+    every_ms     bigint      CHECK (every_ms BETWEEN 1000 AND 31622400000),
+    zone         text        NOT NULL,
+    kind         text        NOT NULL,
+    payload      jsonb       NOT NULL,
+    queue        text,
+    priority     smallint,
+    max_attempts integer,
+    timeout_ms   bigint,
+    catch_up     text        NOT NULL CHECK (catch_up IN ('none', 'last', 'all')),
+    overlap      text        NOT NULL CHECK (overlap IN ('allow', 'skip')),
+    source       text,
+    set_by       text        NOT NULL,
+    set_at       timestamptz NOT NULL,
+    paused       boolean     NOT NULL DEFAULT false,
+    next_at      timestamptz NOT NULL,
+    due_at       timestamptz NOT NULL,
+    last_at      timestamptz,
+    last_task    bigint,
+    skipped      bigint      NOT NULL DEFAULT 0,
+    last_error   text,
+    CHECK (num_nonnulls(cron, every_ms) = 1),
+    CHECK (last_at < next_at)  -- no tick comes twice, whoever writes here
+);
+CREATE INDEX schedule_due ON tenon.schedule (due_at);
+COMMENT ON TABLE tenon.schedule IS 'The schedules. Read it as you like; change it by functions only.';
+COMMENT ON COLUMN tenon.schedule.name IS 'The schedule: 1 to 100 of `A-Z a-z 0-9 _ . : -`.';
+COMMENT ON COLUMN tenon.schedule.cron IS 'When it ticks, as a cron expression; NULL: every `every_ms`.';
+COMMENT ON COLUMN tenon.schedule.every_ms IS 'Every so many milliseconds it ticks; NULL: by `cron`.';
+COMMENT ON COLUMN tenon.schedule.zone IS 'The time zone of the cron expression.';
+COMMENT ON COLUMN tenon.schedule.kind IS 'The kind of its tasks.';
+COMMENT ON COLUMN tenon.schedule.payload IS 'The payload of its tasks; an object gets the key `tick` as well.';
+COMMENT ON COLUMN tenon.schedule.queue IS 'The queue of its tasks; NULL = that of the kind.';
+COMMENT ON COLUMN tenon.schedule.priority IS 'The priority of its tasks; NULL = that of the kind or queue.';
+COMMENT ON COLUMN tenon.schedule.max_attempts IS 'With so many failures a task of it is dead; NULL = as the kind or queue says.';
+COMMENT ON COLUMN tenon.schedule.timeout_ms IS 'How long one run of its tasks may take, in milliseconds; NULL = as the kind or queue says.';
+COMMENT ON COLUMN tenon.schedule.catch_up IS 'What becomes of ticks that are more than a minute late: `none` of them runs, the `last`, or `all`.';
+COMMENT ON COLUMN tenon.schedule.overlap IS 'Whether a tick makes a task while the last one has not ended: `allow`, or `skip` the tick.';
+COMMENT ON COLUMN tenon.schedule.source IS 'The file that it is kept in step with (`tenon schedule sync`); NULL: none.';
+COMMENT ON COLUMN tenon.schedule.set_by IS 'The role that had logged in to set it.';
+COMMENT ON COLUMN tenon.schedule.set_at IS 'When it was set.';
+COMMENT ON COLUMN tenon.schedule.paused IS 'While true it does not tick.';
+COMMENT ON COLUMN tenon.schedule.next_at IS 'The next tick.';
+COMMENT ON COLUMN tenon.schedule.due_at IS 'The cleaners'' own: when they care for it next. Mostly `next_at`; later after an error, never while it is paused.';
+COMMENT ON COLUMN tenon.schedule.last_at IS 'The last tick that made a task; NULL: none.';
+COMMENT ON COLUMN tenon.schedule.last_task IS 'The last task that was made; NULL: none.';
+COMMENT ON COLUMN tenon.schedule.skipped IS 'How many ticks made no task because the last one had not ended.';
+COMMENT ON COLUMN tenon.schedule.last_error IS 'Why the next tick could not make its task, which is tried again every minute; NULL: no trouble.';
+
+-- --- workers and cleaners -----------------------------------------------------------------------------------------
+
+-- One row per start of a worker process. Its session takes a random key first and writes it here then: no stranger can
+-- have taken it before, and a session holds one key.
+CREATE TABLE tenon.worker (
+    id         uuid        PRIMARY KEY DEFAULT gen_random_uuid(),
+    lock_key   bigint      NOT NULL DEFAULT tenon.random_key(),
+    host       text        NOT NULL,
+    pid        integer     NOT NULL,
+    slots      integer     NOT NULL,
+    queues     text[]      NOT NULL,
+    kinds      text[]      NOT NULL,
+    state      text        NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'draining', 'left', 'dead')),
+    started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    ended_at   timestamptz,
+    backing_off    text,
+    starting       text,
+    rounds_failing text,
+    broker_away    text,
+    alone_since    timestamptz
+);
+COMMENT ON TABLE tenon.worker IS 'One row per start of a worker process; kept for a week after it ended.';
+COMMENT ON COLUMN tenon.worker.id IS 'Its name in the claims of tasks.';
+COMMENT ON COLUMN tenon.worker.lock_key IS 'It is alive while its session holds the advisory lock of this key (`tenon.lock`); each session takes another one.';
+COMMENT ON COLUMN tenon.worker.host IS 'The machine it runs on.';
+COMMENT ON COLUMN tenon.worker.pid IS 'Its process there.';
+COMMENT ON COLUMN tenon.worker.slots IS 'How many handler processes it may run at once.';
+COMMENT ON COLUMN tenon.worker.queues IS 'The queues it serves.';
+COMMENT ON COLUMN tenon.worker.kinds IS 'The kinds it has handlers for.';
+COMMENT ON COLUMN tenon.worker.state IS '`alive`; `draining`: it finishes what runs; `left`: it ended in good order; `dead`: a cleaner saw its lock free, and recovers its tasks.';
+COMMENT ON COLUMN tenon.worker.started_at IS 'When it started.';
+COMMENT ON COLUMN tenon.worker.ended_at IS 'When it left, or was declared dead; NULL before.';
+COMMENT ON COLUMN tenon.worker.backing_off IS '`kind,kind: why`, a line for each handler that does not start; NULL = all start.';
+COMMENT ON COLUMN tenon.worker.starting IS '`kind,kind: MS TEXT`, a line for each handler whose first child has been starting for a second or more: since when, in milliseconds since 1970, and what it says that it is doing, if anything; NULL = none.';
+COMMENT ON COLUMN tenon.worker.rounds_failing IS 'The reason why its transactions with PostgreSQL keep failing; NULL = they do not.';
+COMMENT ON COLUMN tenon.worker.broker_away IS 'The reason why it is not connected to RabbitMQ; NULL = it is connected, or works without RabbitMQ.';
+COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run suspects (`tenon.suspect`), one at a time and nothing else; NULL = it does not have the turn.';
+CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
+
+-- Failures of cleaners: a row for each chore that has failed several times in a row, and one for RabbitMQ while it is away. A
+-- cleaner renews its rows every ten seconds, and deletes them when the chore succeeds.
+CREATE TABLE tenon.chore_failure (
+    chore text        PRIMARY KEY,
+    since timestamptz NOT NULL DEFAULT clock_timestamp(),
+    at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    host  text        NOT NULL,
+    pid   integer     NOT NULL,
+    error text        NOT NULL CHECK (length(error) <= 1000)
+);
+COMMENT ON TABLE tenon.chore_failure IS 'Chores of cleaners that keep failing. The view `tenon.failing` shows only rows of the last minute.';
+COMMENT ON COLUMN tenon.chore_failure.chore IS 'The chore, or `broker`: the connection with RabbitMQ.';
+COMMENT ON COLUMN tenon.chore_failure.since IS 'When the row was first written.';
+COMMENT ON COLUMN tenon.chore_failure.at IS 'When it failed last.';
+COMMENT ON COLUMN tenon.chore_failure.host IS 'The machine of the cleaner.';
+COMMENT ON COLUMN tenon.chore_failure.pid IS 'Its process there.';
+COMMENT ON COLUMN tenon.chore_failure.error IS 'What PostgreSQL or RabbitMQ said.';
+
+-- One row, which whoever settles flows or limits locks. Two at once would each see the other's half of what a task waits for;
+-- one would take the event of a cancelled task whose place in a line the other has made, and not committed; and what is
+-- counted stays true until the commit.
+CREATE TABLE tenon.settler (one boolean PRIMARY KEY DEFAULT true CHECK (one));
+COMMENT ON TABLE tenon.settler IS 'The lock of whoever settles flows or limits.';
+COMMENT ON COLUMN tenon.settler.one IS 'Always true: there is one row.';
+
+-- Work through rows that everybody shares is bounded by its cost: a turn stops after 250 ms, or 8 MB, and the next one continues
+-- there. If a statement runs into its timeout all the same, that part of tenon.settle() takes an eighth of the rows from then
+-- on; a row that is too slow by itself is set aside for a time (tenon.note_slow).
+CREATE TABLE tenon.set_aside (
+    part  text        NOT NULL CHECK (part IN ('expire', 'again', 'flows', 'signals', 'limits', 'recover')),
+    id    bigint      NOT NULL,
+    most  integer     CHECK (most > 0),
+    tries integer     NOT NULL DEFAULT 1,
+    at    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    until timestamptz NOT NULL,
+    error text        NOT NULL CHECK (length(error) <= 8192),
+    PRIMARY KEY (part, id)
+);
+COMMENT ON TABLE tenon.set_aside IS 'Rows that a cleaner skips for a time, because they ran into the statement timeout or could not be stored; and parts of `tenon.settle` that take fewer rows since they ran into it. So one slow row does not stop the others.';
+COMMENT ON COLUMN tenon.set_aside.part IS 'The part: `expire`, tasks that have missed `start_before`; `again`, tasks that were enqueued with a key already in use; `flows`; `signals`; `limits`; `recover`, the tasks of dead workers.';
+COMMENT ON COLUMN tenon.set_aside.id IS 'The row that is skipped: the id of a task, or, for `flows`, of a row of `tenon.flow_note`; 0 = none: the part takes fewer rows.';
+COMMENT ON COLUMN tenon.set_aside.most IS 'The number of rows that the part takes at a time; doubled after each turn that succeeds.';
+COMMENT ON COLUMN tenon.set_aside.tries IS 'How often it was too slow.';
+COMMENT ON COLUMN tenon.set_aside.at IS 'When it was last too slow.';
+COMMENT ON COLUMN tenon.set_aside.until IS 'When it is tried again: a row after a minute, then after twice as long each time, up to a day.';
+COMMENT ON COLUMN tenon.set_aside.error IS 'What PostgreSQL said.';
+-- Where the next turn continues. Sequences, because the cursor must move on even if the turn is rolled back.
+CREATE SEQUENCE tenon.again_cursor MINVALUE 0 START 0;    -- id of tenon.again
+CREATE SEQUENCE tenon.waiting_cursor MINVALUE 0 START 0;  -- task_id of tenon.waiting
+CREATE SEQUENCE tenon.until_cursor MINVALUE 0 START 0;    -- until of tenon.waiting, in microseconds since 1970
+CREATE SEQUENCE tenon.signal_cursor MINVALUE 0 START 0;   -- sent_at of tenon.signal, the same
+
+-- --- types that functions pass to each other ----------------------------------------------------------------------
+-- A task that is there now, the new one or the unfinished one that holds its unique_key, and where its wake-up goes.
+CREATE TYPE tenon.enqueued AS (id bigint, exchange text, routing_key text);
+-- The sets of a cron expression: bit n is set when n is in it; Sunday is 0. either: days of the month and of the week
+-- are both restricted, and one of them is enough.
+CREATE TYPE tenon.cron AS (minutes bigint, hours bigint, days bigint, months bigint, weekdays bigint, either boolean);
+-- A filter as it was read; NULL = any.
+CREATE TYPE tenon.filter AS (states text[], queues text[], kinds text[], errors text[], before timestamptz,
+    unique_key text, payload jsonpath, ids bigint[], trace text, enqueued_by text, flow bigint, limit_key text);
+CREATE TYPE tenon.limit_room AS (key text, room integer, strict boolean, share text, weight integer, due_at timestamptz, why text);
+CREATE TYPE tenon.limit_head AS (key text, task_id bigint, alone boolean, priority smallint, wanted_at timestamptz);
