@@ -25,7 +25,7 @@ SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 60000, 1, 1, 0, 1, 4, 
        'Timeout: slow' FROM generate_series(1, 100000)"""
 RESULT = """
 SELECT count(*), percentile_cont(ARRAY[0.5, 0.99]) WITHIN GROUP (ORDER BY extract(epoch FROM start_time - created_at) * 1000)
-FROM tenon.finished WHERE payload = '{"load": 1}' AND created_at >= to_timestamp(%s) AND created_at < to_timestamp(%s)"""
+FROM tenon.history WHERE payload = '{"load": 1}' AND created_at >= to_timestamp(%s) AND created_at < to_timestamp(%s)"""
 
 
 def connect():

@@ -30,7 +30,7 @@ SEED = (
                                queue, kind, payload)
        SELECT now(), now(), 86400000, 0, 25, 10, 4, false, true, 'bulk', 'mail', jsonb_build_object('n', i)
        FROM generate_series(1, 1000000) i""",
-    """INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures, crashes, priority, outcome, queue, kind,
+    """INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures, crashes, priority, outcome, queue, kind,
                                    payload)
        SELECT now() - i * interval '3 ms', nextval('tenon.task_id_seq'), now(), now(), 1, 0, 0, 4, 'done', 'bulk', 'mail', '{}'
        FROM generate_series(1, 1000000) i""",
@@ -38,11 +38,11 @@ SEED = (
                                queue, kind, payload, last_error, error_class)
        SELECT now() - i * interval '30 ms', nextval('tenon.task_id_seq'), now(), now(), 1000, 1, 1, 0, 1, 4, 'failures', 'bulk',
               'mail', '{}', 'Timeout: it', 'Timeout' FROM generate_series(1, 100000) i""",
-    """INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, outcome, queue, kind, error_class, error)
+    """INSERT INTO tenon.attempt (ended_at, task_id, attempt, claims, started_at, worker_id, outcome, queue, kind, error_class, error)
        SELECT now() - i * interval '30 ms', i, 1, 1, now() - i * interval '30 ms', gen_random_uuid(), 'failed', 'bulk', 'mail',
               'Timeout', 'Timeout: it' FROM generate_series(1, 100000) i""",
     "SELECT tenon.enqueue_many('mail', array_fill('{}'::jsonb, ARRAY[10000]), queue => 'flows', flow => tenon.flow('bulk'))",
-    "SELECT tenon.set_limit('tenant:' || i, running => 1) FROM generate_series(1, 200) i",
+    "SELECT tenon.set_limit('tenant:' || i, max_running => 1) FROM generate_series(1, 200) i",
     """SELECT count(tenon.enqueue('mail', queue => 'limited', limit_keys => ARRAY['tenant:' || (i % 200 + 1)]))
        FROM generate_series(1, 2000) i""",
     "VACUUM ANALYZE",

@@ -124,11 +124,11 @@ class Servers:
         flow, parent = self.sql("SELECT flow, id FROM tenon.task WHERE queue = 'blocked'")[0]
         for first in range(0, n, 10000):
             self.sql("SELECT cardinality(tenon.enqueue_many('noop', array_fill('{}'::jsonb, ARRAY[%s]), flow => %s,"
-                     " after => ARRAY[%s], queue => 'blocked'))", min(10000, n - first), flow, parent)
+                     " depends_on => ARRAY[%s], queue => 'blocked'))", min(10000, n - first), flow, parent)
         self.sql("TRUNCATE tenon.flow_note")
 
     def block_by_limit(self, n):
-        self.sql("SELECT tenon.set_limit('blocked', running => 1)")
+        self.sql("SELECT tenon.set_limit('blocked', max_running => 1)")
         for first in range(0, n, 10000):
             self.sql("SELECT cardinality(tenon.enqueue_many('noop', array_fill('{}'::jsonb, ARRAY[%s]),"
                      " limit_keys => '{blocked}', queue => 'blocked'))", min(10000, n - first))
@@ -162,7 +162,7 @@ class Servers:
             self.sql("DELETE FROM tenon.task WHERE queue <> 'blocked'")
         else:
             self.sql("TRUNCATE tenon.task")
-        self.sql("TRUNCATE tenon.finished, tenon.dead, tenon.worker")
+        self.sql("TRUNCATE tenon.history, tenon.dead, tenon.worker")
         for name in rabbitmq_names(queues):
             with contextlib.suppress(NotThere), channel() as c:
                 c.queue_purge(name)

@@ -108,11 +108,11 @@ class Tenon:
 
     def counts(self):
         """How many tasks are (unfinished, finished, dead)."""
-        return self.servers.sql("SELECT (SELECT count(*) FROM tenon.task WHERE queue <> 'blocked'), (SELECT count(*) FROM tenon.finished),"
+        return self.servers.sql("SELECT (SELECT count(*) FROM tenon.task WHERE queue <> 'blocked'), (SELECT count(*) FROM tenon.history),"
                                 " (SELECT count(*) FROM tenon.dead)")[0]
 
     def last_finish(self):
-        return float(self.servers.value("SELECT extract(epoch FROM max(finished_at)) FROM tenon.finished"))
+        return float(self.servers.value("SELECT extract(epoch FROM max(finished_at)) FROM tenon.history"))
 
     @contextlib.contextmanager
     def without_history(self):
@@ -139,9 +139,9 @@ class Tenon:
                 time.sleep(0.1)
                 cursor.execute(f"SELECT {condition}")
 
-    def finished_between(self, start, end):
+    def done_between(self, start, end):
         return self.servers.value(
-            "SELECT count(*) FROM tenon.finished WHERE finished_at BETWEEN to_timestamp(%s) AND to_timestamp(%s)",
+            "SELECT count(*) FROM tenon.history WHERE finished_at BETWEEN to_timestamp(%s) AND to_timestamp(%s)",
             start, end)
 
     def produce(self, producers, seconds=0, tasks=0, batch=1, begin=False, watch=None):

@@ -19,7 +19,7 @@ FLEET = {"slots": 8, "env": {"BENCH_WORK_MS": "10"}}
 LINK_PARTS = {"end_to_ready": "run_at - parent_end", "ready_to_claim": "start_time - run_at",
               "claim_to_end": "finished_at - start_time", "link": "finished_at - parent_end"}
 LINK_P50 = """SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY 1000 * extract(epoch FROM {}))
-                FROM (SELECT *, lag(finished_at) OVER (ORDER BY finished_at) AS parent_end FROM tenon.finished) link
+                FROM (SELECT *, lag(finished_at) OVER (ORDER BY finished_at) AS parent_end FROM tenon.history) link
                WHERE parent_end IS NOT NULL"""
 LATE_MS = 900  # a worker looks for itself once a second: what starts later after its commit was not woken up
 
@@ -94,10 +94,10 @@ def sustained_sql(b, producers):
 
 
 def report_sustained(b, variant, start, tasks, seconds, cost):
-    done = b.tenon.finished_between(start, start + seconds)
+    done = b.tenon.done_between(start, start + seconds)
     b.add("sustained", variant, "enqueued_per_s", tasks / seconds, "1/s")
     b.add("sustained", variant, "tasks_per_s", done / seconds, "1/s")
-    for part, us in cost.per_task_us(b.tenon.finished_between(cost.start, cost.end)):
+    for part, us in cost.per_task_us(b.tenon.done_between(cost.start, cost.end)):
         b.add("sustained", variant, f"cpu_us_{part}", us, "us")
     b.tenon.wait_until_done(60)
 
@@ -162,7 +162,7 @@ def held_snapshot(b):
         start = time.time()
         tasks, seconds = b.tenon.produce(4, size + b.sizes.held_s)
         b.add("held-snapshot", "4-producers", "enqueued_per_s", tasks / seconds, "1/s")
-        slices = [b.tenon.finished_between(start + i * size, start + (i + 1) * size) / size
+        slices = [b.tenon.done_between(start + i * size, start + (i + 1) * size) / size
                   for i in range(1 + b.sizes.held_s // size)]
     for i, rate in enumerate(slices):
         b.add("held-snapshot", "4-producers", f"slice_{i}_tasks_per_s", rate, "1/s")
@@ -211,7 +211,7 @@ def retry_storm(b):
     with b.tenon.cleaner(), b.tenon.worker(env={"BENCH_FAIL_ONCE": "100"}) as worker:
         b.tenon.wait_until_done(300)
     seconds = b.tenon.last_finish() - worker.started
-    failures = b.servers.value("SELECT sum(failures) FROM tenon.finished")
+    failures = b.servers.value("SELECT sum(failures) FROM tenon.history")
     if failures != n:
         raise RuntimeError(f"{failures} failures of {n} tasks")
     b.add("retry-storm", n, "tasks_per_s", n / seconds, "1/s")
@@ -252,11 +252,11 @@ def scale_backlog(b, n):
     b.tenon.prepare(n)
     postgres_s = b.server_cpu_s()
     with b.tenon.worker() as worker:
-        b.tenon.wait_for(f"EXISTS (SELECT FROM tenon.finished OFFSET {part - 1})", 300)
+        b.tenon.wait_signal(f"EXISTS (SELECT FROM tenon.history OFFSET {part - 1})", 300)
         worker_s = worker.stop()
     postgres_s = b.server_cpu_s() - postgres_s
     done = b.tenon.counts()[1]
-    at = float(b.servers.value("SELECT extract(epoch FROM finished_at) FROM tenon.finished"
+    at = float(b.servers.value("SELECT extract(epoch FROM finished_at) FROM tenon.history"
                                " ORDER BY finished_at OFFSET %s LIMIT 1", part - 1))
     report(b, "scale", f"backlog-{n}", {
         "tasks_per_s": part / (at - worker.started), "worker_cpu_us_per_task": worker_s / done * 1e6,
@@ -290,7 +290,7 @@ def fleet_flow(b, variant, names):
         b.tenon.wait_until_done(60)
         postgres_s = b.server_cpu_s() - postgres_s
     waits = [float(ms) for ms, in b.servers.sql("SELECT 1000 * extract(epoch FROM start_time - created_at)"
-                                                " FROM tenon.finished WHERE created_at > to_timestamp(%s)", start)]
+                                                " FROM tenon.history WHERE created_at > to_timestamp(%s)", start)]
     b.add("fleet", variant, "tasks_per_s", len(waits) / b.sizes.fleet_s, "1/s")
     b.add("fleet", variant, "postgres_cpu_us_per_task", postgres_s / len(waits) * 1e6, "us")
     for p, ms in percentiles(waits).items():
@@ -348,13 +348,13 @@ def footprint_idle(b):
 
 def footprint_tables(b):
     n = b.sizes.footprint
-    b.servers.sql("TRUNCATE tenon.task, tenon.finished")
+    b.servers.sql("TRUNCATE tenon.task, tenon.history")
     b.tenon.prepare(n)
     full = b.servers.value("SELECT pg_total_relation_size('tenon.task')")
     drain_once(b, n)
     b.servers.sql("VACUUM tenon.task")
     after = b.servers.value("SELECT pg_total_relation_size('tenon.task')")
-    history = b.servers.value("SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('tenon.finished')")
+    history = b.servers.value("SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('tenon.history')")
     b.add("footprint", f"{n}-tasks", "backlog_bytes_per_task", full / n, "B")
     b.add("footprint", f"{n}-tasks", "history_bytes_per_task", float(history) / n, "B")
     b.add("footprint", f"{n}-tasks", "hot_table_mb_after", after / 1e6, "MB")
@@ -369,7 +369,7 @@ def flows(b):
     b.servers.empty_tenon()
     b.servers.sql("TRUNCATE tenon.flow, tenon.flow_task, tenon.flow_wait, tenon.flow_note")
     b.servers.sql("""SELECT count(tenon.flow(jsonb_build_object('tasks', '[{"name": "p", "kind": "noop"}]'::jsonb
-        || (SELECT jsonb_agg('{"kind": "noop", "after": ["p"]}'::jsonb) FROM generate_series(1, 9)))))
+        || (SELECT jsonb_agg('{"kind": "noop", "depends_on": ["p"]}'::jsonb) FROM generate_series(1, 9)))))
         FROM generate_series(1, %s)""", b.sizes.flows)
     b.tenon.rest()
     report(b, "flows", f"{b.sizes.flows}-of-10", figures := drain_with_cleaner(b, n))
@@ -385,7 +385,7 @@ def limited(b):
     report(b, "limited", "plain", plain)
     b.servers.empty_tenon()
     b.servers.sql("TRUNCATE tenon.limit_task, tenon.limit_event, tenon.limit_due, tenon.limit_start, tenon.limit_turn")
-    b.servers.sql("SELECT tenon.set_limit('bench', running => 2)")
+    b.servers.sql("SELECT tenon.set_limit('bench', max_running => 2)")
     b.servers.sql("""SELECT count(tenon.enqueue_many('noop', (SELECT array_agg(jsonb_build_object('i', i))
         FROM generate_series(1, %s) i), limit_keys => ARRAY['bench:' || k])) FROM generate_series(1, %s) k""", n // keys, keys)
     b.servers.sql("VACUUM ANALYZE tenon.limit_task")
@@ -406,12 +406,12 @@ def flows_chain(b):
     links = b.sizes.chain
     b.servers.empty_tenon()
     with b.tenon.running():
-        b.servers.sql("TRUNCATE tenon.finished")
+        b.servers.sql("TRUNCATE tenon.history")
         b.servers.sql("""SELECT tenon.flow(jsonb_build_object('tasks', (SELECT jsonb_agg(jsonb_build_object(
-            'name', 'l' || i, 'kind', 'noop', 'after', CASE WHEN i = 1 THEN '[]' ELSE jsonb_build_array('l' || i - 1) END))
+            'name', 'l' || i, 'kind', 'noop', 'depends_on', CASE WHEN i = 1 THEN '[]' ELSE jsonb_build_array('l' || i - 1) END))
             FROM generate_series(1, %s) i)))""", links)
         b.tenon.wait_until_done(300)
-    ms = b.servers.value("SELECT extract(epoch FROM max(finished_at) - min(finished_at)) * 1000 FROM tenon.finished")
+    ms = b.servers.value("SELECT extract(epoch FROM max(finished_at) - min(finished_at)) * 1000 FROM tenon.history")
     b.add("flows", f"chain-{links}", "ms_per_link", float(ms) / (links - 1), "ms")
     for part, interval in LINK_PARTS.items():
         b.add("flows", f"chain-{links}", f"p50_ms_{part}", b.servers.value(LINK_P50.format(interval)), "ms")

@@ -122,7 +122,7 @@ static void put_limits(struct buf *b, const struct rows *r)
               "Tasks that wait in line at a limit, counted to 1,000.");
     put_limit(b, r, L_HELD, "tenon_limit_held",
               "Tasks that a limit has let go and that are ready or run, counted to 1,000.");
-    put_limit(b, r, L_MAX, "tenon_limit_running_max",
+    put_limit(b, r, L_MAX, "tenon_limit_max_running",
               "So many tasks of one key are ready or run at once, at most.");
     put_limit(b, r, L_PAUSED, "tenon_limit_paused", "Is the limit paused?");
 }

@@ -9,13 +9,13 @@ WITH span AS MATERIALIZED (
     SELECT statement_timestamp() - interval '1 s' AS until, timestamptz 'epoch' + $1::bigint * interval '1 microsecond' AS since
 ), newest AS MATERIALIZED (
     SELECT id, queue, kind, created_at, run_at, start_time, finished_at
-    FROM tenon.finished
+    FROM tenon.history
     WHERE $1::bigint IS NOT NULL
     ORDER BY id DESC
     LIMIT $2::bigint
 ), last AS MATERIALIZED (
     SELECT id, queue, kind, created_at, run_at, start_time, finished_at
-    FROM tenon.finished
+    FROM tenon.history
     WHERE ctid = ANY ((SELECT tenon.ended_tids(since, $3::integer, 0) FROM span)::tid[])
       AND finished_at > timestamptz 'epoch' + $1::bigint * interval '1 microsecond'
 ), ended AS (

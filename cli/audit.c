@@ -45,7 +45,7 @@ static bool print_audit(const struct rows *r, const struct options *o, struct fa
     }
     bool ok = print_acts(r, f);
     if (next) {
-        (void)printf("(there may be more: --after %s)\n", next);
+        (void)printf("(there may be more: --cursor %s)\n", next);
     }
     return ok;
 }
@@ -54,7 +54,7 @@ bool audit_run(const struct options *o, struct fault *f)
 {
     struct db *db = NULL;
     struct rows *rows = NULL;
-    const char *const params[] = {option_text(o, OPTION_AFTER), option_text(o, OPTION_LIMIT)};
+    const char *const params[] = {option_text(o, OPTION_CURSOR), option_text(o, OPTION_LIMIT)};
     bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon audit", &db, f) &&
               schema_check(db, f) &&
               (db_exec(db, &sql_audit, params, 2, &rows, f) ||

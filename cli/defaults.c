@@ -1,93 +1,95 @@
 /* `tenon queue` and `tenon kind`: the defaults that tasks get when they are enqueued. */
 #include "cli/command.h"
-#include "cli/filter.h"
 #include "cli/print.h"
 #include "cli/statements.h"
+#include "core/array.h"
 #include "core/db.h"
 #include "core/schema.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The columns of defaults_queues.sql and defaults_kinds.sql. */
 enum { NAME, QUEUE, PRIORITY, ATTEMPTS, CRASHES, TIMEOUT, RETRY, ON_DEAD, PAUSED, JSON };
 
-/* What may be set, and what tenon.set_queue and tenon.set_kind call it. */
-static const struct setting {
-    enum option_id option;
-    const char *key;
-} settings[] = {
-    {OPTION_QUEUE, "queue"},
-    {OPTION_PRIORITY, "priority"},
-    {OPTION_MAX_ATTEMPTS, "max_attempts"},
-    {OPTION_MAX_CRASHES, "max_crashes"},
-    {OPTION_TIMEOUT, "timeout"},
-    {OPTION_TIMEOUT_MIN, "timeout_min"},
-    {OPTION_ON_TIMEOUT, "on_timeout"},
-    {OPTION_RETRY, "retry"},
-    {OPTION_ON_DEAD, "on_dead"},
+/* The parameters of defaults_set_kind.sql and defaults_set_queue.sql, after the name. */
+static const enum option_id of_kinds[] = {OPTION_QUEUE,       OPTION_PRIORITY, OPTION_MAX_ATTEMPTS,
+                                          OPTION_MAX_CRASHES, OPTION_TIMEOUT,  OPTION_TIMEOUT_MIN,
+                                          OPTION_ON_TIMEOUT,  OPTION_RETRY,    OPTION_ON_DEAD};
+static const enum option_id of_queues[] = {OPTION_PRIORITY, OPTION_MAX_ATTEMPTS, OPTION_TIMEOUT,
+                                           OPTION_RETRY};
+enum {
+    OF_KINDS = sizeof of_kinds / sizeof *of_kinds,
+    OF_QUEUES = sizeof of_queues / sizeof *of_queues,
+    VALUE_BYTES = 32,
+    UNSET_BYTES_MAX = 4096
 };
-enum { SETTINGS = sizeof settings / sizeof *settings };
 
-static void put_value(struct buf *b, const struct options *o, const struct setting *s)
+struct values {
+    const char *params[OF_KINDS + 2];
+    char spans[OF_KINDS][VALUE_BYTES];
+    struct buf unset;
+    int n;
+    bool any;
+};
+
+static void put_value(struct values *v, const struct options *o, enum option_id id, int i)
 {
-    const struct option_row *row = &option_rows[s->option];
-    if (row->type == OPTION_TYPE_DURATION) {
-        json_put_key(b, s->key);
-        buf_printf(b, "\"%lld ms\"", (long long)option_int(o, s->option));
-    } else if (row->type == OPTION_TYPE_INT) {
-        json_put_key(b, s->key);
-        buf_put_int(b, option_int(o, s->option));
-    } else {
-        json_put_pair(b, s->key, option_text(o, s->option));
+    const char *value = option_is_typed(o, id) ? option_text(o, id) : NULL;
+    if (value && option_rows[id].type == OPTION_TYPE_DURATION) {
+        (void)snprintf(v->spans[i], VALUE_BYTES, "%lld ms", (long long)option_int(o, id));
+        value = v->spans[i];
     }
+    v->params[v->n++] = value;
+    v->any = v->any || value;
 }
 
-static bool put_null(struct buf *b, const char *name, struct fault *f)
+/* Their names in SQL have "_" for "-". */
+static bool put_unset(struct values *v, const struct options *o, const enum option_id *ids,
+                      int n_ids, struct fault *f)
 {
-    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
-        if (strcmp(option_rows[s->option].name, name) == 0) {
-            json_put_key(b, s->key);
-            buf_put_text(b, "null");
-            return true;
+    array_begin(&v->unset);
+    for (size_t i = 0; i < option_items(o, OPTION_UNSET); i++) {
+        const char *name = option_item(o, OPTION_UNSET, i);
+        int k = 0;
+        while (k < n_ids && strcmp(option_rows[ids[k]].name, name) != 0) {
+            k++;
         }
-    }
-    return fault_set(f, FAULT_CONFIG, "--unset \"%.100s\" is not allowed: that is no default",
-                     name);
-}
-
-static bool changes_read(struct buf *b, const struct options *o, struct fault *f)
-{
-    bool ok = true;
-    buf_init(b, FILTER_BYTES_MAX);
-    buf_put_char(b, '{');
-    for (const struct setting *s = settings; s < settings + SETTINGS; s++) {
-        if (option_is_typed(o, s->option)) {
-            put_value(b, o, s);
+        if (k == n_ids) {
+            return fault_set(f, FAULT_CONFIG,
+                             "--unset \"%.100s\" is not allowed: that is no default", name);
         }
+        char key[VALUE_BYTES];
+        (void)snprintf(key, sizeof key, "%s", name);
+        for (char *c = key; (c = strchr(c, '-'));) {
+            *c = '_';
+        }
+        array_put_text(&v->unset, key);
+        v->any = true;
     }
-    for (size_t i = 0; ok && i < option_items(o, OPTION_UNSET); i++) {
-        ok = put_null(b, option_item(o, OPTION_UNSET, i), f);
-    }
-    buf_put_char(b, '}');
-    return ok && (!b->failed || fault_memory(f));
+    v->params[v->n++] = array_end(&v->unset);
+    return !v->unset.failed || fault_memory(f);
 }
 
 static bool set(struct db *db, const struct options *o, const char *name, struct fault *f)
 {
-    struct buf changes;
-    bool ok = changes_read(&changes, o, f);
-    const char *const params[] = {name, buf_text(&changes)};
-    if (ok && !filter_is_empty(&changes)) {
-        ok = name ? db_exec(db,
-                            options_command(o) == COMMAND_QUEUE ? &sql_defaults_set_queue
-                                                                : &sql_defaults_set_kind,
-                            params, 2, NULL, f) ||
+    bool kind = options_command(o) == COMMAND_KIND;
+    const enum option_id *ids = kind ? of_kinds : of_queues;
+    int n_ids = kind ? OF_KINDS : OF_QUEUES;
+    struct values v = {.params = {name}, .n = 1};
+    buf_init(&v.unset, UNSET_BYTES_MAX);
+    for (int i = 0; i < n_ids; i++) {
+        put_value(&v, o, ids[i], i);
+    }
+    bool ok = put_unset(&v, o, ids, n_ids, f);
+    if (ok && v.any) {
+        ok = name ? db_exec(db, kind ? &sql_defaults_set_kind : &sql_defaults_set_queue, v.params,
+                            v.n, NULL, f) ||
                         fault_add(f, "could not set defaults of %.100s", name)
                   : fault_set(f, FAULT_CONFIG, "say whose defaults: tenon %s NAME",
                               command_word(options_command(o)));
     }
-    buf_clear(&changes);
+    buf_clear(&v.unset);
     return ok;
 }
 

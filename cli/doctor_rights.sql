@@ -1,7 +1,7 @@
 -- What is wrong with rights in the schema: level, subject, finding, what to do. A role that has two thirds of what a part does besides
 -- reading was granted that part, and lacks the rest; reading is what others may as well. At most 100 roles are looked at.
 WITH need AS MATERIALIZED (
-    SELECT x.part, x.privilege, x.what, o.object, c.col, CASE WHEN x.what <> 'function' THEN to_regclass('tenon.' || quote_ident(o.object)) END AS relation
+    SELECT x.part, x.privilege, x.what, o.object, c.col, CASE WHEN x.what IN ('table', 'sequence') THEN to_regclass('tenon.' || quote_ident(o.object)) END AS relation
       FROM tenon.rights() x CROSS JOIN LATERAL unnest(x.objects) AS o (object) LEFT JOIN LATERAL unnest(x.columns) AS c (col) ON true
      WHERE x.part IN ('worker', 'cleaner')
 ), role AS MATERIALIZED (
@@ -16,6 +16,7 @@ WITH need AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT r.rolname, n.*,
            CASE WHEN n.col IS NOT NULL THEN has_column_privilege(r.oid, n.relation, n.col, n.privilege)
+                WHEN n.what = 'schema' THEN has_schema_privilege(r.oid, n.object, n.privilege)
                 WHEN n.what = 'table' THEN has_table_privilege(r.oid, n.relation, n.privilege)
                 WHEN n.what = 'sequence' THEN has_sequence_privilege(r.oid, n.relation, n.privilege)
                 ELSE (SELECT bool_and(has_function_privilege(r.oid, f.oid, n.privilege)) FROM pg_proc f

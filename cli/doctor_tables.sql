@@ -52,7 +52,7 @@ SELECT * FROM (
     UNION ALL
     SELECT 'error', 'partitions', format('tenon.%s has no partition for %s: what ends then cannot be kept', p.parent, to_char(d.day, 'YYYY-MM-DD')),
            'let a cleaner run: it makes them for a week ahead; or SELECT tenon.make_partitions()'
-      FROM unnest('{finished,attempt}'::text[]) AS p (parent)
+      FROM unnest('{history,attempt}'::text[]) AS p (parent)
      CROSS JOIN LATERAL (SELECT min(x.day) AS day
                            FROM (SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date + i AS day FROM generate_series(0, 2) i) x
                           WHERE to_regclass(format('tenon.%s_%s', p.parent, to_char(x.day, 'YYYYMMDD'))) IS NULL) d

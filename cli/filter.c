@@ -89,7 +89,7 @@ bool filter_read(struct buf *b, const struct options *o, size_t first, struct fa
     json_put_pair(b, "queue", typed(o, OPTION_QUEUE));
     json_put_pair(b, "kind", typed(o, OPTION_KIND));
     json_put_pair(b, "error", typed(o, OPTION_ERROR));
-    json_put_pair(b, "unique_key", typed(o, OPTION_KEY));
+    json_put_pair(b, "unique_key", typed(o, OPTION_UNIQUE_KEY));
     json_put_pair(b, "payload", typed(o, OPTION_PAYLOAD));
     json_put_pair(b, "flow", typed(o, OPTION_FLOW));
     json_put_pair(b, "limit_key", typed(o, OPTION_LIMIT_KEY));

@@ -23,7 +23,7 @@ static bool list(struct db *db, const struct options *o, struct fault *f)
     static const char *const heads[] = {">FLOW",    "NAME",     "STATE",     ">TASKS",
                                         ">BLOCKED", ">WAITING", ">RUNNING",  ">DONE",
                                         ">DEAD",    ">OTHERS",  "MADE (UTC)"};
-    const char *const params[] = {option_text(o, OPTION_AFTER), option_text(o, OPTION_LIMIT)};
+    const char *const params[] = {option_text(o, OPTION_CURSOR), option_text(o, OPTION_LIMIT)};
     struct rows *rows = NULL;
     struct table t;
     if (!db_exec(db, &sql_flow_list, params, 2, &rows, f)) {
@@ -46,7 +46,7 @@ static bool list(struct db *db, const struct options *o, struct fault *f)
         }
         ok = table_print(&t, f);
         if (full) {
-            (void)printf("(there may be more: --after %s)\n", rows_text(rows, n - 1, 0));
+            (void)printf("(there may be more: --cursor %s)\n", rows_text(rows, n - 1, 0));
         }
     }
     rows_free(rows);

@@ -21,7 +21,7 @@ static const char *given(const struct options *o, enum option_id id)
 /* At least one of them: with a name alone a rule would lose its bounds. */
 static bool limits_something(const struct options *o)
 {
-    return option_is_given(o, OPTION_RUNNING) || option_is_given(o, OPTION_STARTS) ||
+    return option_is_given(o, OPTION_MAX_RUNNING) || option_is_given(o, OPTION_MAX_STARTS) ||
            option_flag(o, OPTION_STRICT) || option_flag(o, OPTION_FAIR) ||
            option_is_given(o, OPTION_WEIGHT);
 }
@@ -30,14 +30,15 @@ static bool limit_set(struct db *db, const struct options *o, struct fault *f)
 {
     struct rows *rows = NULL;
     if (!limits_something(o)) {
-        return fault_set(f, FAULT_CONFIG,
-                         "say what the limit %.100s is: --running, --starts, --strict, --fair or "
-                         "--weight; tenon limit drop ends it",
-                         options_arg(o, 1));
+        return fault_set(
+            f, FAULT_CONFIG,
+            "say what the limit %.100s is: --max-running, --max-starts, --strict, --fair or "
+            "--weight; tenon limit remove ends it",
+            options_arg(o, 1));
     }
     const char *const params[] = {options_arg(o, 1),
-                                  given(o, OPTION_RUNNING),
-                                  option_text(o, OPTION_STARTS),
+                                  given(o, OPTION_MAX_RUNNING),
+                                  option_text(o, OPTION_MAX_STARTS),
                                   option_flag(o, OPTION_STRICT) ? "true" : NULL,
                                   given(o, OPTION_WHEN_DEAD),
                                   option_flag(o, OPTION_FAIR) ? "true" : NULL,
@@ -61,7 +62,7 @@ static bool absent(const char *name, struct fault *f)
                      name);
 }
 
-/* drop, pause, resume */
+/* remove, pause, resume */
 static bool limit_act(struct db *db, const struct options *o, struct fault *f)
 {
     const char *const params[] = {options_arg(o, 0), options_arg(o, 1), option_text(o, OPTION_WHY)};
@@ -142,7 +143,7 @@ static const struct action {
     bool named;
     bool (*run)(struct db *db, const struct options *o, struct fault *f);
 } actions[] = {
-    {"set", true, limit_set},   {"show", true, limit_show},  {"drop", true, limit_act},
+    {"set", true, limit_set},   {"show", true, limit_show},  {"remove", true, limit_act},
     {"pause", true, limit_act}, {"resume", true, limit_act}, {"list", false, limit_list},
 };
 
@@ -161,7 +162,7 @@ static const struct action *action_of(const struct options *o, struct fault *f)
     }
     (void)fault_set(
         f, FAULT_CONFIG,
-        "\"%.100s\" is no action: tenon limit has set, show, drop, pause, resume and list",
+        "\"%.100s\" is no action: tenon limit has set, show, remove, pause, resume and list",
         options_arg(o, 0));
     return NULL;
 }

@@ -36,7 +36,7 @@ static bool print_page(const struct rows *r, struct fault *f)
         return false;
     }
     if (!rows_is_null(r, 0, NEXT)) {
-        (void)printf("(there may be more: --after %s)\n", rows_text(r, 0, NEXT));
+        (void)printf("(there may be more: --cursor %s)\n", rows_text(r, 0, NEXT));
     }
     return true;
 }
@@ -56,7 +56,7 @@ static bool list(struct db *db, const struct options *o, struct fault *f)
     struct buf filter;
     struct rows *rows = NULL;
     bool ok = filter_read(&filter, o, options_args(o), f);
-    const char *const params[] = {buf_text(&filter), option_text(o, OPTION_AFTER),
+    const char *const params[] = {buf_text(&filter), option_text(o, OPTION_CURSOR),
                                   option_text(o, OPTION_LIMIT)};
     ok = ok &&
          (db_exec(db, &sql_list, params, 3, &rows, f) || fault_add(f, "could not list the tasks"));

@@ -1,7 +1,7 @@
 -- Do something to a schedule; what was done, for people and as JSON, NULL when there is none of this name.
 --   $1 text  remove, pause, resume or run-now    $2 text  the schedule
 WITH done AS MATERIALIZED (
-    SELECT CASE $1::text WHEN 'remove' THEN tenon.drop_schedule($2)
+    SELECT CASE $1::text WHEN 'remove' THEN tenon.remove_schedule($2)
                          WHEN 'pause' THEN tenon.pause_schedule($2)
                          WHEN 'resume' THEN tenon.resume_schedule($2) END AS done,
            CASE WHEN $1 = 'run-now' THEN tenon.run_schedule_now($2) END AS task)

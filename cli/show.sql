@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (VALUES
              'attempt', a.attempt, 'outcome', a.outcome, 'error_class', a.error_class, 'error', a.error,
              'started_at', a.started_at, 'ended_at', a.ended_at, 'worker', a.worker_id, 'host', a.host,
              'exit_code', a.exit_code, 'signal', a.signal) ORDER BY a.ended_at), '[]')
-             FROM tenon.attempt a WHERE a.id = j.id),
+             FROM tenon.attempt a WHERE a.task_id = j.id),
         'backing_off', CASE WHEN why = 'handler_backs_off' THEN backing_off END)::text),
     ('task', id::text),
     ('state', state),
@@ -71,7 +71,7 @@ UNION ALL
 -- Of each attempt a line of its own, then the last five of its error.
 (SELECT l.name, l.text
  FROM known j
- JOIN tenon.attempt a ON a.id = j.id
+ JOIN tenon.attempt a ON a.task_id = j.id
  CROSS JOIN LATERAL (
     SELECT 0 AS line, 'attempt ' || a.attempt AS name,
            format('%s to %s: %s%s after %s%s, worker %s', to_char(a.started_at, j.form), to_char(a.ended_at, j.form), a.outcome,
@@ -81,5 +81,5 @@ UNION ALL
     (SELECT e.line, '', left(e.text, 1000)
      FROM regexp_split_to_table(rtrim(a.error, E' \n'), '\n') WITH ORDINALITY AS e (text, line)
      ORDER BY e.line DESC LIMIT 5)) l
- WHERE a.id = $1::bigint
+ WHERE a.task_id = $1::bigint
  ORDER BY a.ended_at, a.attempt, l.line);

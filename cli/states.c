@@ -67,6 +67,5 @@ void states_markdown(FILE *out)
               "state, only nothing is claimed from it.\n\n## Acts\n\n",
               out);
     print_acts(out);
-    (void)fputs("\nA task that failed or crashed before and is postponed counts as retrying.\n",
-                out);
+    (void)fputs("\nA task that failed or crashed before and is snoozed counts as retrying.\n", out);
 }

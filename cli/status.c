@@ -165,7 +165,7 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
     if (database.failed) {
         return fault_memory(f);
     }
-    (void)printf("{\"database\": %s,\n\"schema_version\": %s,\n\"finished\": %s",
+    (void)printf("{\"database\": %s,\n\"schema_version\": %s,\n\"history\": %s",
                  buf_text(&database), rows_text(calls[VERSION].rows, 0, 0),
                  rows_text(calls[FINISHED].rows, 0, F_JSON));
     (void)printf(",\n\"leader\": %s", rows_text(calls[LEADER].rows, 0, L_JSON));

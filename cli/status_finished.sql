@@ -10,5 +10,5 @@ FROM (
            count(*) FILTER (WHERE outcome = 'cancelled' AND finished_at > statement_timestamp() - interval '1 day')
                AS cancelled_last_day,
            count(*) >= $1::bigint AS at_least
-    FROM (SELECT outcome, finished_at FROM tenon.finished ORDER BY id DESC LIMIT $1::bigint) f
+    FROM (SELECT outcome, finished_at FROM tenon.history ORDER BY id DESC LIMIT $1::bigint) f
 ) e;

@@ -21,13 +21,13 @@ WITH range AS MATERIALIZED (
     SELECT c.relname, sum(pg_stat_get_tuples_inserted(t.relid)) AS n
     FROM pg_class c
     CROSS JOIN LATERAL (SELECT c.oid AS relid UNION ALL SELECT inhrelid FROM pg_inherits WHERE inhparent = c.oid) t
-    WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname IN ('task', 'finished', 'dead', 'attempt')
+    WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname IN ('task', 'history', 'dead', 'attempt')
     GROUP BY c.relname
 )
 SELECT to_char(statement_timestamp(), 'HH24:MI:SS'),
        (extract(epoch FROM statement_timestamp()) * 1000)::bigint,
        (SELECT n FROM inserted WHERE relname = 'task'),
-       (SELECT n FROM inserted WHERE relname = 'finished'),
+       (SELECT n FROM inserted WHERE relname = 'history'),
        (SELECT n FROM inserted WHERE relname = 'attempt'),
        (SELECT n FROM inserted WHERE relname = 'dead'),
        counted.n, counted.n >= $1::bigint,

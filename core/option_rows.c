@@ -76,9 +76,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
            "anything else that PostgreSQL reads; without a zone it is UTC."),
     OPTION(DELAY, "delay", COMMAND_ENQUEUE, "TIME", "Not before so much time has passed.",
            .type = OPTION_TYPE_DURATION, .max = (int64_t)3650 * DAY_MS),
-    OPTION(UNIQUE_KEY, "unique-key", COMMAND_ENQUEUE, "KEY",
+    OPTION(UNIQUE_KEY, "unique-key", COMMAND_ENQUEUE | FILTERS, "KEY",
            "While an unfinished task holds this key (1 to 200 characters), its id is returned "
-           "instead of a new task's."),
+           "instead of a new task's. Of a filter: only tasks with this unique key.",
+           .typed = true),
     OPTION(
         ON_CONFLICT, "on-conflict", COMMAND_ENQUEUE, "keep|replace|merge",
         "What becomes of an unstarted task that holds the key: `keep` it, the default; `replace` "
@@ -102,10 +103,11 @@ const struct option_row option_rows[OPTION_COUNT] = {
         "How long one run may take; else the time of its kind or queue, else 1h. For `wait`: how "
         "long to wait at most; without it until all have ended. For `canary`: likewise, else 10s.",
         .type = OPTION_TYPE_DURATION, .min = 1, .max = (int64_t)30 * DAY_MS),
-    OPTION(RETRY, "retry", COMMAND_ENQUEUE | DEFAULTS, "POLICY",
-           "How long it waits after a failure: `sidekiq`, `exponential(10 s, 1 h, 10 %)`, "
-           "`linear(...)` or `constant(...)`, with the first delay, the longest, and what chance "
-           "adds, or `sidekiq(1 day, 10 %)`; else that of its kind or queue, else `sidekiq`."),
+    OPTION(
+        RETRY, "retry", COMMAND_ENQUEUE | DEFAULTS, "POLICY",
+        "How long it waits after a failure: `polynomial`, `exponential(10 s, 1 h, 10 %)`, "
+        "`linear(...)` or `constant(...)`, with the first delay, the longest, and what chance "
+        "adds, or `polynomial(1 day, 10 %)`; else that of its kind or queue, else `polynomial`."),
     OPTION(
         TRACE, "trace", COMMAND_ENQUEUE, "TRACEPARENT", "The trace that the handler goes on with.",
         .fits = fits_trace,
@@ -114,7 +116,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(FLOW, "flow", COMMAND_ENQUEUE | FILTERS, "ID",
            "The flow that it becomes a task of. Of a filter: only tasks of this flow.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999999),
-    OPTION(PARENTS, "parents", COMMAND_ENQUEUE, "ID,...",
+    OPTION(DEPENDS_ON, "depends-on", COMMAND_ENQUEUE, "ID,...",
            "With `--flow`: tasks of flows, which it waits for.", .type = OPTION_TYPE_LIST,
            .typed = true, .fits = fits_id, .allowed = "a task's number, at most 18 digits"),
     OPTION(ON_PARENT_DEAD, "on-parent-dead", COMMAND_ENQUEUE, "WHAT",
@@ -211,7 +213,6 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(OLDER_THAN, "older-than", FILTERS, "TIME",
            "Only tasks that were enqueued or, if they have ended, ended so long ago.",
            .type = OPTION_TYPE_DURATION, .typed = true, .max = (int64_t)3650 * DAY_MS),
-    OPTION(KEY, "key", FILTERS, "KEY", "Only tasks with this unique key.", .typed = true),
     OPTION(
         LIMIT_KEY, "limit-key", FILTERS, "KEY",
         "Only tasks that have this among their `limit_keys`. Without `--state`, `list` then means "
@@ -227,7 +228,7 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(LIMIT, "limit", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "N",
            "So many at most. For `flow ID`: so many of its tasks, else 10,000.",
            .type = OPTION_TYPE_INT, .def = "50", .min = 1, .max = 10000),
-    OPTION(AFTER, "after", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "ID",
+    OPTION(CURSOR, "cursor", COMMAND_LIST | COMMAND_AUDIT | COMMAND_FLOW, "ID",
            "The next page: only what is older than this, as the page before said.",
            .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 999999999999999999),
     OPTION(YES, "yes", ACTS | COMMAND_ADOPT, NULL, "Do not ask.", .letter = 'y',
@@ -260,9 +261,10 @@ const struct option_row option_rows[OPTION_COUNT] = {
     OPTION(WATCH, "watch", COMMAND_STATUS, NULL,
            "Print rates, latency and workers each second, until it is interrupted.",
            .type = OPTION_TYPE_FLAG, .typed = true),
-    OPTION(RUNNING, "running", COMMAND_LIMIT, "N", "So many tasks of a key at once, at most.",
-           .type = OPTION_TYPE_INT, .typed = true, .min = 1, .max = 1000000),
-    OPTION(STARTS, "starts", COMMAND_LIMIT, "N/TIME",
+    OPTION(MAX_RUNNING, "max-running", COMMAND_LIMIT, "N",
+           "So many tasks of a key at once, at most.", .type = OPTION_TYPE_INT, .typed = true,
+           .min = 1, .max = 1000000),
+    OPTION(MAX_STARTS, "max-starts", COMMAND_LIMIT, "N/TIME",
            "So many starts of tasks of a key within that time, at most, wherever it begins, such "
            "as `100/1min`: 1 to 10,000 within 100 ms to 31 days.",
            .typed = true, .fits = fits_starts,

@@ -13,9 +13,9 @@ enum task_state {
     TASK_READY,     /* may start now */
     TASK_RUNNING,   /* claimed by a worker */
     TASK_RETRYING,  /* failed or crashed before, run_at lies ahead */
-    TASK_DONE,      /* in tenon.finished */
-    TASK_CANCELLED, /* in tenon.finished */
-    TASK_EXPIRED,   /* start_before has passed; in tenon.finished, or soon */
+    TASK_DONE,      /* in tenon.history */
+    TASK_CANCELLED, /* in tenon.history */
+    TASK_EXPIRED,   /* start_before has passed; in tenon.history, or soon */
     TASK_DEAD,      /* in tenon.dead */
     TASK_STATE_COUNT,
     TASK_NONE = TASK_STATE_COUNT, /* there is no row: not enqueued yet, or forgotten */

@@ -33,10 +33,10 @@ static bool payload_of(const char *arg, struct buf *b, const char **ret, struct 
 /* false: MEMORY */
 static bool parents_of(const struct options *o, int64_t **ret, size_t *ret_n, struct fault *f)
 {
-    *ret_n = option_items(o, OPTION_PARENTS);
+    *ret_n = option_items(o, OPTION_DEPENDS_ON);
     *ret = calloc(*ret_n + 1, sizeof **ret);
     for (size_t i = 0; *ret && i < *ret_n; i++) {
-        (*ret)[i] = strtoll(option_item(o, OPTION_PARENTS, i), NULL, 10);
+        (*ret)[i] = strtoll(option_item(o, OPTION_DEPENDS_ON, i), NULL, 10);
     }
     return *ret || fault_memory(f);
 }
@@ -104,8 +104,8 @@ static bool insert(tenon *t, const struct options *o, const char *payload, int64
     task.limit_keys = keys;
     task.n_limit_keys = limit_keys_of(o, keys);
     int64_t *parents = NULL;
-    bool ok = parents_of(o, &parents, &task.n_after, f);
-    task.after = parents;
+    bool ok = parents_of(o, &parents, &task.n_depends_on, f);
+    task.depends_on = parents;
     ok = ok && db_open(option_text(o, OPTION_DATABASE_URL), DB_PLAIN, "tenon enqueue", &db, f) &&
          schema_check(db, f) && fault_of(tenon_enqueue(t, db_conn(db), &task, ret_id), f);
     db_close(db);

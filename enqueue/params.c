@@ -50,7 +50,7 @@ static const char *ids_of(struct buf *b, const int64_t *ids, size_t n)
 
 static bool starts_at_once(const tenon_task *t)
 {
-    return !t->run_at && t->delay_ms == 0 && t->debounce_ms == 0 && t->n_after == 0 &&
+    return !t->run_at && t->delay_ms == 0 && t->debounce_ms == 0 && t->n_depends_on == 0 &&
            t->n_limit_keys == 0;
 }
 
@@ -75,7 +75,7 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
         task->retry,
         texts_of(&p->limit_keys, task->limit_keys, task->n_limit_keys),
         number(p->numbers[7], task->flow, 0),
-        ids_of(&p->after, task->after, task->n_after),
+        ids_of(&p->depends_on, task->depends_on, task->n_depends_on),
         task->on_parent_dead,
         task->trace,
         task->prepared ? "false" : "true",
@@ -84,11 +84,11 @@ bool params_fill(struct params *p, const tenon_task *task, bool announced)
     for (size_t i = 0; i < PARAMS_N; i++) {
         p->values[i] = values[i];
     }
-    return !p->limit_keys.failed && !p->after.failed;
+    return !p->limit_keys.failed && !p->depends_on.failed;
 }
 
 void params_clear(struct params *p)
 {
     buf_clear(&p->limit_keys);
-    buf_clear(&p->after);
+    buf_clear(&p->depends_on);
 }

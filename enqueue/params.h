@@ -19,7 +19,7 @@ enum {
 struct params {
     const char *values[PARAMS_N]; /* in PostgreSQL's text form, NULL is SQL's NULL */
     char numbers[8][PARAMS_NUMBER_BYTES];
-    struct buf limit_keys, after;
+    struct buf limit_keys, depends_on;
     bool announced; /* we publish the id ourselves */
 };
 

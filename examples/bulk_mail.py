@@ -58,7 +58,7 @@ def read(n):
 
 
 def main():
-    say([{"hello": "tenon", "take": True}])
+    say([{"hello": "tenon", "chunks": True}])
     for line in sys.stdin:
         mails = read(json.loads(line)["tasks"])
         if mails:

@@ -12,9 +12,9 @@ SELECT tenon.flow('{
     "name": "nightly",
     "tasks": [
         {"name": "fetch", "kind": "fetch"},
-        {"name": "images", "kind": "resize", "after": ["fetch"]},
-        {"name": "texts", "kind": "index", "after": ["fetch"], "payload": {"language": "en"}},
-        {"name": "ship", "kind": "ship", "after": ["images", "texts"], "payload": {"parents": null}}
+        {"name": "images", "kind": "resize", "depends_on": ["fetch"]},
+        {"name": "texts", "kind": "index", "depends_on": ["fetch"], "payload": {"language": "en"}},
+        {"name": "ship", "kind": "ship", "depends_on": ["images", "texts"], "payload": {"parents": null}}
     ]}');
 
 BEGIN;

@@ -24,7 +24,7 @@ enum {
 
 /* Says how it went: an outcome, and a result or an error, a new reference. */
 struct answer {
-    const char *outcome; /* "done", "failed", "later" or "dead" */
+    const char *outcome; /* "done", "failed", "snooze" or "dead" */
     json_t *result;
     const char *error;
 };

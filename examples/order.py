@@ -69,7 +69,7 @@ def run(conn, task):
     price = step_elsewhere(task, "price", ask_price)
     step(conn, task, "charge", lambda cursor: effect(cursor, order, "charge"))
     if payment not in task["steps"]:
-        return {"outcome": "wait", "signal": payment, "timeout_ms": task["payload"].get("wait_ms", DAY_MS)}
+        return {"outcome": "wait_signal", "signal": payment, "timeout_ms": task["payload"].get("wait_ms", DAY_MS)}
     end = "ship" if task["steps"][payment] is not None else "refund"  # null: it did not come in time
     step(conn, task, end, lambda cursor: effect(cursor, order, end))
     return {"outcome": "done", "result": {"order": order, "end": end, "shipping": price["shipping"]}}

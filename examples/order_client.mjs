@@ -50,7 +50,7 @@ export const onOrder = handle(defineTask('order'), async (payload, context) => {
     await once('reserve');
     const price = await context.step('price', () => askPrice(`price-${context.id}`));
     await once('charge');
-    const paid = await context.waitSignal(`payment:${payload.order}`, payload.wait_ms ?? '1 d');
+    const paid = await context.waitSignal(`payment:${payload.order}`, payload.wait_ms === undefined ? '1 d' : { milliseconds: payload.wait_ms });
     const end = paid === null ? 'refund' : 'ship'; // null: it did not come in time
     await once(end);
     return { order: payload.order, end, shipping: price.shipping };

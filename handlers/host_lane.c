@@ -106,7 +106,7 @@ static const char *text_or_none(const struct buf *b)
 
 static void answer(struct lane *l, int outcome)
 {
-    static const char *const words[] = {"done", "failed", "dead", "later", "interrupted"};
+    static const char *const words[] = {"done", "failed", "dead", "snooze", "interrupted"};
     const bool known = outcome >= 0 && outcome < (int)(sizeof words / sizeof *words);
     struct pool *p = &l->host->pool;
     if (outcome == TENON_DONE) {

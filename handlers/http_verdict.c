@@ -40,7 +40,7 @@ static const char *outcome_of(const struct http_reply *r, bool retry_4xx)
         return "done";
     }
     if ((r->status == 429 || r->status == 503) && r->retry_after_ms >= 0) {
-        return "later";
+        return "snooze";
     }
     bool passes = r->status >= 500 || r->status == 408 || r->status == 425 || r->status == 429;
     return passes || retry_4xx ? "failed" : "dead";
@@ -65,7 +65,7 @@ void verdict_of(const struct http_reply *r, bool retry_4xx, struct verdict *v)
     v->answer = (struct pool_answer){.outcome = outcome_of(r, retry_4xx)};
     describe(r, v);
     v->answer.error = v->text;
-    if (strcmp(v->answer.outcome, "later") == 0) {
+    if (strcmp(v->answer.outcome, "snooze") == 0) {
         v->answer.delay_ms = r->retry_after_ms;
     } else {
         v->answer.class = v->class;

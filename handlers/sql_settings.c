@@ -8,7 +8,7 @@
 void sql_settings_help(void)
 {
     (void)printf(
-        "usage: tenon-sql --function [KIND=]NAME... [--connections N] [--batch N]\n\n"
+        "usage: tenon-sql --function [KIND=]NAME... [--connections N] [--commit-size N]\n\n"
         "A pool handler: calls a PostgreSQL function with the payload of each task, in the\n"
         "transaction that finishes the task. Start it from a worker:\n"
         "  tenon worker --pass-env DATABASE_URL --handler 'KIND=pool:exec tenon-sql --function "
@@ -17,7 +17,7 @@ void sql_settings_help(void)
         "  --function KIND=NAME  for this one; may be given %d times\n"
         "  --connections N       so many tasks at once, each on a connection, 1 to %d (default "
         "%d)\n"
-        "  --batch N             tasks that wait commit together, while that takes a few\n"
+        "  --commit-size N       tasks that wait commit together, while that takes a few\n"
         "                        milliseconds, and at most so many, 1 to %d (default %d;\n"
         "                        1: each by itself)\n"
         "The database is that of DATABASE_URL, or of libpq's variables PGHOST, PGDATABASE ...\n"
@@ -60,7 +60,7 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
     static const struct option flags[] = {
         {"function", required_argument, NULL, 'f'},
         {"connections", required_argument, NULL, 'c'},
-        {"batch", required_argument, NULL, 'b'},
+        {"commit-size", required_argument, NULL, 'b'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -74,7 +74,7 @@ bool sql_settings_read(struct sql_settings *s, int argc, char **argv, struct fau
         } else if (flag == 'c') {
             ok = read_number("--connections", optarg, CONNECTIONS_MAX, &s->connections, f);
         } else if (flag == 'b') {
-            ok = read_number("--batch", optarg, BATCH_MAX, &s->batch, f);
+            ok = read_number("--commit-size", optarg, BATCH_MAX, &s->batch, f);
         } else if (flag == 'h') {
             return s->help = true;
         } else {

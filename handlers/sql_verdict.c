@@ -6,12 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LATER_MS_MAX = 30 * 24 * 3600 * 1000LL };
+enum { SNOOZE_MS_MAX = 30 * 24 * 3600 * 1000LL };
 
 static int64_t later_ms(const char *detail)
 {
     int64_t ms = 0;
-    bool ok = detail && duration_parse(detail, &ms) && ms >= 1 && ms <= LATER_MS_MAX;
+    bool ok = detail && duration_parse(detail, &ms) && ms >= 1 && ms <= SNOOZE_MS_MAX;
     return ok ? ms : 0;
 }
 
@@ -20,8 +20,8 @@ static void decide(const struct sql_error *e, struct pool_answer *answer)
     answer->outcome = "failed";
     if (sqlstate_is(e->sqlstate, SQLSTATE_DEAD)) {
         answer->outcome = "dead";
-    } else if (sqlstate_is(e->sqlstate, SQLSTATE_LATER)) {
-        answer->outcome = "later";
+    } else if (sqlstate_is(e->sqlstate, SQLSTATE_SNOOZE)) {
+        answer->outcome = "snooze";
         answer->delay_ms = later_ms(e->detail);
     } else if (sqlstate_is(e->sqlstate, "57P01 57P02 57P03")) {
         answer->outcome = "interrupted";

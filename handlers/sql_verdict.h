@@ -6,7 +6,7 @@
 
 /* What a function raises to say how its task is to end. */
 #define SQLSTATE_DEAD "TN001"
-#define SQLSTATE_LATER "TN002"
+#define SQLSTATE_SNOOZE "TN002"
 /* The connection broke: nobody said what became of the transaction. */
 #define SQLSTATE_LOST "08006"
 

@@ -23,7 +23,7 @@ DECLARE
 BEGIN
     FOR c IN SELECT o.attrelid::regclass AS relation, o.attname, col_description(t.attrelid, t.attnum) AS text
                FROM (VALUES ('tenon.task'::regclass,
-                             '{tenon.again,tenon.unique_hold,tenon.finished,tenon.dead,tenon.attempt,tenon.flow_task,tenon.ready,tenon.tasks,tenon.anywhere}'::regclass[]),
+                             '{tenon.again,tenon.unique_hold,tenon.history,tenon.dead,tenon.attempt,tenon.flow_task,tenon.ready,tenon.tasks,tenon.anywhere}'::regclass[]),
                             ('tenon.schedule', '{tenon.schedules}'), ('tenon.flow', '{tenon.flows}'), ('tenon.limit', '{tenon.limits}')
                     ) s (source, copies)
                JOIN pg_attribute t ON t.attrelid = s.source AND t.attnum > 0 AND NOT t.attisdropped

@@ -13,7 +13,7 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
 RETURN extract(epoch FROM span) >= least_s AND extract(epoch FROM span) <= most_s AND date_trunc('month', span) >= '0'
    AND extract(day FROM span) >= 0 AND span - date_trunc('day', span) >= '0';
 
--- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add (NULL with `sidekiq`, which
+-- The parts of a retry policy: curve, first delay, longest delay, and how much of it chance may add (NULL with `polynomial`, which
 -- has a jitter of its own, if not given). NULLs: it is none, or longer than a policy may be.
 CREATE OR REPLACE FUNCTION tenon.retry_parts(policy text, OUT curve text, OUT first_s double precision, OUT cap_s double precision,
     OUT jitter double precision)
@@ -24,14 +24,14 @@ DECLARE
 BEGIN
     IF length(policy) <= retry_chars_max THEN
         part := coalesce(regexp_match(policy, '^(exponential|linear|constant)\(([^,()%]+)(?:,([^,()%]+))?(?:,\s*(\d{1,3}) ?%)?\)$'),
-                         regexp_match(policy, '^(sidekiq)()(?:\(([^,()%]+)(?:,\s*(\d{1,3}) ?%)?\))?$'));
+                         regexp_match(policy, '^(polynomial)()(?:\(([^,()%]+)(?:,\s*(\d{1,3}) ?%)?\))?$'));
     END IF;
     IF part[1] IS NULL THEN
         RETURN;
     END IF;
     first_s := extract(epoch FROM coalesce(nullif(part[2], ''), '1 ms')::interval);
     cap_s := extract(epoch FROM coalesce(part[3]::interval, interval '30 days'));
-    jitter := coalesce(part[4]::integer, CASE WHEN part[1] <> 'sidekiq' THEN 10 END) / 100.0;
+    jitter := coalesce(part[4]::integer, CASE WHEN part[1] <> 'polynomial' THEN 10 END) / 100.0;
     IF first_s BETWEEN 0.001 AND cap_s AND cap_s <= 2592000 AND coalesce(jitter, 0) <= 1 THEN
         curve := part[1];
     END IF;
@@ -74,7 +74,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'tenon: % has a limit, and so its row in % stays', quote_literal(OLD.name), TG_RELID::regclass
         USING ERRCODE = 'object_not_in_prerequisite_state',
-              HINT = format('Set its other columns to NULL, or first SELECT tenon.drop_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
+              HINT = format('Set its other columns to NULL, or first SELECT tenon.remove_limit(%L).', TG_TABLE_NAME || '/' || OLD.name);
 END $$;
 
 -- A task that begins to wait for what has come already is settled at once.

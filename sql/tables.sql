@@ -10,7 +10,7 @@
 --   audit          act of an operator                                   the functions that operators call
 --   task           unfinished task                                      producers; workers claim; what ends a task deletes its row
 --   suspect        unfinished task that has crashed                     requeue and recover
---   finished       task done, cancelled or expired                      what ends a task
+--   history        task done, cancelled or expired                      what ends a task
 --   dead           task that failed for good                            requeue and recover
 --   attempt        attempt that did not end well                        requeue and recover
 --   unique_hold    key enqueued with unique_for                         producers
@@ -22,12 +22,12 @@
 --   flow_note      task or flow that settle must look at                what ends a task; settle
 --   limit          limit                                                operators
 --   limit_task     limit key of an unfinished task                      producers; settle
---   limit_start    start that counts against a rate                     settle, limit_take
+--   limit_start    start that counts against a rate                     settle, take_limit
 --   limit_due      key that settle must look at when its time comes     settle
 --   limit_turn     fair key with tasks in line                          settle
 --   limit_event    end or change that settle must look at               what enqueues, ends or requeues a task; settle
 --   signal         signal that was sent                                 tenon.signal; settle
---   waiting        task that waits for a signal                         wait_for; settle
+--   waiting        task that waits for a signal                         wait_signal; settle
 --   schedule       schedule                                             operators; the leading cleaner
 --   worker         start of a worker process                            the worker; cleaners
 --   chore_failure  chore that keeps failing                             cleaners
@@ -63,7 +63,7 @@ CREATE TABLE tenon.setting (
 COMMENT ON TABLE tenon.setting IS 'The settings: one row, which operators change with `tenon.set_settings`.';
 COMMENT ON COLUMN tenon.setting.one IS 'Always true: there is one row.';
 COMMENT ON COLUMN tenon.setting.payload_bytes_max IS 'Yours to set: the largest payload that may be enqueued, in bytes of its text.';
-COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.finished`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
+COMMENT ON COLUMN tenon.setting.history_keep IS 'Yours to set: how long ended tasks stay in `tenon.history`, at least an hour; whole days go. With 0, tasks that ended well leave no trace.';
 COMMENT ON COLUMN tenon.setting.exchange IS 'Yours to set, before anything else runs: the exchange in RabbitMQ, of a-z 0-9 _ -. Databases that share a virtual host have one each.';
 COMMENT ON COLUMN tenon.setting.cancel_own_only IS 'Yours to set: while true, only the role that enqueued a task, an operator or the owner may cancel it, or change it through its unique key. Confined producers (`tenon.producer`) may do so only to their own tasks, whatever this setting is.';
 COMMENT ON COLUMN tenon.setting.attempt_keep IS 'Yours to set: how long attempts that did not end well stay in `tenon.attempt`, at least an hour; whole days go.';
@@ -78,7 +78,7 @@ COMMENT ON COLUMN tenon.setting.paused_at IS 'When that was.';
 COMMENT ON COLUMN tenon.setting.paused_why IS 'And why, as that role said.';
 COMMENT ON COLUMN tenon.setting.leader_key IS 'The cleaners'' own: the session that holds this advisory lock leads, if it may (`tenon.lock`).';
 COMMENT ON COLUMN tenon.setting.sleeper_key IS 'The leader''s own: while it holds this advisory lock it sleeps, and an enqueue wakes it by NOTIFY.';
-COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.finished` or `tenon.attempt` has more rows, its oldest days go.';
+COMMENT ON COLUMN tenon.setting.history_rows_max IS 'Yours to set: when `tenon.history` or `tenon.attempt` has more rows, its oldest days go.';
 
 CREATE TABLE tenon.queue (
     name         text     PRIMARY KEY CHECK (name ~ '^[a-z0-9_][a-z0-9_.-]{0,62}$'),
@@ -97,7 +97,7 @@ COMMENT ON COLUMN tenon.queue.name IS 'The queue: 1 to 63 of `a-z 0-9 _ . -`, no
 COMMENT ON COLUMN tenon.queue.priority IS 'Yours to set: priority of its tasks, 0 to 9, higher first; NULL = 4.';
 COMMENT ON COLUMN tenon.queue.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = 25.';
 COMMENT ON COLUMN tenon.queue.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = one hour.';
-COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `sidekiq`, n^4 + 15 s.';
+COMMENT ON COLUMN tenon.queue.retry IS 'Yours to set: how long a task of it waits after a failure: `polynomial`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `polynomial(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = `polynomial`, n^4 + 15 s.';
 COMMENT ON COLUMN tenon.queue.limited IS 'tenon''s own: there is a limit `queue/NAME` (`tenon.set_limit`), and what is enqueued to it gets that key.';
 COMMENT ON COLUMN tenon.queue.paused IS 'Set it with `tenon.pause`: while true, no worker claims tasks from the queue. Running tasks continue.';
 COMMENT ON COLUMN tenon.queue.paused_by IS 'The role that paused it; NULL = it is not paused, or not by `tenon.pause`.';
@@ -132,7 +132,7 @@ COMMENT ON COLUMN tenon.kind.priority IS 'Yours to set: priority of its tasks, 0
 COMMENT ON COLUMN tenon.kind.max_attempts IS 'Yours to set: with so many failures a task of it is dead, 1 to 1,000; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_ms IS 'Yours to set: how long one run of its tasks may take, in milliseconds, at most 30 days; NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.timeout_min_ms IS 'Yours to set: no task of it may be enqueued with a shorter `timeout`, in milliseconds.';
-COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `sidekiq`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `sidekiq(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
+COMMENT ON COLUMN tenon.kind.retry IS 'Yours to set: how long a task of it waits after a failure: `polynomial`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`: the first delay, and if you like the longest (30 days) and how much chance may add (10 %); or `polynomial(1 day, 10 %)`: the longest (30 days) and chance (10 n s); NULL = that of the queue.';
 COMMENT ON COLUMN tenon.kind.on_dead IS 'Yours to set: the kind of the task that is enqueued in the moment when a task of it dies, with the dead one whole as its payload; NULL = that of `tenon.setting`. When such a task dies itself, none is enqueued.';
 COMMENT ON COLUMN tenon.kind.max_crashes IS 'Yours to set: a task of this kind is dead after this many crashes in a row, 2 to 100; NULL = 3. Before the last one it runs alone.';
 COMMENT ON COLUMN tenon.kind.limited IS 'tenon''s own: there is a limit `kind/NAME` (`tenon.set_limit`), and what is enqueued of it gets that key.';
@@ -189,7 +189,7 @@ COMMENT ON TABLE tenon.audit IS 'What operators did: one row for each act that c
 COMMENT ON COLUMN tenon.audit.id IS 'The number of the act.';
 COMMENT ON COLUMN tenon.audit.at IS 'When it began.';
 COMMENT ON COLUMN tenon.audit.who IS 'The role that had logged in.';
-COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `drop_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `drop_limit`, `pause_limit`, `resume_limit` or `adopt`.';
+COMMENT ON COLUMN tenon.audit.act IS '`retry`, `cancel`, `close`, `cancel_flow`, `delete`, `run_now`, `set`, `pause`, `resume`, `set_queue`, `set_kind`, `set_settings`, `set_schedule`, `remove_schedule`, `pause_schedule`, `resume_schedule`, `run_schedule_now`, `set_limit`, `remove_limit`, `pause_limit`, `resume_limit` or `adopt`.';
 COMMENT ON COLUMN tenon.audit.what IS 'The filter, the changes, and why, as far as they were given. `web_user`: who had logged in to `tenon ui`, as its session says in `tenon.web_user`.';
 COMMENT ON COLUMN tenon.audit.n IS 'How many tasks, queues or kinds it changed.';
 COMMENT ON COLUMN tenon.audit.skipped IS 'How many it found and left as they were: somebody else had them locked, or another task holds their unique key.';
@@ -288,7 +288,7 @@ CREATE INDEX task_start_before ON tenon.task (start_before) WHERE start_before I
 
 -- The unfinished tasks that have crashed. A task whose next crash would be its last is a suspect: it is blocked, and
 -- tenon.claim_alone() claims it. tenon.requeue() writes these rows; every statement that ends a task deletes its row
--- (tenon.note_ended).
+-- (tenon.record_end_of).
 CREATE TABLE tenon.suspect (
     task_id bigint      PRIMARY KEY,
     crashes integer     NOT NULL,
@@ -307,7 +307,7 @@ COMMENT ON COLUMN tenon.suspect.due_at IS 'A suspect does not start before this 
 COMMENT ON COLUMN tenon.suspect.claims IS '`claims` of the task in the run that it has alone; NULL = it has no such run.';
 
 -- Append-only.
-CREATE TABLE tenon.finished (
+CREATE TABLE tenon.history (
     finished_at timestamptz NOT NULL,
     id          bigint      NOT NULL,
     run_at      timestamptz NOT NULL,
@@ -336,20 +336,20 @@ CREATE TABLE tenon.finished (
     max_crashes integer
 ) PARTITION BY RANGE (finished_at);
 -- Without a replica identity no row can be deleted once a publication FOR ALL TABLES exists.
-ALTER TABLE tenon.finished REPLICA IDENTITY FULL;
-COMMENT ON TABLE tenon.finished IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
-COMMENT ON COLUMN tenon.finished.finished_at IS 'When it ended.';
-COMMENT ON COLUMN tenon.finished.outcome IS '`done`, `cancelled` or `expired`.';
-COMMENT ON COLUMN tenon.finished.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
-COMMENT ON COLUMN tenon.finished.result IS 'What its handler returned.';
-COMMENT ON COLUMN tenon.finished.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
-COMMENT ON COLUMN tenon.finished.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry` goes on behind them.';
-COMMENT ON COLUMN tenon.finished.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry`: how long one run may take.';
-COMMENT ON COLUMN tenon.finished.max_attempts IS 'The same: with so many failures it is dead.';
-COMMENT ON COLUMN tenon.finished.max_crashes IS 'The same: it was to be dead after this many crashes in a row.';
-COMMENT ON COLUMN tenon.finished.retry IS 'The same: how long it waits after a failure.';
-COMMENT ON COLUMN tenon.finished.progress IS 'The same: what its handler said last; the next attempt gets it.';
-CREATE INDEX finished_id ON tenon.finished (id);
+ALTER TABLE tenon.history REPLICA IDENTITY FULL;
+COMMENT ON TABLE tenon.history IS 'Tasks that ended well, were cancelled, or expired; a partition a day, which goes when its time has come (`tenon.setting`).';
+COMMENT ON COLUMN tenon.history.finished_at IS 'When it ended.';
+COMMENT ON COLUMN tenon.history.outcome IS '`done`, `cancelled` or `expired`.';
+COMMENT ON COLUMN tenon.history.last_error IS 'What went wrong the last time; of a cancelled task who cancelled it, of an expired one what it missed.';
+COMMENT ON COLUMN tenon.history.result IS 'What its handler returned.';
+COMMENT ON COLUMN tenon.history.limit_keys IS 'Of a cancelled or expired one: the keys whose limits held for it.';
+COMMENT ON COLUMN tenon.history.steps IS 'The steps that it had recorded, for one that was cancelled or expired: `tenon.retry_where` goes on behind them.';
+COMMENT ON COLUMN tenon.history.timeout_ms IS 'Of a cancelled or expired one, for `tenon.retry_where`: how long one run may take.';
+COMMENT ON COLUMN tenon.history.max_attempts IS 'The same: with so many failures it is dead.';
+COMMENT ON COLUMN tenon.history.max_crashes IS 'The same: it was to be dead after this many crashes in a row.';
+COMMENT ON COLUMN tenon.history.retry IS 'The same: how long it waits after a failure.';
+COMMENT ON COLUMN tenon.history.progress IS 'The same: what its handler said last; the next attempt gets it.';
+CREATE INDEX history_id ON tenon.history (id);
 
 CREATE TABLE tenon.dead (
     dead_at      timestamptz NOT NULL,
@@ -381,19 +381,19 @@ CREATE TABLE tenon.dead (
     progress     jsonb,
     max_crashes  integer
 );
-COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete` deletes them; a cleaner deletes them after `dead_keep` (`tenon.setting`).';
+COMMENT ON TABLE tenon.dead IS 'Tasks that failed for good. `tenon.delete_where` deletes them; a cleaner deletes them after `dead_keep` (`tenon.setting`).';
 COMMENT ON COLUMN tenon.dead.dead_at IS 'When it died.';
-COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry` goes on behind them.';
-COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry` gets it.';
+COMMENT ON COLUMN tenon.dead.steps IS 'The steps that it had recorded: `tenon.retry_where` goes on behind them.';
+COMMENT ON COLUMN tenon.dead.progress IS 'What its handler said last; the attempt after `tenon.retry_where` gets it.';
 COMMENT ON COLUMN tenon.dead.reason IS '`failures`: `max_attempts` of them; `crashes`: three workers died with it; `handler`: its handler said so; `timeout`: it ran out of time, and its kind says `dead`.';
 CREATE INDEX dead_at ON tenon.dead (dead_at);
 CREATE TRIGGER limited_deleted AFTER DELETE ON tenon.dead FOR EACH ROW WHEN (OLD.limit_keys IS NOT NULL)
     EXECUTE FUNCTION tenon.limited_deleted();
 
--- Append-only. A good attempt is the row of tenon.finished.
+-- Append-only. A good attempt is the row of tenon.history.
 CREATE TABLE tenon.attempt (
     ended_at    timestamptz NOT NULL,
-    id          bigint      NOT NULL,
+    task_id     bigint      NOT NULL,
     attempt     integer     NOT NULL,
     claims      integer     NOT NULL,
     started_at  timestamptz NOT NULL,
@@ -408,9 +408,9 @@ CREATE TABLE tenon.attempt (
     signal      integer
 ) PARTITION BY RANGE (ended_at);
 ALTER TABLE tenon.attempt REPLICA IDENTITY FULL;
-COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; a partition a day, which goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.finished`.';
+COMMENT ON TABLE tenon.attempt IS 'Attempts that did not end well; a partition a day, which goes when its time has come (`attempt_keep` in `tenon.setting`). The attempt that ended well is the row of `tenon.history`.';
 COMMENT ON COLUMN tenon.attempt.ended_at IS 'When it ended.';
-COMMENT ON COLUMN tenon.attempt.id IS 'The task.';
+COMMENT ON COLUMN tenon.attempt.task_id IS 'The task.';
 COMMENT ON COLUMN tenon.attempt.attempt IS 'Which attempt it was, from 1.';
 COMMENT ON COLUMN tenon.attempt.claims IS 'How often the task had been claimed, with this one.';
 COMMENT ON COLUMN tenon.attempt.started_at IS 'When the task was claimed for it.';
@@ -420,7 +420,7 @@ COMMENT ON COLUMN tenon.attempt.outcome IS '`failed`, `timed_out`, `crashed`: th
 COMMENT ON COLUMN tenon.attempt.error IS 'What went wrong, with the last words on stderr of a process that ended; at most 8,192 characters.';
 COMMENT ON COLUMN tenon.attempt.exit_code IS 'Of the handler''s process, if it ended by itself.';
 COMMENT ON COLUMN tenon.attempt.signal IS 'The signal that ended it.';
-CREATE INDEX attempt_id ON tenon.attempt (id);
+CREATE INDEX attempt_task_id ON tenon.attempt (task_id);
 
 -- --- unique keys --------------------------------------------------------------------------------------------------
 
@@ -576,11 +576,11 @@ COMMENT ON COLUMN tenon.flow_note.beyond IS 'Its parents up to this one have bee
 
 CREATE TABLE tenon.limit (
     name       text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[^[:space:][:cntrl:]]+$' AND length(name) <= 200),
-    running    integer  CHECK (running BETWEEN 1 AND 1000000),
-    rate       integer  CHECK (rate BETWEEN 1 AND 10000),
+    max_running integer CHECK (max_running BETWEEN 1 AND 1000000),
+    max_starts integer  CHECK (max_starts BETWEEN 1 AND 10000),
     per        interval CHECK (tenon.is_span(per, 0.1, 2678400)),
     strict     boolean,
-    on_dead    text     CHECK (on_dead IN ('block', 'skip')),
+    when_dead  text     CHECK (when_dead IN ('block', 'skip')),
     fair       boolean,
     weight     integer  CHECK (weight BETWEEN 1 AND 1000),
     until      timestamptz,
@@ -588,16 +588,16 @@ CREATE TABLE tenon.limit (
     paused_by  text,
     paused_at  timestamptz,
     paused_why text,
-    CHECK ((rate IS NULL) = (per IS NULL))
+    CHECK ((max_starts IS NULL) = (per IS NULL))
 );
 CREATE INDEX limit_until ON tenon.limit (until) WHERE until IS NOT NULL;
 COMMENT ON TABLE tenon.limit IS 'The limits: set them by `tenon.set_limit`. A key takes each column from the row of its own name or, where that is NULL or missing, from the row of its part before the first colon.';
 COMMENT ON COLUMN tenon.limit.name IS 'A key such as `tenant:42`; the part of keys before the colon, `tenant`; `kind/NAME`; or `queue/NAME`.';
-COMMENT ON COLUMN tenon.limit.running IS 'So many tasks of a key are ready or running at once, at most.';
-COMMENT ON COLUMN tenon.limit.rate IS 'So many tasks of a key start within `per`, at most, wherever that time begins.';
-COMMENT ON COLUMN tenon.limit.per IS 'The time of `rate`.';
+COMMENT ON COLUMN tenon.limit.max_running IS 'So many tasks of a key are ready or running at once, at most.';
+COMMENT ON COLUMN tenon.limit.max_starts IS 'So many tasks of a key start within `per`, at most, wherever that time begins.';
+COMMENT ON COLUMN tenon.limit.per IS 'The time of `max_starts`.';
 COMMENT ON COLUMN tenon.limit.strict IS 'One at a time, in the order of ids; a task that failed keeps its place.';
-COMMENT ON COLUMN tenon.limit.on_dead IS 'What a dead task does to those behind it, if `strict`: `block`, until it is retried or deleted; or `skip`.';
+COMMENT ON COLUMN tenon.limit.when_dead IS 'What a dead task does to those behind it, if `strict`: `block`, until it is retried or deleted; or `skip`.';
 COMMENT ON COLUMN tenon.limit.fair IS 'The keys with this part before the colon take turns.';
 COMMENT ON COLUMN tenon.limit.weight IS 'So many tasks at each turn.';
 COMMENT ON COLUMN tenon.limit.until IS 'The row goes at this moment, or, while it is paused, all of it but the pause; NULL = it stays.';
@@ -636,10 +636,10 @@ CREATE TABLE tenon.limit_start (
     at  timestamptz NOT NULL,
     n   integer     NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
-ALTER TABLE tenon.limit_start REPLICA IDENTITY FULL;  -- see tenon.finished
+ALTER TABLE tenon.limit_start REPLICA IDENTITY FULL;  -- see tenon.history
 CREATE INDEX limit_start_key ON tenon.limit_start (key, at);
 CREATE INDEX limit_start_at ON tenon.limit_start (at);
-COMMENT ON TABLE tenon.limit_start IS 'What counts against rates: starts of tasks that have ended since, and what `tenon.limit_take` took.';
+COMMENT ON TABLE tenon.limit_start IS 'What counts against rates: starts of tasks that have ended since, and what `tenon.take_limit` took.';
 COMMENT ON COLUMN tenon.limit_start.key IS 'The key.';
 COMMENT ON COLUMN tenon.limit_start.at IS 'When.';
 COMMENT ON COLUMN tenon.limit_start.n IS 'How many.';

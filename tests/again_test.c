@@ -203,14 +203,14 @@ static void judge(struct fixture *fx)
     int64_t changed = test_sql_int(fx, "SELECT count(*) FROM change");
     print_message("%lld committed, %d of them without an answer; %lld runs\n", (long long)changed,
                   (int)changed - counts->committed,
-                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.finished"));
+                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.history"));
     assert_in_range(changed, counts->committed, counts->committed + counts->unknown);
     assert_true(load_is_long() || changed == counts->committed);
     assert_none(fx, "SELECT FROM tenon.dead");
     assert_none(fx, "SELECT id FROM change WHERE key IN (1, 3) EXCEPT SELECT id FROM given");
     assert_none(fx, "SELECT id FROM given EXCEPT SELECT id FROM change");
     /* and not a run for each: they join each other */
-    assert_true(test_sql_bool(fx, "SELECT (SELECT count(*) FROM tenon.finished) <"
+    assert_true(test_sql_bool(fx, "SELECT (SELECT count(*) FROM tenon.history) <"
                                   " (SELECT count(*) FROM change)"));
 }
 
@@ -221,7 +221,7 @@ static void test_no_update_is_swallowed(void **state)
     test_sql(fx, "CREATE TABLE change (id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,"
                  " key integer); CREATE TABLE seen (id bigint PRIMARY KEY);"
                  "CREATE TABLE given (id bigint);"
-                 "SELECT tenon.set_kind('a', '{\"max_crashes\": 100}')");
+                 "SELECT tenon.set_kind('a', max_crashes => 100)");
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)counts != MAP_FAILED);
     struct fleet f = {.cleaners = {TENON(fx, "cleaner"), TENON(fx, "cleaner")}};
@@ -375,7 +375,7 @@ static int64_t expire_all(struct fixture *fx)
         "SELECT max(tenon.enqueue('a', to_jsonb(moment), start_before => moment)) FROM x",
         EXPIRED + 10);
     test_await(fx, LIMIT_MS,
-               "SELECT count(*) = %d FROM tenon.finished WHERE outcome = 'expired' AND id > %lld",
+               "SELECT count(*) = %d FROM tenon.history WHERE outcome = 'expired' AND id > %lld",
                EXPIRED, (long long)last - EXPIRED);
     assert_true(
         test_sql_bool(fx,
@@ -385,7 +385,7 @@ static int64_t expire_all(struct fixture *fx)
                       (long long)last - EXPIRED));
     return test_sql_int(fx,
                         "SELECT (1000 * max(extract(epoch FROM finished_at - (payload #>>"
-                        " '{}')::timestamptz)))::bigint FROM tenon.finished WHERE id > %lld",
+                        " '{}')::timestamptz)))::bigint FROM tenon.history WHERE id > %lld",
                         (long long)last - EXPIRED);
 }
 

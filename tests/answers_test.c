@@ -30,7 +30,7 @@ static const char *comes_of(const struct event *e)
     return e->outcome == OUTCOME_DONE     ? "done"
            : e->outcome == OUTCOME_FAILED ? "failed"
            : e->outcome == OUTCOME_DEAD   ? "dead"
-                                          : "later";
+                                          : "snooze";
 }
 
 static void test_lines_of_the_table(void **state)

@@ -348,8 +348,8 @@ static void test_a_unique_key(void **state)
 static void old_partition(struct fixture *fx, const char *day)
 {
     test_sql(fx,
-             "CREATE TABLE tenon.finished_%s (LIKE tenon.finished INCLUDING DEFAULTS INCLUDING"
-             " CONSTRAINTS); ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_%s"
+             "CREATE TABLE tenon.history_%s (LIKE tenon.history INCLUDING DEFAULTS INCLUDING"
+             " CONSTRAINTS); ALTER TABLE tenon.history ATTACH PARTITION tenon.history_%s"
              " FOR VALUES FROM (date '%s') TO (date '%s' + 1)",
              day, day, day, day);
 }
@@ -358,10 +358,10 @@ static void old_partition(struct fixture *fx, const char *day)
 static void assert_partitions(struct fixture *fx, int old, int ahead)
 {
     char *got = test_sql_text(
-        fx, "SELECT format('%%s %%s', count(*) FILTER (WHERE c.relname < 'finished_20200109'),"
-            " count(*) FILTER (WHERE c.relname > 'finished_20200109'))"
+        fx, "SELECT format('%%s %%s', count(*) FILTER (WHERE c.relname < 'history_20200109'),"
+            " count(*) FILTER (WHERE c.relname > 'history_20200109'))"
             " FROM pg_class c WHERE c.relnamespace = 'tenon'::regnamespace AND c.relname"
-            " ~ '^finished_[0-9]{8}$'");
+            " ~ '^history_[0-9]{8}$'");
     char want[64];
     (void)snprintf(want, sizeof want, "%d %d", old, ahead);
     assert_string_equal(got, want);
@@ -380,10 +380,10 @@ static void test_a_reader_of_the_history_that_stays(void **state)
     declare(fx);
     old_partition(fx, "20200101");
     old_partition(fx, "20200102");
-    test_sql(fx, "DO $$ BEGIN EXECUTE 'DROP TABLE tenon.finished_' || to_char(clock_timestamp()"
+    test_sql(fx, "DO $$ BEGIN EXECUTE 'DROP TABLE tenon.history_' || to_char(clock_timestamp()"
                  " AT TIME ZONE 'UTC' + interval '7 days', 'YYYYMMDD'); END $$");
     PGconn *reader = sql_connect(fx->database_url);
-    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.finished");
+    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
     struct process *p = worker(fx);
     process_await_line(p, "event=broker_up", LIMIT_MS);
     stream_open(&s, fx);
@@ -393,8 +393,8 @@ static void test_a_reader_of_the_history_that_stays(void **state)
         assert_partitions(fx, 2, 9);
         stream_run(&s, 500);
     }
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %zu, count(*) FROM tenon.finished", s.n);
-    assert_int_equal(sql_int(reader, "SELECT count(*) FROM tenon.finished"), s.n);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %zu, count(*) FROM tenon.history", s.n);
+    assert_int_equal(sql_int(reader, "SELECT count(*) FROM tenon.history"), s.n);
     assert_partitions(fx, 2, 9);
     sql_run(reader, "COMMIT");
     clean_once(fx);

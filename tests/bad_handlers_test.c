@@ -258,7 +258,7 @@ static void test_exec_floods(void **state)
     BESIDE(fx, bad, "4");
     assert_true(test_sql_bool(fx, "SELECT result #>> '{}' LIKE 'xxx%%256 KiB]' AND "
                                   "length(result #>> '{}') BETWEEN 262144 AND 262200 "
-                                  "FROM tenon.finished WHERE kind = 'bad0'"));
+                                  "FROM tenon.history WHERE kind = 'bad0'"));
     assert_true(
         test_sql_bool(fx, "SELECT length(last_error) < 4200 FROM tenon.dead WHERE kind = 'bad1'"));
 }
@@ -311,12 +311,12 @@ static void test_exec_output_at_the_limits(void **state)
     };
     BESIDE(fx, bad, "6");
     assert_true(test_sql_bool(fx, "SELECT array_agg(length(result #>> '{}') ORDER BY kind) = "
-                                  "'{262143,262144,262185}' FROM tenon.finished "
+                                  "'{262143,262144,262185}' FROM tenon.history "
                                   "WHERE kind IN ('bad0', 'bad1', 'bad2')"));
     assert_true(
         test_sql_bool(fx,
                       "SELECT jsonb_typeof(result) = 'string' AND length(result #>> '{}') > 50000 "
-                      "FROM tenon.finished WHERE kind = 'bad3'"));
+                      "FROM tenon.history WHERE kind = 'bad3'"));
 }
 
 /* --- children that stay --- */
@@ -418,7 +418,7 @@ static void test_1024_in_flight_with_large_results(void **state)
     assert_in_range(beside_ms, 0, alone_ms + patience_loaded_ms(RESULTS_DELAY_MAX_MS));
     assert_true(test_sql_bool((struct fixture *)*state,
                               "SELECT count(*) = 60 AND sum(length(result #>> '{}')) > 59000000 "
-                              "FROM tenon.finished WHERE kind = 'bad0'"));
+                              "FROM tenon.history WHERE kind = 'bad0'"));
     end_run(&r);
 }
 

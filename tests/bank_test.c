@@ -121,8 +121,8 @@ static void set_kinds(struct bank *b)
 {
     for (int i = 0; i < LANGUAGES; i++) {
         test_sql(b->fx,
-                 "SELECT tenon.set_kind('bank_%s', '{\"retry\": \"constant(1 ms)\","
-                 " \"max_attempts\": 1000}')",
+                 "SELECT tenon.set_kind('bank_%s', retry => 'constant(1 ms)',"
+                 " max_attempts => 1000)",
                  languages[i]);
     }
 }
@@ -485,11 +485,12 @@ static void strike(struct bank *b, int turn)
 /* A task whose workers died three times is dead; an operator retries it. */
 static void await_ledger(struct bank *b, int64_t n, int64_t limit_ms)
 {
-    test_await(b->fx, limit_ms,
-               "SELECT (SELECT count(*) FROM public.ledger) >= %lld,"
-               " (SELECT count(*) FROM public.ledger), (SELECT tenon.retry('{\"state\": \"dead\"}')"
-               " WHERE EXISTS (SELECT FROM tenon.dead))",
-               (long long)n);
+    test_await(
+        b->fx, limit_ms,
+        "SELECT (SELECT count(*) FROM public.ledger) >= %lld,"
+        " (SELECT count(*) FROM public.ledger), (SELECT tenon.retry_where('{\"state\": \"dead\"}')"
+        " WHERE EXISTS (SELECT FROM tenon.dead))",
+        (long long)n);
 }
 
 static void judge(struct bank *b, int64_t n)
@@ -497,7 +498,7 @@ static void judge(struct bank *b, int64_t n)
     struct fixture *fx = b->fx;
     test_await(fx, END_MS,
                "SELECT (SELECT count(*) FROM tenon.task) = 0, (SELECT count(*) FROM tenon.task),"
-               " (SELECT tenon.retry('{\"state\": \"dead\"}')"
+               " (SELECT tenon.retry_where('{\"state\": \"dead\"}')"
                " WHERE EXISTS (SELECT FROM tenon.dead))");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.ledger"), n);
     assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT n) FROM public.ledger"), n);
@@ -511,7 +512,7 @@ static void judge(struct bank *b, int64_t n)
                                   " WHERE source = a.id)",
                                   BALANCE),
                      0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done'"
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history WHERE outcome = 'done'"
                                       " AND kind LIKE 'bank%%'"),
                      n);
 }

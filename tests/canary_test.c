@@ -53,7 +53,7 @@ static void test_nobody_runs_it(void **state)
     assert_true(json_is_null(json_object_get(said, "start_ms")));
     json_decref(said);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 2);
-    assert_true(test_sql_bool(fx, "SELECT outcome = 'cancelled' FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT outcome = 'cancelled' FROM tenon.history"));
     const char *const args[] = {"canary", "--timeout", "50ms", "--kind", "k", "--queue", "q", NULL};
     struct process *p = tenon_spawn(fx, args, NULL);
     assert_int_equal(process_wait(p, LIMIT_MS), 1);

@@ -22,7 +22,7 @@ static void test_a_worker_that_was_frozen_after_its_claim(void **state)
     struck_await_stopped(worker->pid, READY_MS);
     assert_true(test_sql_bool(fx, "SELECT tenon.cancel(%lld)", (long long)id));
     test_await(fx, READY_MS,
-               "SELECT clock_timestamp() > finished_at + interval '100 ms' FROM tenon.finished");
+               "SELECT clock_timestamp() > finished_at + interval '100 ms' FROM tenon.history");
     process_signal(worker, SIGCONT);
     process_await_line(worker, "it is not started", READY_MS);
     end_well(worker);

@@ -326,10 +326,10 @@ static void add_partition(struct fixture *fx, int days_ago)
 {
     test_sql(fx,
              "DO $$ DECLARE d date := (now() AT TIME ZONE 'UTC')::date - %d; BEGIN"
-             " EXECUTE format('CREATE TABLE tenon.finished_%%s PARTITION OF tenon.finished"
+             " EXECUTE format('CREATE TABLE tenon.history_%%s PARTITION OF tenon.history"
              " FOR VALUES FROM (%%L) TO (%%L)', to_char(d, 'YYYYMMDD'),"
              " d::timestamp AT TIME ZONE 'UTC', (d + 1)::timestamp AT TIME ZONE 'UTC');"
-             " INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
+             " INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
              " crashes, priority, outcome, queue, kind, payload) VALUES"
              " (d::timestamp AT TIME ZONE 'UTC', %d, now(), now(), 1, 0, 0, 4, 'done', 'default',"
              " 'mail', '{}'); END $$",
@@ -338,7 +338,7 @@ static void add_partition(struct fixture *fx, int days_ago)
 
 static const char partitions_old[] =
     "SELECT count(*) FROM pg_class WHERE relnamespace = 'tenon'::regnamespace AND relkind = 'r'"
-    " AND relname ~ '^finished_' AND to_date(right(relname, 8), 'YYYYMMDD') < current_date - 1";
+    " AND relname ~ '^history_' AND to_date(right(relname, 8), 'YYYYMMDD') < current_date - 1";
 
 static void test_old_history_goes(void **state)
 {
@@ -349,16 +349,16 @@ static void test_old_history_goes(void **state)
     add_partition(fx, 2);
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     assert_int_equal(test_sql_int(fx, "%s", partitions_old), 1);
-    assert_int_equal(test_sql_int(fx, "SELECT id FROM tenon.finished"), 2);
+    assert_int_equal(test_sql_int(fx, "SELECT id FROM tenon.history"), 2);
     test_sql(fx, "UPDATE tenon.setting SET history_rows_max = 1");
     test_sql(fx,
-             "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims,"
+             "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims,"
              " failures, crashes, priority, outcome, queue, kind, payload) SELECT now(), g, now(),"
              " now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}' FROM generate_series(1, 9) g");
-    test_sql(fx, "ANALYZE tenon.finished");
+    test_sql(fx, "ANALYZE tenon.history");
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     assert_int_equal(test_sql_int(fx, "%s", partitions_old), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 9);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 9);
 }
 
 /* Where something always gets old enough to be deleted, the leader does not delete without a pause:
@@ -395,7 +395,7 @@ static void test_a_reader_only_puts_history_off(void **state)
     add_partition(fx, 9);
     add_partition(fx, 8);
     PGconn *reader = sql_connect(fx->database_url);
-    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.finished");
+    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
     free(TENON_RUN(fx, 0, "cleaner", "--once"));
     assert_int_equal(test_sql_int(fx, "%s", partitions_old), 2);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)enqueue(fx, "")); /* finishing goes on */
@@ -410,7 +410,7 @@ static void test_missing_partitions_are_made(void **state)
 {
     struct fixture *fx = *state;
     test_sql(fx, "DO $$ DECLARE p text; BEGIN FOR p IN SELECT inhrelid::regclass FROM pg_inherits"
-                 " WHERE inhparent = 'tenon.finished'::regclass LOOP EXECUTE 'DROP TABLE ' || p;"
+                 " WHERE inhparent = 'tenon.history'::regclass LOOP EXECUTE 'DROP TABLE ' || p;"
                  " END LOOP; END $$");
     struct process *p = TENON(fx, "cleaner");
     process_await_line(p, "event=partitions_made partitions=9", LIMIT_MS);

@@ -38,7 +38,7 @@ static int64_t run_cold(struct fixture *fx, const char *slots)
     test_await(fx, BOOT_LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task");
     int64_t took = now_ms() - begun;
     assert_quiet(p);
-    assert_true(test_sql_bool(fx, "SELECT max(claims) = 1 FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT max(claims) = 1 FROM tenon.history"));
     end_well(p);
     return took;
 }

@@ -255,7 +255,7 @@ static void assert_claims(const struct round *r, const struct process *p)
 /* A frozen process goes on; it must not change what has ended meanwhile. */
 static void revive(struct struck *s, struct process *p)
 {
-    struck_note_ended(s);
+    struck_record_end_of(s);
     process_signal(p, SIGCONT);
 }
 

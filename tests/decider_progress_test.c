@@ -125,7 +125,7 @@ static void test_what_does_not_fit_follows_at_once(void **state)
 static void test_the_last_word_goes_before_the_outcome(void **state)
 {
     (void)state;
-    static const enum claim_outcome outcomes[] = {OUTCOME_FAILED, OUTCOME_LATER, OUTCOME_RELEASED,
+    static const enum claim_outcome outcomes[] = {OUTCOME_FAILED, OUTCOME_SNOOZE, OUTCOME_RELEASED,
                                                   OUTCOME_DEAD};
     for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++) {
         struct decider *d = child_with(1, false);

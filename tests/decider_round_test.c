@@ -161,7 +161,7 @@ static void test_what_is_requeue_is_not_taken_for_unknown(void **state)
     (void)state;
     struct decider *d = running(exec_mode, claimed(5, "a"));
     settle(d, 3);
-    reply(d, 4, 5, OUTCOME_LATER);
+    reply(d, 4, 5, OUTCOME_SNOOZE);
     gone(d, 4, 0, "");
     d->rounds.own_again_ms = 5;
     (void)decide(d, 5);

@@ -114,7 +114,7 @@ static void test_the_outcome_waits_for_a_step_that_was_missed(void **state)
     (void)state;
     struct decider *d = child_with(2);
     step(d, 3, 1, "a");
-    reply(d, 3, 1, OUTCOME_LATER);
+    reply(d, 3, 1, OUTCOME_SNOOZE);
     int64_t now = 3, last = -1000, missed = 0;
     for (; missed < 5; now++) {
         (void)decide(d, now);
@@ -148,7 +148,7 @@ static void test_a_missed_step_of_a_lost_task(void **state)
     (void)state;
     struct decider *d = child_with(1);
     step(d, 3, 1, "a");
-    reply(d, 3, 1, OUTCOME_LATER);
+    reply(d, 3, 1, OUTCOME_SNOOZE);
     (void)decide(d, 3);
     answer(d, 4, STEP_MISSED);
     verdict = VERDICT_LOST;
@@ -219,7 +219,7 @@ static void test_failing_outcomes(void **state)
     (void)decide(d, 3);
     feed(d, 4, (struct event){.type = EVENT_ROUND_FAILED, .failure = FAILURE_AGAIN, .text = "t"});
     step(d, 5, 2, "a");
-    reply(d, 5, 2, OUTCOME_LATER);
+    reply(d, 5, 2, OUTCOME_SNOOZE);
     int64_t now = 5;
     for (; now < 10000 && !*writes(d); now++) {
         int64_t due = decide(d, now);

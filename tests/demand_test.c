@@ -212,7 +212,7 @@ struct ended {
 static void put_ended(struct fixture *fx, struct ended e)
 {
     test_sql(fx,
-             "INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, claims, "
+             "INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, claims, "
              "failures, crashes, priority, outcome, queue, kind, payload) "
              "SELECT m, i, m - interval '1 min', m - interval '%s', "
              "m - interval '1 min', 1, 0, 0, 4, 'done', '%s', 'a', '{}' "
@@ -245,7 +245,7 @@ static void test_what_waits_comes_and_runs(void **state)
     assert_int_equal(demand_of(fx, "other"), 0);
     test_sql(fx, "SELECT tenon.pause('default')");
     assert_in_range(demand_of(fx, "default"), 15, 30);
-    test_sql(fx, "DELETE FROM tenon.finished");
+    test_sql(fx, "DELETE FROM tenon.history");
     assert_int_equal(demand_of(fx, "default"), 0);
     test_sql(fx, "UPDATE tenon.task SET worker_id = gen_random_uuid(), claim_key = id,"
                  " start_time = now() WHERE id <= 5");
@@ -304,7 +304,7 @@ static void test_it_reads_so_many_rows(void **state)
         fx,
         "SELECT count(tenon.enqueue('a', priority => i %% 10)) FROM generate_series(1, 30000) i");
     ended(fx, 20000, "default", "1 s");
-    test_sql(fx, "ANALYZE tenon.task, tenon.finished");
+    test_sql(fx, "ANALYZE tenon.task, tenon.history");
     test_sql(fx, "BEGIN");
     int64_t before = rows_read(fx);
     assert_true(demand_of(fx, "default") >= 1000);

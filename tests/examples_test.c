@@ -84,7 +84,7 @@ static void test_psql(void **state)
     free(shell(fx, 0,
                "cd $EXAMPLES/.. && AMQP_URL=none $BUILT/../tenon worker --slots 2 --until-empty"
                " --handlers examples/handlers.conf"));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done'"),
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history WHERE outcome = 'done'"),
                      101);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
 }
@@ -99,7 +99,7 @@ static void test_dead_tasks_again(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 1);
     for (int i = 0; i < 2; i++) {
         free(shell(fx, 0,
-                   "sed -n '/^SELECT tenon.retry(/p'"
+                   "sed -n '/^SELECT tenon.retry_where(/p'"
                    " $EXAMPLES/../docs/operations.md |"
                    " psql -X -v ON_ERROR_STOP=1 \"$DATABASE_URL\""));
     }
@@ -147,7 +147,7 @@ static void test_on_dead(void **state)
                     "{\"text\": \"Task 1 (a) is dead after attempt 1: exit status 65: no money\"}");
     assert_contains(out, "To: ops@example.org\nSubject: task 3 (b) is dead: exit status 65\n");
     free(out);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done'"),
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history WHERE outcome = 'done'"),
                      2);
 }
 
@@ -166,7 +166,7 @@ static void test_quick_start_of_the_readme(void **state)
         shell(fx, 0,
               "cd \"$(dirname \"$MAILDIR\")\" && AMQP_URL=none $BUILT/../tenon worker --until-empty"
               " --handler 'welcome_mail=pool:exec /usr/bin/python3 quick2.py'"));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished JOIN users ON true"
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history JOIN users ON true"
                                       " WHERE outcome = 'done' AND result = '{\"sent\": true}'"),
                      1);
 }
@@ -375,7 +375,7 @@ static void test_bulk_mail(void **state)
     assert_string_equal(out, "100\n");
     free(out);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 248 AND bool_and(result ->> 'message' ="
-                                  " 'mail-task-' || id) FROM tenon.finished"));
+                                  " 'mail-task-' || id) FROM tenon.history"));
     assert_true(test_sql_bool(fx, "SELECT count(*) = 2 AND bool_and(last_error ="
                                   " 'no such address') FROM tenon.dead"));
 }
@@ -390,7 +390,7 @@ static void test_bulk_mail_that_fails(void **state)
                       "{\"id\":8,\"payload\":{\"to\": \"ann\"}}\\n'"
                       " \"$(printf '%05000d' 0 | tr 0 9)\" |"
                       " MAIL_API_URL=http://127.0.0.1:1/ $EXAMPLES/bulk_mail.py");
-    assert_contains(out, "{\"hello\": \"tenon\", \"take\": true}\n");
+    assert_contains(out, "{\"hello\": \"tenon\", \"chunks\": true}\n");
     assert_contains(out, "{\"id\": 7, \"outcome\": \"dead\"");
     assert_contains(out, "{\"id\": 8, \"outcome\": \"failed\"");
     free(out);
@@ -409,7 +409,7 @@ static void test_flow(void **state)
                                    "--handler", "import_row=true", "--handler", "report=cat");
     test_await(fx, LIMIT_MS,
                "SELECT count(*) = 0, count(*) FROM tenon.task WHERE kind <> 'x'"
-               " HAVING (SELECT count(*) FROM tenon.finished) = 10");
+               " HAVING (SELECT count(*) FROM tenon.history) = 10");
     assert_true(test_sql_bool(
         fx, "SELECT result = '{\"parents\": {\"images\": {\"pixels\": 640}, \"texts\": {\"words\":"
             " 1000}}}' FROM tenon.tasks WHERE kind = 'ship'"));

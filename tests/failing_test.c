@@ -32,7 +32,7 @@ static void test_a_chore(void **state)
     scrape_await_probe(&w, "/ready", 200, "it leads", LIMIT_MS);
     scrape_await(&w, metric, 0, LIMIT_MS);
     test_sql(fx, "ALTER FUNCTION tenon.settle_all RENAME TO settle_none;"
-                 "SELECT tenon.set_limit('t', running => 1);"
+                 "SELECT tenon.set_limit('t', max_running => 1);"
                  "SELECT tenon.enqueue('a', limit_keys => '{t}')");
     test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.failing WHERE name = 'settle'");
     scrape_await_probe(&w, "/ready", 503, "its chore settle keeps failing", LIMIT_MS);
@@ -105,8 +105,8 @@ static void test_a_publication_for_all_tables(void **state)
     struct fixture *fx = *state;
     char text[256];
     test_sql(fx, "CREATE PUBLICATION everything FOR ALL TABLES;"
-                 "SELECT tenon.set_limit('t', running => 1),"
-                 " tenon.set_limit('api', rate => 100, per => '1 s');"
+                 "SELECT tenon.set_limit('t', max_running => 1),"
+                 " tenon.set_limit('api', max_starts => 100, per => '1 s');"
                  "SELECT tenon.enqueue('a', limit_keys => '{t,api}')"
                  " FROM generate_series(1, 5)");
     struct process *cleaner = TENON(fx, "cleaner");
@@ -114,9 +114,9 @@ static void test_a_publication_for_all_tables(void **state)
     await_done(fx, 5);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 5 FROM tenon.limit_start WHERE key = 'api'");
     test_sql(fx, "UPDATE tenon.limit_start SET at = at - interval '40 days';"
-                 "SELECT tenon.purge(500), tenon.delete('{\"state\": \"done\"}')");
+                 "SELECT tenon.purge(500), tenon.delete_where('{\"state\": \"done\"}')");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_start"), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 0);
     assert_int_equal(process_lines(cleaner, "event=chore_failed"), 0);
     SAYS(fx, true, "the publication everything has tenon's tables", "doctor");
     end_well(worker);
@@ -138,7 +138,7 @@ static void test_replica_identities(void **state)
 static void test_a_failure_is_logged_as_one(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1);"
                  "SELECT tenon.enqueue('a', limit_keys => '{t}')");
     struct process *cleaner = TENON(fx, "cleaner");
     struct process *worker = TENON(fx, "worker", "--handler", "a=exit 3");
@@ -153,8 +153,8 @@ static void test_the_root_is_named(void **state)
     struct fixture *fx = *state;
     test_sql(fx, "SELECT tenon.flow('{\"name\": \"f\", \"tasks\": ["
                  "{\"name\": \"x\", \"kind\": \"a\"},"
-                 "{\"name\": \"y\", \"kind\": \"b\", \"after\": [\"x\"]},"
-                 "{\"name\": \"z\", \"kind\": \"c\", \"after\": [\"y\"]}]}')");
+                 "{\"name\": \"y\", \"kind\": \"b\", \"depends_on\": [\"x\"]},"
+                 "{\"name\": \"z\", \"kind\": \"c\", \"depends_on\": [\"y\"]}]}')");
     struct process *cleaner = TENON(fx, "cleaner");
     struct process *worker = TENON(fx, "worker", "--handler", "a=exit 65");
     test_await(fx, LIMIT_MS, "SELECT state = 'dead', * FROM tenon.flow_task WHERE id = 1");

@@ -48,7 +48,7 @@ static void test_tables_rewritten(void **state)
         "VACUUM FULL tenon.task",
         "REINDEX TABLE CONCURRENTLY tenon.task",
         "CLUSTER tenon.task USING task_pkey",
-        "VACUUM FULL tenon.finished",
+        "VACUUM FULL tenon.history",
         "ANALYZE",
     };
     (void)state;
@@ -122,7 +122,7 @@ static void test_dump_and_restore(void **state)
     end_well(worker);
     end_well(cleaner);
     assert_int_equal(sql_int(conn, "SELECT count(*) FROM public.placed p WHERE NOT EXISTS"
-                                   " (SELECT FROM tenon.finished f WHERE f.id = p.task)"),
+                                   " (SELECT FROM tenon.history f WHERE f.id = p.task)"),
                      0);
     PQfinish(conn);
 }

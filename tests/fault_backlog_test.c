@@ -235,7 +235,7 @@ static void test_a_backlog(void **state)
         p[i] = TENON(fx, "worker", "--slots", "2", "--queues", "default,other", "--handler",
                      handler(h, "a=pool:exec %s 64", "pool"));
     }
-    test_await(fx, either(DRAIN_MS, DRAIN_LONG_MS), "SELECT count(*) > %lld FROM tenon.finished",
+    test_await(fx, either(DRAIN_MS, DRAIN_LONG_MS), "SELECT count(*) > %lld FROM tenon.history",
                (long long)tasks / 4);
     int64_t urgent_ns = load_now_ns();
     int64_t urgent = test_sql_int(fx, "SELECT tenon.enqueue('a', priority => 9)");

@@ -176,7 +176,7 @@ static void end_absences(struct all *a)
     assert_int_equal(process_lines(a->unplugged.process, "event=stopping_children"), 1);
     await_task(fx, a->frozen_task, SETTLE_MS);
     await_task(fx, a->unplugged_task, SETTLE_MS);
-    char *before = test_sql_text(fx, "SELECT string_agg(f::text, ' ') FROM tenon.finished f");
+    char *before = test_sql_text(fx, "SELECT string_agg(f::text, ' ') FROM tenon.history f");
     process_signal(a->frozen.process, SIGCONT);
     for (int way = 0; way < 2; way++) {
         proxy_stall(&a->unplugged.database, (enum proxy_way)way, false);
@@ -185,7 +185,7 @@ static void end_absences(struct all *a)
     /* the revived learn that they were dead, and work on under another id */
     process_await_line(a->frozen.process, "renewed=1", FROZEN_MS);
     process_await_line(a->unplugged.process, "renewed=1", FROZEN_MS);
-    char *after = test_sql_text(fx, "SELECT string_agg(f::text, ' ') FROM tenon.finished f");
+    char *after = test_sql_text(fx, "SELECT string_agg(f::text, ' ') FROM tenon.history f");
     assert_string_equal(before, after);
     free(before);
     free(after);

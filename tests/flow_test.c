@@ -29,9 +29,10 @@ enum {
 /* The diamond of 3 levels, and a batch of tasks of which every second one has a parent; one in
  * eight of them dies. */
 #define MAKE                                                                                       \
-    "SELECT tenon.flow('{\"tasks\": [{\"name\": \"a\", \"kind\": \"a\"}, {\"name\": \"b\", "       \
-    "\"kind\": \"a\", \"after\": [\"a\"]}, {\"name\": \"c\", \"kind\": \"a\", \"after\": [\"a\"]}" \
-    ", {\"name\": \"d\", \"kind\": \"a\", \"after\": [\"b\", \"c\"]}]}')"
+    "SELECT tenon.flow('{\"tasks\": [{\"name\": \"a\", \"kind\": \"a\"},"                          \
+    " {\"name\": \"b\", \"kind\": \"a\", \"depends_on\": [\"a\"]},"                                \
+    " {\"name\": \"c\", \"kind\": \"a\", \"depends_on\": [\"a\"]},"                                \
+    " {\"name\": \"d\", \"kind\": \"a\", \"depends_on\": [\"b\", \"c\"]}]}')"
 
 static struct process *start_worker(struct fixture *fx)
 {
@@ -49,11 +50,12 @@ static void make_batch(struct fixture *fx, int i)
                                  " '{\"do\": \"sleep\", \"ms\": 100}')");
     int64_t last = 0;
     for (int k = 0; k < MEMBERS; k++) {
-        last = test_sql_int(fx,
-                            "SELECT tenon.enqueue('a', '{%s}', flow => %lld, after => '{%.0lld}',"
-                            " on_parent_dead => 'run')",
-                            (i * MEMBERS + k) % 16 == 5 ? "\"do\": \"dead\"" : "", (long long)f,
-                            (long long)(k % 2 == 1 ? last : 0));
+        last =
+            test_sql_int(fx,
+                         "SELECT tenon.enqueue('a', '{%s}', flow => %lld, depends_on => '{%.0lld}',"
+                         " on_parent_dead => 'run')",
+                         (i * MEMBERS + k) % 16 == 5 ? "\"do\": \"dead\"" : "", (long long)f,
+                         (long long)(k % 2 == 1 ? last : 0));
     }
     test_sql(fx, "SELECT tenon.close(%lld)", (long long)f);
 }
@@ -123,16 +125,17 @@ static void assert_callbacks_ran(struct fixture *fx)
     assert_none(fx, "a callback was not done",
                 "SELECT FROM tenon.tasks WHERE kind LIKE 'on%%' AND state <> 'done'");
     assert_none(fx, "a callback was done without a run, or with two",
-                "SELECT FROM tenon.finished c WHERE c.kind LIKE 'on%%' AND (SELECT count(*) FROM"
+                "SELECT FROM tenon.history c WHERE c.kind LIKE 'on%%' AND (SELECT count(*) FROM"
                 " run r WHERE r.id = c.id AND r.claims = c.claims AND r.end_us > 0) <> 1");
-    assert_none(fx, "a callback ran once more, and no worker had died",
-                "SELECT FROM tenon.finished c JOIN run r USING (id) WHERE c.kind LIKE 'on%%' AND"
-                " r.claims <> c.claims AND NOT EXISTS (SELECT FROM tenon.attempt a WHERE a.id ="
-                " r.id AND a.claims = r.claims AND a.outcome = 'crashed')");
+    assert_none(
+        fx, "a callback ran once more, and no worker had died",
+        "SELECT FROM tenon.history c JOIN run r USING (id) WHERE c.kind LIKE 'on%%' AND"
+        " r.claims <> c.claims AND NOT EXISTS (SELECT FROM tenon.attempt a WHERE a.task_id ="
+        " r.id AND a.claims = r.claims AND a.outcome = 'crashed')");
     print_message("%lld callbacks, %lld runs of them\n",
-                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE kind LIKE"
+                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.history WHERE kind LIKE"
                                               " 'on%%'"),
-                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.finished JOIN run"
+                  (long long)test_sql_int(fx, "SELECT count(*) FROM tenon.history JOIN run"
                                               " USING (id) WHERE kind LIKE 'on%%'"));
 }
 
@@ -198,7 +201,7 @@ static void test_a_thousand_flows(void **state)
     test_sql(fx,
              "SELECT tenon.flow(d.flow) FROM generate_series(1, %d), (SELECT jsonb_build_object("
              "'tasks', '{\"name\": \"p\", \"kind\": \"a\"}'::jsonb || jsonb_agg("
-             "'{\"kind\": \"a\", \"after\": [\"p\"]}'::jsonb)) AS flow FROM generate_series("
+             "'{\"kind\": \"a\", \"depends_on\": [\"p\"]}'::jsonb)) AS flow FROM generate_series("
              "1, %d)) d",
              FLOWS, EACH);
     test_await(fx, ENDS_LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
@@ -223,20 +226,20 @@ static void run_chain(struct fixture *fx, const char *broker)
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     test_sql(fx,
              "SELECT tenon.flow(jsonb_build_object('tasks', (SELECT jsonb_agg(jsonb_build_object("
-             "'name', 'l' || i, 'kind', 'a', 'after', CASE WHEN i = 1 THEN '[]'::jsonb ELSE"
+             "'name', 'l' || i, 'kind', 'a', 'depends_on', CASE WHEN i = 1 THEN '[]'::jsonb ELSE"
              " jsonb_build_array('l' || i - 1) END)) FROM generate_series(1, %d) i)))",
              LINKS);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
     /* not at once, but a link in much less than the second that a poll takes */
     assert_true(test_sql_bool(fx, "SELECT max(finished_at) - min(finished_at) < interval '20 s'"
-                                  " FROM tenon.finished"));
+                                  " FROM tenon.history"));
     test_sql(fx,
              "SELECT tenon.flow(jsonb_build_object('tasks', jsonb_build_array('{\"name\": \"p\","
-             " \"kind\": \"a\"}'::jsonb) || (SELECT jsonb_agg('{\"kind\": \"a\", \"after\":"
+             " \"kind\": \"a\"}'::jsonb) || (SELECT jsonb_agg('{\"kind\": \"a\", \"depends_on\":"
              " [\"p\"]}'::jsonb) FROM generate_series(1, %d))))",
              CHILDREN);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 0, count(*) FROM tenon.task");
-    test_sql(fx, "TRUNCATE tenon.finished");
+    test_sql(fx, "TRUNCATE tenon.history");
     end_well(worker);
     end_well(cleaner);
 }
@@ -274,11 +277,11 @@ static void test_commands(void **state)
     SAYS(fx, "there is no flow", "flow", "list");
     test_sql(fx, "SELECT tenon.flow('nightly'); SELECT tenon.batch(on_end => 'b')");
     SAYS(fx, "1\n", "enqueue", "a", "--flow", "1");
-    SAYS(fx, "2\n", "enqueue", "b", "--flow", "1", "--parents", "1", "--on-parent-dead", "run");
-    SAYS(fx, "3\n", "enqueue", "c", "--flow", "1", "--parents", "1,2");
+    SAYS(fx, "2\n", "enqueue", "b", "--flow", "1", "--depends-on", "1", "--on-parent-dead", "run");
+    SAYS(fx, "3\n", "enqueue", "c", "--flow", "1", "--depends-on", "1,2");
     SAYS(fx, "\n   1  nightly  running      3        2        1", "flow", "list");
-    SAYS(fx, "--after 2", "flow", "list", "--limit", "1");
-    SAYS(fx, "nightly", "flow", "list", "--after", "2");
+    SAYS(fx, "--cursor 2", "flow", "list", "--limit", "1");
+    SAYS(fx, "nightly", "flow", "list", "--cursor", "2");
     SAYS(fx,
          "\n1     -     a     ready    \n  2   -     b     blocked  \n  3   -     c     blocked  2",
          "flow", "1");
@@ -304,7 +307,7 @@ static void test_commands(void **state)
     FAILS(fx, 2, "\"x\" is no flow's number", "flow", "x");
     FAILS(fx, 2, "an argument is missing: tenon flow cancel ID", "flow", "cancel");
     FAILS(fx, 2, "one too many: tenon flow list", "flow", "list", "1");
-    FAILS(fx, 2, "--parents", "enqueue", "a", "--flow", "1", "--parents", "x");
+    FAILS(fx, 2, "--depends-on", "enqueue", "a", "--flow", "1", "--depends-on", "x");
 }
 
 int main(void)

@@ -31,7 +31,7 @@ static void test_a_frozen_worker_exceeds_no_limit(void **state)
     struct fixture *fx = *state;
     struct journal j;
     char h[2][256];
-    test_sql(fx, "SELECT tenon.set_limit('kind/a', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('kind/a', max_running => 1);"
                  "SELECT tenon.enqueue('a') FROM generate_series(1, 2)");
     struct process *cleaner = TENON(fx, "cleaner");
     struct process *frozen = TENON(fx, "worker", "--slots", "1", "--handler",

@@ -53,7 +53,7 @@ static void test_what_it_says(void **state)
     assert_ok(load_text("handler \"mail,sms\" {\n command = {\"/bin/cat\", \"-x\"}\n mode = pool\n"
                         " in_flight = 8\n directory = /tmp\n pass_env = {PGHOST}\n}"
                         "handler b { command = sh }"
-                        "handler c { command = sh mode = pool take = 50 wait_ms = 200 }",
+                        "handler c { command = sh mode = pool chunk_size = 50 chunk_wait = 200ms }",
                         &hs, &f),
               &f);
     assert_int_equal(hs.n, 3);
@@ -78,15 +78,16 @@ static void test_what_is_wrong_is_said(void **state)
     refuses("handler a { }", "handler \"a\": command must have 1 to 100 words");
     refuses("handler a { command = sh in_flight = -1 }",
             ":1: in_flight -1 is not allowed: 0 to 1024");
-    refuses("handler a {\n command = sh\n mode = pool\n take = 1001\n}",
-            ":4: take 1001 is not allowed: 0 to 1000");
-    refuses("handler a { command = sh mode = pool take = 2 wait_ms = 10001 }",
-            ":1: wait_ms 10001 is not allowed: 0 to 10000");
-    refuses("handler a { command = sh take = 2 }", ":1: handler \"a\": take is for mode \"pool\"");
-    refuses("handler a { command = sh mode = pool take = 2 in_flight = 3 }",
-            "take and in_flight do not go together");
-    refuses("handler a { command = sh mode = pool wait_ms = 3 }",
-            "wait_ms is for a handler with take");
+    refuses("handler a {\n command = sh\n mode = pool\n chunk_size = 1001\n}",
+            ":4: chunk_size 1001 is not allowed: 0 to 1000");
+    refuses("handler a { command = sh mode = pool chunk_size = 2 chunk_wait = 10001ms }",
+            ":1: handler \"a\": chunk_wait \"10001ms\" is not allowed: a time up to 10s");
+    refuses("handler a { command = sh chunk_size = 2 }",
+            ":1: handler \"a\": chunk_size is for mode \"pool\"");
+    refuses("handler a { command = sh mode = pool chunk_size = 2 in_flight = 3 }",
+            "chunk_size and in_flight do not go together");
+    refuses("handler a { command = sh mode = pool chunk_wait = 3ms }",
+            "chunk_wait is for a handler with chunk_size");
     refuses("handler \"a b\" { command = sh }", "kind \"a b\" is not allowed");
     refuses("handler \"a,a\" { command = sh }\nhandler \"b,a\" { command = sh }",
             ":2: handler \"b,a\": kind \"a\" has two handlers");

@@ -36,7 +36,7 @@ static void test_a_copy_runs_nothing_until_it_is_adopted(void **state)
     says(TENON_RUN(fx, 0, "adopt", "--yes"), "may run here from now on");
     says(TENON_RUN(fx, 0, "adopt"), "it is no copy");
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--handler", "a=true"));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit WHERE act = 'adopt'"), 1);
 }
 
@@ -71,7 +71,7 @@ static void test_a_restored_dump(void **state)
     free(TENON_RUN(fx, 0, "cleaner", "--amqp-url", "none", "--once", "--database-url", url));
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--handler", "a=true",
                    "--database-url", url));
-    assert_int_equal(sql_int(conn, "SELECT count(*) FROM tenon.finished"), 1);
+    assert_int_equal(sql_int(conn, "SELECT count(*) FROM tenon.history"), 1);
     PQfinish(conn);
     sql_run(fx->maintenance, "DROP DATABASE %s WITH (FORCE)", copy);
 }

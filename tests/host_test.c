@@ -49,8 +49,8 @@ static void test_outcomes(void **state)
         {"fail", "state = 'retrying' AND last_error = 'fail' AND error_class = 'a_class'"
                  " AND run_at - now() BETWEEN '2900 s' AND '3000 s'"},
         {"dead", "state = 'dead' AND last_error = 'it never works'"},
-        {"later", "state = 'scheduled' AND failures = 0"
-                  " AND run_at - now() BETWEEN '2900 s' AND '3000 s'"},
+        {"snooze", "state = 'scheduled' AND failures = 0"
+                   " AND run_at - now() BETWEEN '2900 s' AND '3000 s'"},
         {"odd", "state = 'retrying'"},
         {"unknown", "state = 'retrying' AND last_error LIKE '%%no handler for this kind'"},
     };
@@ -82,7 +82,7 @@ static void test_threads(void **state)
 static void test_a_crash_costs_one_child(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_kind('crash', '{\"retry\": \"constant(1 ms)\"}')");
+    test_sql(fx, "SELECT tenon.set_kind('crash', retry => 'constant(1 ms)')");
     int64_t crash = enqueue(fx, "crash", "1");
     int64_t echo = enqueue(fx, "echo", "2");
     struct process *p = start(fx, "plugin", ", \"--threads\", \"2\"", NULL);

@@ -101,8 +101,8 @@ static void test_what_a_status_means(void **state)
         assert_string_equal(outcome(failed[i], -1, false), "failed");
     }
     assert_string_equal(outcome(500, 7, false), "failed"); /* its Retry-After has no meaning */
-    assert_string_equal(outcome(429, 7, false), "later");
-    assert_string_equal(outcome(503, 7, true), "later");
+    assert_string_equal(outcome(429, 7, false), "snooze");
+    assert_string_equal(outcome(503, 7, true), "snooze");
 }
 
 static void test_how_long_later_is(void **state)
@@ -142,7 +142,7 @@ static void test_how_long_later_is(void **state)
     struct verdict v;
     (void)state;
     verdict_of(&r, false, &v);
-    assert_string_equal(v.answer.outcome, "later");
+    assert_string_equal(v.answer.outcome, "snooze");
     assert_int_equal(v.answer.delay_ms, 30000);
     assert_string_equal(v.answer.error, "HTTP 503: in repair");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

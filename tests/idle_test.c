@@ -71,7 +71,7 @@ static void test_an_idle_system_asks_little(void **state)
     test_sql(fx, "SELECT tenon.enqueue('mail') FROM generate_series(1, 20)");
     test_sql(fx, "SELECT tenon.enqueue('mail', delay => '1 hour')");
     test_sql(fx, "SELECT tenon.set_schedule('s', every => '1 hour', kind => 'mail')");
-    test_await(fx, LIMIT_MS, "SELECT count(*) = 20, count(*) FROM tenon.finished");
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 20, count(*) FROM tenon.history");
     struct process *waiter = TENON(fx, "wait", "21");
     test_await(fx, LIMIT_MS, "SELECT count(*) = 1, count(*) FROM tenon.task WHERE awaited");
     test_await(fx, LIMIT_MS, "%s", asleep);

@@ -27,11 +27,11 @@ static struct process *worker_after(struct fixture *fx, const char *before, cons
 
 static void runs_tasks(struct fixture *fx)
 {
-    int64_t done = test_sql_int(fx, "SELECT count(*) FROM tenon.finished");
+    int64_t done = test_sql_int(fx, "SELECT count(*) FROM tenon.history");
     test_sql(fx, "SELECT tenon.enqueue('a')");
     await_done(fx, done + 1);
     assert_true(
-        test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = 0) FROM tenon.finished"));
+        test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = 0) FROM tenon.history"));
 }
 
 static void test_ignored_signals(void **state)

@@ -296,12 +296,12 @@ static void partitions_stage(struct stage *g, const struct part part[2])
 {
     for (int i = part[0].act == part[1].act; i < 2; i++) {
         if (part[i].act->st == &sql_history) {
-            test_sql(g->fx, "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING"
-                            " DEFAULTS INCLUDING CONSTRAINTS); ALTER TABLE tenon.finished ATTACH"
-                            " PARTITION tenon.finished_20200101 FOR VALUES FROM"
+            test_sql(g->fx, "CREATE TABLE tenon.history_20200101 (LIKE tenon.history INCLUDING"
+                            " DEFAULTS INCLUDING CONSTRAINTS); ALTER TABLE tenon.history ATTACH"
+                            " PARTITION tenon.history_20200101 FOR VALUES FROM"
                             " ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0')");
         } else if (act_is_of_partitions(part[i].act)) {
-            test_sql(g->fx, "DO $$ BEGIN EXECUTE 'DROP TABLE IF EXISTS tenon.finished_' ||"
+            test_sql(g->fx, "DO $$ BEGIN EXECUTE 'DROP TABLE IF EXISTS tenon.history_' ||"
                             " to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '7 days',"
                             " 'YYYYMMDD'); END $$");
         }
@@ -313,9 +313,9 @@ static void partitions_mend(struct schedule *s)
 {
     struct fixture *fx = s->g->fx;
     test_sql(fx, "SELECT tenon.drop_history(); SELECT tenon.make_partitions()");
-    if (!test_sql_bool(fx, "SELECT to_regclass('tenon.finished_20200101') IS NULL AND count(*) = 9"
+    if (!test_sql_bool(fx, "SELECT to_regclass('tenon.history_20200101') IS NULL AND count(*) = 9"
                            " FROM pg_inherits"
-                           " WHERE inhparent = 'tenon.finished'::regclass")) {
+                           " WHERE inhparent = 'tenon.history'::regclass")) {
         complain(s, "the partitions are not what they should be");
     }
 }

@@ -27,10 +27,10 @@ static char *prints(struct fixture *fx, const char *line, const char *command)
     char text[1024], path[256];
     (void)snprintf(text, sizeof text, "handler a {\n command = {\"sh\", \"-c\", '%s'}\n %s\n}\n",
                    command, line);
-    test_sql(fx, "TRUNCATE tenon.finished; SELECT tenon.enqueue('a')");
+    test_sql(fx, "TRUNCATE tenon.history; SELECT tenon.enqueue('a')");
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--handlers",
                    file_with(fx, path, text)));
-    return test_sql_text(fx, "SELECT rtrim(result #>> '{}', E'\\n') FROM tenon.finished");
+    return test_sql_text(fx, "SELECT rtrim(result #>> '{}', E'\\n') FROM tenon.history");
 }
 
 static void assert_prints(struct fixture *fx, const char *line, const char *command,
@@ -147,10 +147,10 @@ static void test_root_is_said(void **state)
         assert_int_equal(process_lines(p, "event=handlers_run_as_root kinds=a "), workers[i].says);
         assert_int_equal(process_lines(p, "event=handlers_run_as_root"), workers[i].says);
     }
-    test_sql(fx, "TRUNCATE tenon.finished; SELECT tenon.enqueue('a')");
+    test_sql(fx, "TRUNCATE tenon.history; SELECT tenon.enqueue('a')");
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--user", "nobody",
                    "--handler", "a=id -un"));
-    char *who = test_sql_text(fx, "SELECT result #>> '{}' FROM tenon.finished");
+    char *who = test_sql_text(fx, "SELECT result #>> '{}' FROM tenon.history");
     assert_string_equal(who, "nobody");
     free(who);
     struct process *p = TENON(fx, "worker", "--user", "no-such-user", "--handler", "a=id");
@@ -177,18 +177,18 @@ static void drain_with(struct fixture *fx, const char *line, int mib)
     (void)snprintf(text, sizeof text,
                    "handler a {\n command = {\"python3\", \"%s\"}\n mode = pool\n %s\n}\n", program,
                    line);
-    test_sql(fx, "TRUNCATE tenon.finished");
+    test_sql(fx, "TRUNCATE tenon.history");
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"mib\": %d}') FROM generate_series(1, 20)", mib);
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--slots", "1", "--until-empty",
                    "--handlers", file_with(fx, path, text)));
     assert_true(test_sql_bool(fx, "SELECT count(*) = 20 AND sum(failures + crashes) = 0 AND"
-                                  " max(claims) = 1 FROM tenon.finished"));
+                                  " max(claims) = 1 FROM tenon.history"));
 }
 
 static void test_a_child_is_replaced(void **state)
 {
     struct fixture *fx = *state;
-    static const char pids[] = "SELECT count(DISTINCT result) FROM tenon.finished";
+    static const char pids[] = "SELECT count(DISTINCT result) FROM tenon.history";
     drain_with(fx, "", 0);
     assert_int_equal(test_sql_int(fx, "%s", pids), 1);
     drain_with(fx, "tasks_max = 5", 0);

@@ -147,7 +147,7 @@ static void assert_handles(struct fixture *fx, const struct language *l)
         " (repeat('[', 1500) || repeat(']', 1500)), (repeat('[', 11000) || repeat(']', 11000)),"
         " (repeat('9', 5000))) o (odd)");
     run_worker(fx, l->handler);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"
                                       " WHERE result = jsonb_build_object('sent', payload->'to')"),
                      21);
     assert_true(
@@ -162,15 +162,15 @@ static void assert_handles(struct fixture *fx, const struct language *l)
 static void assert_answers_each(struct fixture *fx, const struct language *l)
 {
     assert_int_equal(shell(fx, l->odd), 0);
-    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished");
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.history");
     test_sql(fx,
              "SELECT tenon.enqueue('welcome_mail', jsonb_build_object('to', o), max_attempts => 1)"
              " FROM unnest('{nan,long,plain,plain}'::text[]) o");
     run_worker(fx, l->odd_handler);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 3);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 3);
     assert_true(test_sql_bool(fx, "SELECT count(*) = 1 AND bool_and(payload->>'to' = 'nan' AND"
                                   " last_error NOT LIKE '%%without an answer%%') FROM tenon.dead"));
-    assert_true(test_sql_bool(fx, "SELECT octet_length(result::text) < 200 FROM tenon.finished"
+    assert_true(test_sql_bool(fx, "SELECT octet_length(result::text) < 200 FROM tenon.history"
                                   " WHERE payload->>'to' = 'long'"));
 }
 

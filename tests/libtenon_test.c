@@ -265,8 +265,8 @@ static void test_flows(void **state)
     test_sql(fx, "BEGIN");
     task.flow = test_sql_int(fx, "SELECT tenon.flow('one')");
     assert_code(tenon_enqueue(t, fx->conn, &task, &parent), TENON_OK);
-    task.after = &parent;
-    task.n_after = 1;
+    task.depends_on = &parent;
+    task.n_depends_on = 1;
     task.on_parent_dead = "run";
     assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_OK);
     const char *const payloads[] = {"1", "2", "3"};
@@ -281,7 +281,7 @@ static void test_flows(void **state)
                       (long long)parent, (long long)task.flow));
     task.flow = 0;
     assert_code(tenon_enqueue(t, fx->conn, &task, NULL), TENON_REFUSED);
-    assert_contains(tenon_errmsg(), "given together with after");
+    assert_contains(tenon_errmsg(), "given together with depends_on");
     tenon_free(t);
     broker_close(b);
 }

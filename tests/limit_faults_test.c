@@ -126,7 +126,7 @@ static const struct {
 static void test_again_in_full(void **state)
 {
     struct stage s = {.fx = *state};
-    test_sql(s.fx, "SELECT tenon.set_limit('c', running => %d)", FULL);
+    test_sql(s.fx, "SELECT tenon.set_limit('c', max_running => %d)", FULL);
     test_sql(s.fx,
              "SELECT tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\", \"ms\": %d}'::jsonb,"
              " ARRAY[%d]), limit_keys => '{c}')",

@@ -64,7 +64,7 @@ static void make_keyed(struct fixture *fx)
     test_sql(fx, "CREATE TABLE keyed (id bigint PRIMARY KEY, key text)");
 }
 
-/* Each claim of the key "r", whatever became of it: one that is released, or answered `later`,
+/* Each claim of the key "r", whatever became of it: one that is released, or answered `snooze`,
  * leaves no other trace. */
 static void record_claims(struct fixture *fx)
 {
@@ -289,13 +289,13 @@ static void test_never_more(void **state)
     char key[KEY_BYTES], keys[2 * KEY_BYTES];
     make_keyed(fx);
     record_claims(fx);
-    test_sql(
-        fx,
-        "SELECT tenon.set_kind('a', '{\"max_crashes\": 100}');"
-        "SELECT tenon.set_limit('c', running => %d); SELECT tenon.set_limit('o', strict => true);"
-        "SELECT tenon.set_limit('r', rate => %d, per => '%d ms');"
-        "SELECT tenon.set_limit('wide', running => %d)",
-        SHARED, rate, RATE_MS, most_wide);
+    test_sql(fx,
+             "SELECT tenon.set_kind('a', max_crashes => 100);"
+             "SELECT tenon.set_limit('c', max_running => %d); SELECT tenon.set_limit('o', strict =>"
+             " true);"
+             "SELECT tenon.set_limit('r', max_starts => %d, per => '%d ms');"
+             "SELECT tenon.set_limit('wide', max_running => %d)",
+             SHARED, rate, RATE_MS, most_wide);
     struct process *cleaners[2] = {TENON(fx, "cleaner"), TENON(fx, "cleaner")};
     struct process *workers[WORKERS];
     for (int i = 0; i < KEYS; i++) {
@@ -341,7 +341,7 @@ static void test_a_rate_without_workers(void **state)
     struct fixture *fx = *state;
     make_keyed(fx);
     record_claims(fx);
-    test_sql(fx, "SELECT tenon.set_limit('r', rate => 5, per => '500 ms')");
+    test_sql(fx, "SELECT tenon.set_limit('r', max_starts => 5, per => '500 ms')");
     struct process *cleaner = TENON(fx, "cleaner");
     process_await_line(cleaner, "event=leader", LIMIT_MS);
     give(fx, "r", "{r}", 23, 0);
@@ -370,8 +370,7 @@ static void test_one_after_the_other(void **state)
     struct process *worker = pool_worker(fx, "2", "1");
     process_await_line(worker, "event=worker_ready", LIMIT_MS);
     give(fx, "o", "{o}", 100, 0);
-    test_await(fx, LIMIT_MS,
-               "SELECT count(*) = 100, count(*) FROM tenon.finished"); /* else 100 s */
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 100, count(*) FROM tenon.history"); /* else 100 s */
     end_well(worker);
     end_well(cleaner);
 }
@@ -393,17 +392,17 @@ static int64_t ten_wait_ms(struct fixture *fx, int tenant, int64_t *ret_others)
                                  "SELECT (tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\","
                                  " \"ms\": 100}'::text, '{%d}'), limit_keys => '{t:%d}'))[1]",
                                  TEN, tenant);
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished WHERE id >= %lld",
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.history WHERE id >= %lld",
                TEN, (long long)first);
     *ret_others = test_sql_int(
         fx,
-        "WITH mine AS (SELECT min(created_at) AS since, max(start_time) AS till FROM tenon.finished"
+        "WITH mine AS (SELECT min(created_at) AS since, max(start_time) AS till FROM tenon.history"
         " WHERE id >= %lld) SELECT count(*) FROM tenon.tasks, mine WHERE id < %lld AND start_time"
         " BETWEEN since AND till",
         (long long)first, (long long)first);
     return test_sql_int(fx,
                         "SELECT (1000 * extract(epoch FROM max(start_time - created_at)))::bigint"
-                        " FROM tenon.finished WHERE id >= %lld",
+                        " FROM tenon.history WHERE id >= %lld",
                         (long long)first);
 }
 
@@ -457,9 +456,9 @@ static void test_weights(void **state)
                  OF_EACH, key);
     }
     test_sql(fx, "SELECT tenon.resume_limit('t')");
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", 2 * OF_EACH);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.history", 2 * OF_EACH);
     int64_t n = test_sql_int(fx,
-                             "SELECT count(*) FROM (SELECT id FROM tenon.finished ORDER BY"
+                             "SELECT count(*) FROM (SELECT id FROM tenon.history ORDER BY"
                              " start_time LIMIT %d) first WHERE id > %d",
                              OF_EACH, OF_EACH);
     print_message("%lld of the first %d have the weight 3\n", (long long)n, OF_EACH);
@@ -472,7 +471,7 @@ static void take(const struct fixture *fx)
 {
     PGconn *conn = sql_connect(fx->database_url);
     for (int i = 0; i < TAKES; i++) {
-        for (int64_t wait_ms; (wait_ms = sql_int(conn, "SELECT tenon.limit_take('s')")) > 0;) {
+        for (int64_t wait_ms; (wait_ms = sql_int(conn, "SELECT tenon.take_limit('s')")) > 0;) {
             (void)poll(NULL, 0, (int)wait_ms);
         }
     }
@@ -492,7 +491,8 @@ static void test_takers(void **state)
                  " 'BEGIN INSERT INTO public.taken VALUES (NEW.at, NEW.n); RETURN NULL; END';"
                  "CREATE TRIGGER keep AFTER INSERT ON tenon.limit_start FOR EACH ROW"
                  " EXECUTE FUNCTION keep_taken()");
-    test_sql(fx, "SELECT tenon.set_limit('s', rate => %d, per => '%d ms')", OF_A_TIME, TIME_MS);
+    test_sql(fx, "SELECT tenon.set_limit('s', max_starts => %d, per => '%d ms')", OF_A_TIME,
+             TIME_MS);
     for (int i = 0; i < TAKERS; i++) {
         pids[i] = fork();
         assert_true(pids[i] >= 0);

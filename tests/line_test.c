@@ -254,12 +254,13 @@ static void test_step_lines(void **state)
         assert_string_equal(e.step, "");
         free(e.step);
     }
-    assert_true(parse("{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\"}", &e));
-    assert_int_equal(e.outcome, OUTCOME_WAIT);
+    assert_true(parse("{\"id\":7,\"outcome\":\"wait_signal\",\"signal\":\"s\"}", &e));
+    assert_int_equal(e.outcome, OUTCOME_WAIT_SIGNAL);
     assert_string_equal(e.signal, "s");
     assert_true(e.delay_ms == WAIT_MS_MAX);
     free(e.signal);
-    assert_true(parse("{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":5}", &e));
+    assert_true(
+        parse("{\"id\":7,\"outcome\":\"wait_signal\",\"signal\":\"s\",\"timeout_ms\":5}", &e));
     assert_int_equal(e.delay_ms, 5);
     free(e.signal);
     struct buf b;
@@ -299,12 +300,12 @@ static void test_stop_lines(void **state)
     buf_clear(&b);
     struct hello hello;
     struct fault f = {0};
-    static const char hears[] = "{\"hello\":\"tenon\",\"stop\":true,\"take\":true}";
+    static const char hears[] = "{\"hello\":\"tenon\",\"stop\":true,\"chunks\":true}";
     static const char deaf[] = "{\"hello\":\"tenon\",\"stop\":1}";
     assert_ok(line_parse_hello(hears, strlen(hears), &hello, &f), &f);
-    assert_true(hello.stop && hello.take);
+    assert_true(hello.stop && hello.chunks);
     assert_ok(line_parse_hello(deaf, strlen(deaf), &hello, &f), &f);
-    assert_false(hello.stop || hello.take);
+    assert_false(hello.stop || hello.chunks);
 }
 
 /* A pool child may say later that it takes more, or fewer. */
@@ -347,9 +348,9 @@ static void test_replies(void **state)
     assert_int_equal(e.delay_ms, 1500);
     free(e.error);
 
-    assert_true(parse("{\"id\":8,\"outcome\":\"later\"}", &e));
-    assert_int_equal(e.outcome, OUTCOME_LATER);
-    assert_int_equal(e.delay_ms, LATER_DELAY_MS);
+    assert_true(parse("{\"id\":8,\"outcome\":\"snooze\"}", &e));
+    assert_int_equal(e.outcome, OUTCOME_SNOOZE);
+    assert_int_equal(e.delay_ms, SNOOZE_DELAY_MS);
     assert_true(parse("{\"id\":8,\"outcome\":\"dead\"}", &e));
     assert_int_equal(e.outcome, OUTCOME_DEAD);
 }
@@ -381,22 +382,23 @@ static void test_bad_replies(void **state)
     (void)state;
     static const struct {
         const char *line, *error;
-    } lines[] = {{"{\"id\":7}", "\"outcome\""},
-                 {"{\"id\":7,\"outcome\":\"ok\"}", "\"outcome\""},
-                 {"{\"id\":7,\"outcome\":null}", "\"outcome\""},
-                 {"{\"id\":7,\"in_flight\":8}", "\"outcome\""},
-                 {"{\"id\":7,\"outcome\":\"later\",\"delay_ms\":-1}", "\"delay_ms\""},
-                 {"{\"id\":7,\"outcome\":\"failed\",\"delay_ms\":0}", "\"delay_ms\""},
-                 {"{\"id\":7,\"outcome\":\"later\",\"delay_ms\":\"5\"}", "\"delay_ms\""},
-                 {"{\"id\":7,\"outcome\":\"later\",\"delay_ms\":99999999999}", "\"delay_ms\""},
-                 {"{\"id\":7,\"outcome\":\"wait\"}", "\"signal\""},
-                 {"{\"id\":7,\"outcome\":\"wait\",\"signal\":\"\"}", "\"signal\""},
-                 {"{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":0}",
-                  "\"timeout_ms\""},
-                 {"{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":31536000001}",
-                  "\"timeout_ms\""},
-                 {"{\"id\":7,\"outcome\":\"wait\",\"signal\":\"s\",\"timeout_ms\":\"1 d\"}",
-                  "\"timeout_ms\""}};
+    } lines[] = {
+        {"{\"id\":7}", "\"outcome\""},
+        {"{\"id\":7,\"outcome\":\"ok\"}", "\"outcome\""},
+        {"{\"id\":7,\"outcome\":null}", "\"outcome\""},
+        {"{\"id\":7,\"in_flight\":8}", "\"outcome\""},
+        {"{\"id\":7,\"outcome\":\"snooze\",\"delay_ms\":-1}", "\"delay_ms\""},
+        {"{\"id\":7,\"outcome\":\"failed\",\"delay_ms\":0}", "\"delay_ms\""},
+        {"{\"id\":7,\"outcome\":\"snooze\",\"delay_ms\":\"5\"}", "\"delay_ms\""},
+        {"{\"id\":7,\"outcome\":\"snooze\",\"delay_ms\":99999999999}", "\"delay_ms\""},
+        {"{\"id\":7,\"outcome\":\"wait_signal\"}", "\"signal\""},
+        {"{\"id\":7,\"outcome\":\"wait_signal\",\"signal\":\"\"}", "\"signal\""},
+        {"{\"id\":7,\"outcome\":\"wait_signal\",\"signal\":\"s\",\"timeout_ms\":0}",
+         "\"timeout_ms\""},
+        {"{\"id\":7,\"outcome\":\"wait_signal\",\"signal\":\"s\",\"timeout_ms\":31536000001}",
+         "\"timeout_ms\""},
+        {"{\"id\":7,\"outcome\":\"wait_signal\",\"signal\":\"s\",\"timeout_ms\":\"1 d\"}",
+         "\"timeout_ms\""}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct event e;
         assert_true(parse(lines[i].line, &e));
@@ -471,9 +473,9 @@ static void test_exec_outcomes(void **state)
     e = exec_outcome(EXIT_DEAD, "", "");
     assert_int_equal(e.outcome, OUTCOME_DEAD);
     free(e.error);
-    e = exec_outcome(EXIT_LATER, "", "");
-    assert_int_equal(e.outcome, OUTCOME_LATER);
-    assert_int_equal(e.delay_ms, LATER_DELAY_MS);
+    e = exec_outcome(EXIT_SNOOZE, "", "");
+    assert_int_equal(e.outcome, OUTCOME_SNOOZE);
+    assert_int_equal(e.delay_ms, SNOOZE_DELAY_MS);
     free(e.error);
     e = exec_outcome(-1, "", "last \xff words");
     assert_int_equal(e.outcome, OUTCOME_FAILED);

@@ -139,7 +139,7 @@ static bool run_worker(struct fixture *fx, long n, int *ret_status)
                                 handler(h, "a=pool:exec %s 2", "pool"),
                                 NULL};
     (void)unlink(fx->journal);
-    test_sql(fx, "TRUNCATE tenon.task, tenon.finished, tenon.dead");
+    test_sql(fx, "TRUNCATE tenon.task, tenon.history, tenon.dead");
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, %d)", TASKS);
     publish(fx, test_sql_int(fx, "SELECT min(id) FROM tenon.task"));
     bool struck = run_short_of_memory(fx, args, n, ret_status);

@@ -66,7 +66,7 @@ static void test_the_alert_rules(void **state)
 }
 
 #define ENDED(kind, outcome)                                                                       \
-    "tenon_tasks_finished_total{queue=\"default\",kind=\"" kind "\",outcome=\"" outcome "\"}"
+    "tenon_attempts_total{queue=\"default\",kind=\"" kind "\",outcome=\"" outcome "\"}"
 #define RAN(kind, end, more)                                                                       \
     "tenon_task_runtime_seconds_" end "{queue=\"default\",kind=\"" kind "\"" more "}"
 
@@ -202,7 +202,7 @@ static void test_live_while_the_main_loop_stands_still(void **state)
     scrape_await_probe(&w, "/live", 503, "the main loop has not moved for", LIMIT_MS);
     scrape_await_probe(&w, "/ready", 503, "the main loop has not moved for", LIMIT_MS);
     scrape_await_probe(&w, "/live", 200, "moves", LIMIT_MS);
-    scrape_await(&w, "tenon_tasks_finished_total{queue=\"default\",kind=\"a\",outcome=\"done\"}", 1,
+    scrape_await(&w, "tenon_attempts_total{queue=\"default\",kind=\"a\",outcome=\"done\"}", 1,
                  LIMIT_MS);
     end_well(p);
 #else
@@ -216,7 +216,7 @@ static void test_live_while_the_main_loop_stands_still(void **state)
 /* Queues in every state, a late schedule, a limit, kinds that nobody handles. */
 static void fill(struct fixture *fx)
 {
-    test_sql(fx, "SELECT tenon.set_limit('k', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('k', max_running => 1);"
                  "SELECT tenon.enqueue('nobody', queue => 'q') FROM generate_series(1, 7);"
                  "SELECT tenon.enqueue('nobody', queue => 'q', delay => '1 h') FROM"
                  " generate_series(1, 3);"
@@ -227,7 +227,7 @@ static void fill(struct fixture *fx)
                  " generate_series(1, 2);"
                  "SELECT tenon.flow('f'), tenon.batch(on_end => 'good');"
                  "SELECT tenon.enqueue('good', queue => 'r', flow => 1);"
-                 "SELECT tenon.enqueue('good', queue => 'r', flow => 1, after => ARRAY[(SELECT"
+                 "SELECT tenon.enqueue('good', queue => 'r', flow => 1, depends_on => ARRAY[(SELECT"
                  " max(id) FROM tenon.task)]) FROM generate_series(1, 3);"
                  "SELECT tenon.enqueue('good', queue => 'r', limit_keys => '{k}', delay => '1 h');"
                  "SELECT tenon.enqueue('sleeper', queue => 'r');"
@@ -235,8 +235,8 @@ static void fill(struct fixture *fx)
                  " 'sleeper';"
                  "INSERT INTO tenon.waiting SELECT id, 's', now() + interval '1 h' FROM tenon.task"
                  " WHERE kind = 'sleeper';"
-                 "SELECT tenon.set_limit('kind/mail', running => 1);"
-                 "SELECT tenon.set_limit('kind/mail:urgent', running => 1);"
+                 "SELECT tenon.set_limit('kind/mail', max_running => 1);"
+                 "SELECT tenon.set_limit('kind/mail:urgent', max_running => 1);"
                  "SELECT tenon.enqueue('mail:urgent', queue => 'm') FROM generate_series(1, 5);"
                  "SELECT tenon.settle();"
                  "SELECT tenon.pause(queue => 'p')");
@@ -265,7 +265,7 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"k\"}") == 1);
     assert_true(scrape_value(page, "tenon_limit_paused{limit=\"k\"}") == 0);
     assert_true(scrape_value(page, "tenon_limit_held{limit=\"k\"}") == 1);
-    assert_true(scrape_value(page, "tenon_limit_running_max{limit=\"k\"}") == 1);
+    assert_true(scrape_value(page, "tenon_limit_max_running{limit=\"k\"}") == 1);
     assert_true(scrape_value(page, "tenon_blocked_tasks{reason=\"parent\"}") == 3);
     assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"kind/mail:urgent\"}") == 4);
     assert_true(scrape_value(page, "tenon_limit_waiting{limit=\"kind/mail\"}") == 0);
@@ -326,7 +326,7 @@ static void test_the_waits_of_old_tasks(void **state)
     struct web w = scrape_at(cleaner);
     scrape_await(&w, "tenon_statistics_up", 1, LIMIT_MS); /* from now on */
     test_sql(fx, "SELECT tenon.enqueue('slow') FROM generate_series(1, 10);"
-                 "INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at,"
+                 "INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at,"
                  " claims, failures, crashes, priority, outcome, queue, kind, payload)"
                  " SELECT clock_timestamp(), i, now(), now(), now(), 1, 0, 0, 4, 'done', 'default',"
                  " 'good', '{}' FROM generate_series(1001, 7000) i");
@@ -376,7 +376,7 @@ static void test_the_rights_of_a_cleaner(void **state)
     scrape_await(&w, IN("ready"), 7, LIMIT_MS);
     assert_int_equal(process_lines(p, "event=statistics_failed"), 0);
     PGconn *conn = sql_connect(strchr(url, '=') + 1);
-    sql_fails(conn, "42501", "permission denied", "SELECT payload FROM tenon.finished");
+    sql_fails(conn, "42501", "permission denied", "SELECT payload FROM tenon.history");
     sql_fails(conn, "42501", "permission denied", "SELECT payload FROM tenon.dead");
     PQfinish(conn);
     end_well(p);

@@ -102,11 +102,11 @@ static void test_setup(void **state)
 static void make_work(struct fixture *fx)
 {
     test_sql(fx, "UPDATE tenon.setting SET on_dead = 'told';"
-                 "DROP TABLE IF EXISTS tenon.finished_20200101;"
+                 "DROP TABLE IF EXISTS tenon.history_20200101;"
                  "TRUNCATE tenon.task, tenon.suspect, tenon.worker, tenon.dead, tenon.schedule;"
-                 "CREATE TABLE tenon.finished_20200101 (LIKE tenon.finished INCLUDING DEFAULTS"
+                 "CREATE TABLE tenon.history_20200101 (LIKE tenon.history INCLUDING DEFAULTS"
                  " INCLUDING CONSTRAINTS);"
-                 "ALTER TABLE tenon.finished ATTACH PARTITION tenon.finished_20200101"
+                 "ALTER TABLE tenon.history ATTACH PARTITION tenon.history_20200101"
                  " FOR VALUES FROM ('2020-01-01 00:00+0') TO ('2020-01-02 00:00+0');"
                  "INSERT INTO tenon.worker (id, host, pid, slots, queues, kinds, state, ended_at)"
                  " VALUES ('11111111-1111-1111-1111-111111111111', 'h', 1, 1, '{default}', '{a}',"
@@ -143,7 +143,7 @@ static bool run_cleaner(const struct strike *s)
     assert_int_equal(test_sql_int(s->fx, "SELECT count(DISTINCT d.kind) FROM tenon.task t JOIN"
                                          " tenon.dead d ON d.id = t.compensates"),
                      2);
-    assert_true(test_sql_bool(s->fx, "SELECT to_regclass('tenon.finished_20200101') IS NULL"));
+    assert_true(test_sql_bool(s->fx, "SELECT to_regclass('tenon.history_20200101') IS NULL"));
     return struck;
 }
 
@@ -164,7 +164,7 @@ static void run_worker(const struct strike *s, bool *ret_struck)
                                 "--log-level", "debug",
                                 NULL};
     (void)unlink(s->fx->journal);
-    test_sql(s->fx, "TRUNCATE tenon.task, tenon.finished, tenon.dead");
+    test_sql(s->fx, "TRUNCATE tenon.task, tenon.history, tenon.dead");
     test_sql(s->fx, "SELECT tenon.enqueue('a') FROM generate_series(1, %d)", TASKS);
     *ret_struck = run_struck(s, args, &status);
     assert_int_equal(status, 0);

@@ -97,16 +97,16 @@ static void test_list(void **state)
     assert_int_equal(number(json_array_get(json_object_get(o, "tasks"), 0), "id"), 4);
     assert_int_equal(number(o, "next"), 2);
     json_decref(o);
-    o = parse(TENON_RUN(fx, 0, "list", "--json", "--limit", "3", "--after", "2"));
+    o = parse(TENON_RUN(fx, 0, "list", "--json", "--limit", "3", "--cursor", "2"));
     const json_t *task = json_array_get(json_object_get(o, "tasks"), 0);
     assert_int_equal(json_array_size(json_object_get(o, "tasks")), 1);
     assert_string_equal(json_string_value(json_object_get(task, "error_class")), "Timeout");
     assert_true(json_is_null(json_object_get(o, "next")));
     json_decref(o);
     SAYS(fx, "dead   mail  default    4", "list", "--state", "dead,ready", "--queue", "default");
-    SAYS(fx, "there may be more: --after 2", "list", "--kind", "mail", "--limit", "2");
+    SAYS(fx, "there may be more: --cursor 2", "list", "--kind", "mail", "--limit", "2");
     SAYS(fx, "scheduled", "list", "--payload", "$.to == \"ann@example.com\"");
-    SAYS(fx, "scheduled", "list", "--key", "k");
+    SAYS(fx, "scheduled", "list", "--unique-key", "k");
     SAYS(fx, "no task fits", "list", "--kind", "pay", "--older-than", "1h");
     SAYS(fx, "no task fits", "list", "--error", "Refused");
     SAYS(fx, "5\n", "enqueue", "child", "--flow",
@@ -471,7 +471,7 @@ static void test_a_mistyped_queue(void **state)
 static void test_pause_of_what_is_a_limit(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('tenant', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('tenant', max_running => 1);"
                  "SELECT tenon.enqueue('a', limit_keys => '{tenant:9}')");
     struct process *p = TENON(fx, "pause", "tenant:9");
     assert_int_equal(process_wait(p, LIMIT_MS), 2);

@@ -113,7 +113,7 @@ static void test_no_zombies_after_fifty_tasks(void **state)
     await_done(fx, TASKS);
     await_ends(fifo);
     await_no_zombie(p);
-    assert_true(test_sql_bool(fx, "SELECT bool_and(failures = 0) FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(failures = 0) FROM tenon.history"));
 
     pid_t inside = 0;
     assert_int_equal(process_children(p, &inside, 1), 1);

@@ -33,7 +33,7 @@ static void assert_pill_dead_and_three_done(struct fixture *fx)
         "3) FROM tenon.dead"));
     assert_true(test_sql_bool(fx,
                               "SELECT count(*) = 3 AND bool_and(outcome = 'done' AND crashes <= "
-                              "2 AND failures = 0) FROM tenon.finished"));
+                              "2 AND failures = 0) FROM tenon.history"));
     assert_true(test_sql_bool(fx, "SELECT NOT EXISTS (SELECT FROM tenon.task)"));
 }
 
@@ -97,7 +97,7 @@ static void test_a_death_at_each_step(void **state)
         p = start(fx, "1", "1");
     }
     await_done(fx, 1);
-    assert_true(test_sql_bool(fx, "SELECT crashes = %d FROM tenon.finished", DEATHS));
+    assert_true(test_sql_bool(fx, "SELECT crashes = %d FROM tenon.history", DEATHS));
     end_well(p);
     end_well(cleaner);
 }
@@ -116,11 +116,11 @@ static void test_ordinary_work_goes_on(void **state)
              " tenon.task WHERE crashes = 2",
              SUSPECTS);
     test_await(fx, 10 * LIMIT_MS,
-               "SELECT count(*) = %d, count(*) FROM tenon.finished WHERE crashes = 2", SUSPECTS);
+               "SELECT count(*) = %d, count(*) FROM tenon.history WHERE crashes = 2", SUSPECTS);
     assert_true(test_sql_bool(fx, "SELECT EXISTS (SELECT FROM tenon.task)"));
     assert_true(test_sql_bool(
         fx,
-        "WITH f AS (SELECT * FROM tenon.finished), s AS (SELECT * FROM f WHERE crashes = 2)"
+        "WITH f AS (SELECT * FROM tenon.history), s AS (SELECT * FROM f WHERE crashes = 2)"
         " SELECT NOT EXISTS (SELECT FROM s JOIN f ON f.worker_id = s.worker_id AND f.id <> s.id"
         " AND f.start_time < s.finished_at AND f.finished_at > s.start_time)" /* alone */
         " AND NOT EXISTS (SELECT FROM s JOIN s o ON o.worker_id <> s.worker_id AND o.start_time"

@@ -78,10 +78,10 @@ static void test_in_a_backlog_priorities_hold(void **state)
         publish(fx, id);
     }
     struct process *p = pool_worker(fx, "16", "1");
-    test_await(fx, ENDS_MS, "SELECT count(*) > %lld FROM tenon.finished", (long long)n / 2);
+    test_await(fx, ENDS_MS, "SELECT count(*) > %lld FROM tenon.history", (long long)n / 2);
     int64_t since_ns = load_now_ns();
     int64_t urgent = test_sql_int(fx, "SELECT tenon.enqueue('a', priority => 9)");
-    test_await(fx, ENDS_MS, "SELECT count(*) = %lld FROM tenon.finished", (long long)n + 1);
+    test_await(fx, ENDS_MS, "SELECT count(*) = %lld FROM tenon.history", (long long)n + 1);
     struct journal j;
     journal_read(fx, &j);
     int64_t most = most_overtaken(&j, n);
@@ -113,7 +113,7 @@ static int64_t wait_us(struct fixture *fx, bool woken)
     }
     return test_sql_int(fx,
                         "SELECT (1000000 * percentile_cont(0.5) WITHIN GROUP (ORDER BY extract("
-                        "epoch FROM start_time - created_at)))::bigint FROM tenon.finished"
+                        "epoch FROM start_time - created_at)))::bigint FROM tenon.history"
                         " WHERE id >= %lld",
                         (long long)first);
 }

@@ -220,7 +220,7 @@ static void enqueue_as_a_stranger(PGconn *stranger, int n)
 static void fail_a_round(struct fixture *fx, struct process *worker)
 {
     PGconn *other = sql_connect(fx->database_url);
-    sql_run(other, "BEGIN; LOCK TABLE tenon.finished IN SHARE MODE");
+    sql_run(other, "BEGIN; LOCK TABLE tenon.history IN SHARE MODE");
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 10)");
     process_await_line(worker, "event=round_failed", READY_MS);
     sql_run(other, "COMMIT");
@@ -244,7 +244,7 @@ static void test_rounds_in_transaction_mode(void **state)
     await_done(fx, TASKS + 10);
     assert_true(test_sql_bool(fx,
                               "SELECT count(*) = %d AND sum(failures + crashes) = 0 AND"
-                              " bool_and(result = '[100]') FROM tenon.finished",
+                              " bool_and(result = '[100]') FROM tenon.history",
                               TASKS + 10));
     PQfinish(stranger);
     is_clean(url);

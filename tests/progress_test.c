@@ -54,7 +54,7 @@ static int64_t progress_of(struct fixture *fx, int64_t id)
 
 static int64_t began_at(struct fixture *fx, int64_t id)
 {
-    return test_sql_int(fx, "SELECT result->>'from' FROM tenon.finished WHERE id = %lld",
+    return test_sql_int(fx, "SELECT result->>'from' FROM tenon.history WHERE id = %lld",
                         (long long)id);
 }
 
@@ -85,7 +85,7 @@ static void test_a_worker_that_is_killed(void **state)
     p = start(fx);
     await_state(fx, id, "done");
     assert_int_equal(began_at(fx, id), kept);
-    assert_true(test_sql_bool(fx, "SELECT crashes = 1 AND failures = 0 FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT crashes = 1 AND failures = 0 FROM tenon.history"));
     end_well(p);
 }
 
@@ -162,7 +162,7 @@ static void test_more_time(void **state)
                       " FROM tenon.task WHERE id = %lld",
                       (long long)neither));
     assert_true(
-        test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = 0) FROM tenon.finished"));
+        test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = 0) FROM tenon.history"));
     end_well(p);
 }
 
@@ -200,7 +200,7 @@ static void test_stop_at_a_cancel(void **state)
     after = enqueue(fx, "'{}'");
     await_state(fx, after, "done");
     assert_true(test_sql_bool(fx,
-                              "SELECT count(DISTINCT result->'pid') = 2 FROM tenon.finished"
+                              "SELECT count(DISTINCT result->'pid') = 2 FROM tenon.history"
                               " WHERE id IN (%lld, %lld)",
                               (long long)before, (long long)after));
     end_well(p);
@@ -243,7 +243,7 @@ static void test_exec(void **state)
     assert_int_equal(progress_of(fx, id), 7);
     run_now(fx, id);
     await_state(fx, id, "done");
-    assert_true(test_sql_bool(fx, "SELECT result = '{\"n\": 7}' FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT result = '{\"n\": 7}' FROM tenon.history"));
     end_well(p);
 }
 

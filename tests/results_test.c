@@ -35,7 +35,7 @@ static void ends_with_a_note(struct fixture *fx, const char *kind, const char *n
 {
     int64_t id = test_sql_int(fx, "SELECT tenon.enqueue('%s')", kind);
     test_await(fx, READY_MS,
-               "SELECT count(*) = 1 FROM tenon.finished WHERE id = %lld AND outcome = 'done' AND"
+               "SELECT count(*) = 1 FROM tenon.history WHERE id = %lld AND outcome = 'done' AND"
                " failures = 0 AND crashes = 0 AND result #>> '{}' LIKE '%s'",
                (long long)id, note);
 }

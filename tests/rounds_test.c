@@ -65,10 +65,10 @@ static void tasks_end(const struct running *r, int64_t limit_ms)
 {
     for (int i = 0; i < RUNNING; i++) {
         end_task(r, r->ids[i]);
-        test_await(r->fx, limit_ms, "SELECT count(*) = 1 FROM tenon.finished WHERE id = %lld",
+        test_await(r->fx, limit_ms, "SELECT count(*) = 1 FROM tenon.history WHERE id = %lld",
                    (long long)r->ids[i]);
     }
-    assert_int_equal(test_sql_int(r->fx, "SELECT count(*) FROM tenon.finished"
+    assert_int_equal(test_sql_int(r->fx, "SELECT count(*) FROM tenon.history"
                                          " WHERE outcome = 'done' AND failures = 0"),
                      RUNNING);
 }
@@ -135,7 +135,7 @@ static void test_a_lock_on_the_dead(void **state)
 static void test_a_lock_on_the_history(void **state)
 {
     struct running r = start(*state);
-    PGconn *other = share_lock(&r, "tenon.finished");
+    PGconn *other = share_lock(&r, "tenon.history");
     end_task(&r, r.ids[0]);
     process_await_line(r.worker, "event=round_failed", FAILS_MS);
     int64_t more[] = {starts(&r), starts(&r)};
@@ -175,7 +175,7 @@ static void test_a_poll_that_fails(void **state)
     struct running r = start(*state);
     break_poll(&r, "(1 / (length(name) - length(name)) = 1)");
     tasks_end(&r, SOON_MS);
-    assert_int_equal(test_sql_int(r.fx, "SELECT count(*) FROM tenon.finished WHERE result"
+    assert_int_equal(test_sql_int(r.fx, "SELECT count(*) FROM tenon.history WHERE result"
                                         " IS NOT NULL"),
                      0);
     mend_poll(&r);

@@ -38,10 +38,10 @@ static void test_a_fleet_grows_and_shrinks(void **state)
     await_workers(fx, 1);
     test_sql(fx, "SELECT count(tenon.enqueue('a')) FROM generate_series(1, 120)");
     await_workers(fx, 4);
-    test_await(fx, 60000, "SELECT count(*) = 120 FROM tenon.finished");
+    test_await(fx, 60000, "SELECT count(*) = 120 FROM tenon.history");
     await_workers(fx, 1);
     assert_true(
-        test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = 0) FROM tenon.finished"));
+        test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = 0) FROM tenon.history"));
     process_signal(p, SIGTERM);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     assert_int_equal(process_lines(p, "event=scaled workers=4 before=1"), 1);

@@ -117,7 +117,7 @@ static void test_a_mistyped_kind(void **state)
              " schedule remove typo\n",
              "add", "typo", "--every", "1h", "--kind", "reprot");
     test_sql(fx, "INSERT INTO tenon.worker (host, pid, slots, queues, kinds) VALUES ('h', 1, 1,"
-                 " '{default}', '{report}'); SELECT tenon.set_kind('later', '{\"priority\": 1}')");
+                 " '{default}', '{report}'); SELECT tenon.set_kind('later', priority => 1)");
     static const char *const known[] = {"report", "later"};
     for (int i = 0; i < 2; i++) {
         struct process *p = TENON(fx, "schedule", "add", "s", "--every", "1h", "--kind", known[i]);
@@ -145,7 +145,7 @@ static void test_acts(void **state)
     char *noted = test_sql_text(fx, "SELECT string_agg(act || ' ' || (what ->> 'schedule'), ', '"
                                     " ORDER BY id) FROM tenon.audit WHERE who = session_user");
     assert_string_equal(noted, "set_schedule beat, pause_schedule beat, resume_schedule beat,"
-                               " run_schedule_now beat, drop_schedule beat");
+                               " run_schedule_now beat, remove_schedule beat");
     free(noted);
 }
 

@@ -104,8 +104,8 @@ static void test_set_again(void **state)
     check_next(fx, "s", "2027-01-02 05:00");
     set(fx, "s", "cron => '0 3 * * *', zone => 'europe/berlin'");
     assert_true(test_sql_bool(fx, "SELECT zone = 'Europe/Berlin' FROM tenon.schedule"));
-    assert_true(test_sql_bool(fx, "SELECT tenon.drop_schedule('s')"));
-    assert_false(test_sql_bool(fx, "SELECT tenon.drop_schedule('s')"));
+    assert_true(test_sql_bool(fx, "SELECT tenon.remove_schedule('s')"));
+    assert_false(test_sql_bool(fx, "SELECT tenon.remove_schedule('s')"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 2);
 }
 

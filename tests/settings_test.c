@@ -62,7 +62,7 @@ static void test_hostile_settings_of_a_role(void **state)
     free(TENON_RUN(fx, 0, "enqueue", "a", "{\"n\": 1e2}"));
     await_done(fx, 1);
     assert_true(test_sql_bool(fx, "SELECT result = '[1.5]' AND failures = 0 AND trace IS NULL"
-                                  " FROM tenon.finished"));
+                                  " FROM tenon.history"));
     test_sql(fx, "SELECT tenon.enqueue('b', max_attempts => 1)");
     test_await(fx, READY_MS, "SELECT count(*) = 1 FROM tenon.dead WHERE last_error LIKE '%%3%%'");
     test_sql(fx, "SELECT tenon.enqueue('c')");

@@ -103,7 +103,7 @@ static void test_the_settings_are_empty(void **state)
     setup_says(fx, 0, "restored the rows of tenon.setting, which were missing");
     assert_true(test_sql_bool(fx, "SELECT confined FROM tenon.setting"));
     test_sql(fx, "SELECT tenon.enqueue('a')");
-    test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.finished");
+    test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.history");
     for (int i = 0; i < 2; i++) {
         process_signal(running[i], 15);
         assert_int_equal(process_wait(running[i], LIMIT_MS), 0);

@@ -210,7 +210,7 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
     static const char *const refused[] = {
         "SELECT * FROM tenon.task",
         "SELECT * FROM tenon.tasks",
-        "SELECT * FROM tenon.finished",
+        "SELECT * FROM tenon.history",
         "INSERT INTO tenon.queue (name) VALUES ('x')",
         "DELETE FROM tenon.task",
         "UPDATE tenon.setting SET payload_bytes_max = 1",
@@ -232,9 +232,9 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
                                     role);
     assert_string_equal(functions, "await batch cancel cancel_flow close enqueue enqueue_jsonb "
                                    "enqueue_many enqueue_many_jsonb enqueue_routed extend finish "
-                                   "finish_many flow flow limit_take mine "
+                                   "finish_many flow flow take_limit mine "
                                    "parent_results parent_results progress result route_of signal "
-                                   "step steps wait_for");
+                                   "step steps wait_signal");
     free(functions);
     assert_int_equal(
         test_sql_int(fx,

@@ -29,7 +29,7 @@ static int64_t make_child(struct fixture *fx)
     return test_sql_int(
         fx, "WITH f AS MATERIALIZED (SELECT tenon.flow('{\"tasks\": [{\"name\": \"p\", \"kind\":"
             " \"a\"},"
-            " {\"kind\": \"a\", \"after\": [\"p\"]}]}'::jsonb) AS id)"
+            " {\"kind\": \"a\", \"depends_on\": [\"p\"]}]}'::jsonb) AS id)"
             " SELECT id FROM f");
 }
 
@@ -37,7 +37,7 @@ static void finish_parent(struct fixture *fx, int64_t flow)
 {
     test_sql(fx,
              "DELETE FROM tenon.task t WHERE t.flow = %lld AND t.wanted_at IS NULL"
-             " RETURNING CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END",
+             " RETURNING CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END",
              (long long)flow);
 }
 
@@ -51,7 +51,7 @@ static bool child_is_ready(struct fixture *fx, int64_t flow)
 static void test_expiry_stops_nothing_else(void **state)
 {
     struct fixture *fx = *state;
-    make_slow(fx, "tenon.finished", "kind", "0.2");
+    make_slow(fx, "tenon.history", "kind", "0.2");
     test_sql(fx,
              "SELECT tenon.enqueue('slow', start_before => clock_timestamp() + interval '0.1 s')"
              " FROM generate_series(1, 500); SELECT pg_sleep(0.2)");
@@ -69,7 +69,7 @@ static void test_expiry_stops_nothing_else(void **state)
 static void test_large_ones_expire_in_pieces(void **state)
 {
     struct fixture *fx = *state;
-    make_slow(fx, "tenon.finished", "kind", "0.3");
+    make_slow(fx, "tenon.history", "kind", "0.3");
     test_sql(
         fx,
         "INSERT INTO tenon.task (run_at, created_at, timeout_ms, max_attempts, priority, delayed,"
@@ -84,7 +84,7 @@ static void test_large_ones_expire_in_pieces(void **state)
 static void test_one_that_is_too_slow_is_left_out(void **state)
 {
     struct fixture *fx = *state;
-    make_slow(fx, "tenon.finished", "kind", "60");
+    make_slow(fx, "tenon.history", "kind", "60");
     test_sql(
         fx, "SELECT tenon.enqueue(CASE n WHEN 50 THEN 'slow' ELSE 'a' END,"
             " start_before => clock_timestamp() + n * interval '1 ms' + interval '50 ms')"
@@ -105,7 +105,7 @@ static void test_one_that_is_too_slow_is_left_out(void **state)
         fx, "SELECT count(*) = 1 FROM tenon.task t JOIN tenon.failing f ON f.what = 'set_aside'"
             " AND f.sentence LIKE '%%leaves out the task ' || t.id || ' until %%' WHERE"
             " t.kind = 'slow' AND tenon.why(t.id) LIKE '%%Cleaners leave it out until %%'"));
-    test_sql(fx, "SET statement_timeout = 0; DROP TRIGGER slow ON tenon.finished;"
+    test_sql(fx, "SET statement_timeout = 0; DROP TRIGGER slow ON tenon.history;"
                  "UPDATE tenon.set_aside SET until = now(); SELECT tenon.settle() FROM"
                  " generate_series(1, 20)");
     assert_int_equal(test_sql_int(fx,

@@ -51,7 +51,7 @@ static void test_attempts(void **state)
         {"timed_out", "'timed out after 5 ms'", "NULL", "timed_out timeout - -"},
         {"crashed", "'worker x died'", "NULL", "crashed crash - -"},
         {"dead", "'no such address'", "'bad_address'", "dead bad_address - -"},
-        {"later", "'not yet'", "NULL", NULL},
+        {"snooze", "'not yet'", "NULL", NULL},
         {"released", "NULL", "NULL", NULL},
     };
     struct fixture *fx = *state;
@@ -63,7 +63,7 @@ static void test_attempts(void **state)
         char *got = test_sql_text(
             fx,
             "SELECT concat_ws(' ', outcome, coalesce(error_class, '-'), coalesce(exit_code::text,"
-            " '-'), coalesce(signal::text, '-')) FROM tenon.attempt WHERE id = %lld AND attempt = 1"
+            " '-'), coalesce(signal::text, '-')) FROM tenon.attempt WHERE task_id = %lld AND attempt = 1"
             " AND claims = 1 AND worker_id = '%s' AND host = 'h1' AND ended_at >= started_at AND"
             " kind = 'a' AND queue = 'default' AND error IS NOT DISTINCT FROM %s",
             (long long)c.id, c.worker, cases[i].error);
@@ -91,12 +91,12 @@ static void test_policies(void **state)
     } cases[] = {
         {"NULL", 1, 16, 26},
         {"NULL", 1000, 2592000, 2602000},
-        {"'sidekiq'", 2, 31, 51},
-        {"'sidekiq'", 999, 2592000, 2601990},
-        {"'sidekiq(1 h)'", 9, 3600, 3690},
-        {"'sidekiq(1 h, 20 %)'", 9, 3600, 4320},
-        {"'sidekiq(1 day, 10 %)'", 2, 31, 34.1},
-        {"'sidekiq(1 day, 0 %)'", 2, 31, 31},
+        {"'polynomial'", 2, 31, 51},
+        {"'polynomial'", 999, 2592000, 2601990},
+        {"'polynomial(1 h)'", 9, 3600, 3690},
+        {"'polynomial(1 h, 20 %)'", 9, 3600, 4320},
+        {"'polynomial(1 day, 10 %)'", 2, 31, 34.1},
+        {"'polynomial(1 day, 0 %)'", 2, 31, 31},
         {"'exponential(10 s, 1 h)'", 1, 10, 11},
         {"'exponential(10 s, 1 h)'", 3, 40, 44},
         {"'exponential(10 s, 1 h)'", 999, 3600, 3960},
@@ -120,9 +120,14 @@ static void test_policies(void **state)
                      cases[i].policy, cases[i].least, cases[i].most);
         }
     }
-    static const char *const no_policies[] = {
-        "sidekiq()", "sidekiq(31 days)", "sidekiq(1 h, 101 %)", "sidekiq(10 %)",
-        "linear",    "linear()",         "constant(0 s)",       "exponential(1 h, 1 s)"};
+    static const char *const no_policies[] = {"polynomial()",
+                                              "polynomial(31 days)",
+                                              "polynomial(1 h, 101 %)",
+                                              "polynomial(10 %)",
+                                              "linear",
+                                              "linear()",
+                                              "constant(0 s)",
+                                              "exponential(1 h, 1 s)"};
     for (size_t i = 0; i < sizeof no_policies / sizeof *no_policies; i++) {
         if (test_sql_bool(fx, "SELECT tenon.is_retry('%s')", no_policies[i])) {
             fail_msg("%s is a policy", no_policies[i]);

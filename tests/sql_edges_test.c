@@ -20,7 +20,7 @@ static void test_without_settings_there_is_a_clear_error(void **state)
         "flow('{\"tasks\": [{\"kind\": \"a\"}]}')",
         "cancel(1)",
         "signal('s')",
-        "limit_take('k')",
+        "take_limit('k')",
         "set_schedule('s', '@daily', kind => 'a')",
         "pause(everything => true)",
         "resume(everything => true)",
@@ -55,7 +55,7 @@ static void calls_that_read_words(PGconn *conn)
 {
     static const char *const calls[] = {
         "enqueue('MIDI.I', queue => 'i', retry => 'linear(1 s, 1 min, 10 %)')",
-        "enqueue('a', retry => 'sidekiq(1 day, 10 %)', trace => "
+        "enqueue('a', retry => 'polynomial(1 day, 10 %)', trace => "
         "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01')",
         "enqueue('a', limit_keys => '{tenant:I}')",
         "enqueue_many('a', '{1}', unique_keys => '{I}', retry => 'constant(1 s)')",
@@ -64,7 +64,7 @@ static void calls_that_read_words(PGconn *conn)
         "next_tick('@MIDNIGHT')",
         "set_schedule('s', '@Daily', kind => 'a', zone => 'ASIA/ISTANBUL')",
         "set_schedule('t', '15 * * * *', kind => 'a', zone => 'America/indiana/INDIANAPOLIS')",
-        "set_queue('i', '{\"retry\": \"linear(1 s, 2 s, 5 %)\", \"timeout\": \"1 MIN\"}')",
+        "set_queue('i', retry => 'linear(1 s, 2 s, 5 %)', timeout => '1 MIN')",
         "set_limit('tenant:I', 1)",
         "set_settings('{\"exchange\": \"i-i\"}')",
         "list('{\"payload\": \"$.a == 1\"}')",

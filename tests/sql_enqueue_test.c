@@ -453,7 +453,7 @@ static void test_producer_role(void **state)
         "SELECT * FROM tenon.task",
         "SELECT * FROM tenon.tasks",
         "SELECT * FROM tenon.ready",
-        "SELECT * FROM tenon.finished",
+        "SELECT * FROM tenon.history",
         "SELECT * FROM tenon.dead",
         "SELECT * FROM tenon.setting",
         "SELECT * FROM tenon.worker",

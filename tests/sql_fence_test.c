@@ -15,7 +15,7 @@ static const struct {
     {"parent_results", "SELECT * FROM tenon.parent_results('%s')"},
     {"finish_many", "SELECT tenon.finish_many('{%s}', '{1}', skip_lost => true)"},
     {"finish", "SELECT tenon.finish('%s')"},
-    {"wait_for", "SELECT tenon.wait_for('%s', 'w')"},
+    {"wait_signal", "SELECT tenon.wait_signal('%s', 'w')"},
 };
 enum { DOORS = sizeof doors / sizeof *doors };
 

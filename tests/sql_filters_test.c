@@ -59,10 +59,10 @@ static const struct {
 
 static void place_together(struct fixture *fx)
 {
-    test_sql(fx, "SELECT tenon.flow('f'), tenon.set_limit('t', running => 1)");
+    test_sql(fx, "SELECT tenon.flow('f'), tenon.set_limit('t', max_running => 1)");
     (void)place(fx, 'p', "a", ", flow => 1");
-    (void)place(fx, 'q', "a", ", flow => 1, after => '{1}'");
-    (void)place(fx, 'r', "a", ", flow => 1, after => '{1}', limit_keys => '{t:1}'");
+    (void)place(fx, 'q', "a", ", flow => 1, depends_on => '{1}'");
+    (void)place(fx, 'r', "a", ", flow => 1, depends_on => '{1}', limit_keys => '{t:1}'");
     (void)place(fx, 't', "a", ", limit_keys => '{t:1,t:2}'");
     (void)place(fx, 'v', "a", ", limit_keys => '{t:2}'");
     (void)place(fx, 'u', "b", ", limit_keys => '{t:1}'");
@@ -85,9 +85,9 @@ static void test_filters_by_flow_and_key(void **state)
         }
         free(got);
     }
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_all('{\"limit_key\": \"t:1\"}')"), 3);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"limit_key\": \"t:1\"}')"), 1);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_all('{\"flow\": 1}')"), 2);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_where('{\"limit_key\": \"t:1\"}')"), 3);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"limit_key\": \"t:1\"}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_where('{\"flow\": 1}')"), 2);
     char *left = test_sql_text(fx, "SELECT string_agg(payload ->> 'n', '' ORDER BY payload ->> 'n')"
                                    " FROM tenon.tasks WHERE state <> 'cancelled'");
     assert_string_equal(left, "vy");
@@ -140,9 +140,9 @@ static void test_pages_by_flow_and_key(void **state)
         }
         assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM public.seen"), 1500);
         test_sql(fx, "DROP TABLE public.seen");
-        assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_all('%s', 1400)", filters_of[i]),
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_where('%s', 1400)", filters_of[i]),
                          1400);
-        assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_all('%s', 1400)", filters_of[i]),
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_where('%s', 1400)", filters_of[i]),
                          100);
     }
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 20000);
@@ -154,7 +154,7 @@ static void test_lists_read_few_rows(void **state)
     struct fixture *fx = *state;
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{20000}'))");
     die(fx, place(fx, 'x', "b", ""));
-    test_sql(fx, "ANALYZE tenon.task, tenon.dead, tenon.finished");
+    test_sql(fx, "ANALYZE tenon.task, tenon.dead, tenon.history");
     assert_true(cost_of(fx, &sql_list, (const char *const[]){"{}", NULL, "50"}, 3) < 2000);
     assert_true(
         cost_of(fx, &sql_list, (const char *const[]){"{\"state\": \"dead\"}", NULL, "50"}, 3) < 20);

@@ -63,14 +63,14 @@ static void test_many_end_together(void **state)
     assert_int_equal(tasks(fx), 0);
     assert_text(fx, "{\"a\": 1.10},NULL,null,{\"a\": 1.10}",
                 "SELECT string_agg(coalesce(result::text, 'NULL'), ',' ORDER BY id)"
-                " FROM tenon.finished");
+                " FROM tenon.history");
     assert_text(fx, "1",
                 "SELECT count(DISTINCT to_jsonb(f) - '{id,trace,unique_key,finished_at,created_at,"
-                "run_at,start_time,worker_id,result}'::text[]) FROM tenon.finished f");
+                "run_at,start_time,worker_id,result}'::text[]) FROM tenon.history f");
     assert_true(test_sql_bool(fx, "SELECT bool_and(trace = 't' || id AND unique_key = 'k' || id AND"
                                   " finished_at > start_time AND run_at >= created_at AND"
                                   " worker_id IS NOT NULL AND outcome = 'done')"
-                                  " FROM tenon.finished"));
+                                  " FROM tenon.history"));
 }
 
 /* One that is not valid takes nothing along, in the same transaction or later. */
@@ -128,7 +128,7 @@ static void test_a_transaction(void **state)
     test_sql(fx, "BEGIN; SELECT tenon.finish_many(%s); ROLLBACK", claims_of(all, 3, claims));
     assert_int_equal(tasks(fx), 3);
     test_sql(fx, "BEGIN; SELECT tenon.finish_many(%s); COMMIT", claims);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 3);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 3);
 }
 
 static void test_what_is_refused(void **state)
@@ -173,7 +173,7 @@ static void test_results_are_measured_as_text(void **state)
     char claims[ARRAY_BYTES];
     static const int numbers[] = {200, 70000};
     for (int i = 0; i < 2; i++) {
-        test_sql(fx, "DELETE FROM tenon.finished");
+        test_sql(fx, "DELETE FROM tenon.history");
         make(fx, all, 3);
         test_sql(fx,
                  "SELECT tenon.finish_many(%s, ARRAY['1', NULL,"
@@ -181,7 +181,7 @@ static void test_results_are_measured_as_text(void **state)
                  claims_of(all, 3, claims), numbers[i]);
         assert_text(fx, "1|NULL|\"tenon: the result was n",
                     "SELECT string_agg(left(coalesce(result::text, 'NULL'), 24), '|' ORDER BY id)"
-                    " FROM tenon.finished");
+                    " FROM tenon.history");
     }
 }
 

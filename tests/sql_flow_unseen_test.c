@@ -11,7 +11,7 @@ static void settle(struct fixture *fx)
 
 static int64_t add(struct fixture *fx, const char *after)
 {
-    return test_sql_int(fx, "SELECT tenon.enqueue('a', flow => 1, after => '%s')", after);
+    return test_sql_int(fx, "SELECT tenon.enqueue('a', flow => 1, depends_on => '%s')", after);
 }
 
 static void die(struct fixture *fx, int64_t id)
@@ -27,7 +27,7 @@ static void die(struct fixture *fx, int64_t id)
 static void test_deleted(void **state)
 {
     struct fixture *fx = *state;
-    static const char delete[] = "SELECT tenon.delete('{\"ids\": [1, 2]}')";
+    static const char delete[] = "SELECT tenon.delete_where('{\"ids\": [1, 2]}')";
     test_sql(fx, "SELECT tenon.flow('one')");
     int64_t dead = add(fx, "{}"), cancelled = add(fx, "{}"), child = add(fx, "{1,2}");
     die(fx, dead);
@@ -50,7 +50,7 @@ static void test_done_without_a_history(void **state)
     int64_t parent = add(fx, "{}"), child = add(fx, "{1}");
     die(fx, parent);
     settle(fx);
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": 1}')");
+    test_sql(fx, "SELECT tenon.retry_where('{\"ids\": 1}')");
     assert_true(held_take(fx, worker, parent, &c));
     assert_true(held_finish(fx, &sql_finish_forget, &c, "{}"));
     settle(fx);

@@ -13,60 +13,61 @@ static const struct {
     {"stranger", "", "", ""},
     {"producer", "USAGE",
      "await batch cancel cancel_flow close enqueue enqueue_jsonb enqueue_many "
-     "enqueue_many_jsonb enqueue_routed extend finish finish_many flow limit_take mine "
-     "parent_results progress result route_of "
-     "signal step steps wait_for",
+     "enqueue_many_jsonb enqueue_routed extend finish finish_many flow mine "
+     "parent_results progress result route_of signal step steps take_limit wait_signal",
      "SELECT migration"},
     {"reader", "USAGE",
-     "await backlog_seen copied count_tasks demand ended_tids error_line find handled limit_rule "
-     "list next_tick parent_results queue_names rate_seen result rights slots_wanted starting_of"
-     " why why_of",
-     "SELECT again again_note anywhere attempt audit chore_failure dead failing finished flow "
+     "await backlog_seen copied count_tasks demand ended_tids error_line find handled "
+     "limit_rule list next_tick parent_results queue_names rate_seen result rights "
+     "slots_wanted starting_of why why_of",
+     "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
      "flow_note flow_task flow_wait "
-     "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
+     "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules set_aside setting settler "
      "signal "
      "suspect task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
-     "adopt await backlog_seen batch cancel cancel_all cancel_flow change close copied "
-     "count_tasks delete demand drop_limit drop_schedule ended_tids enqueue enqueue_jsonb "
+     "adopt await backlog_seen batch cancel cancel_flow cancel_where change close "
+     "copied count_tasks delete delete_where demand ended_tids enqueue enqueue_jsonb "
      "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
-     "limit_rule limit_take list mine next_tick parent_results pause pause_limit "
-     "pause_schedule queue_names rate_seen result resume resume_limit resume_schedule "
-     "retry rights route_of "
-     "run_now run_schedule_now set set_kind set_limit set_queue set_schedule "
-     "set_schedule_jsonb set_settings signal slots_wanted starting_of sync_schedules why why_of",
-     "SELECT again again_note anywhere attempt audit chore_failure dead failing finished flow "
+     "limit_rule list mine next_tick parent_results pause pause_limit pause_schedule "
+     "queue_names rate_seen remove_limit remove_schedule result resume resume_limit "
+     "resume_schedule retry retry_where rights route_of run_now run_now_where "
+     "run_schedule_now set_kind set_limit set_queue set_schedule set_schedule_jsonb "
+     "set_settings set_where signal slots_wanted starting_of sync_schedules take_limit "
+     "why why_of",
+     "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
      "flow_note flow_task flow_wait "
-     "flows home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
+     "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
      "lock migration paused producer queue ready schedule schedules set_aside setting settler "
      "signal "
      "suspect task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
-     "claim_alone copied make_partitions needs_note note_end note_ended paused_kinds printed_bytes "
-     "progress_kept random_key record_steps requeue settings take_turn",
+     "claim_alone copied make_partitions needs_note paused_kinds printed_bytes "
+     "progress_kept random_key record_end record_end_of record_steps requeue settings "
+     "take_turn",
      "DELETE task\n"
-     "INSERT finished worker\n"
+     "INSERT history worker\n"
      "SELECT dead(claims id worker_id)\n"
-     "SELECT finished(claims id outcome worker_id)\n"
+     "SELECT history(claims id outcome worker_id)\n"
      "SELECT kind migration queue setting suspect task worker\n"
      "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"
      "UPDATE worker(alone_since backing_off broker_away ended_at lock_key rounds_failing "
      "starting state)"},
     {"cleaner", "USAGE",
-     "copied drop_history ended_tids is_span limits_due_ms make_partitions purge queue_names "
-     "random_key recover run_schedules settings settle settle_all",
+     "copied drop_history ended_tids is_span limits_due_ms make_partitions purge "
+     "queue_names random_key recover run_schedules settings settle settle_all",
      "DELETE chore_failure worker\n"
      "INSERT chore_failure\n"
      "SELECT again(taken)\n"
      "SELECT again_note(id)\n"
      "SELECT chore_failure kind lock migration queue setting task worker\n"
      "SELECT dead(dead_at queue)\n"
-     "SELECT finished(created_at finished_at id kind queue run_at start_time)\n"
      "SELECT flow(ended_at)\n"
      "SELECT flow_note(id)\n"
      "SELECT flow_wait(task)\n"
-     "SELECT limit(name paused running strict)\n"
+     "SELECT history(created_at finished_at id kind queue run_at start_time)\n"
+     "SELECT limit(max_running name paused strict)\n"
      "SELECT limit_task(key state)\n"
      "SELECT schedule(due_at)\n"
      "SELECT set_aside(id part until)\n"

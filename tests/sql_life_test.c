@@ -77,7 +77,7 @@ static void test_later(void **state)
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
-    requeue_is(fx, &c, "later", NULL, "60000", "scheduled");
+    requeue_is(fx, &c, "snooze", NULL, "60000", "scheduled");
     assert_true(row_is(fx, &c, "task",
                        "failures = 0 AND crashes = 0 AND claims = 1 AND last_error IS NULL"
                        " AND run_at - now() BETWEEN interval '59 s' AND interval '61 s'"));
@@ -171,7 +171,7 @@ static void test_fence(void **state)
 {
     struct fixture *fx = *state;
     struct held c, wrong[3];
-    static const char *const reasons[] = {"failed",  "later",     "released",
+    static const char *const reasons[] = {"failed",  "snooze",    "released",
                                           "crashed", "timed_out", "dead"};
     held_new(fx, &c);
     wrong[0] = wrong[1] = wrong[2] = c;
@@ -196,7 +196,7 @@ static void test_fence(void **state)
     free(after);
     /* and the claim itself is still good */
     assert_true(held_finish(fx, &sql_finish, &c, "{\"result\": 1}"));
-    assert_true(row_is(fx, &c, "finished", "result = '1'"));
+    assert_true(row_is(fx, &c, "history", "result = '1'"));
 }
 
 /* Claimed again by the same worker: the old claim is no good. */
@@ -274,7 +274,7 @@ static void test_claims_and_attempts(void **state)
     static const struct {
         const char *reason;
         int attempt;
-    } ends[] = {{"failed", 1},    {"later", 1},    {"released", 1}, {"crashed", 2},
+    } ends[] = {{"failed", 1},    {"snooze", 1},   {"released", 1}, {"crashed", 2},
                 {"timed_out", 3}, {"released", 3}, {"dead", 4}};
     struct held c;
     char worker[UUID_BYTES];
@@ -326,7 +326,7 @@ static void test_finish_statement(void **state)
         assert_true(held_finish(fx, both[i], &c,
                                 "{\"result\": {\"big\": 12345678901234567890.10}, \"x\": 1}"));
         assert_true(
-            row_is(fx, &c, "finished",
+            row_is(fx, &c, "history",
                    "outcome = 'done' AND result::text = '{\"big\": 12345678901234567890.10}'"
                    " AND claims = 1 AND failures = 2 AND crashes = 1 AND last_error = 'e'"
                    " AND priority = 7 AND queue = 'default' AND kind = 'a' AND trace = 't'"
@@ -335,7 +335,7 @@ static void test_finish_statement(void **state)
         assert_false(held_finish(fx, both[i], &c, "{}"));
         held_new(fx, &c);
         assert_true(held_finish(fx, both[i], &c, "{}"));
-        assert_true(row_is(fx, &c, "finished", "result IS NULL"));
+        assert_true(row_is(fx, &c, "history", "result IS NULL"));
     }
 }
 
@@ -358,7 +358,7 @@ static void test_finish_in_a_transaction(void **state)
              " '{\"ok\": true}'); COMMIT",
              (long long)c.id, text);
     assert_state(fx, c.id, "done");
-    assert_true(row_is(fx, &c, "finished", "result = '{\"ok\": true}'"));
+    assert_true(row_is(fx, &c, "history", "result = '{\"ok\": true}'"));
     test_sql(fx, "BEGIN; INSERT INTO public.effect VALUES (%lld)", (long long)c.id);
     test_sql_fails(fx, "55000", "not valid any more", "SELECT tenon.finish('%s')", text);
     test_sql(fx, "COMMIT");

@@ -18,19 +18,20 @@ static void test_an_exception_with_a_shorter_time_ends(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('s', rate => 12, per => '1 h');"
-                 "SELECT tenon.set_limit('s:1', rate => 5, per => '1 s', until => now() + '1 h')");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1', 5)"), 0);
+    test_sql(
+        fx, "SELECT tenon.set_limit('s', max_starts => 12, per => '1 h');"
+            "SELECT tenon.set_limit('s:1', max_starts => 5, per => '1 s', until => now() + '1 h')");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1', 5)"), 0);
     test_sql(fx, "UPDATE tenon.limit_start SET at = at - interval '2 min'");
     test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{s:1}')");
     settle(fx);
     assert_true(held_take(fx, worker, 1, &c));
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
     settle(fx);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1', 4)"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1', 4)"), 0);
     test_sql(fx, "UPDATE tenon.limit SET until = now() - interval '1 s' WHERE name = 's:1'");
-    assert_true(test_sql_int(fx, "SELECT tenon.limit_take('s:1', 3)") > 3400000);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1', 2)"), 0);
+    assert_true(test_sql_int(fx, "SELECT tenon.take_limit('s:1', 3)") > 3400000);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1', 2)"), 0);
 }
 
 /* Rows that have gone, and that an old snapshot keeps, are not read with each take. */
@@ -43,19 +44,19 @@ static void test_takes_under_an_old_snapshot(void **state)
     struct fixture *fx = *state;
     PGconn *other = sql_connect(fx->database_url);
     test_sql(fx,
-             "SELECT tenon.set_limit('s', rate => 100, per => '1 h');"
+             "SELECT tenon.set_limit('s', max_starts => 100, per => '1 h');"
              "INSERT INTO tenon.limit_start"
              " SELECT 's:1', now() - interval '3 h', 1 FROM generate_series(1, %d);"
              "ANALYZE tenon.limit_start",
              GONE);
     sql_run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM tenon.limit_start LIMIT 1");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1')"), 0); /* deletes them all */
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1')"), 0); /* deletes them all */
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_start"), 1);
     test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{s:1}')");
     test_sql(fx, "BEGIN");
     int64_t rows = -test_sql_int(fx, "%s", read);
     for (int i = 0; i < TAKES; i++) {
-        assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1')"), 0);
+        assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1')"), 0);
     }
     settle(fx);
     rows += test_sql_int(fx, "%s", read);
@@ -71,7 +72,7 @@ static void test_takes_under_an_old_snapshot(void **state)
 static void test_a_month_is_30_days(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('s', rate => 10, per => '1 month')");
+    test_sql(fx, "SELECT tenon.set_limit('s', max_starts => 10, per => '1 month')");
     char *per = test_sql_text(fx, "SELECT per FROM tenon.limit");
     assert_string_equal(per, "720:00:00");
     free(per);
@@ -85,7 +86,7 @@ static void test_old_starts_are_purged(void **state)
                                " pg_stat_xact_user_tables WHERE relname = 'limit_start'";
     struct fixture *fx = *state;
     test_sql(fx,
-             "SELECT tenon.set_limit('s', rate => 10, per => '1 h');"
+             "SELECT tenon.set_limit('s', max_starts => 10, per => '1 h');"
              "INSERT INTO tenon.limit_start"
              " SELECT 's:' || i, now() - CASE WHEN i <= %d THEN interval '2 h' ELSE '30 min' END, 1"
              " FROM generate_series(1, %d) i; ANALYZE tenon.limit_start",
@@ -102,7 +103,7 @@ static void test_old_starts_are_purged(void **state)
         fail_msg("%lld rows were read to delete %d", (long long)rows, OLD);
     }
     print_message("%lld rows were read to delete %d\n", (long long)rows, OLD);
-    test_sql(fx, "SELECT tenon.drop_limit('s')"); /* without any limit: for 31 days */
+    test_sql(fx, "SELECT tenon.remove_limit('s')"); /* without any limit: for 31 days */
     assert_int_equal(test_sql_int(fx, "SELECT tenon.purge(100)"), 0);
 }
 

@@ -59,7 +59,7 @@ static void test_so_many_at_once(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 2)");
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 2)");
     enqueue(fx, "{t:1}", 9);
     enqueue(fx, "{t:2}", 1); /* each key has its own two */
     enqueue(fx, "{u}", 3);   /* and one without a limit any number */
@@ -80,13 +80,14 @@ static void test_so_many_at_once(void **state)
     test_sql(fx, "UPDATE tenon.task SET start_before = now() WHERE id = 6");
     assert_free(fx, "5 7 10 11 12 13");
     test_sql(
-        fx, "SELECT tenon.set('{\"ids\": 4}', jsonb_build_object('run_at', now(), 'priority', 9))");
+        fx, "SELECT tenon.set_where('{\"ids\": 4}', jsonb_build_object('run_at', now(), 'priority',"
+            " 9))");
     test_sql(fx, "SELECT tenon.cancel(5)");
     assert_free(fx, "4 7 10 11 12 13");
     assert_true(test_sql_bool(fx,
-                              "SELECT running_max = 2 AND running = 0 AND ready = 2 AND waiting = 2"
+                              "SELECT max_running = 2 AND running = 0 AND ready = 2 AND waiting = 2"
                               " AND rule = 't' FROM tenon.limits WHERE key = 't:1'"));
-    test_sql(fx, "SELECT tenon.cancel_all('{\"kind\": \"a\"}')");
+    test_sql(fx, "SELECT tenon.cancel_where('{\"kind\": \"a\"}')");
     assert_free(fx, "");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task"), 0);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_event"), 0);
@@ -100,12 +101,12 @@ static void test_retried(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1)");
     enqueue(fx, "{t}", 2);
     assert_free(fx, "1");
     take(fx, worker, 1, &c);
     requeue(fx, &c, "dead", NULL, "dead");
-    test_sql(fx, "SELECT tenon.cancel(2); SELECT tenon.retry('{\"ids\": [1, 2]}')");
+    test_sql(fx, "SELECT tenon.cancel(2); SELECT tenon.retry_where('{\"ids\": [1, 2]}')");
     assert_free(fx, "1");
     finish(fx, worker, 1);
     assert_free(fx, "2");
@@ -121,14 +122,14 @@ static void test_cancelled_while_it_runs(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1)");
     enqueue(fx, "{t}", 2);
     assert_free(fx, "1");
     take(fx, worker, 1, &c);
     test_sql(fx, "SELECT tenon.cancel(1)");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"ids\": 1}')"), 0);
     assert_free(fx, "");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"ids\": 1}')"), 0);
     assert_true(test_sql_bool(fx, "SELECT running = 1 FROM tenon.limits WHERE key = 't'"));
     char *why = test_sql_text(fx, "SELECT tenon.why(2)");
     assert_contains(why, "(1 at once, 1 taken, 1 of them cancelled, counted until ");
@@ -136,7 +137,7 @@ static void test_cancelled_while_it_runs(void **state)
     free(why);
     test_sql(fx, "UPDATE tenon.limit_task SET wanted_at = now() WHERE state = 'ending'");
     assert_free(fx, "2");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": 1}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"ids\": 1}')"), 1);
     assert_free(fx, "2");
 }
 
@@ -147,7 +148,7 @@ static void test_cancelled_in_a_long_transaction(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1)");
     enqueue(fx, "{t}", 2);
     assert_free(fx, "1");
     take(fx, worker, 1, &c);
@@ -166,7 +167,7 @@ static void test_so_many_starts(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', rate => 3, per => '1 h')");
+    test_sql(fx, "SELECT tenon.set_limit('t', max_starts => 3, per => '1 h')");
     enqueue(fx, "{t}", 9);
     assert_free(fx, "1 2 3");
     assert_true(test_sql_bool(fx, "SELECT tenon.limits_due_ms() BETWEEN 3500000 AND 3600000"));
@@ -210,11 +211,11 @@ static void test_strict(void **state)
     take(fx, worker, 1, &c);
     requeue(fx, &c, "failed", "3600000", "blocked");
     assert_free(fx, "5"); /* it keeps its place */
-    test_sql(fx, "SELECT tenon.set('{\"ids\": 1}', jsonb_build_object('run_at', now()))");
+    test_sql(fx, "SELECT tenon.set_where('{\"ids\": 1}', jsonb_build_object('run_at', now()))");
     assert_free(fx, "1 5");
     finish(fx, worker, 1);
     assert_free(fx, "5"); /* 2 is not due */
-    test_sql(fx, "SELECT tenon.set('{\"ids\": 2}', jsonb_build_object('run_at', now()))");
+    test_sql(fx, "SELECT tenon.set_where('{\"ids\": 2}', jsonb_build_object('run_at', now()))");
     assert_free(fx, "2 5");
     test_sql(fx, "SELECT tenon.cancel(2)");
     assert_free(fx, "3 5");
@@ -225,14 +226,14 @@ static void test_strict(void **state)
     char *why = test_sql_text(fx, "SELECT tenon.why(4)");
     assert_contains(why, "the dead task 3 blocks them");
     free(why);
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": 3}')");
+    test_sql(fx, "SELECT tenon.retry_where('{\"ids\": 3}')");
     assert_free(fx, "3 5");
     take(fx, worker, 3, &c);
     requeue(fx, &c, "dead", NULL, "dead");
     settle(fx);
-    test_sql(fx, "SELECT tenon.delete('{\"ids\": 3}')");
+    test_sql(fx, "SELECT tenon.delete_where('{\"ids\": 3}')");
     assert_free(fx, "4 5");
-    test_sql(fx, "SELECT tenon.set_limit('o', strict => true, on_dead => 'skip')");
+    test_sql(fx, "SELECT tenon.set_limit('o', strict => true, when_dead => 'skip')");
     enqueue(fx, "{o:1}", 1);
     take(fx, worker, 4, &c);
     requeue(fx, &c, "dead", NULL, "dead");
@@ -266,8 +267,8 @@ static void test_strict_and_late_commits(void **state)
 static void test_exceptions_and_pauses(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
-                 "SELECT tenon.set_limit('t:1', running => 3, until => now() + interval '1 h');"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1);"
+                 "SELECT tenon.set_limit('t:1', max_running => 3, until => now() + interval '1 h');"
                  "SELECT tenon.pause_limit('t:2', 'they asked')");
     enqueue(fx, "{t:1}", 4);
     enqueue(fx, "{t:2}", 2);
@@ -283,14 +284,14 @@ static void test_exceptions_and_pauses(void **state)
     assert_free(fx, "1 2 3 5");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:2'"), 0);
     test_sql(fx, "UPDATE tenon.limit SET until = now() WHERE name = 't:1';"
-                 "DELETE FROM tenon.task WHERE id < 3 RETURNING tenon.note_ended(task)");
+                 "DELETE FROM tenon.task WHERE id < 3 RETURNING tenon.record_end_of(task)");
     assert_free(fx, "3 5");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit WHERE name = 't:1'"), 0);
-    assert_true(test_sql_bool(fx, "SELECT tenon.drop_limit('t')"));
+    assert_true(test_sql_bool(fx, "SELECT tenon.remove_limit('t')"));
     assert_free(fx, "3 4 5 6");
-    assert_false(test_sql_bool(fx, "SELECT tenon.drop_limit('t')"));
+    assert_false(test_sql_bool(fx, "SELECT tenon.remove_limit('t')"));
     char *acts = test_sql_text(fx, "SELECT string_agg(act, ' ' ORDER BY id) FROM tenon.audit");
-    assert_string_equal(acts, "set_limit set_limit pause_limit resume_limit drop_limit");
+    assert_string_equal(acts, "set_limit set_limit pause_limit resume_limit remove_limit");
     free(acts);
 }
 
@@ -302,8 +303,8 @@ static void test_kinds_and_queues(void **state)
     struct held c;
     worker_make(fx, worker);
     test_sql(fx, "SELECT tenon.enqueue('mail');"
-                 "SELECT tenon.set_limit('kind/mail', running => 1);"
-                 "SELECT tenon.set_limit('queue/default', running => 2);"
+                 "SELECT tenon.set_limit('kind/mail', max_running => 1);"
+                 "SELECT tenon.set_limit('queue/default', max_running => 2);"
                  "UPDATE tenon.setting SET on_dead = 'mail'");
     test_sql(fx,
              "SELECT tenon.enqueue('mail'); SELECT tenon.enqueue_many('mail', ARRAY['{}', '{}']);"
@@ -321,11 +322,12 @@ static void test_kinds_and_queues(void **state)
     assert_true(test_sql_bool(fx, "SELECT waiting = 3 FROM tenon.limits WHERE key = 'kind/mail'"));
     test_sql(fx, "SELECT tenon.cancel(8)");
     settle(fx);
-    test_sql(fx, "SELECT tenon.drop_limit('kind/mail'); SELECT tenon.drop_limit('queue/default');"
-                 "SELECT tenon.enqueue('mail')");
+    test_sql(fx,
+             "SELECT tenon.remove_limit('kind/mail'); SELECT tenon.remove_limit('queue/default');"
+             "SELECT tenon.enqueue('mail')");
     assert_free(fx, "1 3 4 6 7 9");
     assert_true(test_sql_bool(fx, "SELECT limit_keys IS NULL FROM tenon.tasks WHERE id = 9"));
-    test_sql(fx, "SELECT tenon.set_limit('kind/sms', rate => 2, per => '1 h');"
+    test_sql(fx, "SELECT tenon.set_limit('kind/sms', max_starts => 2, per => '1 h');"
                  "SELECT tenon.enqueue('sms') FROM generate_series(1, 3)");
     assert_free(fx, "1 3 4 6 7 9 10 11");
 }
@@ -338,10 +340,10 @@ static void test_flows(void **state)
     char worker[UUID_BYTES];
     struct held c;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1);"
                  "SELECT tenon.flow('{\"tasks\": [{\"kind\": \"a\", \"name\": \"p\"},"
-                 " {\"kind\": \"a\", \"after\": [\"p\"], \"limit_keys\": [\"t\"]},"
-                 " {\"kind\": \"a\", \"after\": [\"p\"], \"limit_keys\": [\"t\"]}]}');"
+                 " {\"kind\": \"a\", \"depends_on\": [\"p\"], \"limit_keys\": [\"t\"]},"
+                 " {\"kind\": \"a\", \"depends_on\": [\"p\"], \"limit_keys\": [\"t\"]}]}');"
                  "SELECT tenon.enqueue('a', limit_keys => '{t}')");
     assert_free(fx, "1 4");
     finish(fx, worker, 1);
@@ -357,25 +359,25 @@ static void test_flows(void **state)
 }
 
 /* What handlers take themselves, and the starts of tasks, are one. */
-static void test_limit_take(void **state)
+static void test_take_limit(void **state)
 {
     struct fixture *fx = *state;
     PGconn *other = sql_connect(fx->database_url);
-    test_sql(fx, "SELECT tenon.set_limit('s', rate => 5, per => '1 h')");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1', 3)"), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('free', 10000)"), 0);
+    test_sql(fx, "SELECT tenon.set_limit('s', max_starts => 5, per => '1 h')");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1', 3)"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('free', 10000)"), 0);
     enqueue(fx, "{s:1}", 4);
     assert_free(fx, "1 2");
-    assert_true(test_sql_int(fx, "SELECT tenon.limit_take('s:1')") > 3590000);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:2', 5)"), 0); /* its own */
+    assert_true(test_sql_int(fx, "SELECT tenon.take_limit('s:1')") > 3590000);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:2', 5)"), 0); /* its own */
     test_sql(fx, "UPDATE tenon.limit_start SET at = at - interval '2 h'");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1', 3)"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1', 3)"), 0);
     assert_int_equal(
         test_sql_int(fx, "SELECT sum(n) FROM tenon.limit_start WHERE at > now() - interval '1 h'"),
         3);
     /* while somebody's transaction is open nobody else gets anything, and why says so */
-    sql_run(other, "BEGIN; SELECT tenon.limit_take('s:3')");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.limit_take('s:1')"), 100);
+    sql_run(other, "BEGIN; SELECT tenon.take_limit('s:3')");
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.take_limit('s:1')"), 100);
     enqueue(fx, "{s:3}", 5);
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = 's:3'"), 0);
@@ -388,7 +390,7 @@ static void test_limit_take(void **state)
         "SELECT tenon.settle() >= 0 AND ready = 4, ready FROM tenon.limits WHERE key = 's:3'");
     sql_run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ");
     sql_fails(other, "55000", "repeatable read|a transaction of its own",
-              "SELECT tenon.limit_take('s:1')");
+              "SELECT tenon.take_limit('s:1')");
     PQfinish(other);
 }
 
@@ -400,9 +402,9 @@ static void test_takes_leave_nothing(void **state)
     char worker[UUID_BYTES];
     PGconn *other = sql_connect(fx->database_url);
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('s', rate => 10, per => '1 h')");
+    test_sql(fx, "SELECT tenon.set_limit('s', max_starts => 10, per => '1 h')");
     for (int i = 0; i < 100; i++) {
-        assert_int_equal(test_sql_int(fx, "SELECT sum(tenon.limit_take('s:1')) FROM"
+        assert_int_equal(test_sql_int(fx, "SELECT sum(tenon.take_limit('s:1')) FROM"
                                           " generate_series(1, 10)"),
                          0);
         test_sql(fx, "UPDATE tenon.limit_start SET at = at - interval '2 h'");
@@ -413,7 +415,7 @@ static void test_takes_leave_nothing(void **state)
     }
     enqueue(fx, "{s:1}", 1);
     assert_free(fx, "1");
-    sql_run(other, "BEGIN; SELECT tenon.limit_take('s:1')");
+    sql_run(other, "BEGIN; SELECT tenon.take_limit('s:1')");
     finish(fx, worker, 1);
     test_sql(fx, "SET lock_timeout = '1 s'");
     assert_true(test_sql_int(fx, "SELECT tenon.settle()") > 0);
@@ -426,7 +428,7 @@ static void test_two_settle(void **state)
 {
     struct fixture *fx = *state;
     PGconn *other = sql_connect(fx->database_url);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1)");
     enqueue(fx, "{t:1}", 3);
     sql_run(other, "BEGIN; SELECT tenon.settle()");
     enqueue(fx, "{t:2}", 3);
@@ -434,13 +436,13 @@ static void test_two_settle(void **state)
     sql_run(other, "COMMIT");
     assert_free(fx, "1 4");
     sql_run(other, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    test_sql(fx, "DELETE FROM tenon.task WHERE id = 1 RETURNING tenon.note_ended(task)");
+    test_sql(fx, "DELETE FROM tenon.task WHERE id = 1 RETURNING tenon.record_end_of(task)");
     assert_free(fx, "2 4");
     sql_run(other, "SELECT tenon.settle(); COMMIT");
     assert_free(fx, "2 4");
     /* a task that somebody has locked is passed over, and tried again soon */
     sql_run(other, "BEGIN; SELECT tenon.cancel(3)");
-    test_sql(fx, "DELETE FROM tenon.task WHERE id = 2 RETURNING tenon.note_ended(task)");
+    test_sql(fx, "DELETE FROM tenon.task WHERE id = 2 RETURNING tenon.record_end_of(task)");
     assert_int_equal(test_sql_int(fx, "SELECT tenon.settle()"), 1);
     sql_run(other, "ROLLBACK");
     test_await(fx, 10000,
@@ -461,16 +463,16 @@ static void test_bad_arguments(void **state)
         {"set_limit('a b')", "name 'a b'"},
         {"set_limit('queue/A')", "queue 'A'"},
         {"set_limit('kind/')", "kind ''"},
-        {"set_limit('a', running => 0)", "running 0|pause it"},
-        {"set_limit('a', rate => 0, per => '1 s')", "rate 0|1 to 10000"},
-        {"set_limit('a', rate => 1)", "per NULL|together with it"},
+        {"set_limit('a', max_running => 0)", "max_running 0|pause it"},
+        {"set_limit('a', max_starts => 0, per => '1 s')", "max_starts 0|1 to 10000"},
+        {"set_limit('a', max_starts => 1)", "per NULL|together with it"},
         {"set_limit('a', per => '1 s')", "per 00:00:01"},
-        {"set_limit('a', rate => 1, per => '32 days')", "per 32 days"},
+        {"set_limit('a', max_starts => 1, per => '32 days')", "per 32 days"},
         {"set_limit('a', weight => 0)", "weight 0"},
         {"set_limit('a', until => now())", "until|still to come"},
-        {"set_limit('a', on_dead => 'drop')", "on_dead 'drop'|block or skip"},
-        {"limit_take('a', 0)", "n 0|1 to 10000"},
-        {"limit_take('a b')", "limit_keys 'a b'"},
+        {"set_limit('a', when_dead => 'drop')", "when_dead 'drop'|block or skip"},
+        {"take_limit('a', 0)", "n 0|1 to 10000"},
+        {"take_limit('a b')", "limit_keys 'a b'"},
     };
     struct fixture *fx = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -488,7 +490,7 @@ static void test_others_cost_nothing(void **state)
     struct fixture *fx = *state;
     test_sql(
         fx,
-        "SELECT tenon.set_limit('full', running => 1);"
+        "SELECT tenon.set_limit('full', max_running => 1);"
         "SELECT tenon.enqueue_many('a', array_fill('{}'::text, '{20000}'), limit_keys => '{full}');"
         "SELECT tenon.settle(); SELECT tenon.enqueue('a', limit_keys => '{b}');"
         "ANALYZE tenon.limit_task; ANALYZE tenon.task");
@@ -535,7 +537,7 @@ int main(void)
         WITH_DATABASE(test_exceptions_and_pauses),
         WITH_DATABASE(test_kinds_and_queues),
         WITH_DATABASE(test_flows),
-        WITH_DATABASE(test_limit_take),
+        WITH_DATABASE(test_take_limit),
         WITH_DATABASE(test_takes_leave_nothing),
         WITH_DATABASE(test_two_settle),
         WITH_DATABASE(test_bad_arguments),

@@ -154,11 +154,11 @@ static void test_expired_ones_before_and_after_settle(void **state)
         assert_int_equal(test_sql_int(fx, "SELECT n FROM tenon.count_tasks('%s')", found[i].filter),
                          strlen(found[i].names));
     }
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"state\": \"expired\"}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"state\": \"expired\"}')"), 1);
     assert_state(fx, moved, "ready");
     test_sql(fx, "SELECT tenon.settle()");
     assert_state(fx, unmoved, "expired");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete('{\"state\": \"expired\"}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete_where('{\"state\": \"expired\"}')"), 1);
 }
 
 static const struct {
@@ -189,7 +189,7 @@ static void test_bad_filters_are_refused(void **state)
     struct fixture *fx = *state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         test_sql_fails(fx, "22023", bad[i].says, "SELECT * FROM tenon.list('%s')", bad[i].filter);
-        test_sql_fails(fx, "22023", bad[i].says, "SELECT tenon.cancel_all('%s')", bad[i].filter);
+        test_sql_fails(fx, "22023", bad[i].says, "SELECT tenon.cancel_where('%s')", bad[i].filter);
     }
     test_sql_fails(fx, "22023", "filter NULL", "SELECT * FROM tenon.list(NULL)");
     test_sql_fails(fx, "22023", "most 0|1 to 100000", "SELECT * FROM tenon.list(most => 0)");
@@ -200,7 +200,7 @@ static void test_pages(void **state)
 {
     struct fixture *fx = *state;
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{5000}'))");
-    test_sql(fx, "SELECT tenon.cancel_all('{\"ids\": [10, 20, 4000]}')");
+    test_sql(fx, "SELECT tenon.cancel_where('{\"ids\": [10, 20, 4000]}')");
     test_sql(fx, "CREATE TABLE public.seen (id bigint PRIMARY KEY, page integer)");
     for (int page = 0;; page++) {
         int64_t n = test_sql_int(fx,
@@ -232,32 +232,31 @@ static void test_acts_want_a_filter_and_their_states(void **state)
 {
     struct fixture *fx = *state;
     place_all(fx);
-    test_sql_fails(fx, "22023", "filter {}|at least one key", "SELECT tenon.retry('{}')");
-    test_sql_fails(fx, "22023", "filter {}", "SELECT tenon.delete('{}')");
+    test_sql_fails(fx, "22023", "filter {}|at least one key", "SELECT tenon.retry_where('{}')");
+    test_sql_fails(fx, "22023", "filter {}", "SELECT tenon.delete_where('{}')");
     test_sql_fails(fx, "22023", "state running|dead, cancelled, expired for retry",
-                   "SELECT tenon.retry('{\"state\": \"running\"}')");
+                   "SELECT tenon.retry_where('{\"state\": \"running\"}')");
     test_sql_fails(fx, "22023", "state ready|dead, done, cancelled, expired for delete",
-                   "SELECT tenon.delete('{\"state\": \"ready\"}')");
+                   "SELECT tenon.delete_where('{\"state\": \"ready\"}')");
     test_sql_fails(fx, "22023", "act 'forget'",
                    "SELECT tenon.change('forget', '{\"kind\": \"a\"}')");
     test_sql_fails(fx, "22023", "act 'forget'", "SELECT tenon.find('{\"kind\": \"a\"}', 'forget')");
     test_sql_fails(fx, "22023", "changes|priority, run_at",
-                   "SELECT tenon.set('{\"kind\": \"a\"}', '{\"queue\": \"x\"}')");
+                   "SELECT tenon.set_where('{\"kind\": \"a\"}', '{\"queue\": \"x\"}')");
     test_sql_fails(fx, "22023", "priority 10|0 to 9",
-                   "SELECT tenon.set('{\"kind\": \"a\"}', '{\"priority\": 10}')");
+                   "SELECT tenon.set_where('{\"kind\": \"a\"}', '{\"priority\": 10}')");
     test_sql_fails(fx, "22023", "run_at soon|10 years ahead",
-                   "SELECT tenon.set('{\"kind\": \"a\"}', '{\"run_at\": \"soon\"}')");
+                   "SELECT tenon.set_where('{\"kind\": \"a\"}', '{\"run_at\": \"soon\"}')");
     test_sql_fails(fx, "22023", "run_at infinity",
-                   "SELECT tenon.set('{\"kind\": \"a\"}', '{\"run_at\": \"infinity\"}')");
+                   "SELECT tenon.set_where('{\"kind\": \"a\"}', '{\"run_at\": \"infinity\"}')");
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.audit"), 0);
     /* what is cancelled, or done, only if somebody says so */
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete('{\"kind\": \"a\"}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete_where('{\"kind\": \"a\"}')"), 1);
     char *left = names(fx, "{}");
     assert_string_equal(left, "cdrstuy");
     free(left);
-    assert_int_equal(test_sql_int(fx,
-                                  "SELECT tenon.retry('{\"state\": [\"dead\", \"cancelled\"]}')"),
-                     2);
+    assert_int_equal(
+        test_sql_int(fx, "SELECT tenon.retry_where('{\"state\": [\"dead\", \"cancelled\"]}')"), 2);
     left = names(fx, "{\"state\": \"ready\"}");
     assert_string_equal(left, "cry");
     free(left);
@@ -273,7 +272,7 @@ static void test_what_is_retried_is_as_new(void **state)
     int64_t id = end_as(fx, 'x', "a", "dead", "Timeout: gone");
     test_sql(fx, "UPDATE tenon.dead SET failures = 25, crashes = 2, max_attempts = 7,"
                  " timeout_ms = 1234, priority = 6, retry = 'constant(9 s)', progress = '[3]'");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"error\": \"Timeout\"}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"error\": \"Timeout\"}')"), 1);
     assert_true(test_sql_bool(
         fx,
         "SELECT failures = 0 AND crashes = 0 AND claims = 1 AND max_attempts = 7 AND priority = 6"
@@ -284,11 +283,12 @@ static void test_what_is_retried_is_as_new(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 0);
     assert_true(test_sql_bool(fx, OWN_STILL));
     /* and so is one that was cancelled, whatever its kind's defaults are */
-    test_sql(fx, "SELECT tenon.set_kind('a', '{\"max_attempts\": 3}'), tenon.cancel(%lld)",
+    test_sql(fx, "SELECT tenon.set_kind('a', max_attempts => 3), tenon.cancel(%lld)",
              (long long)id);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"ids\": %lld}')", (long long)id), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"ids\": %lld}')", (long long)id),
+                     1);
     assert_true(test_sql_bool(fx, OWN_STILL));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 0);
 }
 
 /* Of several dead tasks with one key the first is retried; of one whose key is taken, none. */
@@ -304,7 +304,7 @@ static void test_a_unique_key_that_is_taken(void **state)
                                   " FROM tenon.change('retry', '{\"state\": \"dead\"}')"));
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 3);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)holder);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"state\": \"dead\"}')"), 1);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"state\": \"dead\"}')"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT min(id) FROM tenon.task"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.dead"), 2);
     assert_true(
@@ -323,7 +323,7 @@ static void test_pieces_of_one_act(void **state)
     for (int i = 0; i < 3; i++) {
         test_sql(fx, "INSERT INTO public.piece SELECT c.* FROM (SELECT max(next) AS next,"
                      " max(audit_id) AS audit FROM public.piece) p, tenon.change('run_now',"
-                     " '{\"kind\": \"a\"}', most => 10, after => p.next, audit => p.audit,"
+                     " '{\"kind\": \"a\"}', most => 10, cursor => p.next, audit => p.audit,"
                      " why => 'in a hurry') c");
     }
     assert_true(test_sql_bool(fx, "SELECT sum(n) = 25 AND sum(skipped) = 0 AND max(next) = 20 AND"
@@ -354,12 +354,13 @@ static void test_others_come_first(void **state)
     test_sql(fx, "SET lock_timeout = '1 s'");
     assert_true(test_sql_bool(fx, "SELECT n = 0 AND skipped = 1 FROM tenon.change('cancel',"
                                   " '{\"state\": \"ready\"}')"));
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry('{\"state\": \"dead\"}')"), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete('{\"state\": \"dead\"}')"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.retry_where('{\"state\": \"dead\"}')"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.delete_where('{\"state\": \"dead\"}')"), 0);
     sql_run(other, "COMMIT");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_all('{\"state\": \"ready\"}')"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_where('{\"state\": \"ready\"}')"), 0);
     assert_state(fx, id, "running");
-    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_all('{\"ids\": %lld}')", (long long)id),
+    assert_int_equal(test_sql_int(fx, "SELECT tenon.cancel_where('{\"ids\": %lld}')",
+                                  (long long)id),
                      1);
     assert_state(fx, id, "cancelled");
     PQfinish(other);
@@ -424,12 +425,13 @@ static void test_workers_are_woken(void **state)
         (void)end_as(fx, 'x', "a", "dead", "x");
     }
     (void)end_as(fx, 'y', "b", "dead", "x");
-    test_sql(fx, "SELECT tenon.retry('{\"state\": \"dead\"}')");
+    test_sql(fx, "SELECT tenon.retry_where('{\"state\": \"dead\"}')");
     assert_notified(worker, "default/a default/b");
-    test_sql(fx, "SELECT tenon.set('{\"state\": \"ready\"}', jsonb_build_object('run_at', now() +"
-                 " interval '1 h'))");
+    test_sql(fx,
+             "SELECT tenon.set_where('{\"state\": \"ready\"}', jsonb_build_object('run_at', now() +"
+             " interval '1 h'))");
     assert_notified(worker, "");
-    test_sql(fx, "SELECT tenon.run_now('{\"kind\": \"b\"}')");
+    test_sql(fx, "SELECT tenon.run_now_where('{\"kind\": \"b\"}')");
     assert_notified(worker, "default/b");
     test_sql(fx, "SELECT tenon.pause(kind => 'b')");
     assert_notified(worker, "pause");
@@ -497,26 +499,25 @@ static void test_pause_and_resume(void **state)
 static void test_defaults(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_queue('mail', '{\"priority\": 7, \"timeout\": \"2 min\"}')");
-    test_sql(fx, "SELECT tenon.set_queue('mail', '{\"max_attempts\": 3, \"priority\": null}')");
+    test_sql(fx, "SELECT tenon.set_queue('mail', priority => 7, timeout => '2 min')");
+    test_sql(fx, "SELECT tenon.set_queue('mail', max_attempts => 3, unset => '{priority}')");
     assert_true(test_sql_bool(fx, "SELECT priority IS NULL AND max_attempts = 3 AND timeout_ms ="
                                   " 120000 FROM tenon.queue WHERE name = 'mail'"));
-    test_sql(fx, "SELECT tenon.set_kind('m', '{\"queue\": \"mail\", \"on_timeout\": \"dead\","
-                 " \"timeout_min\": \"1 s\", \"priority\": 2}')");
-    test_sql(fx, "SELECT tenon.set_kind('m', '{\"on_timeout\": null, \"timeout_min\": null}')");
+    test_sql(fx, "SELECT tenon.set_kind('m', queue => 'mail', on_timeout => 'dead',"
+                 " timeout_min => '1 s', priority => 2)");
+    test_sql(fx, "SELECT tenon.set_kind('m', unset => '{on_timeout,timeout_min}')");
     assert_true(test_sql_bool(fx, "SELECT queue = 'mail' AND priority = 2 AND on_timeout = 'retry'"
                                   " AND timeout_min_ms = 1 FROM tenon.kind"));
     assert_true(test_sql_bool(fx, "SELECT count(*) = 4 AND bool_and(n = 1) FROM tenon.audit"));
-    test_sql_fails(fx, "22023", "changes|priority, max_attempts, timeout",
-                   "SELECT tenon.set_queue('q', '{\"queue\": \"x\"}')");
+    test_sql_fails(fx, "22023", "unset|priority, max_attempts, timeout",
+                   "SELECT tenon.set_queue('q', unset => '{queue}')");
     test_sql_fails(fx, "22023", "max_attempts 0|1 to 1000",
-                   "SELECT tenon.set_queue('q', '{\"max_attempts\": 0}')");
+                   "SELECT tenon.set_queue('q', max_attempts => 0)");
     test_sql_fails(fx, "22023", "timeout 40 days",
-                   "SELECT tenon.set_queue('q', '{\"timeout\": \"40 days\"}')");
-    test_sql_fails(fx, "22023", "on_timeout 'x'",
-                   "SELECT tenon.set_kind('q', '{\"on_timeout\": \"x\"}')");
-    test_sql_fails(fx, "22023", "queue 'Q'", "SELECT tenon.set_kind('q', '{\"queue\": \"Q\"}')");
-    test_sql_fails(fx, "22023", "kind ''", "SELECT tenon.set_kind('', '{\"priority\": 1}')");
+                   "SELECT tenon.set_queue('q', timeout => '40 days')");
+    test_sql_fails(fx, "22023", "on_timeout 'x'", "SELECT tenon.set_kind('q', on_timeout => 'x')");
+    test_sql_fails(fx, "22023", "queue 'Q'", "SELECT tenon.set_kind('q', queue => 'Q')");
+    test_sql_fails(fx, "22023", "kind ''", "SELECT tenon.set_kind('', priority => 1)");
 }
 
 static void test_audit_is_kept_for_a_while(void **state)

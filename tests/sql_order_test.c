@@ -110,7 +110,7 @@ static void test_a_retry_takes_keys_in_order(void **state)
                  "text[]) k");
     stepper_send(&s[0], "BEGIN; SELECT tenon.enqueue('a', unique_key => 'b')");
     stepper_await(&s[0]);
-    stepper_send(&s[1], "SELECT tenon.retry('{\"state\": \"cancelled\"}')");
+    stepper_send(&s[1], "SELECT tenon.retry_where('{\"state\": \"cancelled\"}')");
     assert_false(stepper_settle(&s[1], fx->conn));
     stepper_send(&s[0], "SELECT tenon.enqueue('a', unique_key => 'c'); COMMIT");
     stepper_await(&s[0]);

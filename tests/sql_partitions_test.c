@@ -12,7 +12,7 @@ static void test_partitions(void **state)
     assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions()"), 0);
     assert_int_equal(
         test_sql_int(
-            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.finished'::regclass"),
+            fx, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'tenon.history'::regclass"),
         9);
     assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 6);
     assert_int_equal(test_sql_int(fx, "SELECT tenon.make_partitions(10)"), 0);
@@ -20,7 +20,7 @@ static void test_partitions(void **state)
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM pg_index x JOIN pg_inherits i ON i.inhrelid = x.indrelid"
-                     " WHERE i.inhparent = 'tenon.finished'::regclass"),
+                     " WHERE i.inhparent = 'tenon.history'::regclass"),
         12);
 }
 
@@ -57,22 +57,22 @@ static void test_finishing_at_day_boundaries(void **state)
     test_sql(fx, "SET timezone = 'UTC'");
     test_sql(
         fx,
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
+        "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
         " crashes, priority, outcome,"
         " queue, kind, payload) SELECT (current_date + d)::timestamptz + at, d, now(), now(), 1,"
         " 0, 0, 4, 'done', 'q', 'k', '1'"
         " FROM generate_series(-1, 8) d, unnest('{0, 12 h, 23:59:59.999999}'::interval[]) at");
     assert_int_equal(
         test_sql_int(
-            fx, "SELECT count(*) FROM (SELECT f.tableoid FROM tenon.finished f GROUP BY f.tableoid"
+            fx, "SELECT count(*) FROM (SELECT f.tableoid FROM tenon.history f GROUP BY f.tableoid"
                 " HAVING count(*) = 3"
                 " AND max(finished_at)::date = min(finished_at)::date"
-                " AND (SELECT relname FROM pg_class WHERE oid = f.tableoid) = 'finished_' ||"
+                " AND (SELECT relname FROM pg_class WHERE oid = f.tableoid) = 'history_' ||"
                 " to_char(min(finished_at), 'YYYYMMDD')) p"),
         10);
     test_sql_fails(
         fx, "23514", "no partition",
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
+        "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
         " crashes, priority, outcome, queue,"
         " kind, payload) SELECT (current_date + 9)::timestamptz, 1, now(), now(), 1, 0, 0, 4,"
         " 'done', 'q', 'k', '1'");
@@ -95,7 +95,7 @@ static void test_making_partitions_stops_no_finish(void **state)
 static void old_day(struct fixture *fx, const char *day)
 {
     test_sql(fx,
-             "CREATE TABLE tenon.finished_%s PARTITION OF tenon.finished"
+             "CREATE TABLE tenon.history_%s PARTITION OF tenon.history"
              " FOR VALUES FROM ('%s 00:00+0') TO (timestamptz '%s 00:00+0' + interval '1 day')",
              day, day, day);
 }
@@ -126,7 +126,7 @@ static void test_a_drop_beside_a_reader_gives_up(void **state)
     old_day(fx, "20200101");
     held_new(fx, &c);
     PGconn *reader = sql_connect(fx->database_url), *drops = sql_connect(fx->database_url);
-    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.finished");
+    sql_run(reader, "BEGIN; SELECT count(*) FROM tenon.history");
     sql_run(drops, "SET statement_timeout = '20 s'");
     assert_int_equal(PQsendQuery(drops, "SELECT tenon.drop_history()"), 1);
     test_sql(fx, "SET lock_timeout = 1000");
@@ -137,7 +137,7 @@ static void test_a_drop_beside_a_reader_gives_up(void **state)
     assert_null(PQgetResult(drops));
     sql_run(reader, "COMMIT");
     char *name = sql_text(drops, "SELECT tenon.drop_history()");
-    assert_string_equal(name, "finished_20200101");
+    assert_string_equal(name, "history_20200101");
     free(name);
     assert_true(sql_bool(drops, "SELECT tenon.drop_history() IS NULL"));
     PQfinish(reader);
@@ -150,10 +150,10 @@ static void test_a_detached_day_stays(void **state)
     struct fixture *fx = *state;
     old_day(fx, "20200101");
     old_day(fx, "20200102");
-    test_sql(fx, "ALTER TABLE tenon.finished DETACH PARTITION tenon.finished_20200101");
-    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() = 'finished_20200102'"));
+    test_sql(fx, "ALTER TABLE tenon.history DETACH PARTITION tenon.history_20200101");
+    assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() = 'history_20200102'"));
     assert_true(test_sql_bool(fx, "SELECT tenon.drop_history() IS NULL"));
-    test_sql(fx, "SELECT count(*) FROM tenon.finished_20200101");
+    test_sql(fx, "SELECT count(*) FROM tenon.history_20200101");
 }
 
 /* Neither a cleaner nor a worker ran for more than a week, and an application goes on. */
@@ -167,7 +167,7 @@ static void test_applications_make_partitions(void **state)
         held_new(fx, &c);
         held_text(&c, claim);
         test_sql(fx, "DO $$ DECLARE p regclass; BEGIN FOR p IN SELECT inhrelid FROM pg_inherits"
-                     " WHERE inhparent = 'tenon.finished'::regclass LOOP"
+                     " WHERE inhparent = 'tenon.history'::regclass LOOP"
                      " EXECUTE 'DROP TABLE ' || p; END LOOP; END $$");
         if (i == 0) {
             test_sql(fx, "SELECT tenon.finish('%s')", claim);
@@ -178,7 +178,7 @@ static void test_applications_make_partitions(void **state)
         }
         assert_state(fx, c.id, i < 2 ? "done" : "cancelled");
         assert_true(test_sql_int(fx, "SELECT count(*) FROM pg_inherits"
-                                     " WHERE inhparent = 'tenon.finished'::regclass") >= 8);
+                                     " WHERE inhparent = 'tenon.history'::regclass") >= 8);
     }
 }
 

@@ -198,11 +198,11 @@ static void make_one_row(struct fixture *fx, const struct planned *p)
     if (p->scans) {
         test_sql(fx, "UPDATE tenon.worker SET state = 'dead', ended_at = now()");
     }
-    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY; TRUNCATE tenon.finished, tenon.dead;"
+    test_sql(fx, "TRUNCATE tenon.task RESTART IDENTITY; TRUNCATE tenon.history, tenon.dead;"
                  "ALTER TABLE tenon.task SET (autovacuum_enabled = off)");
     test_sql(fx, "SELECT tenon.enqueue('a')");
     mark_tasks(fx, p, 1, 1);
-    test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.finished, tenon.dead, tenon.worker, tenon.kind,"
+    test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.history, tenon.dead, tenon.worker, tenon.kind,"
                  " tenon.queue");
 }
 
@@ -228,10 +228,10 @@ static void fill(struct fixture *fx, const struct planned *p, int first)
 {
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[%d]))", ROWS);
     mark_tasks(fx, p, first, TASKS);
-    test_sql(
-        fx, "INSERT INTO tenon.finished SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
-            " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
-            " payload FROM tenon.task");
+    test_sql(fx,
+             "INSERT INTO tenon.history SELECT clock_timestamp(), id + 1000000, run_at, start_time,"
+             " created_at, worker_id, claims, failures, crashes, priority, 'done', queue, kind,"
+             " payload FROM tenon.task");
 }
 
 /* --- the verdict ----------------------------------------------------------------------------- */

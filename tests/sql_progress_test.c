@@ -59,7 +59,7 @@ static void test_progress(void **state)
 static void test_the_next_attempt_gets_it(void **state)
 {
     struct fixture *fx = *state;
-    static const char *const reasons[] = {"failed", "timed_out", "later", "released", "crashed"};
+    static const char *const reasons[] = {"failed", "timed_out", "snooze", "released", "crashed"};
     struct held c;
     held_new(fx, &c);
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {

@@ -38,18 +38,18 @@ static void assert_refused(struct fixture *fx, const char *sql, const char *sqls
 static void test_a_kind_that_has_a_limit_stays(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('kind/a', running => 1),"
-                 " tenon.set_limit('queue/q', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('kind/a', max_running => 1),"
+                 " tenon.set_limit('queue/q', max_running => 1)");
     assert_refused(fx, "DELETE FROM tenon.kind", "55000", "'a' has a limit");
-    assert_refused(fx, "DELETE FROM tenon.kind", "55000", "tenon.drop_limit('kind/a')");
-    assert_refused(fx, "UPDATE tenon.kind SET name = 'b'", "55000", "tenon.drop_limit('kind/a')");
-    assert_refused(fx, "DELETE FROM tenon.queue", "55000", "tenon.drop_limit('queue/q')");
-    assert_refused(fx, "UPDATE tenon.queue SET name = 'b'", "55000", "drop_limit('queue/q')");
+    assert_refused(fx, "DELETE FROM tenon.kind", "55000", "tenon.remove_limit('kind/a')");
+    assert_refused(fx, "UPDATE tenon.kind SET name = 'b'", "55000", "tenon.remove_limit('kind/a')");
+    assert_refused(fx, "DELETE FROM tenon.queue", "55000", "tenon.remove_limit('queue/q')");
+    assert_refused(fx, "UPDATE tenon.queue SET name = 'b'", "55000", "remove_limit('queue/q')");
     test_sql(fx, "UPDATE tenon.kind SET priority = NULL");
     test_sql(fx, "SELECT tenon.enqueue('a', queue => 'q') FROM generate_series(1, 2)");
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
-    test_sql(fx, "SELECT tenon.drop_limit('kind/a'), tenon.drop_limit('queue/q')");
+    test_sql(fx, "SELECT tenon.remove_limit('kind/a'), tenon.remove_limit('queue/q')");
     test_sql(fx, "UPDATE tenon.kind SET name = 'b'; DELETE FROM tenon.kind;"
                  " DELETE FROM tenon.queue");
     settle(fx);
@@ -73,7 +73,7 @@ static void test_a_line_behind_a_dead_task(void **state)
     assert_contains(advice, "the dead task 1 blocks them");
     assert_contains(advice, "tenon retry 1, or tenon delete 1");
     free(advice);
-    test_sql(fx, "SELECT tenon.set_limit('l', strict => true, on_dead => 'skip')");
+    test_sql(fx, "SELECT tenon.set_limit('l', strict => true, when_dead => 'skip')");
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
     assert_int_equal(test_sql_int(fx, "SELECT dead FROM tenon.limits WHERE key = 'l:1'"), 0);
@@ -83,7 +83,7 @@ static void test_a_line_behind_a_dead_task(void **state)
     settle(fx);
     die(fx, worker, 3);
     settle(fx);
-    test_sql(fx, "SELECT tenon.set_limit('m', strict => true, on_dead => 'skip')");
+    test_sql(fx, "SELECT tenon.set_limit('m', strict => true, when_dead => 'skip')");
     test_sql(fx, "SELECT tenon.enqueue('a', limit_keys => '{m:1}')");
     settle(fx);
     assert_state(fx, 4, "ready");
@@ -105,8 +105,9 @@ static void test_a_task_of_a_cancelled_flow(void **state)
     test_sql(fx, "SELECT tenon.cancel(tenon.enqueue('b'))"); /* 3 */
     (void)snprintf(text, sizeof text, "task 1 cannot be retried: its flow %lld was cancelled by",
                    (long long)f);
-    assert_refused(fx, "SELECT tenon.retry('{\"ids\": [1, 2]}')", "55000", text);
-    assert_refused(fx, "SELECT tenon.retry('{\"ids\": 2}')", "55000", "task 2 cannot be retried");
+    assert_refused(fx, "SELECT tenon.retry_where('{\"ids\": [1, 2]}')", "55000", text);
+    assert_refused(fx, "SELECT tenon.retry_where('{\"ids\": 2}')", "55000",
+                   "task 2 cannot be retried");
     /* of several it is skipped */
     assert_true(test_sql_bool(
         fx, "SELECT n = 1 AND skipped = 1 FROM tenon.change('retry', '{\"ids\": [1, 3]}')"));
@@ -139,13 +140,13 @@ static void test_a_limit_that_ends_while_it_is_locked(void **state)
 {
     struct fixture *fx = *state;
     static const char *const locks[] = {
-        "SELECT tenon.set_limit('kind/a', running => 2, until => now() + interval '1 h')",
+        "SELECT tenon.set_limit('kind/a', max_running => 2, until => now() + interval '1 h')",
         "SELECT tenon.pause(kind => 'a')"};
     for (size_t i = 0; i < 2; i++) {
         PGconn *other = sql_connect(fx->database_url);
         test_sql(fx, "TRUNCATE tenon.task, tenon.limit_task, tenon.limit_event;"
-                     " SELECT tenon.set_limit('kind/a', running => 1, until => now() + interval"
-                     " '1 h'), tenon.set_limit('t', running => 1)");
+                     " SELECT tenon.set_limit('kind/a', max_running => 1, until => now() + interval"
+                     " '1 h'), tenon.set_limit('t', max_running => 1)");
         test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 2)");
         settle(fx);
         assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.ready"), 1);
@@ -176,10 +177,10 @@ static void test_two_that_settle(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('l', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('l', max_running => 1)");
     test_sql(fx, "SELECT tenon.flow('f')");
     test_sql(fx, "SELECT tenon.enqueue('a', flow => 1),"
-                 " tenon.enqueue('b', flow => 1, after => '{1}', limit_keys => '{l}')");
+                 " tenon.enqueue('b', flow => 1, depends_on => '{1}', limit_keys => '{l}')");
     struct held c;
     assert_true(held_take(fx, worker, 1, &c));
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
@@ -213,7 +214,7 @@ static void test_a_task_that_comes_while_its_flow_is_cancelled(void **state)
     test_sql(fx, "SELECT tenon.cancel_flow(1), tenon.cancel_flow(2)");
     sql_run(locks, "ROLLBACK");
     sql_run(locks, "SELECT pg_advisory_lock(7)");
-    test_sql(fx, "CREATE TRIGGER hold AFTER INSERT ON tenon.finished FOR EACH ROW"
+    test_sql(fx, "CREATE TRIGGER hold AFTER INSERT ON tenon.history FOR EACH ROW"
                  " EXECUTE FUNCTION public.hold()");
     assert_int_equal(PQsendQuery(settles, "SELECT tenon.settle()"), 1);
     test_await(fx, 10000,
@@ -222,7 +223,7 @@ static void test_a_task_that_comes_while_its_flow_is_cancelled(void **state)
     sql_run(adds, "COMMIT");
     sql_run(locks, "SELECT pg_advisory_unlock(7)");
     PQclear(PQgetResult(settles));
-    test_sql(fx, "DROP TRIGGER hold ON tenon.finished");
+    test_sql(fx, "DROP TRIGGER hold ON tenon.history");
     settle(fx);
     assert_state(fx, 2, "cancelled");
     PQfinish(adds);
@@ -234,8 +235,8 @@ static void test_a_task_that_comes_while_its_flow_is_cancelled(void **state)
 static void test_a_pause_outlives_an_exception(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
-                 "SELECT tenon.set_limit('t:1', running => 3, until => now() + interval '1 h');"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1);"
+                 "SELECT tenon.set_limit('t:1', max_running => 3, until => now() + interval '1 h');"
                  "SELECT tenon.pause_limit('t:1');"
                  "SELECT tenon.enqueue('a', limit_keys => '{t:1}') FROM generate_series(1, 2);"
                  "UPDATE tenon.limit SET until = now() WHERE name = 't:1'");
@@ -264,16 +265,16 @@ static void test_a_take_beside_an_exception(void **state)
 {
     struct fixture *fx = *state;
     PGconn *taker = sql_connect(fx->database_url);
-    test_sql(fx, "SELECT tenon.set_limit('r', rate => 1, per => '1 h')");
-    sql_run(taker, "BEGIN; SELECT tenon.limit_take('r:1')");
-    test_sql(fx, "SELECT tenon.set_limit('r:1', rate => 1, per => '2 h', until => now() +"
+    test_sql(fx, "SELECT tenon.set_limit('r', max_starts => 1, per => '1 h')");
+    sql_run(taker, "BEGIN; SELECT tenon.take_limit('r:1')");
+    test_sql(fx, "SELECT tenon.set_limit('r:1', max_starts => 1, per => '2 h', until => now() +"
                  " interval '1 h')");
     assert_int_equal(ready_of(fx, "r:1"), 0);
     sql_run(taker, "COMMIT");
     assert_int_equal(ready_of(fx, "r:1"), 0);
-    test_sql(fx, "SELECT tenon.set_limit('r:2', rate => 1, per => '2 h', until =>"
+    test_sql(fx, "SELECT tenon.set_limit('r:2', max_starts => 1, per => '2 h', until =>"
                  " clock_timestamp() + interval '500 ms')");
-    sql_run(taker, "BEGIN; SELECT tenon.limit_take('r:2')");
+    sql_run(taker, "BEGIN; SELECT tenon.take_limit('r:2')");
     test_await(fx, 10000, "SELECT until < now(), until FROM tenon.limit WHERE name = 'r:2'");
     assert_int_equal(ready_of(fx, "r:2"), 0);
     sql_run(taker, "COMMIT");
@@ -287,16 +288,16 @@ static void test_a_take_in_a_deadlock(void **state)
 {
     struct fixture *fx = *state;
     struct stepper taker, operator;
-    test_sql(fx, "SELECT tenon.set_limit('r', rate => 1, per => '1 h'),"
-                 " tenon.set_limit('r:1', rate => 1, per => '1 h')");
+    test_sql(fx, "SELECT tenon.set_limit('r', max_starts => 1, per => '1 h'),"
+                 " tenon.set_limit('r:1', max_starts => 1, per => '1 h')");
     stepper_open(&taker, fx->database_url, 0);
     stepper_open(&operator, fx->database_url, 0);
     sql_run(taker.conn, "SET deadlock_timeout = '500 ms'");
     sql_run(operator.conn, "SET deadlock_timeout = '10 s'");
-    sql_run(operator.conn, "BEGIN; SELECT tenon.set_limit('r:1', rate => 2, per => '1 h')");
-    stepper_send(&taker, "SELECT tenon.limit_take('r:1')");
+    sql_run(operator.conn, "BEGIN; SELECT tenon.set_limit('r:1', max_starts => 2, per => '1 h')");
+    stepper_send(&taker, "SELECT tenon.take_limit('r:1')");
     assert_false(stepper_settle(&taker, fx->conn));
-    stepper_send(&operator, "SELECT tenon.set_limit('r', rate => 2, per => '1 h')");
+    stepper_send(&operator, "SELECT tenon.set_limit('r', max_starts => 2, per => '1 h')");
     stepper_await(&taker);
     assert_string_equal(stepper_state(&taker), "");
     assert_string_equal(PQgetvalue(taker.result, 0, 0), "100");
@@ -323,7 +324,7 @@ static void test_a_limit_that_is_changed_late(void **state)
     sql_run(late, "COMMIT");
     settle(fx);
     assert_state(fx, 2, "ready");
-    sql_run(late, "BEGIN; SELECT tenon.set_limit('s', strict => true, on_dead => 'skip')");
+    sql_run(late, "BEGIN; SELECT tenon.set_limit('s', strict => true, when_dead => 'skip')");
     die(fx, worker, 1);
     settle(fx);
     test_sql(fx, "SELECT tenon.enqueue('b', limit_keys => '{s}')"); /* 3 */
@@ -400,7 +401,7 @@ static void test_whom_it_wakes(void **state)
     int64_t f = test_sql_int(fx, "SELECT tenon.flow('f')");
     int64_t parent = test_sql_int(fx, "SELECT tenon.enqueue('a', flow => %lld)", (long long)f);
     int64_t child = test_sql_int(fx,
-                                 "SELECT tenon.enqueue('a', flow => %lld, after => '{%lld}',"
+                                 "SELECT tenon.enqueue('a', flow => %lld, depends_on => '{%lld}',"
                                  " delay => '1 h', on_parent_dead => 'run')",
                                  (long long)f, (long long)parent);
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)parent);

@@ -108,7 +108,7 @@ static void help(struct schedule *s)
             "WITH n AS MATERIALIZED (SELECT name, tenon.signal(name, '9') AS first FROM (SELECT"
             " DISTINCT signal AS name FROM tenon.waiting WHERE settled) w) INSERT INTO public.sent"
             " SELECT name, '9' FROM n WHERE first");
-    act_sql(s, s->fx->conn, "SELECT tenon.retry('{\"state\": \"dead\"}')");
+    act_sql(s, s->fx->conn, "SELECT tenon.retry_where('{\"state\": \"dead\"}')");
     act_sql(
         s, s->fx->conn,
         "SELECT tenon.cancel(w.task) FROM tenon.flow_wait w WHERE w.on_dead = 'wait' AND NOT EXISTS"
@@ -162,13 +162,14 @@ static void drain(struct schedule *s)
 static void end_again(struct schedule *s)
 {
     settle_all(s);
-    act_sql(s, s->fx->conn,
-            "WITH m AS MATERIALIZED (SELECT id FROM tenon.flow_task WHERE flow = %lld AND state IN"
-            " ('dead', 'cancelled', 'expired') ORDER BY id LIMIT 1), r AS MATERIALIZED (SELECT id,"
-            " tenon.retry(jsonb_build_object('ids', id)) FROM m), w AS (DELETE FROM public.wait w"
-            " USING r WHERE w.task = r.id) UPDATE public.made m SET parents = NULL, counts = false"
-            " FROM r WHERE m.id = r.id",
-            s->flow);
+    act_sql(
+        s, s->fx->conn,
+        "WITH m AS MATERIALIZED (SELECT id FROM tenon.flow_task WHERE flow = %lld AND state IN"
+        " ('dead', 'cancelled', 'expired') ORDER BY id LIMIT 1), r AS MATERIALIZED (SELECT id,"
+        " tenon.retry_where(jsonb_build_object('ids', id)) FROM m), w AS (DELETE FROM public.wait w"
+        " USING r WHERE w.task = r.id) UPDATE public.made m SET parents = NULL, counts = false"
+        " FROM r WHERE m.id = r.id",
+        s->flow);
     drain(s);
 }
 
@@ -277,8 +278,9 @@ static const struct mutant mutants[] = {
      "AND (SELECT w.parent FROM tenon.flow_wait w WHERE w.task = t.id ORDER BY w.parent DESC LIMIT"
      " 1) IS NULL",
      ""},
-    {13, "a dead parent counts as done", "tenon.note_ends(bigint[],timestamp with time zone)",
-     "SELECT 2, 'dead', NULL", "SELECT 2, 'done', NULL"},
+    {13, "a dead parent counts as done",
+     "tenon.record_flow_ends(bigint[],timestamp with time zone)", "SELECT 2, 'dead', NULL",
+     "SELECT 2, 'done', NULL"},
     {2, "a batch that ends again has its callback again", "tenon.end_flow(tenon.flow)",
      "AND f.end_task IS NULL", ""},
     {3, "what was let go does not count", "tenon.limit_rooms(text[],text[])",
@@ -287,19 +289,19 @@ static const struct mutant mutants[] = {
      "AND l.key = r.key ORDER BY l.task_id LIMIT 1) h",
      "AND l.key = r.key AND l.state = 'waits' ORDER BY l.task_id LIMIT 1) h"},
     {1, "an end gives nothing back",
-     "tenon.note_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
+     "tenon.record_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
      "bigint,text[],boolean,integer,boolean)",
      "IF limit_keys IS NOT NULL THEN", "IF false THEN"},
     {9, "what is cancelled while it runs counts no more",
-     "tenon.note_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
+     "tenon.record_end(bigint,text,timestamp with time zone,text,bigint,timestamp with time zone,"
      "bigint,text[],boolean,integer,boolean)",
      "was_cancelled AND start_time IS NOT NULL", "false"},
     {4, "what was let go and has not started does not count against a rate",
      "tenon.limit_used(text,timestamptz)", "coalesce(t.start_time > $2, true)",
      "t.start_time > $2"},
     {4, "a start counts until its task ends", "tenon.limit_settle_ends(tenon.limit_event[])",
-     "IF EXISTS (SELECT FROM tenon.limit r WHERE r.rate IS NOT NULL) THEN", "IF false THEN"},
-    {2, "two take from one rate at once", "tenon.limit_take(text,integer)",
+     "IF EXISTS (SELECT FROM tenon.limit r WHERE r.max_starts IS NOT NULL) THEN", "IF false THEN"},
+    {2, "two take from one rate at once", "tenon.take_limit(text,integer)",
      "ORDER BY l.name FOR NO KEY UPDATE;", ";"},
     {2, "tasks are let go while somebody takes", "tenon.limit_rooms(text[],text[])",
      "AND l.name <> ALL (mine)", "AND false"},

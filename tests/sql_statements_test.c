@@ -90,12 +90,12 @@ static void make_empty_and_analyzed(struct fixture *fx)
                  "tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[3000]), delay => '1 h')");
     held_new(fx, &c);
     assert_true(held_finish(fx, &sql_finish, &c, "{}"));
-    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.finished");
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.history");
     /* autovacuum's own transactions may keep the rows, or the lock that cutting the file needs */
     int64_t deadline_ms = patience_end_ms(30000);
     do {
         assert_true(now_ms() < deadline_ms);
-        test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.finished, tenon.dead, tenon.worker,"
+        test_sql(fx, "VACUUM ANALYZE tenon.task, tenon.history, tenon.dead, tenon.worker,"
                      " tenon.queue, tenon.kind");
     } while (test_sql_int(fx, "SELECT relpages FROM pg_class WHERE oid = 'tenon.task'::regclass"));
 }
@@ -103,11 +103,10 @@ static void make_empty_and_analyzed(struct fixture *fx)
 /* Does a plan read all of a table that can be large? */
 static bool plan_scans(const char *plan)
 {
-    static const char *const large[] = {
-        "Seq Scan on tenon.task",       "Seq Scan on task",
-        "Seq Scan on tenon.dead",       "Seq Scan on dead",
-        "Seq Scan on finished",         "Seq Scan on tenon.finished",
-        "Seq Scan on tenon.finished_2", "Seq Scan on finished_2"};
+    static const char *const large[] = {"Seq Scan on tenon.task",      "Seq Scan on task",
+                                        "Seq Scan on tenon.dead",      "Seq Scan on dead",
+                                        "Seq Scan on history",         "Seq Scan on tenon.history",
+                                        "Seq Scan on tenon.history_2", "Seq Scan on history_2"};
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {
         if (strstr(plan, large[i])) {
             return true;
@@ -446,8 +445,8 @@ static size_t check_ends(const char *name, const char *text)
         deletes) {
         fail_msg("%s deletes tasks: write \"DELETE FROM tenon.task t\"", name);
     }
-    if (deletes > count_of(text, "tenon.note_ended(t")) {
-        fail_msg("%s deletes tasks and does not return tenon.note_ended(t) for each", name);
+    if (deletes > count_of(text, "tenon.record_end_of(t")) {
+        fail_msg("%s deletes tasks and does not return tenon.record_end_of(t) for each", name);
     }
     return deletes;
 }
@@ -471,7 +470,7 @@ static void test_who_deletes_a_task_notes_its_end(void **state)
     assert_true(n >= 9);
 }
 
-/* Whatever tenon.note_end() does something for. */
+/* Whatever tenon.record_end() does something for. */
 static void test_what_needs_a_note(void **state)
 {
     struct fixture *fx = *state;
@@ -488,10 +487,10 @@ static void test_what_needs_a_note(void **state)
         assert_true(test_sql_bool(fx, needs, with[i]));
     }
     assert_int_equal(
-        test_sql_int(fx,
-                     "SELECT count(*) FROM regexp_matches((SELECT prosrc FROM pg_proc WHERE oid"
-                     " = 'tenon.note_end'::regproc), '\\mIF ([a-z_]+ IS NOT NULL|awaited|crashes)',"
-                     " 'g')"),
+        test_sql_int(
+            fx, "SELECT count(*) FROM regexp_matches((SELECT prosrc FROM pg_proc WHERE oid"
+                " = 'tenon.record_end'::regproc), '\\mIF ([a-z_]+ IS NOT NULL|awaited|crashes)',"
+                " 'g')"),
         6);
 }
 

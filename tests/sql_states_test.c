@@ -71,12 +71,12 @@ static void do_finish_many(struct fixture *fx, const struct held *c)
     test_sql(fx, "SELECT tenon.finish_many('{%s}', skip_lost => true)", text);
 }
 
-static void do_wait_for(struct fixture *fx, const struct held *c)
+static void do_wait_signal(struct fixture *fx, const struct held *c)
 {
     char text[HELD_TEXT_BYTES];
     held_text(c, text);
     test_sql(fx,
-             "DO $$ BEGIN PERFORM tenon.wait_for('%s', 's');"
+             "DO $$ BEGIN PERFORM tenon.wait_signal('%s', 's');"
              " EXCEPTION WHEN object_not_in_prerequisite_state THEN NULL; END $$",
              text);
 }
@@ -112,36 +112,36 @@ static void do_purge(struct fixture *fx, const struct held *c)
 /* What an operator does, to this task only. */
 static void do_retry(struct fixture *fx, const struct held *c)
 {
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": %lld}')", (long long)c->id);
+    test_sql(fx, "SELECT tenon.retry_where('{\"ids\": %lld}')", (long long)c->id);
 }
 
 static void do_retry_limited(struct fixture *fx, const struct held *c)
 {
     test_sql(fx,
              "UPDATE tenon.dead SET limit_keys = '{x}' WHERE id = %lld;"
-             "UPDATE tenon.finished SET limit_keys = '{x}' WHERE id = %lld",
+             "UPDATE tenon.history SET limit_keys = '{x}' WHERE id = %lld",
              (long long)c->id, (long long)c->id);
     do_retry(fx, c);
 }
 
-static void do_cancel_all(struct fixture *fx, const struct held *c)
+static void do_cancel_where(struct fixture *fx, const struct held *c)
 {
-    test_sql(fx, "SELECT tenon.cancel_all('{\"ids\": %lld}')", (long long)c->id);
+    test_sql(fx, "SELECT tenon.cancel_where('{\"ids\": %lld}')", (long long)c->id);
 }
 
 static void do_delete(struct fixture *fx, const struct held *c)
 {
-    test_sql(fx, "SELECT tenon.delete('{\"ids\": %lld}')", (long long)c->id);
+    test_sql(fx, "SELECT tenon.delete_where('{\"ids\": %lld}')", (long long)c->id);
 }
 
 static void do_run_now(struct fixture *fx, const struct held *c)
 {
-    test_sql(fx, "SELECT tenon.run_now('{\"ids\": %lld}')", (long long)c->id);
+    test_sql(fx, "SELECT tenon.run_now_where('{\"ids\": %lld}')", (long long)c->id);
 }
 
 static void set_run_at(struct fixture *fx, const struct held *c, const char *run_at)
 {
-    test_sql(fx, "SELECT tenon.set('{\"ids\": %lld}', jsonb_build_object('run_at', %s))",
+    test_sql(fx, "SELECT tenon.set_where('{\"ids\": %lld}', jsonb_build_object('run_at', %s))",
              (long long)c->id, run_at);
 }
 
@@ -167,7 +167,8 @@ static void do_set_ahead_limited(struct fixture *fx, const struct held *c)
 
 static void do_set_priority(struct fixture *fx, const struct held *c)
 {
-    test_sql(fx, "SELECT tenon.set('{\"ids\": %lld}', '{\"priority\": 9}')", (long long)c->id);
+    test_sql(fx, "SELECT tenon.set_where('{\"ids\": %lld}', '{\"priority\": 9}')",
+             (long long)c->id);
 }
 
 static void do_unblock(struct fixture *fx, const struct held *c)
@@ -249,9 +250,9 @@ static void do_forget(struct fixture *fx, const struct held *c)
     (void)c;
     test_sql(
         fx,
-        "DO $$ DECLARE part text := 'finished_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD');"
+        "DO $$ DECLARE part text := 'history_' || to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD');"
         " BEGIN"
-        " EXECUTE format('ALTER TABLE tenon.finished DETACH PARTITION tenon.%%I', part);"
+        " EXECUTE format('ALTER TABLE tenon.history DETACH PARTITION tenon.%%I', part);"
         " EXECUTE format('DROP TABLE tenon.%%I', part); END $$;"
         "SELECT tenon.make_partitions()");
 }
@@ -279,11 +280,11 @@ static const struct doing doings[] = {
     {"tenon.finish_many", "finish", NULL, TASK_DONE, .run = do_finish_many},
     {"failed", "fail", NULL, TASK_RETRYING, REQUEUE("failed", NULL)},
     {"failed, the last", "fail", "failures = max_attempts - 1", TASK_DEAD, REQUEUE("failed", NULL)},
-    {"later", "postpone", NULL, TASK_SCHEDULED, REQUEUE("later", "60000")},
-    {"later, failed before", "postpone", "failures = 1", TASK_RETRYING, REQUEUE("later", "60000")},
-    {"later, crashed before", "postpone", "crashes = 1", TASK_RETRYING, REQUEUE("later", "60000")},
-    {"wait", "wait", NULL, TASK_BLOCKED, REQUEUE("wait", "60000")},
-    {"tenon.wait_for", "wait_for", NULL, TASK_BLOCKED, .run = do_wait_for},
+    {"snooze", "snooze", NULL, TASK_SCHEDULED, REQUEUE("snooze", "60000")},
+    {"snooze, failed before", "snooze", "failures = 1", TASK_RETRYING, REQUEUE("snooze", "60000")},
+    {"snooze, crashed before", "snooze", "crashes = 1", TASK_RETRYING, REQUEUE("snooze", "60000")},
+    {"outcome wait_signal", "wait_signal", NULL, TASK_BLOCKED, REQUEUE("wait_signal", "60000")},
+    {"tenon.wait_signal", "wait_signal", NULL, TASK_BLOCKED, .run = do_wait_signal},
     {"released", "release", NULL, TASK_READY, REQUEUE("released", NULL)},
     {"released, failed before", "release", "failures = 3", TASK_READY, REQUEUE("released", NULL)},
     {"failed, with limits", "block", "limit_keys = '{x}'", TASK_BLOCKED, REQUEUE("failed", NULL)},
@@ -306,16 +307,16 @@ static const struct doing doings[] = {
     {"deadlines_expired.sql, on_timeout dead", "time_out", LATE, TASK_DEAD, .run = do_overrun},
     {"dead", "give_up", NULL, TASK_DEAD, REQUEUE("dead", NULL)},
     {"tenon.cancel", "cancel", NULL, TASK_CANCELLED, .run = do_cancel},
-    {"tenon.cancel_all", "cancel", NULL, TASK_CANCELLED, .run = do_cancel_all},
-    {"tenon.retry", "retry", NULL, TASK_READY, .run = do_retry},
-    {"tenon.retry, with limits", "retry", NULL, TASK_BLOCKED, .run = do_retry_limited},
-    {"tenon.delete", "delete", NULL, TASK_NONE, .run = do_delete},
-    {"tenon.run_now", "run_now", NULL, TASK_READY, .run = do_run_now},
-    {"tenon.set, run_at now", "run_now", NULL, TASK_READY, .run = do_set_now},
-    {"tenon.set, run_at ahead", "put_off", NULL, TASK_SCHEDULED, .run = do_set_ahead},
-    {"tenon.set, run_at ahead, with limits", "put_off", NULL, TASK_BLOCKED,
+    {"tenon.cancel_where", "cancel", NULL, TASK_CANCELLED, .run = do_cancel_where},
+    {"tenon.retry_where", "retry", NULL, TASK_READY, .run = do_retry},
+    {"tenon.retry_where, with limits", "retry", NULL, TASK_BLOCKED, .run = do_retry_limited},
+    {"tenon.delete_where", "delete", NULL, TASK_NONE, .run = do_delete},
+    {"tenon.run_now_where", "run_now", NULL, TASK_READY, .run = do_run_now},
+    {"tenon.set_where, run_at now", "run_now", NULL, TASK_READY, .run = do_set_now},
+    {"tenon.set_where, run_at ahead", "put_off", NULL, TASK_SCHEDULED, .run = do_set_ahead},
+    {"tenon.set_where, run_at ahead, with limits", "put_off", NULL, TASK_BLOCKED,
      .run = do_set_ahead_limited},
-    {"tenon.set, priority", NULL, NULL, TASK_NONE, .run = do_set_priority},
+    {"tenon.set_where, priority", NULL, NULL, TASK_NONE, .run = do_set_priority},
     {"tenon.unblock", "unblock", NULL, TASK_READY, .run = do_unblock},
     {"tenon.unblock, run_at ahead", "unblock", NULL, TASK_SCHEDULED, .run = do_unblock_ahead},
     {"time", "due", NULL, TASK_READY, .run = do_time},
@@ -411,7 +412,7 @@ static void check(struct fixture *fx, enum task_state from)
                  task_state_word(from), got, task_state_word(want));
     }
     free(got);
-    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.finished;"
+    test_sql(fx, "DELETE FROM tenon.task; DELETE FROM tenon.dead; DELETE FROM tenon.history;"
                  "DELETE FROM tenon.suspect; UPDATE tenon.worker SET ended_at = now()");
 }
 

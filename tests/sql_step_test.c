@@ -49,7 +49,7 @@ static void test_the_first_of_a_name_stays(void **state)
 /* By the words that a claim returns, for both ways to claim; whatever ended the attempt before. */
 static void test_the_next_attempt_gets_them(void **state)
 {
-    static const char *const reasons[] = {"failed", "timed_out", "later", "released", "crashed"};
+    static const char *const reasons[] = {"failed", "timed_out", "snooze", "released", "crashed"};
     struct fixture *fx = *state;
     struct held c;
     held_new(fx, &c);
@@ -90,10 +90,10 @@ static void test_retry_goes_on_behind_them(void **state)
     steps_are(fx, c.id, "{\"n\": 1}");
     assert_true(test_sql_bool(
         fx, "SELECT payload->'steps' = '{\"n\": 1}' FROM tenon.task WHERE kind = 'refund'"));
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": [%lld]}')", (long long)c.id);
+    test_sql(fx, "SELECT tenon.retry_where('{\"ids\": [%lld]}')", (long long)c.id);
     steps_are(fx, c.id, "{\"n\": 1}");
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
-    test_sql(fx, "SELECT tenon.retry('{\"ids\": [%lld], \"state\": [\"cancelled\"]}')",
+    test_sql(fx, "SELECT tenon.retry_where('{\"ids\": [%lld], \"state\": [\"cancelled\"]}')",
              (long long)c.id);
     assert_state(fx, c.id, "ready");
     steps_are(fx, c.id, "{\"n\": 1}");
@@ -181,7 +181,8 @@ static void test_lines_of_a_pool_child(void **state)
     write_are(fx->conn, &was, "{\"{\\\"step\\\": {\\\"name\\\": \\\"d\\\"}}\",\"{}\"}", 2, "");
     test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.step('%s', 'd')", claim);
     test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.steps('%s')", claim);
-    test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.wait_for('%s', 'd')", claim);
+    test_sql_fails(fx, "55000", "is not valid any more", "SELECT tenon.wait_signal('%s', 'd')",
+                   claim);
     steps_are(fx, c.id, "{\"a\": 1000000000000000000000000000000, \"c\": null}");
 }
 
@@ -193,17 +194,18 @@ static void test_by_hand(void **state)
     test_sql(fx, "SET client_min_messages = warning");
     returns(fx, "[1]", "SELECT tenon.step('%s', 'a', '[1]')", claim);
     returns(fx, "{}", "SELECT tenon.steps('%s')", claim);
-    returns(fx, "waits", "SELECT state FROM tenon.wait_for('%s', 's')", claim);
+    returns(fx, "waits", "SELECT state FROM tenon.wait_signal('%s', 's')", claim);
     test_sql(fx, "SELECT tenon.signal('s', '5')");
-    returns(fx, "came 5", "SELECT state || ' ' || payload FROM tenon.wait_for('%s', 's')", claim);
+    returns(fx, "came 5", "SELECT state || ' ' || payload FROM tenon.wait_signal('%s', 's')",
+            claim);
 }
 
 /* --- signals --- */
 
-static void wait_for(struct fixture *fx, struct held *c, const char *delay_ms)
+static void wait_signal(struct fixture *fx, struct held *c, const char *delay_ms)
 {
     held_new(fx, c);
-    char *got = held_requeue(fx, c, "wait", NULL, delay_ms);
+    char *got = held_requeue(fx, c, "wait_signal", NULL, delay_ms);
     assert_string_equal(got, "blocked");
     free(got);
     assert_state(fx, c->id, "blocked");
@@ -218,8 +220,8 @@ static void test_each_that_waits_gets_it(void **state)
 {
     struct fixture *fx = *state;
     struct held c[3];
-    wait_for(fx, &c[0], "60000");
-    wait_for(fx, &c[1], "60000");
+    wait_signal(fx, &c[0], "60000");
+    wait_signal(fx, &c[1], "60000");
     settle(fx, 0);
     assert_true(test_sql_bool(fx, "SELECT bool_and(settled) FROM tenon.waiting"));
     char *why = test_sql_text(fx, "SELECT tenon.why(%lld)", (long long)c[0].id);
@@ -235,7 +237,7 @@ static void test_each_that_waits_gets_it(void **state)
     settle(fx, 0);
     /* it is kept for whoever waits later, and who does need not wait for a second */
     test_sql(fx, "LISTEN tenon");
-    wait_for(fx, &c[2], "60000");
+    wait_signal(fx, &c[2], "60000");
     PGnotify *told = NULL;
     (void)PQconsumeInput(fx->conn);
     for (PGnotify *n; (n = PQnotifies(fx->conn)); told = n) {
@@ -260,7 +262,7 @@ static void test_whichever_commits_last(void **state)
     struct held c;
     held_new(fx, &c);
     sql_run(other, "BEGIN; SELECT tenon.signal('s', '1')");
-    free(held_requeue(fx, &c, "wait", NULL, "60000"));
+    free(held_requeue(fx, &c, "wait_signal", NULL, "60000"));
     settle(fx, 0); /* the wait is committed, the signal is not */
     assert_true(test_sql_bool(fx, "SELECT settled FROM tenon.waiting"));
     sql_run(other, "COMMIT");
@@ -270,7 +272,7 @@ static void test_whichever_commits_last(void **state)
     held_new(fx, &c);
     char claim[HELD_TEXT_BYTES];
     held_text(&c, claim);
-    sql_run(other, "BEGIN; SELECT * FROM tenon.wait_for('%s', 't')", claim);
+    sql_run(other, "BEGIN; SELECT * FROM tenon.wait_signal('%s', 't')", claim);
     test_sql(fx, "SELECT tenon.signal('t', '2')");
     settle(fx, 0); /* the signal is committed, the wait is not */
     assert_true(test_sql_bool(fx, "SELECT bool_and(settled) FROM tenon.signal"));
@@ -286,7 +288,7 @@ static void test_a_locked_task_is_left_for_later(void **state)
     struct fixture *fx = *state;
     PGconn *other = sql_connect(fx->database_url);
     struct held c;
-    wait_for(fx, &c, "60000");
+    wait_signal(fx, &c, "60000");
     test_sql(fx, "SELECT tenon.signal('s')");
     sql_run(other, "BEGIN; SELECT FROM tenon.task FOR UPDATE");
     settle(fx, 0);
@@ -303,7 +305,7 @@ static void test_time_is_over(void **state)
 {
     struct fixture *fx = *state;
     struct held c;
-    wait_for(fx, &c, "60000");
+    wait_signal(fx, &c, "60000");
     settle(fx, 0);
     test_sql(fx, "UPDATE tenon.waiting SET until = now()");
     settle(fx, 1);
@@ -311,9 +313,9 @@ static void test_time_is_over(void **state)
     assert_true(held_take(fx, c.worker, c.id, &c));
     char claim[HELD_TEXT_BYTES];
     held_text(&c, claim);
-    returns(fx, "timed_out", "SELECT state FROM tenon.wait_for('%s', 's')", claim);
+    returns(fx, "timed_out", "SELECT state FROM tenon.wait_signal('%s', 's')", claim);
     /* to wait for it again would come to nothing, time and again: it is charged */
-    char *got = held_requeue(fx, &c, "wait", NULL, "60000");
+    char *got = held_requeue(fx, &c, "wait_signal", NULL, "60000");
     assert_string_equal(got, "retrying");
     free(got);
     assert_true(test_sql_bool(fx, "SELECT failures = 1 AND last_error = 'it cannot wait for s,"
@@ -328,12 +330,12 @@ static void test_who_waits_leaves_its_limits_to_others(void **state)
     char worker[UUID_BYTES], claim[HELD_TEXT_BYTES];
     struct held c, other;
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('k', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('k', max_running => 1)");
     int64_t first = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{k}')");
     int64_t second = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{k}')");
     test_sql(fx, "SELECT tenon.settle()");
     assert_true(held_take(fx, worker, first, &c));
-    free(held_requeue(fx, &c, "wait", NULL, "60000"));
+    free(held_requeue(fx, &c, "wait_signal", NULL, "60000"));
     test_sql(fx, "SELECT tenon.settle()");
     assert_state(fx, first, "blocked");
     assert_state(fx, second, "ready");
@@ -343,7 +345,7 @@ static void test_who_waits_leaves_its_limits_to_others(void **state)
     assert_contains(why, "it waits for the signal s");
     free(why);
     assert_int_equal(test_sql_int(fx,
-                                  "SELECT tenon.set('{\"ids\": %lld}', '{\"run_at\":"
+                                  "SELECT tenon.set_where('{\"ids\": %lld}', '{\"run_at\":"
                                   " \"now\"}')",
                                   (long long)first),
                      1);
@@ -359,7 +361,7 @@ static void test_who_waits_leaves_its_limits_to_others(void **state)
     assert_state(fx, first, "ready");
 }
 
-static void test_wait_for(void **state)
+static void test_wait_signal(void **state)
 {
     struct fixture *fx = *state;
     struct held c;
@@ -367,12 +369,12 @@ static void test_wait_for(void **state)
     held_new(fx, &c);
     held_text(&c, claim);
     test_sql_fails(fx, "22023", "timeout 366 days|365 days",
-                   "SELECT tenon.wait_for('%s', 's', '366 days')", claim);
-    test_sql_fails(fx, "22023", "signal ''|1 to 100 bytes", "SELECT tenon.wait_for('%s', '')",
+                   "SELECT tenon.wait_signal('%s', 's', '366 days')", claim);
+    test_sql_fails(fx, "22023", "signal ''|1 to 100 bytes", "SELECT tenon.wait_signal('%s', '')",
                    claim);
-    test_sql(fx, "BEGIN; SELECT tenon.wait_for('%s', 's'); ROLLBACK", claim);
+    test_sql(fx, "BEGIN; SELECT tenon.wait_signal('%s', 's'); ROLLBACK", claim);
     assert_state(fx, c.id, "running");
-    returns(fx, "waits", "SELECT state FROM tenon.wait_for('%s', 's', '1 day')", claim);
+    returns(fx, "waits", "SELECT state FROM tenon.wait_signal('%s', 's', '1 day')", claim);
     assert_true(test_sql_bool(fx, "SELECT until - now() BETWEEN interval '23 h' AND '1 day'"
                                   " FROM tenon.waiting"));
     /* what the handler answers then, changes nothing, and its worker does not take it for lost */
@@ -387,9 +389,10 @@ static void test_wait_for(void **state)
     settle(fx, 1);
     assert_true(held_take(fx, c.worker, c.id, &c));
     held_text(&c, claim);
-    returns(fx, "came [4]", "SELECT state || ' ' || payload FROM tenon.wait_for('%s', 's')", claim);
+    returns(fx, "came [4]", "SELECT state || ' ' || payload FROM tenon.wait_signal('%s', 's')",
+            claim);
     test_sql(fx, "SELECT tenon.signal('is there', '5')");
-    returns(fx, "came 5", "SELECT state || ' ' || payload FROM tenon.wait_for('%s', 'is there')",
+    returns(fx, "came 5", "SELECT state || ' ' || payload FROM tenon.wait_signal('%s', 'is there')",
             claim);
     steps_are(fx, c.id, "{\"s\": [4], \"is there\": 5}");
 }
@@ -398,10 +401,10 @@ static void test_who_waits_may_end(void **state)
 {
     struct fixture *fx = *state;
     struct held c;
-    wait_for(fx, &c, "60000");
+    wait_signal(fx, &c, "60000");
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.waiting"), 0);
-    wait_for(fx, &c, "60000");
+    wait_signal(fx, &c, "60000");
     test_sql(fx, "UPDATE tenon.task SET start_before = now()");
     settle(fx, 1);
     assert_state(fx, c.id, "expired");
@@ -420,7 +423,7 @@ static void test_signals_are_checked_and_kept_for_a_time(void **state)
     struct held c;
     test_sql(fx, "SELECT tenon.signal('t'), tenon.signal('young')");
     settle(fx, 0);
-    wait_for(fx, &c, "60000");
+    wait_signal(fx, &c, "60000");
     test_sql(fx, "SELECT tenon.signal('s')");
     test_sql(fx,
              "UPDATE tenon.signal SET sent_at = now() - interval '8 days' WHERE name <> 'young'");
@@ -492,7 +495,7 @@ static void test_every_end_is_told(void **state)
     test_sql(fx, "SELECT tenon.cancel(%lld)", (long long)c.id);
     assert_int_equal(told(fx, c.id), 1);
     held_new(fx, &c);
-    free(held_requeue(fx, &c, "later", NULL, "0"));
+    free(held_requeue(fx, &c, "snooze", NULL, "0"));
     result_is(fx->conn, c.id, "ready  ");
     test_sql(fx, "UPDATE tenon.task SET start_before = now(); SELECT tenon.settle()");
     assert_int_equal(told(fx, c.id), 1);
@@ -564,7 +567,7 @@ int main(void)
         WITH_DATABASE(test_a_locked_task_is_left_for_later),
         WITH_DATABASE(test_time_is_over),
         WITH_DATABASE(test_who_waits_leaves_its_limits_to_others),
-        WITH_DATABASE(test_wait_for),
+        WITH_DATABASE(test_wait_signal),
         WITH_DATABASE(test_who_waits_may_end),
         WITH_DATABASE(test_signals_are_checked_and_kept_for_a_time),
         WITH_DATABASE(test_every_end_is_told),

@@ -169,8 +169,8 @@ static void test_what_an_operator_does_is_audited(void **state)
         {"cancel(1)", "cancel"},
         {"close(1)", "close"},
         {"set_settings('{\"history_keep\": \"0\"}')", "set_settings"},
-        {"set_queue('q', '{\"priority\": 1}')", "set_queue"},
-        {"set_kind('k', '{\"priority\": 1}')", "set_kind"},
+        {"set_queue('q', priority => 1)", "set_queue"},
+        {"set_kind('k', priority => 1)", "set_kind"},
         {"pause('q')", "pause"},
         {"delete('{\"ids\": [1]}')", "delete"},
     };

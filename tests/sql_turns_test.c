@@ -46,7 +46,7 @@ static void test_a_backlog_does_not_wander(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 3); SELECT tenon.pause_limit('paid');"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 3); SELECT tenon.pause_limit('paid');"
                  "SELECT tenon.enqueue_many('a', array_fill('{}'::text, '{2000}'), limit_keys =>"
                  " '{paid,t:1}')");
     enqueue(fx, "{t:1}", 2);
@@ -68,9 +68,8 @@ static void test_several_keys(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(
-        fx,
-        "SELECT tenon.set_limit('all', running => 2); SELECT tenon.set_limit('t', running => 1)");
+    test_sql(fx, "SELECT tenon.set_limit('all', max_running => 2); SELECT tenon.set_limit('t',"
+                 " max_running => 1)");
     enqueue(fx, "{all,t:1}", 50); /* the wide one first: the worst order */
     enqueue(fx, "{all,t:2}", 2);
     enqueue(fx, "{t:1}", 1);
@@ -81,7 +80,7 @@ static void test_several_keys(void **state)
         settle(fx);
         assert_true(
             test_sql_bool(fx,
-                          "SELECT bool_and(ready <= coalesce(running_max, 99)) FROM tenon.limits"));
+                          "SELECT bool_and(ready <= coalesce(max_running, 99)) FROM tenon.limits"));
     }
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_task"), 0);
@@ -94,9 +93,11 @@ static void test_four_keys(void **state)
     struct fixture *fx = *state;
     char worker[UUID_BYTES];
     worker_make(fx, worker);
-    test_sql(fx, "SELECT tenon.set_limit('a', running => 9), tenon.set_limit('b', running => 8),"
-                 " tenon.set_limit('c', rate => 5, per => '1 h'), tenon.set_limit('d', running =>"
-                 " 7)");
+    test_sql(
+        fx,
+        "SELECT tenon.set_limit('a', max_running => 9), tenon.set_limit('b', max_running => 8),"
+        " tenon.set_limit('c', max_starts => 5, per => '1 h'), tenon.set_limit('d', max_running =>"
+        " 7)");
     enqueue(fx, "{d}", 6);       /* of the fourth one is left */
     enqueue(fx, "{a,b,c,d}", 3); /* 7 to 9 */
     enqueue(fx, "{a,b,c}", 1);   /* 10 */
@@ -137,16 +138,16 @@ static void test_fair(void **state)
     assert_free(fx, "1 2 3 4 5 6 7 8"); /* alone, it gets all */
     enqueue(fx, "{t:2}", 10);
     enqueue(fx, "{t:3}", 10);
-    test_sql(fx, "DELETE FROM tenon.task WHERE id <= 8 RETURNING tenon.note_ended(task)");
+    test_sql(fx, "DELETE FROM tenon.task WHERE id <= 8 RETURNING tenon.record_end_of(task)");
     settle(fx);
     char *got = test_sql_text(fx, "SELECT string_agg(key || ' ' || ready, ', ' ORDER BY key) FROM"
                                   " tenon.limits WHERE key LIKE 't:%%'");
     assert_string_equal(got, "t:1 3, t:2 2, t:3 3");
     free(got);
     /* one that has reached a limit of its own leaves the rest to others */
-    test_sql(fx, "SELECT tenon.set_limit('t:1', running => 3);"
+    test_sql(fx, "SELECT tenon.set_limit('t:1', max_running => 3);"
                  "DELETE FROM tenon.task WHERE run_at < 'infinity' AND limit_keys <> '{t:1}'"
-                 " RETURNING tenon.note_ended(task)");
+                 " RETURNING tenon.record_end_of(task)");
     settle(fx);
     got = test_sql_text(fx, "SELECT string_agg(key || ' ' || ready, ', ' ORDER BY key) FROM"
                             " tenon.limits WHERE key LIKE 't:%%'");
@@ -154,10 +155,10 @@ static void test_fair(void **state)
     free(got);
     /* and when the others are through it has all that it may */
     test_sql(fx, "SELECT tenon.set_limit('t:1'); DELETE FROM tenon.task WHERE limit_keys <> '{t:1}'"
-                 " RETURNING tenon.note_ended(task)");
+                 " RETURNING tenon.record_end_of(task)");
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT ready FROM tenon.limits WHERE key = 't:1'"), 8);
-    test_sql(fx, "DELETE FROM tenon.task RETURNING tenon.note_ended(task)");
+    test_sql(fx, "DELETE FROM tenon.task RETURNING tenon.record_end_of(task)");
     settle(fx);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.limit_turn"), 0);
 }
@@ -166,7 +167,7 @@ static void test_fair(void **state)
 static void end_one(struct fixture *fx)
 {
     test_sql(fx, "DELETE FROM tenon.task WHERE id = (SELECT id FROM tenon.ready ORDER BY run_at, id"
-                 " LIMIT 1) RETURNING tenon.note_ended(task)");
+                 " LIMIT 1) RETURNING tenon.record_end_of(task)");
 }
 
 /* Keys that are new each time, with a task each, do not come before one that waits for ever. */
@@ -194,9 +195,9 @@ static void test_new_keys_wait_for_the_next_round(void **state)
 static void test_a_key_that_was_alone(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(
-        fx,
-        "SELECT tenon.set_limit('t', fair => true); SELECT tenon.set_limit('t:1', running => 1)");
+    test_sql(fx,
+             "SELECT tenon.set_limit('t', fair => true); SELECT tenon.set_limit('t:1', max_running"
+             " => 1)");
     enqueue(fx, "{t:1}", 30);
     settle(fx);
     for (int i = 0; i < 20; i++) {

@@ -145,7 +145,7 @@ static void test_bad_arguments(void **state)
         {"start_before => '2001-01-01'", "start_before 2001|still to come"},
         {"start_before => now() + interval '1 h', delay => '2 h'", "start_before|after run_at"},
         {"start_before => 'infinity'", "start_before infinity"},
-        {"retry => 'never'", "retry 'never'|sidekiq"},
+        {"retry => 'never'", "retry 'never'|polynomial"},
         {"retry => 'linear'", "retry 'linear'"},
         {"retry => 'constant(0 s)'", "retry 'constant(0 s)'"},
         {"retry => 'exponential(1 h, 1 s)'", "retry 'exponential(1 h, 1 s)'"},
@@ -353,7 +353,7 @@ static void test_requests_are_bounded(void **state)
         test_sql(fx, "SELECT tenon.settle(); SELECT tenon.cancel(id) FROM tenon.task");
     }
     test_sql(fx, "SELECT tenon.settle(); SELECT tenon.cancel(id) FROM tenon.task");
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished f, jsonb_object_keys("
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history f, jsonb_object_keys("
                                       "f.payload) WHERE octet_length(f.payload::text) <= 100"),
                      6);
 }

@@ -24,7 +24,7 @@ struct situation {
 
 /* One task holds the limit, and one is before it. */
 #define LIMITED(at, also)                                                                          \
-    LIMITED_BY("t", "running => 1", "t:1", ", limit_keys => '{t:1}'", "2", at, also)
+    LIMITED_BY("t", "max_running => 1", "t:1", ", limit_keys => '{t:1}'", "2", at, also)
 
 #define NO_CLEANER "SELECT pg_advisory_unlock_all();"
 
@@ -44,17 +44,17 @@ static const struct situation situations[] = {
     {"waits for a limit", LIMITED("now()", "1 = 1"), NULL, "limit",
      "It waits for the limit t:1 (1 at once, 1 taken), behind 1 task.|tenon limit show "
      "t:1; to let more go: "
-     "tenon limit set t --running 2."},
+     "tenon limit set t --max-running 2."},
     {"waits for a limit with a number of its own",
-     "SELECT tenon.set_limit('t:1', running => 1, rate => 9, per => '1.5 s', weight => 2);" LIMITED(
-         "now()", "1 = 1"),
+     "SELECT tenon.set_limit('t:1', max_running => 1, max_starts => 9, per => '1.5 s', weight"
+     " => 2);" LIMITED("now()", "1 = 1"),
      NULL, "limit",
-     "(1 at once, 1 taken, 9 per 00:00:01.5)|tenon limit set t:1 --running 2 --starts "
+     "(1 at once, 1 taken, 9 per 00:00:01.5)|tenon limit set t:1 --max-running 2 --max-starts "
      "9/1500ms --weight 2."},
     {"waits for a limit, and nobody lets it go", NO_CLEANER LIMITED("now()", "1 = 1"), NULL,
      "limit", "behind 1 task. No cleaner leads, and |What to do: start one: tenon cleaner"},
     {"waits for a limit that is held by a task without a worker",
-     LIMITED_BY("t", "running => 1", "t:1", ", limit_keys => '{t:1}'", "2", "now()",
+     LIMITED_BY("t", "max_running => 1", "t:1", ", limit_keys => '{t:1}'", "2", "now()",
                 "1 = 1; UPDATE tenon.task SET kind = 'x' WHERE wanted_at IS NULL"),
      NULL, "limit",
      ", behind 1 task. Of task |: No living worker handles the kind x in |start one: tenon worker "
@@ -67,25 +67,25 @@ static const struct situation situations[] = {
                       " wanted_at IS NULL"),
      NULL, "limit_paused", "(it is paused by |tenon limit resume t."},
     {"waits for a rate",
-     LIMITED_BY("t", "rate => 5, per => '1 min'", "t:1", ", limit_keys => '{t:1}'", "6", "now()",
-                "1 = 1"),
+     LIMITED_BY("t", "max_starts => 5, per => '1 min'", "t:1", ", limit_keys => '{t:1}'", "6",
+                "now()", "1 = 1"),
      NULL, "limit",
-     "It waits for the limit t:1 (5 per 00:01:00), behind 1 task.|tenon limit set t --starts "
+     "It waits for the limit t:1 (5 per 00:01:00), behind 1 task.|tenon limit set t --max-starts "
      "10/60s."},
     {"waits for its turn",
      LIMITED_BY("t", "fair => true", "t:1", ", limit_keys => '{t:1}'", "30", "now()", "1 = 1"),
      NULL, "limit",
      "It waits for the limit t:1 (fair to all t keys), behind 2 tasks.|limit show t:1"},
     {"waits for the limit of its kind",
-     LIMITED_BY("kind/a", "running => 1, rate => 5, per => '1 h'", "kind/a", "", "2", "now()",
-                "1 = 1"),
+     LIMITED_BY("kind/a", "max_running => 1, max_starts => 5, per => '1 h'", "kind/a", "", "2",
+                "now()", "1 = 1"),
      NULL, "limit",
      "the limit kind/a (1 at once, 1 taken, 5 per 01:00:00), behind 1 |limit set kind/a "
-     "--running 2 "
-     "--starts 5/3600s."},
+     "--max-running 2 "
+     "--max-starts 5/3600s."},
     {"waits for the limit of its queue",
-     LIMITED_BY("queue/default", "running => 2", "queue/default", "", "3", "now()", "1 = 1"), NULL,
-     "limit",
+     LIMITED_BY("queue/default", "max_running => 2", "queue/default", "", "3", "now()", "1 = 1"),
+     NULL, "limit",
      "the limit queue/default (2 at once, 2 taken), behind 1 task.|limit show "
      "queue/default"},
     {"waits for its time, then for a limit", LIMITED("now() + interval '1 h'", "1 = 1"), NULL,
@@ -147,7 +147,7 @@ static const struct situation situations[] = {
      "SELECT tenon.enqueue('a', priority => 9) FROM generate_series(1, 3);"
      "UPDATE tenon.task SET priority = 0 WHERE id = %1$lld",
      NULL, "no_free_slot", "behind 3 tasks, 3 of them of a higher priority|--priority 9"},
-    {"waits for a signal", NULL, "wait", "waits_for_signal",
+    {"waits for a signal", NULL, "wait_signal", "waits_for_signal",
      "It is blocked: it waits for the signal s, until |(in |tenon signal 's' sends it"},
     {"running", NULL, "", "running", "It runs on host, pid 1, claimed |has until |tenon cancel"},
     {"running, and another run waits",
@@ -234,7 +234,7 @@ static void check(struct fixture *fx, const struct situation *s)
     }
     free(code);
     free(why);
-    test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.finished, tenon.worker, tenon.kind,"
+    test_sql(fx, "TRUNCATE tenon.task, tenon.dead, tenon.history, tenon.worker, tenon.kind,"
                  " tenon.queue, tenon.again, tenon.limit, tenon.limit_task, tenon.limit_event,"
                  " tenon.limit_due, tenon.limit_turn;"
                  "UPDATE tenon.setting SET paused = false; SELECT tenon.adopt(),"
@@ -305,7 +305,7 @@ static void test_a_long_queue(void **state)
 static void test_a_long_line(void **state)
 {
     struct fixture *fx = *state;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1);"
                  "SELECT tenon.enqueue('a', limit_keys => '{t:1}'); SELECT tenon.settle()");
     int64_t first = test_sql_int(fx, "SELECT tenon.enqueue('a', limit_keys => '{t:1}')");
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{12000}'), limit_keys =>"
@@ -333,7 +333,7 @@ static void test_through_a_parent(void **state)
     worker_make(fx, worker);
     cleaner_leads(fx);
     test_sql(fx, "SELECT tenon.flow('{\"tasks\": [{\"name\": \"p\", \"kind\": \"x\"},"
-                 " {\"name\": \"c\", \"kind\": \"a\", \"after\": [\"p\"]}]}')");
+                 " {\"name\": \"c\", \"kind\": \"a\", \"depends_on\": [\"p\"]}]}')");
     assert_why(fx, 2,
                "It waits for a parent: 1 (x, ready). Of task 1: No living worker handles the",
                "What to do: start one: tenon worker --queues default --handler 'x=...'.");

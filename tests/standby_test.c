@@ -147,7 +147,7 @@ static void promote(struct fixture *fx, const char *second)
     assert_true(sql_bool(conn, "SELECT tenon.copied() IS NULL"));
     free(TENON_RUN(fx, 0, "worker", "--amqp-url", "none", "--until-empty", "--handler", "a=true",
                    "--handler", "b=true", "--database-url", second));
-    assert_true(sql_int(conn, "SELECT count(*) FROM tenon.finished") > 0);
+    assert_true(sql_int(conn, "SELECT count(*) FROM tenon.history") > 0);
     PQfinish(conn);
 }
 

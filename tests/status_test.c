@@ -162,10 +162,10 @@ static void test_status_counts_every_state(void **state)
     assert_int_equal(number(q, "ready"), 1);
     assert_true(json_is_true(json_object_get(q, "paused")));
     assert_true(json_is_null(json_object_get(element(queues, "queue", "empty"), "oldest_ready_s")));
-    json_t *finished = json_object_get(o, "finished");
-    assert_int_equal(number(finished, "done_last_hour"), 1);
-    assert_int_equal(number(finished, "done_last_day"), 1);
-    assert_int_equal(number(finished, "cancelled_last_day"), 1);
+    json_t *history = json_object_get(o, "history");
+    assert_int_equal(number(history, "done_last_hour"), 1);
+    assert_int_equal(number(history, "done_last_day"), 1);
+    assert_int_equal(number(history, "cancelled_last_day"), 1);
     json_t *worker = json_array_get(json_object_get(o, "workers"), 0);
     assert_string_equal(text(worker, "host"), "h1");
     assert_int_equal(number(worker, "running"), 1);

@@ -111,8 +111,9 @@ static void assert_each_step_once(struct fixture *fx, const struct handler_of *h
                      " ELSE 'charge reserve ship' END",
                      PAID),
         ORDERS);
-    assert_true(test_sql_bool(
-        fx, "SELECT bool_and(outcome = 'done' AND failures <= %d) FROM tenon.finished", CRASHES));
+    assert_true(
+        test_sql_bool(fx, "SELECT bool_and(outcome = 'done' AND failures <= %d) FROM tenon.history",
+                      CRASHES));
     /* what was recorded by a line is not done again: only a kill between the two may double it */
     print_message("%d orders, %d kills: the price was asked for %zu times\n", ORDERS, KILLS,
                   prices_asked(fx));
@@ -149,7 +150,7 @@ static void orders_under_kills(struct fixture *fx, const struct handler_of *hand
             cleaner = TENON(fx, "cleaner");
         }
     }
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", ORDERS);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.history", ORDERS);
     assert_each_step_once(fx, handler);
     end_well(p);
     end_well(cleaner);
@@ -186,7 +187,7 @@ static void test_what_is_said_of_a_task_that_waits(void **state)
     struct process *p = start_worker(fx, &PLAIN, "");
     test_sql(fx, "SELECT tenon.enqueue('order', '{\"order\": 1}')");
     test_await(fx, LIMIT_MS, "SELECT state = 'blocked', state FROM tenon.tasks");
-    process_await_line(p, "event=task_waits", LIMIT_MS);
+    process_await_line(p, "event=task_waits_signal", LIMIT_MS);
     char *out = TENON_RUN(fx, 0, "why", "1");
     assert_contains(out, "It is blocked: it waits for the signal payment:1, until ");
     free(out);

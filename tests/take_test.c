@@ -1,6 +1,6 @@
 /* label: e2e */
-/* Handlers that take many tasks at once (`take` and `wait_ms` of the handlers file): how many there
- * are in a call, and one outcome each, whatever happens to one of them. */
+/* Handlers that take many tasks at once (`chunk_size` and `chunk_wait` of the handlers file): how
+ * many there are in a call, and one outcome each, whatever happens to one of them. */
 #include "tests/support/working.h"
 
 #include <signal.h>
@@ -85,16 +85,16 @@ static void test_so_many_in_a_call(void **state)
     struct fixture *fx = *state;
     struct calls calls;
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 300)");
-    until_empty(fx, "take = 100\n wait_ms = 10000");
+    until_empty(fx, "chunk_size = 100\n chunk_wait = 10000ms");
     take_calls(fx, &calls);
     assert_int_equal(calls.n, 3);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(calls.all[i].tasks, 100);
     }
     assert_true(test_sql_bool(fx, "SELECT count(*) = 300 AND bool_and(result = '100')"
-                                  " AND max(claims) = 1 FROM tenon.finished"));
+                                  " AND max(claims) = 1 FROM tenon.history"));
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 5)"); /* and no more come */
-    until_empty(fx, "take = 100\n wait_ms = 300");
+    until_empty(fx, "chunk_size = 100\n chunk_wait = 300ms");
     take_calls(fx, &calls);
     assert_int_equal(calls.n, 1);
     assert_int_equal(calls.all[0].tasks, 5);
@@ -105,7 +105,7 @@ static void test_they_wait_for_each_other(void **state)
 {
     struct fixture *fx = *state;
     struct calls calls;
-    struct process *p = worker(fx, "take = 3\n wait_ms = 10000");
+    struct process *p = worker(fx, "chunk_size = 3\n chunk_wait = 10000ms");
     test_sql(fx, "SELECT tenon.enqueue('a')");
     await_claimed(fx, 1);
     take_calls(fx, &calls);
@@ -121,7 +121,7 @@ static void test_they_wait_for_each_other(void **state)
     assert_true(test_sql_bool(fx, "SELECT tenon.cancel(4)"));
     test_await(fx, READY_MS,
                "SELECT clock_timestamp() > finished_at + interval '500 ms'"
-               " FROM tenon.finished WHERE id = 4");
+               " FROM tenon.history WHERE id = 4");
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(6, 7)");
     await_done(fx, 6);
     take_calls(fx, &calls);
@@ -140,7 +140,7 @@ static void test_a_child_that_dies(void **state)
     struct calls calls;
     test_sql(fx, "SELECT tenon.enqueue('a', CASE n WHEN 3 THEN '{\"then\": \"die\"}' ELSE '{}'"
                  " END::jsonb) FROM generate_series(1, 5) n");
-    struct process *p = worker(fx, "take = 5\n wait_ms = 500");
+    struct process *p = worker(fx, "chunk_size = 5\n chunk_wait = 500ms");
     await_done(fx, 5);
     take_calls(fx, &calls);
     assert_int_equal(calls.n, 2);
@@ -148,9 +148,9 @@ static void test_a_child_that_dies(void **state)
     assert_string_equal(calls.all[1].ids, "1 2 3");
     assert_true(calls.all[0].pid != calls.all[1].pid);
     assert_true(test_sql_bool(fx, "SELECT bool_and(failures = 0 AND crashes = (id < 4)::integer AND"
-                                  " claims = 1 + crashes) FROM tenon.finished"));
+                                  " claims = 1 + crashes) FROM tenon.history"));
     assert_true(test_sql_bool(fx, "SELECT bool_and(last_error LIKE 'the handler ended without an"
-                                  " answer: exit status 3%%') FROM tenon.finished WHERE id < 4"));
+                                  " answer: exit status 3%%') FROM tenon.history WHERE id < 4"));
     end_well(p);
 }
 
@@ -160,7 +160,7 @@ static void test_one_of_them(void **state)
 {
     struct fixture *fx = *state;
     struct calls calls;
-    struct process *p = worker(fx, "take = 3\n wait_ms = 10000");
+    struct process *p = worker(fx, "chunk_size = 3\n chunk_wait = 10000ms");
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"then\": \"hang\"}')");
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(2, 3)");
     await_done(fx, 2);
@@ -176,7 +176,7 @@ static void test_one_of_them(void **state)
     assert_int_equal(calls.n, 2);
     assert_string_equal(calls.all[1].ids, "4 5 6");
     assert_int_equal(calls.all[0].pid, calls.all[1].pid);
-    assert_true(test_sql_bool(fx, "SELECT max(claims) = 1 FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT max(claims) = 1 FROM tenon.history"));
     end_well(p);
 }
 
@@ -185,13 +185,13 @@ static void test_a_drain(void **state)
 {
     struct fixture *fx = *state;
     struct calls calls;
-    struct process *p = worker(fx, "take = 2\n wait_ms = 10000");
+    struct process *p = worker(fx, "chunk_size = 2\n chunk_wait = 10000ms");
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"then\": \"hang\"}') FROM generate_series(1, 2)");
     test_await(fx, READY_MS, "SELECT count(*) = 2 FROM tenon.tasks WHERE progress = '{\"of\": 2}'");
     end_well(p);
     take_calls(fx, &calls);
     assert_int_equal(calls.n, 1);
-    p = worker(fx, "take = 3\n wait_ms = 10000");
+    p = worker(fx, "chunk_size = 3\n chunk_wait = 10000ms");
     await_claimed(fx, 2);
     end_well(p);
     take_calls(fx, &calls);
@@ -208,7 +208,7 @@ static void test_a_handler_that_does_not_understand(void **state)
     handler_path("pool", program, sizeof program);
     (void)snprintf(path, sizeof path, "%s/handlers.conf", fx->dir);
     (void)snprintf(text, sizeof text,
-                   "handler a {\n command = {\"%s\", \"1\"}\n mode = pool\n take = 2\n}\n",
+                   "handler a {\n command = {\"%s\", \"1\"}\n mode = pool\n chunk_size = 2\n}\n",
                    program);
     file_write(path, text);
     test_sql(fx, "SELECT tenon.enqueue('a')");
@@ -224,7 +224,7 @@ static void test_run_one(void **state)
     char path[256], payload[256];
     (void)snprintf(payload, sizeof payload, "%s/payload.json", fx->dir);
     file_write(payload, "{}");
-    char *out = TENON_RUN(fx, 0, "worker", "--handlers", file_with(fx, path, "take = 50"),
+    char *out = TENON_RUN(fx, 0, "worker", "--handlers", file_with(fx, path, "chunk_size = 50"),
                           "--run-one", "a", payload);
     assert_string_equal(out, "1\n");
     free(out);

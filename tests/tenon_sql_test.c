@@ -128,7 +128,7 @@ static void check_errors(struct fixture *fx, const char *options)
 
 static void test_what_each_error_means(void **state)
 {
-    check_errors(*state, "--function app.pay --batch 1");
+    check_errors(*state, "--function app.pay --commit-size 1");
 }
 
 static void test_what_each_error_means_in_batches(void **state)
@@ -154,7 +154,7 @@ static void test_batches(void **state)
                "SELECT count(*) = 2 FROM tenon.task WHERE failures = 1"
                " AND error_class IN ('23505', '22012')");
     assert_int_equal(paid(fx), TASKS - 2);
-    assert_int_equal(test_sql_int(fx, "SELECT sum(failures) + sum(claims) FROM tenon.finished"),
+    assert_int_equal(test_sql_int(fx, "SELECT sum(failures) + sum(claims) FROM tenon.history"),
                      TASKS - 2);
     assert_true(test_sql_int(fx, "SELECT count(DISTINCT xmin::text) FROM app.paid") < TASKS - 20);
     end_well(p);
@@ -202,10 +202,10 @@ static void test_a_lost_claim_in_a_batch(void **state)
         " FROM generate_series(1, %d) n",
         TASKS);
     struct process *p = start_one(fx, "--function app.pay_or_cancel --connections 1");
-    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.finished", TASKS);
+    test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM tenon.history", TASKS);
     test_await(fx, LIMIT_MS, "SELECT count(*) = %d, count(*) FROM app.paid", TASKS - 1);
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM app.paid WHERE n = 31"), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT sum(failures) FROM tenon.finished"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT sum(failures) FROM tenon.history"), 0);
     end_well(p);
 }
 
@@ -248,11 +248,11 @@ static void test_kinds_in_batches(void **state)
                                   " WHERE n %% 3 < 2",
                                   TASKS));
     assert_int_equal(
-        test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE result IS NOT DISTINCT FROM"
+        test_sql_int(fx, "SELECT count(*) FROM tenon.history WHERE result IS NOT DISTINCT FROM"
                          " CASE kind WHEN 'pay' THEN payload->'n'"
                          " WHEN 'count' THEN to_jsonb(jsonb_array_length(payload)) END"),
         TASKS);
-    assert_true(test_sql_int(fx, "SELECT count(DISTINCT xmin::text) FROM tenon.finished") <
+    assert_true(test_sql_int(fx, "SELECT count(DISTINCT xmin::text) FROM tenon.history") <
                 TASKS - 20);
     end_well(p);
 }
@@ -275,7 +275,7 @@ static void test_slow_functions_hold_no_others(void **state)
     test_sql(fx, "DELETE FROM tenon.task; SELECT tenon.enqueue_many('pay', array_agg("
                  "jsonb_build_object('n', n, 'sleep', CASE WHEN n > 300 THEN 0.1 ELSE 0 END)"
                  " ORDER BY n)) FROM generate_series(1, 700) n");
-    p = start_one(fx, "--function app.pay --connections 3 --batch 32");
+    p = start_one(fx, "--function app.pay --connections 3 --commit-size 32");
     test_await(fx, LIMIT_MS, held, 6);
     process_kill(p);
 }
@@ -344,7 +344,7 @@ static void test_a_cancelled_task_that_waits(void **state)
     struct fixture *fx = *state;
     int64_t ids[3];
     make_functions(fx);
-    struct process *p = start_one(fx, "--function app.pay --connections 1 --batch 8");
+    struct process *p = start_one(fx, "--function app.pay --connections 1 --commit-size 8");
     test_sql(fx, "SELECT tenon.enqueue_many('pay', array_fill('{\"n\": 2}'::jsonb, ARRAY[200]))");
     await_done(fx, 200); /* they are quick, so by now the child takes several at once */
     for (int i = 0; i < 3; i++) {
@@ -449,7 +449,7 @@ static void test_a_cancel_without_an_answer(void **state)
     make_pay_or_hold(fx);
     proxy_open(&proxy, fx->database_url);
     struct process *p = start(fx, proxy.url, (const char *const[]){"pay", NULL},
-                              "--function app.pay_or_hold --connections 2 --batch 8");
+                              "--function app.pay_or_hold --connections 2 --commit-size 8");
     test_sql(fx, "SELECT tenon.enqueue_many('pay', array_fill('{\"n\": 0}'::jsonb, ARRAY[%d]))",
              QUICK);
     await_done(fx, QUICK); /* they are quick, so by now the child takes several at once */
@@ -461,7 +461,7 @@ static void test_a_cancel_without_an_answer(void **state)
     test_sql(fx, "SELECT pg_advisory_unlock(1)");
     test_await(fx, LIMIT_MS,
                "SELECT count(*) = %d AND sum(claims) = %d, count(*), sum(claims)"
-               " FROM tenon.finished WHERE outcome = 'done'",
+               " FROM tenon.history WHERE outcome = 'done'",
                QUICK + 3, QUICK + 3);
     proxy_door(&proxy, PROXY_SERVES);
     await(fx, enqueue(fx, "pay", "{\"n\": 4}", "20 s"), "state = 'done'"); /* by a new child */
@@ -497,8 +497,8 @@ static void check_exactly_once(struct fixture *fx, const char *sleep, const char
     enum { TASKS = 300, EACH = 15 };
     make_functions(fx);
     test_sql(fx,
-             "SELECT tenon.set_kind('pay', '{\"retry\": \"constant(1 ms)\","
-             " \"max_attempts\": 1000}');"
+             "SELECT tenon.set_kind('pay', retry => 'constant(1 ms)',"
+             " max_attempts => 1000);"
              "SELECT tenon.enqueue_many('pay', array_agg(jsonb_build_object('n', n,"
              " 'sleep', %s))) FROM generate_series(1, %d) n",
              sleep, TASKS);
@@ -513,18 +513,18 @@ static void check_exactly_once(struct fixture *fx, const char *sleep, const char
     test_await(fx, ORPHANS_MS,
                "SELECT count(*) = %d, count(*), (SELECT string_agg(concat_ws(' ', id, start_time,"
                " worker_id, failures, crashes), ', ') FROM tenon.task), (SELECT count(*) FROM"
-               " tenon.dead) FROM tenon.finished",
+               " tenon.dead) FROM tenon.history",
                TASKS);
     assert_int_equal(paid(fx), TASKS);
     assert_int_equal(test_sql_int(fx, "SELECT count(DISTINCT n) FROM app.paid"), TASKS);
-    assert_true(test_sql_bool(fx, "SELECT bool_and(outcome = 'done') FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(outcome = 'done') FROM tenon.history"));
     process_await_line(p, "event=worker_ready", LIMIT_MS); /* the last one may just begin */
     end_well(p);
 }
 
 static void test_exactly_once(void **state)
 {
-    check_exactly_once(*state, "0.01", "--function app.pay --batch 1");
+    check_exactly_once(*state, "0.01", "--function app.pay --commit-size 1");
 }
 
 static void test_exactly_once_in_batches(void **state)
@@ -545,7 +545,7 @@ static void test_it_does_not_start(void **state)
         {"--function x=", "--function is not NAME or KIND=NAME: x="},
         {"--connections 3", "--function is missing"},
         {"--function app.pay --connections 65", "--connections is not a number from 1 to 64"},
-        {"--function app.pay --batch 257", "--batch is not a number from 1 to 256"},
+        {"--function app.pay --commit-size 257", "--commit-size is not a number from 1 to 256"},
     };
     struct fixture *fx = *state;
     make_functions(fx);

@@ -183,7 +183,7 @@ static void test_what_spans_say(void **state)
         {"{\"do\": \"dead\"}", "", "dead", "_OTHER", "asked to", 0},
         {"{\"do\": \"fail\"}", "", "failed", "_OTHER", "asked to", 0},
         {"{\"do\": \"fail\"}", ", max_attempts => 1", "dead", "_OTHER", "asked to", 0},
-        {"{\"do\": \"later\"}", "", "later", "", "", 0},
+        {"{\"do\": \"snooze\"}", "", "snooze", "", "", 0},
         {"{\"do\": \"crash\"}", "", "failed", "_OTHER", "about to crash", 0},
         {"{\"do\": \"sleep\", \"ms\": 60000}", ", timeout => '200 ms'", "timed_out", "timeout",
          "timed out after 200 ms", 0},
@@ -238,7 +238,7 @@ static void test_retries_are_linked(void **state)
     }
     /* what was put off was no attempt, and yet a run */
     const json_t *later = span_of(all, other, 0), *done = span_of(all, other, 1);
-    assert_span(later, 1, "later", "");
+    assert_span(later, 1, "snooze", "");
     assert_span(done, 1, "done", "");
     assert_string_equal(link_of(done), text_of(later, "spanId"));
     assert_string_not_equal(text_of(done, "spanId"), text_of(later, "spanId"));
@@ -247,7 +247,7 @@ static void test_retries_are_linked(void **state)
 
 static void assert_got(const struct stage *s, int64_t id, const char *trace)
 {
-    char *got = test_sql_text(s->fx, "SELECT result #>> '{}' FROM tenon.finished WHERE id = %lld",
+    char *got = test_sql_text(s->fx, "SELECT result #>> '{}' FROM tenon.history WHERE id = %lld",
                               (long long)id);
     assert_string_equal(got ? got : "", trace);
     free(got);

@@ -7,8 +7,6 @@
 
 #include <stdio.h>
 
-/* --- helpers -------------------------------------------------------------------------------- */
-
 static const char *text(const json_t *o, const char *key)
 {
     const char *value = json_string_value(json_object_get(o, key));
@@ -94,7 +92,7 @@ static void test_tasks_are_found(void **state)
     (void)list(o, "tasks", 50);
     char path[128];
     (void)snprintf(path, sizeof path,
-                   "/api/tasks?filter=%%7B%%22state%%22%%3A%%22dead%%22%%7D&after=%lld",
+                   "/api/tasks?filter=%%7B%%22state%%22%%3A%%22dead%%22%%7D&cursor=%lld",
                    (long long)number(o, "next"));
     json_decref(o);
     o = web_get(&w, 200, path);
@@ -103,7 +101,7 @@ static void test_tasks_are_found(void **state)
     json_decref(web_get(&w, 400, "/api/tasks?filter=%7B%22stat%22%3A1%7D"));
     json_decref(web_get(&w, 400, "/api/tasks?filter=%7B"));
     json_decref(web_get(&w, 400, "/api/tasks?limit=201"));
-    json_decref(web_get(&w, 400, "/api/tasks?after=x"));
+    json_decref(web_get(&w, 400, "/api/tasks?cursor=x"));
     json_decref(web_get(&w, 400, "/api/tasks/x"));
     json_decref(web_get(&w, 404, "/api/tasks/999999"));
     o = web_get(&w, 200, "/api/dead");
@@ -142,10 +140,11 @@ static void test_blocked_tasks(void **state)
     static const char *const says[] = {"It waits for the limit t:1 (1 at once, 1 taken), behind 0",
                                        "It waits for a parent: 1 (a, ready). Of task 1: No"};
     struct web w;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1), tenon.flow('f');"
-                 "SELECT tenon.enqueue('a', flow => 1, limit_keys => '{t:1}');"
-                 "SELECT tenon.enqueue('a', limit_keys => '{t:1}');"
-                 "SELECT tenon.enqueue('a', flow => 1, after => '{1}'); SELECT tenon.settle()");
+    test_sql(fx,
+             "SELECT tenon.set_limit('t', max_running => 1), tenon.flow('f');"
+             "SELECT tenon.enqueue('a', flow => 1, limit_keys => '{t:1}');"
+             "SELECT tenon.enqueue('a', limit_keys => '{t:1}');"
+             "SELECT tenon.enqueue('a', flow => 1, depends_on => '{1}'); SELECT tenon.settle()");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/overview");
     assert_int_equal(number(json_array_get(list(o, "queues", 1), 0), "blocked"), 2);
@@ -173,9 +172,9 @@ static void test_what_a_task_has_to_do_with_others(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 1, rate => 5, per => '1 min'),"
+    test_sql(fx, "SELECT tenon.set_limit('t', max_running => 1, max_starts => 5, per => '1 min'),"
                  " tenon.flow('{\"name\": \"" HOSTILE "\", \"tasks\": [{\"name\": \"a\","
-                 " \"kind\": \"k\"}, {\"name\": \"" HOSTILE "\", \"kind\": \"k\", \"after\":"
+                 " \"kind\": \"k\"}, {\"name\": \"" HOSTILE "\", \"kind\": \"k\", \"depends_on\":"
                  " [\"a\"], \"limit_keys\": [\"t:<b>\"]}]}');"
                  "UPDATE tenon.task SET steps = '{\"" HOSTILE "\": 12345678901234567890.5}'"
                  " WHERE id = 2;"
@@ -192,7 +191,7 @@ static void test_what_a_task_has_to_do_with_others(void **state)
     const json_t *limit = json_array_get(list(r, "limits", 1), 0);
     assert_string_equal(text(limit, "key"), "t:<b>");
     assert_string_equal(text(limit, "rule"), "t");
-    assert_int_equal(number(limit, "running_max"), 1);
+    assert_int_equal(number(limit, "max_running"), 1);
     assert_int_equal(number(limit, "per_ms"), 60000);
     assert_string_equal(text(json_object_get(o, "texts"), "steps"),
                         "{\"" HOSTILE "\": 12345678901234567890.5}");
@@ -220,7 +219,7 @@ static void test_flows(void **state)
     assert_int_equal(number(f, "tasks"), 2);
     assert_string_equal(text(json_array_get(json_object_get(o, "flows"), 0), "state"), "open");
     json_decref(o);
-    o = web_get(&w, 200, "/api/flows?after=2&limit=5");
+    o = web_get(&w, 200, "/api/flows?cursor=2&limit=5");
     assert_int_equal(number(json_array_get(list(o, "flows", 1), 0), "id"), 1);
     json_decref(o);
     o = web_get(&w, 200, "/api/flows/1");
@@ -264,10 +263,12 @@ static void test_limits(void **state)
 {
     struct fixture *fx = *state;
     struct web w;
-    test_sql(fx, "SELECT tenon.set_limit('t', running => 2), tenon.set_limit('t:1', running => 1,"
-                 " until => now() + interval '1 h'), tenon.set_limit('u', strict => true),"
-                 " tenon.set_limit('kind/b', running => 1), tenon.set_limit('kind/b:c', running"
-                 " => 1); SELECT tenon.enqueue('b:c') FROM generate_series(1, 5)");
+    test_sql(
+        fx,
+        "SELECT tenon.set_limit('t', max_running => 2), tenon.set_limit('t:1', max_running => 1,"
+        " until => now() + interval '1 h'), tenon.set_limit('u', strict => true),"
+        " tenon.set_limit('kind/b', max_running => 1), tenon.set_limit('kind/b:c', running"
+        " => 1); SELECT tenon.enqueue('b:c') FROM generate_series(1, 5)");
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
                  " '{t:1}'), tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
                  " '{t:2}'), tenon.enqueue('a', limit_keys => '{free}')");
@@ -280,7 +281,7 @@ static void test_limits(void **state)
     assert_true(json_is_false(json_object_get(t, "is_key")));
     assert_true(json_is_true(json_object_get(one, "is_key")));
     assert_int_equal(number(t, "waiting"), 7);
-    assert_int_equal(number(one, "running_max"), 1);
+    assert_int_equal(number(one, "max_running"), 1);
     assert_int_equal(number(one, "held"), 1);
     assert_true(json_is_string(json_object_get(one, "until")));
     assert_int_equal(number(two, "held"), 2);
@@ -351,7 +352,7 @@ static void finish_many(struct fixture *fx, int n)
 {
     test_sql(
         fx,
-        "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims, failures,"
+        "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims, failures,"
         " crashes, priority, outcome, queue, kind, payload) SELECT now() - interval '1 minute' *"
         " (%d - i) / %d, i, now(), now(), 1, 0, 0, 4, 'done', 'default', 'mail', '{}'"
         " FROM generate_series(1, %d) i",
@@ -399,7 +400,7 @@ static void assert_would_change(const struct web *w, const char *act, const char
     int counted = 0;
     size_t examples = 0;
     for (bool more = true; more;) {
-        (void)snprintf(body, sizeof body, "{\"act\": \"%s\", \"filter\": %s, \"after\": %s}", act,
+        (void)snprintf(body, sizeof body, "{\"act\": \"%s\", \"filter\": %s, \"cursor\": %s}", act,
                        filter, after);
         json_t *o = web_post(w, 200, "/api/preview", body);
         counted += (int)number(o, "n");
@@ -428,7 +429,7 @@ static void assert_all_change(const struct web *w, const char *act, const char *
         assert_true(number(o, "n") <= 1000);
         more = !json_is_null(json_object_get(o, "next"));
         if (more) {
-            (void)snprintf(after, sizeof after, ", \"after\": %lld, \"audit\": %lld",
+            (void)snprintf(after, sizeof after, ", \"cursor\": %lld, \"audit\": %lld",
                            (long long)number(o, "next"), (long long)number(o, "audit"));
         }
         json_decref(o);

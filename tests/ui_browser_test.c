@@ -66,7 +66,7 @@ static void fill(struct fixture *fx)
                  " payload_bytes, priority, delayed, announced, queue, kind, payload)"
                  " SELECT now(), now(), 60000, 0, 25, 10, 4, false, true, 'bulk', 'mail',"
                  " jsonb_build_object('n', i) FROM generate_series(1, 1000000) i");
-    test_sql(fx, "INSERT INTO tenon.finished (finished_at, id, run_at, created_at, claims,"
+    test_sql(fx, "INSERT INTO tenon.history (finished_at, id, run_at, created_at, claims,"
                  " failures, crashes, priority, outcome, queue, kind, payload)"
                  " SELECT now(), nextval('tenon.task_id_seq'), now(), now(), 1, 0, 0, 4, 'done',"
                  " 'bulk', 'mail', '{}' FROM generate_series(1, 1000000)");
@@ -105,15 +105,15 @@ static void test_the_page(void **state)
         " 'deep', (repeat('[', 3000) || array_to_string(array_fill(1, ARRAY[330000]), ',')"
         " || repeat(']', 3000))::jsonb) WHERE id = %s",
         dead);
-    test_sql(fx, "SELECT tenon.set_limit('t:<b>1</b>', running => 1);"
+    test_sql(fx, "SELECT tenon.set_limit('t:<b>1</b>', max_running => 1);"
                  "SELECT tenon.enqueue('c', limit_keys => '{t:<b>1</b>}');"
                  "SELECT tenon.flow('{\"name\": \"<img src=x onerror=struck=1>\", \"tasks\": ["
                  "{\"name\": \"<img src=x onerror=struck=1>\", \"kind\": \"c\"},"
-                 "{\"name\": \"l\", \"kind\": \"c\", \"after\":"
+                 "{\"name\": \"l\", \"kind\": \"c\", \"depends_on\":"
                  " [\"<img src=x onerror=struck=1>\"]},"
-                 "{\"name\": \"r\", \"kind\": \"c\", \"after\":"
+                 "{\"name\": \"r\", \"kind\": \"c\", \"depends_on\":"
                  " [\"<img src=x onerror=struck=1>\"]},"
-                 "{\"kind\": \"c\", \"after\": [\"l\", \"r\"]}]}');"
+                 "{\"kind\": \"c\", \"depends_on\": [\"l\", \"r\"]}]}');"
                  "SELECT tenon.settle()");
     fill_for_filters(fx);
     struct process *worker = TENON(fx, "worker", "--handler", "a=true");

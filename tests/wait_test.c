@@ -75,7 +75,7 @@ static void test_command(void **state)
             "\"state\": \"expired\", \"result\": null, \"error\": \"not started before ");
     command(fx, 1, 99999, 0, "30s",
             "\"state\": null, \"result\": null, \"error\": \"there is no task");
-    int64_t later = enqueue(fx, "{\"do\": \"later\", \"delay_ms\": 3600000}");
+    int64_t later = enqueue(fx, "{\"do\": \"snooze\", \"delay_ms\": 3600000}");
     command(fx, 75, later, waits, "300ms", "\"state\": \"done\""); /* one of the two has */
     free(TENON_RUN(fx, 2, "wait", "x"));
     free(TENON_RUN(fx, 2, "wait"));
@@ -149,7 +149,7 @@ static void measure(struct fixture *fx, PGconn *conn, double ms[LATENCIES])
         wait_is(conn, &task, 1, LIMIT_MS, TENON_OK);
         (void)clock_gettime(CLOCK_REALTIME, &at);
         char *ended = test_sql_text(fx,
-                                    "SELECT extract(epoch FROM finished_at) FROM tenon.finished"
+                                    "SELECT extract(epoch FROM finished_at) FROM tenon.history"
                                     " WHERE id = %lld",
                                     (long long)task.id);
         ms[i] = ((double)at.tv_sec - strtod(ended, NULL)) * 1000 + (double)at.tv_nsec / 1e6;

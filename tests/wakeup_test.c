@@ -50,7 +50,7 @@ static void one_by_one(PGconn *conn, int n)
     for (int i = 0; i < n; i++) {
         int64_t id = sql_int(conn, "SELECT tenon.enqueue('a')");
         sql_await(conn, LIMIT_MS,
-                  "SELECT count(*) = 1, count(*) FROM tenon.finished WHERE id = %lld",
+                  "SELECT count(*) = 1, count(*) FROM tenon.history WHERE id = %lld",
                   (long long)id);
     }
 }
@@ -61,7 +61,7 @@ static int64_t median_us(PGconn *conn, int n)
     return sql_int(conn,
                    "SELECT (extract(epoch FROM percentile_cont(0.5) WITHIN GROUP (ORDER BY took))"
                    " * 1000000)::bigint FROM (SELECT start_time - created_at AS took FROM"
-                   " tenon.finished ORDER BY id DESC LIMIT %d) t",
+                   " tenon.history ORDER BY id DESC LIMIT %d) t",
                    n);
 }
 

@@ -28,7 +28,7 @@ static void test_a_message_starts_a_task_and_is_acked(void **state)
     assert_true(test_sql_bool(
         fx,
         "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY start_time - created_at) < '500 ms' "
-        "FROM tenon.finished"));
+        "FROM tenon.history"));
     end_well(p);
     struct broker *b = broker_open(fx->amqp_url);
     assert_int_equal(broker_depth(b, "default/a"), 0);
@@ -66,7 +66,7 @@ static void test_where_a_poll_did_not_go_tasks_start_at_once(void **state)
     await_done(fx, TASKS);
     assert_true(test_sql_bool(
         fx, "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY after) < '500 ms' FROM (SELECT"
-            " start_time - lag(finished_at) OVER (ORDER BY id) AS after FROM tenon.finished) t"));
+            " start_time - lag(finished_at) OVER (ORDER BY id) AS after FROM tenon.history) t"));
     end_well(p);
 }
 
@@ -313,7 +313,7 @@ static void run_tasks(struct fixture *fx, int from, int to)
         fx,
         "SELECT tenon.enqueue_many('a', array_fill('{\"pad\": \"0123456789\"}'::jsonb, ARRAY[%d]))",
         to - from);
-    test_await(fx, 120000, "SELECT count(*) = %d, count(*) FROM tenon.finished", to);
+    test_await(fx, 120000, "SELECT count(*) = %d, count(*) FROM tenon.history", to);
     test_await(fx, LIMIT_MS, "SELECT count(*) = 0 FROM tenon.task");
 }
 
@@ -361,7 +361,7 @@ static void test_without_a_history_done_tasks_leave_no_trace(void **state)
     test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 200)");
     test_await(fx, LIMIT_MS, "SELECT count(*) = 1 FROM tenon.task WHERE kind = 'a'");
     end_well(p);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 0);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 0);
     assert_int_equal(process_lines(p, "event=claim_lost"), 0);
     assert_each_ran_once(fx, 201);
 }

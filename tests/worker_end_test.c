@@ -26,7 +26,7 @@ static void drains(struct fixture *fx, int signal)
     for (size_t i = 0; i < j.n; i++) {
         assert_true(j.runs[i].end_ns > 0); /* what ran, ended */
     }
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), (int64_t)j.n);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), (int64_t)j.n);
     journal_clear(&j);
     assert_true(test_sql_bool(
         fx,
@@ -182,7 +182,7 @@ static void test_a_soft_limit_of_descriptors_is_raised(void **state)
     struct fixture *fx = *state;
     int64_t asks = test_sql_int(fx, "SELECT tenon.enqueue('b')");
     struct process *p = worker_limited(fx, "ulimit -Sn 110");
-    test_await(fx, LIMIT_MS, "SELECT result = '110' FROM tenon.finished WHERE id = %lld",
+    test_await(fx, LIMIT_MS, "SELECT result = '110' FROM tenon.history WHERE id = %lld",
                (long long)asks); /* for the handler it is as it was */
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"sleep\", \"ms\": 60000}')"
                  " FROM generate_series(1, 40)");

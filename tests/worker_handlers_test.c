@@ -42,7 +42,7 @@ static void test_exec_outcomes(void **state)
         "SELECT failures = 0 AND run_at > now() + interval '30 s' FROM tenon.task WHERE id = 4"));
     assert_true(test_sql_bool(
         fx, "SELECT last_error LIKE 'killed by signal 9%%' FROM tenon.task WHERE id = 5"));
-    assert_true(test_sql_bool(fx, "SELECT result = '\"hello\"' FROM tenon.finished WHERE id = 6"));
+    assert_true(test_sql_bool(fx, "SELECT result = '\"hello\"' FROM tenon.history WHERE id = 6"));
     assert_each_ran_once(fx, 6);
 }
 
@@ -52,7 +52,7 @@ static void test_pool_outcomes(void **state)
     test_sql(fx, "SELECT tenon.enqueue('a', '{}')"); /* 1 */
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"fail\"}')");
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"dead\"}')");
-    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"later\", \"delay_ms\": 3600000}')");
+    test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"snooze\", \"delay_ms\": 3600000}')");
     test_sql(fx, "SELECT tenon.enqueue('a', '{\"do\": \"result\", \"x\": \"\\u00e4 "
                  "\\\\\\\"\\n\"}')"); /* 5 */
     test_sql(fx, "SELECT tenon.enqueue('a', '{}', max_attempts => 1)");
@@ -68,7 +68,7 @@ static void test_pool_outcomes(void **state)
         free(now);
     }
     assert_true(test_sql_bool(fx, "SELECT last_error = 'asked to' FROM tenon.dead WHERE id = 7"));
-    assert_true(test_sql_bool(fx, "SELECT result = payload FROM tenon.finished WHERE id = 5"));
+    assert_true(test_sql_bool(fx, "SELECT result = payload FROM tenon.history WHERE id = 5"));
     end_well(p);
     assert_each_ran_once(fx, 7);
 }
@@ -132,7 +132,7 @@ static void test_an_effect_and_its_task_end_in_one_transaction(void **state)
     assert_int_equal(process_lines(p, "event=claim_lost"), 0);
     assert_true(
         test_sql_bool(fx, "SELECT count(*) = 20 AND count(DISTINCT id) = 20 FROM public.effect"));
-    assert_true(test_sql_bool(fx, "SELECT bool_and(result = '\"inside\"') FROM tenon.finished"));
+    assert_true(test_sql_bool(fx, "SELECT bool_and(result = '\"inside\"') FROM tenon.history"));
     assert_each_ran_once(fx, 20);
 }
 
@@ -248,7 +248,7 @@ static void test_handlers_file(void **state)
     file_write(path, text);
     test_sql(fx, "SELECT tenon.enqueue(k) FROM unnest('{a,b,c}'::text[]) k, generate_series(1, 5)");
     free(TENON_RUN(fx, 0, "worker", "--handlers", path, "--slots", "2", "--until-empty"));
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished"), 15);
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history"), 15);
     assert_each_ran_once(fx, 15);
     static const struct {
         const char *text, *says;
@@ -380,7 +380,7 @@ static void test_an_ignored_sigchld_hides_no_end(void **state)
                    tenon_program);
     const char *const argv[] = {"/bin/sh", "-c", command, NULL};
     assert_int_equal(process_wait(process_spawn(fx, argv, NULL), LIMIT_MS), 0);
-    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.finished WHERE outcome = 'done' "
+    assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.history WHERE outcome = 'done' "
                                       "AND failures = 0 AND crashes = 0"),
                      5);
 }

@@ -10,13 +10,13 @@ WITH span AS MATERIALIZED (
           UNION ALL SELECT 'tenon.dead'::regclass, 'tenon.dead'::regclass
           UNION ALL
           SELECT i.inhparent, c.oid FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-          WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
+          WHERE i.inhparent = 'tenon.history'::regclass AND c.relname ~ '^history_[0-9]{8}$'
             AND to_date(right(c.relname, 8), 'YYYYMMDD') >= ((SELECT since FROM span) AT TIME ZONE 'UTC')::date) p
     GROUP BY p.parent
 ), share AS MATERIALIZED (
     SELECT least(100, max(percent) FILTER (WHERE parent = 'tenon.task'::regclass)) AS task,
            least(100, max(percent) FILTER (WHERE parent = 'tenon.dead'::regclass)) AS dead,
-           least(100, max(percent) FILTER (WHERE parent = 'tenon.finished'::regclass)) AS finished
+           least(100, max(percent) FILTER (WHERE parent = 'tenon.history'::regclass)) AS history
     FROM pages
 ), known AS (
     SELECT created_at, queue, 100 / (SELECT task FROM share) AS n
@@ -25,11 +25,11 @@ WITH span AS MATERIALIZED (
     SELECT created_at, queue, 100 / (SELECT dead FROM share)
     FROM tenon.dead TABLESAMPLE SYSTEM ((SELECT dead FROM share)) REPEATABLE (0)
     UNION ALL
-    SELECT created_at, queue, 100 / (SELECT finished FROM share)
-    FROM tenon.finished TABLESAMPLE SYSTEM ((SELECT coalesce(finished, 0) FROM share)) REPEATABLE (0)
+    SELECT created_at, queue, 100 / (SELECT history FROM share)
+    FROM tenon.history TABLESAMPLE SYSTEM ((SELECT coalesce(history, 0) FROM share)) REPEATABLE (0)
     WHERE finished_at >= (SELECT since FROM span)
 )
-SELECT coalesce(json_object_agg(a.step, round(a.n::numeric)), '{}')::text, (SELECT least(task, dead, finished) >= 100 FROM share)
+SELECT coalesce(json_object_agg(a.step, round(a.n::numeric)), '{}')::text, (SELECT least(task, dead, history) >= 100 FROM share)
 FROM (SELECT least(floor(extract(epoch FROM k.created_at - s.since) / s.step_s)::integer, $3::integer - 1) AS step, sum(k.n) AS n
       FROM known k, span s
       WHERE k.created_at >= s.since AND k.created_at <= statement_timestamp() AND ($4::text IS NULL OR k.queue = $4::text)

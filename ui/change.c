@@ -18,7 +18,7 @@
 struct wanted {
     const char *act, *why, *queue, *kind, *name;
     char *filter, *changes;
-    char after[24], audit[24], flow[24];
+    char cursor[24], audit[24], flow[24];
 };
 
 /* --- what is asked for ---------------------------------------------------------------------- */
@@ -59,7 +59,7 @@ static bool wanted_read(struct wanted *w, const json_t *body, struct fault *f)
                          .queue = text_of(body, "queue"),
                          .kind = text_of(body, "kind"),
                          .name = text_of(body, "name")};
-    number_of(body, "after", w->after);
+    number_of(body, "cursor", w->cursor);
     number_of(body, "audit", w->audit);
     number_of(body, "flow", w->flow);
     return object_of(body, "filter", &w->filter, f) && object_of(body, "changes", &w->changes, f);
@@ -124,7 +124,7 @@ bool change_preview(struct call *c, struct fault *f)
     struct rows *rows = NULL;
     bool ok = wanted_read(&w, c->body, f);
     const char *const params[] = {w.filter ? w.filter : "{}", w.act ? w.act : "", "{}",
-                                  *w.after ? w.after : NULL, PREVIEW_MS};
+                                  *w.cursor ? w.cursor : NULL, PREVIEW_MS};
     struct db_call call = {.statement = &sql_act_preview, .params = params, .n_params = 5};
     ok = ok && pool_run(c->ui->pool, &call, 1, true, f);
     rows = call.rows;
@@ -155,7 +155,7 @@ bool change_act(struct call *c, struct fault *f)
                                   w.filter ? w.filter : "{}",
                                   w.changes,
                                   PIECE_TASKS,
-                                  *w.after ? w.after : NULL,
+                                  *w.cursor ? w.cursor : NULL,
                                   w.why,
                                   *w.audit ? w.audit : NULL};
     ok = ok && exec_as(c, &sql_act_change, params, 7, &rows, f);

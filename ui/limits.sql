@@ -17,7 +17,7 @@ WITH RECURSIVE line AS (
 SELECT (SELECT count(*) > $2::integer FROM used),
        CASE WHEN k.key IS NOT NULL THEN json_build_object(
            'key', k.key, 'is_limit', o.name IS NOT NULL,
-           'is_key', (SELECT true FROM tenon.limit_task t WHERE t.key = k.key LIMIT 1) IS NOT NULL, 'rule', r.rule, 'running_max', r.running, 'rate', r.rate,
+           'is_key', (SELECT true FROM tenon.limit_task t WHERE t.key = k.key LIMIT 1) IS NOT NULL, 'rule', r.rule, 'max_running', r.max_running, 'max_starts', r.max_starts,
            'per_ms', (extract(epoch FROM r.per) * 1000)::bigint, 'strict', r.strict, 'fair', r.share IS NOT NULL, 'weight', r.weight,
            'held', held.n, 'waiting', waits.n, 'dead', dead.n, 'paused', r.paused,
            'paused_here', coalesce(o.paused, false), 'paused_by', o.paused_by, 'paused_why', o.paused_why, 'until', r.until)::text END

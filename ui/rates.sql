@@ -7,13 +7,13 @@ WITH span AS MATERIALIZED (
     SELECT statement_timestamp() - make_interval(hours => $1::integer) AS since, statement_timestamp() AS until,
            $1::integer * 3600.0 / $3::integer AS step_s
 ), pace AS MATERIALIZED (
-    SELECT i.inhparent = 'tenon.finished'::regclass AS well, max(s.blocks) AS blocks,
+    SELECT i.inhparent = 'tenon.history'::regclass AS well, max(s.blocks) AS blocks,
            greatest(1, ceil(sum(s.blocks) / $2::numeric))::integer AS k
     FROM pg_inherits i
     JOIN pg_class c ON c.oid = i.inhrelid
     CROSS JOIN LATERAL (SELECT (pg_relation_size(c.oid) / current_setting('block_size')::integer)::integer AS blocks) s
-    WHERE i.inhparent IN ('tenon.finished'::regclass, 'tenon.attempt'::regclass)
-      AND c.relname ~ '^(finished|attempt)_[0-9]{8}$'
+    WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass)
+      AND c.relname ~ '^(history|attempt)_[0-9]{8}$'
       AND to_date(right(c.relname, 8), 'YYYYMMDD') >= ((SELECT since FROM span) AT TIME ZONE 'UTC')::date
     GROUP BY 1
 ), tid AS MATERIALIZED (
@@ -25,7 +25,7 @@ WITH span AS MATERIALIZED (
 ), ended AS MATERIALIZED (
     SELECT true AS well, e.tableoid AS part, (e.ctid::text::point)[0] AS block,
            extract(epoch FROM e.finished_at - (SELECT since FROM span))::float8 / (SELECT step_s FROM span)::float8 AS at
-    FROM tenon.finished e
+    FROM tenon.history e
     WHERE e.ctid = ANY ((SELECT tids FROM tid WHERE well)::tid[]) AND e.outcome = 'done' AND ($4::text IS NULL OR e.queue = $4::text)
       AND e.finished_at >= (SELECT since FROM span) AND e.finished_at < (SELECT until FROM span)
     UNION ALL

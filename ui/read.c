@@ -72,9 +72,10 @@ static bool number_read(const struct call *c, const char *name, const char *with
            fault_set(f, FAULT_REFUSED, "%s is no whole number: \"%.100s\"", name, *ret);
 }
 
-static bool page_read(const struct call *c, const char **after, const char **limit, struct fault *f)
+static bool page_read(const struct call *c, const char **cursor, const char **limit,
+                      struct fault *f)
 {
-    if (!number_read(c, "after", NULL, after, f) ||
+    if (!number_read(c, "cursor", NULL, cursor, f) ||
         !number_read(c, "limit", PAGE_TASKS, limit, f)) {
         return false;
     }
@@ -179,7 +180,7 @@ bool read_overview(struct call *c, struct fault *f)
     buf_put_char(b, '{');
     json_put_raw(b, "schema_version", rows_text(calls[VERSION].rows, 0, 0));
     put_rates(b, calls[RATES].rows);
-    json_put_raw(b, "finished",
+    json_put_raw(b, "history",
                  rows_text(calls[FINISHED].rows, 0, rows_columns(calls[FINISHED].rows) - 1));
     json_put_raw(b, "leader", rows_text(calls[LEADER].rows, 0, 1));
     put_list(b, "queues", calls[QUEUES].rows, LAST);

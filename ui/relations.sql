@@ -29,7 +29,7 @@ SELECT json_build_object(
     'children_n', (SELECT count(*) FROM child),
     'signal', (SELECT json_build_object('name', w.signal, 'until', w.until) FROM tenon.waiting w WHERE w.task_id = me.id),
     'limits', (SELECT coalesce(json_agg(json_build_object(
-                   'key', k.key, 'rule', r.rule, 'running_max', r.running, 'rate', r.rate,
+                   'key', k.key, 'rule', r.rule, 'max_running', r.max_running, 'max_starts', r.max_starts,
                    'per_ms', (extract(epoch FROM r.per) * 1000)::bigint, 'strict', r.strict, 'fair', r.share IS NOT NULL,
                    'weight', r.weight, 'paused', r.paused, 'until', r.until,
                    'stands', (SELECT l.state FROM tenon.limit_task l WHERE l.key = k.key AND l.task_id = me.id)) ORDER BY k.place), '[]')

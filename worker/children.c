@@ -164,8 +164,8 @@ static void take_hello(struct children *cs, int slot, const char *line, size_t b
         memcpy(c->starting, hello.starting, sizeof c->starting);
         return;
     }
-    if (c->handler->take > 0 && !hello.take) {
-        break_protocol(c, "the handlers file says take, and its hello not \"take\": true");
+    if (c->handler->take > 0 && !hello.chunks) {
+        break_protocol(c, "the handlers file says chunk_size, and its hello not \"chunks\": true");
         return;
     }
     c->said_hello = true;

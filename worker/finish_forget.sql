@@ -6,9 +6,9 @@ WITH gone AS (
     USING unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS f (id, key, reply)
     WHERE t.id BETWEEN f.id AND f.id AND t.claim_key = f.key
     RETURNING t.id, t.awaited, CASE WHEN t.awaited THEN f.reply END AS reply,
-              CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
+              CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END
 ), kept AS (
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error,
                                 enqueued_by, result)
     SELECT clock_timestamp(), t.id, t.run_at, t.start_time, t.created_at, t.worker_id, t.claims, t.failures, t.crashes,

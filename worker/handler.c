@@ -261,9 +261,9 @@ static int check_mode(cfg_t *cfg, cfg_opt_t *opt)
 static const struct {
     const char *name;
     int max;
-} limits[] = {{"in_flight", IN_FLIGHT_MAX}, {"take", TAKE_MAX},       {"wait_ms", TAKE_WAIT_MAX_MS},
-              {"memory_mib", LIMIT_MAX},    {"cpu_s", LIMIT_MAX},     {"files", LIMIT_MAX},
-              {"processes", LIMIT_MAX},     {"tasks_max", LIMIT_MAX}, {"rss_mib_max", LIMIT_MAX}};
+} limits[] = {{"in_flight", IN_FLIGHT_MAX}, {"chunk_size", TAKE_MAX},  {"memory_mib", LIMIT_MAX},
+              {"cpu_s", LIMIT_MAX},         {"files", LIMIT_MAX},      {"processes", LIMIT_MAX},
+              {"tasks_max", LIMIT_MAX},     {"rss_mib_max", LIMIT_MAX}};
 enum { LIMITS = sizeof limits / sizeof *limits };
 
 static int check_limit(cfg_t *cfg, cfg_opt_t *opt)
@@ -320,21 +320,29 @@ static bool load_start_limit(cfg_t *section, struct handler *h, struct fault *f)
                      "start_limit \"%s\" is not allowed: a time from 1s to 1h, such as 90s", limit);
 }
 
-static bool load_take(cfg_t *section, struct handler *h, struct fault *f)
+static bool load_chunks(cfg_t *section, struct handler *h, struct fault *f)
 {
+    const char *wait = cfg_getstr(section, "chunk_wait");
     h->in_flight = (int)cfg_getint(section, "in_flight");
-    h->take = (int)cfg_getint(section, "take");
-    h->wait_ms = cfg_getint(section, "wait_ms");
+    h->take = (int)cfg_getint(section, "chunk_size");
     if (h->take > 0 && !h->pool) {
-        return fault_set(f, FAULT_CONFIG,
-                         "take is for mode \"pool\": in mode \"exec\" a process has one task");
+        return fault_set(
+            f, FAULT_CONFIG,
+            "chunk_size is for mode \"pool\": in mode \"exec\" a process has one task");
     }
     if (h->take > 0 && h->in_flight > 0) {
         return fault_set(f, FAULT_CONFIG,
-                         "take and in_flight do not go together: with take, a child has that many");
+                         "chunk_size and in_flight do not go together: a child has chunk_size "
+                         "tasks");
     }
-    return h->take > 0 || h->wait_ms == 0 ||
-           fault_set(f, FAULT_CONFIG, "wait_ms is for a handler with take");
+    if (h->take == 0 && wait) {
+        return fault_set(f, FAULT_CONFIG, "chunk_wait is for a handler with chunk_size");
+    }
+    return !wait ||
+           (duration_parse(wait, &h->wait_ms) && h->wait_ms >= 0 &&
+            h->wait_ms <= TAKE_WAIT_MAX_MS) ||
+           fault_set(f, FAULT_CONFIG,
+                     "chunk_wait \"%s\" is not allowed: a time up to 10s, such as 200ms", wait);
 }
 
 static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
@@ -352,7 +360,7 @@ static bool load_section(struct handlers *all, cfg_t *section, struct fault *f)
     h->pool = strcmp(cfg_getstr(section, "mode"), "pool") == 0;
     const char *directory = cfg_getstr(section, "directory");
     h->directory = directory ? strdup(directory) : NULL;
-    bool ok = set_kinds(h, all, cfg_title(section), f) && load_take(section, h, f) &&
+    bool ok = set_kinds(h, all, cfg_title(section), f) && load_chunks(section, h, f) &&
               load_start_limit(section, h, f) && check_program(directory, h->argv[0], f);
     all->n++;
     return ok;
@@ -403,8 +411,8 @@ static bool load_text(struct handlers *all, const char *path, struct buf *text, 
                            CFG_STR_LIST("pass_env", NULL, CFGF_NONE),
                            CFG_STR("directory", NULL, CFGF_NONE),
                            CFG_INT("in_flight", 0, CFGF_NONE),
-                           CFG_INT("take", 0, CFGF_NONE),
-                           CFG_INT("wait_ms", 0, CFGF_NONE),
+                           CFG_INT("chunk_size", 0, CFGF_NONE),
+                           CFG_STR("chunk_wait", NULL, CFGF_NONE),
                            CFG_STR_LIST("only_env", NULL, CFGF_NONE),
                            CFG_STR("start_limit", NULL, CFGF_NONE),
                            CFG_STR("user", NULL, CFGF_NONE),

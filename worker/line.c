@@ -211,11 +211,11 @@ static bool keep_starting(const struct scan_member *member, struct hello *ret)
 
 bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct fault *f)
 {
-    enum { HELLO, IN_FLIGHT, STOP, TAKE, STARTING, N };
+    enum { HELLO, IN_FLIGHT, STOP, CHUNKS, STARTING, N };
     struct scan_member m[N] = {[HELLO] = {.key = "hello"},
                                [IN_FLIGHT] = {.key = "in_flight"},
                                [STOP] = {.key = "stop"},
-                               [TAKE] = {.key = "take"},
+                               [CHUNKS] = {.key = "chunks"},
                                [STARTING] = {.key = "starting"}};
     *ret = (struct hello){0};
     if (!scan_object(line, bytes, m, N)) {
@@ -233,7 +233,7 @@ bool line_parse_hello(const char *line, size_t bytes, struct hello *ret, struct 
     }
     *ret = (struct hello){.in_flight = room,
                           .stop = scanned_is_true(&m[STOP].value),
-                          .take = scanned_is_true(&m[TAKE].value)};
+                          .chunks = scanned_is_true(&m[CHUNKS].value)};
     return true;
 }
 
@@ -275,9 +275,12 @@ static bool parse_outcome(const struct scanned *word, enum claim_outcome *ret)
     static const struct {
         const char *word;
         enum claim_outcome outcome;
-    } words[] = {{"done", OUTCOME_DONE},   {"failed", OUTCOME_FAILED},
-                 {"later", OUTCOME_LATER}, {"interrupted", OUTCOME_RELEASED},
-                 {"wait", OUTCOME_WAIT},   {"dead", OUTCOME_DEAD}};
+    } words[] = {{"done", OUTCOME_DONE},
+                 {"failed", OUTCOME_FAILED},
+                 {"snooze", OUTCOME_SNOOZE},
+                 {"interrupted", OUTCOME_RELEASED},
+                 {"wait_signal", OUTCOME_WAIT_SIGNAL},
+                 {"dead", OUTCOME_DEAD}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (scanned_is(word, words[i].word)) {
             *ret = words[i].outcome;
@@ -402,16 +405,16 @@ static const char *read_outcome(const struct reading *r, struct event *event)
     if (!parse_outcome(value_of(r, OUTCOME), &event->outcome)) {
         return r->cut && !has(r, OUTCOME)
                    ? "a line is longer than 2 MiB"
-                   : "\"outcome\" is not done, failed, later, wait, interrupted or dead";
+                   : "\"outcome\" is not done, failed, snooze, wait_signal, interrupted or dead";
     }
-    if (event->outcome == OUTCOME_WAIT) {
+    if (event->outcome == OUTCOME_WAIT_SIGNAL) {
         event->delay_ms = WAIT_MS_MAX; /* else as long as there is */
         return !read_name(value_of(r, SIGNAL), event) ? "\"signal\" is not a text of 1 to 100 bytes"
                : !parse_ms(r, TIMEOUT, WAIT_MS_MAX, &event->delay_ms)
                    ? "\"timeout_ms\" is not 1 ms to 365 days"
                    : NULL;
     }
-    event->delay_ms = event->outcome == OUTCOME_LATER ? (int64_t)LATER_DELAY_MS : -1;
+    event->delay_ms = event->outcome == OUTCOME_SNOOZE ? (int64_t)SNOOZE_DELAY_MS : -1;
     bool ok = event->outcome == OUTCOME_RELEASED ||
               parse_ms(r, DELAY, DELAY_MS_MAX, &event->delay_ms);
     return ok ? NULL : "\"delay_ms\" is not 1 ms to 30 days";
@@ -441,7 +444,7 @@ static bool read_reply(const struct reading *r, struct event *event, struct faul
         return fault_memory(f);
     }
     char **kept = event->outcome == OUTCOME_DONE && has(r, RESULT) ? &event->reply
-                  : event->outcome == OUTCOME_WAIT                 ? &event->signal
+                  : event->outcome == OUTCOME_WAIT_SIGNAL          ? &event->signal
                   : scanned_is_text(value_of(r, ERROR))            ? &event->error
                                                                    : NULL;
     if (kept) {
@@ -566,11 +569,11 @@ void line_exec_outcome(const struct child *c, int status, const char *text, stru
         event->error = ok ? NULL : strdup("no memory for the result");
         return;
     }
-    event->outcome = status == EXIT_DEAD    ? OUTCOME_DEAD
-                     : status == EXIT_LATER ? OUTCOME_LATER
-                                            : OUTCOME_FAILED;
-    if (status == EXIT_LATER) {
-        event->delay_ms = LATER_DELAY_MS;
+    event->outcome = status == EXIT_DEAD     ? OUTCOME_DEAD
+                     : status == EXIT_SNOOZE ? OUTCOME_SNOOZE
+                                             : OUTCOME_FAILED;
+    if (status == EXIT_SNOOZE) {
+        event->delay_ms = SNOOZE_DELAY_MS;
     }
     event->error = line_child_error(c, text);
 }

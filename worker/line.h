@@ -15,10 +15,10 @@ enum {
 enum {
     EXIT_DONE = 0,
     EXIT_DEAD = 65,
-    EXIT_LATER = 75
+    EXIT_SNOOZE = 75
 }; /* EX_DATAERR and EX_TEMPFAIL of sysexits.h */
 enum { STEP_LINE_BYTES_MAX = STEPS_BYTES_MAX + 1024 }; /* with its name */
-enum { LATER_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
+enum { SNOOZE_DELAY_MS = 60000, DELAY_MS_MAX = 30 * 24 * 3600 * 1000LL };
 #define WAIT_MS_MAX (365 * 24 * 3600 * 1000LL)
 
 /* The text of TENON_TASK_CLAIM: "id/claims/key in hexadecimal". */
@@ -47,7 +47,7 @@ void line_put_step(struct buf *b, int64_t task, const char *name, bool recorded)
 struct hello {
     int in_flight;
     bool stop;                     /* it understands the line that asks it to stop, */
-    bool take;                     /* and the one that says how many tasks follow together */
+    bool chunks;                   /* and the one that says how many tasks follow together */
     char starting[STARTING_BYTES]; /* it is none yet, but says what the child does; else "" */
 };
 

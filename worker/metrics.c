@@ -137,7 +137,7 @@ static void write_metrics(void *owner, struct buf *b)
     struct worker_metrics *m = owner;
     probes_write(b, "worker");
     write_gauges(m, b);
-    series_write_counters(m->series, b, "tenon_tasks_finished_total",
+    series_write_counters(m->series, b, "tenon_attempts_total",
                           "Runs of tasks that ended, by how they did; each counts once.", "outcome",
                           tally_words, TALLIES);
     series_write_times(m->series, b, "tenon_task_runtime_seconds",

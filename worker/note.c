@@ -7,8 +7,8 @@ static const struct {
     const char *event;
 } notes[] = {
     [NOTE_TASK_FAILED] = {LOG_WARNING, "task_failed"},
-    [NOTE_TASK_LATER] = {LOG_INFO, "task_later"},
-    [NOTE_TASK_WAITS] = {LOG_INFO, "task_waits"},
+    [NOTE_TASK_SNOOZED] = {LOG_INFO, "task_snoozed"},
+    [NOTE_TASK_WAITS_SIGNAL] = {LOG_INFO, "task_waits_signal"},
     [NOTE_TASK_RELEASED] = {LOG_INFO, "task_released"},
     [NOTE_TASK_DEAD] = {LOG_ERROR, "task_dead"},
     [NOTE_TASK_TIMED_OUT] = {LOG_WARNING, "task_timed_out"},

@@ -54,7 +54,7 @@ static void report_fault(struct round_thread *e, struct fault *f)
                                  : f->code == FAULT_ROW ? FAILURE_ROW
                                                         : FAILURE_AGAIN;
     if (strcmp(f->sqlstate, "23514") == 0) {
-        /* tenon.finished has no partition for today; nothing is wrong with the row */
+        /* tenon.history has no partition for today; nothing is wrong with the row */
         struct fault second = {0};
         failure = db_exec(e->db, &sql_partitions, NULL, 0, NULL, &second) ? FAILURE_AGAIN
                                                                           : FAILURE_UNKNOWN;

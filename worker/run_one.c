@@ -104,10 +104,12 @@ static int print_outcome(const struct run_one *r)
     static const struct {
         const char *word;
         int exit_code;
-    } ends[] = {
-        [OUTCOME_DONE] = {"done", EXIT_DONE},    [OUTCOME_FAILED] = {"failed", 1},
-        [OUTCOME_LATER] = {"later", EXIT_LATER}, [OUTCOME_RELEASED] = {"interrupted", EXIT_LATER},
-        [OUTCOME_WAIT] = {"wait", EXIT_LATER},   [OUTCOME_DEAD] = {"dead", EXIT_DEAD}};
+    } ends[] = {[OUTCOME_DONE] = {"done", EXIT_DONE},
+                [OUTCOME_FAILED] = {"failed", 1},
+                [OUTCOME_SNOOZE] = {"snooze", EXIT_SNOOZE},
+                [OUTCOME_RELEASED] = {"interrupted", EXIT_SNOOZE},
+                [OUTCOME_WAIT_SIGNAL] = {"wait_signal", EXIT_SNOOZE},
+                [OUTCOME_DEAD] = {"dead", EXIT_DEAD}};
     if (r->reply) {
         print_result(r->reply);
     }

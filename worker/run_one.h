@@ -5,7 +5,7 @@
 #include "core/option.h"
 
 /* The payload comes from FILE, "-" is stdin. Prints the result on stdout, and what the handler
- * wrote to stderr on stderr. Exit code: 0 done, 75 later, 65 dead, 1 failed, 2 usage. */
+ * wrote to stderr on stderr. Exit code: 0 done, 75 snooze, 65 dead, 1 failed, 2 usage. */
 int run_one_main(const struct options *o);
 
 #endif

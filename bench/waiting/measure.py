@@ -98,7 +98,7 @@ def p(ms, share):
 
 def moments(ids):
     with psycopg.connect(URL) as conn:
-        return dict(conn.execute("SELECT id, extract(epoch FROM finished_at)::float8 FROM tenon.finished WHERE id = ANY (%s)",
+        return dict(conn.execute("SELECT id, extract(epoch FROM finished_at)::float8 FROM tenon.history WHERE id = ANY (%s)",
                                  (ids,)).fetchall())
 
 

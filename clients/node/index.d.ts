@@ -44,8 +44,10 @@ type JsonKey<T, K extends keyof T, Optional> = K extends symbol
           : never;
 type Flat<T> = { [K in keyof T]: T[K] };
 
-/** A length of time: milliseconds, or a text such as '30 s', '5 min', '2 h', '1 d'. */
-export type Duration = number | `${number} ${'ms' | 's' | 'min' | 'h' | 'd'}`;
+/** A length of time: a text such as '30 s', '5 min', '2 h', '1 d', or an object such as { minutes: 5 }. */
+export type Duration =
+    | `${number} ${'ms' | 's' | 'min' | 'h' | 'd'}`
+    | { milliseconds?: number; seconds?: number; minutes?: number; hours?: number; days?: number };
 
 /** The part of Standard Schema (https://standardschema.dev) that is used: zod, valibot, arktype ... have it. */
 export interface StandardSchema<Input = unknown, Output = Input> {
@@ -109,7 +111,7 @@ export interface Handler<Input = unknown, Output = Input, Result = unknown> {
 
 /**
  * Says how the tasks of a kind are run. The function may be async; what it returns is the result, as JSON.
- * An exception is a failed attempt, which is tried again; Retry, Later and Dead say more.
+ * An exception is a failed attempt, which is tried again; Retry, Snooze and Dead say more.
  */
 export function handle<Input, Output, Result>(
     task: Task<Input, Output>,
@@ -163,7 +165,7 @@ export interface EnqueueOptions {
     /** The flow that it becomes a task of. */
     flow?: string | undefined;
     /** The ids of tasks that must be done before it. */
-    after?: readonly string[] | undefined;
+    dependsOn?: readonly string[] | undefined;
     /** What it does when one of those dies. */
     onParentDead?: 'wait' | 'run' | 'cancel' | undefined;
     /** A W3C traceparent, which the handler gets. */
@@ -395,7 +397,7 @@ export interface Context {
 }
 
 export interface OutcomeOptions {
-    /** Wait so long, instead of the task's retry delay or, for Later, 60 s. */
+    /** Wait so long, instead of the task's retry delay or, for Snooze, 60 s. */
     after?: Duration | undefined;
     /** What went wrong. */
     cause?: unknown;
@@ -407,7 +409,7 @@ export class Retry extends Error {
     readonly after: Duration | undefined;
 }
 /** Thrown by a handler: not now; again `after` so long (60 s by default), without a charge. */
-export class Later extends Error {
+export class Snooze extends Error {
     constructor(message?: string, options?: OutcomeOptions);
     readonly after: Duration | undefined;
 }

@@ -4,7 +4,7 @@ export {
     Dead,
     Interrupted,
     InvalidPayload,
-    Later,
+    Snooze,
     Retry,
     SecretError,
     Stopped,

@@ -20,12 +20,12 @@ export interface RunOptions {
 
 /** What came of a run, as the worker would be told. */
 export interface Run<Result = any> {
-    outcome: 'done' | 'failed' | 'later' | 'wait' | 'dead' | 'interrupted';
+    outcome: 'done' | 'failed' | 'snooze' | 'wait_signal' | 'dead' | 'interrupted';
     /** Of one that is done, if it returned something. */
     result: Result | undefined;
     error: string | undefined;
     errorClass: string | undefined;
-    /** Of `later` and `failed`; of `wait` for how long at most. */
+    /** Of `snooze` and `failed`; of `wait` for how long at most. */
     delayMs: number | undefined;
     /** What it waits for. */
     signal: string | undefined;

@@ -42,7 +42,7 @@ enum {
     TENON_DONE = 0,
     TENON_FAILED = 1,     /* tried again after the retry delay, or tenon_set_delay() */
     TENON_DEAD = 2,       /* it can never work */
-    TENON_LATER = 3,      /* again in a minute, or tenon_set_delay(), not charged */
+    TENON_SNOOZE = 3,     /* again in a minute, or tenon_set_delay(), not charged */
     TENON_INTERRUPTED = 4 /* it stopped before its end: not charged, ready at once */
 };
 
@@ -84,7 +84,7 @@ static inline int tenon_fail(tenon_context *c, const char *error_class, const ch
     return TENON_FAILED;
 }
 
-/* How long until the next attempt, of TENON_FAILED and TENON_LATER; 1 ms to 30 days. */
+/* How long until the next attempt, of TENON_FAILED and TENON_SNOOZE; 1 ms to 30 days. */
 static inline void tenon_set_delay(tenon_context *c, int64_t delay_ms)
 {
     c->set_delay(c, delay_ms);

@@ -105,13 +105,13 @@ typedef struct tenon_task {
     int64_t debounce_max_ms;  /* but no later than so long after the first; 0 = no limit */
     const char *start_before; /* not started by then, it is expired; in any form that PostgreSQL
                                  reads */
-    const char *retry;        /* "exponential(10 s, 1 h)" and such; NULL = default, "sidekiq" */
+    const char *retry;        /* "exponential(10 s, 1 h)" and such; NULL = default, "polynomial" */
     /* Tasks together; docs/flows.md says more. */
     const char *const *limit_keys; /* `n_limit_keys` keys whose limits hold for it */
     size_t n_limit_keys;
-    int64_t flow;         /* the flow that it becomes a task of; 0 = none */
-    const int64_t *after; /* `n_after` tasks of flows, its parents, up to 100,000 */
-    size_t n_after;
+    int64_t flow;              /* the flow that it becomes a task of; 0 = none */
+    const int64_t *depends_on; /* `n_depends_on` tasks of flows, its parents, up to 100,000 */
+    size_t n_depends_on;
     const char *on_parent_dead; /* "wait", "run" or "cancel"; NULL = wait */
 } tenon_task;
 

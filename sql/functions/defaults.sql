@@ -109,93 +109,91 @@ LANGUAGE sql STABLE AS $$
                 ELSE (SELECT string_agg(k.name, ',') FROM tenon.kind k WHERE k.paused AND k.name = ANY ($1)) END
 $$;
 
-CREATE OR REPLACE FUNCTION tenon.changed_ms(changes jsonb, key text) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.run_ms_of(argument text, span interval) RETURNS bigint
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    ms numeric;
+    ms numeric := extract(epoch FROM span) * 1000;
 BEGIN
-    BEGIN
-        ms := extract(epoch FROM (changes ->> key)::interval) * 1000;
-    EXCEPTION WHEN data_exception THEN
-        ms := 0;
-    END;
     IF ms NOT BETWEEN 1 AND 2592000000 THEN
-        PERFORM tenon.refuse(key, changes ->> key, '1 millisecond to 30 days');
+        PERFORM tenon.refuse(argument, span::text, '1 millisecond to 30 days');
     END IF;
     RETURN ms::bigint;
 END $$;
 
--- The new value of a column: what is among the changes, where null means none, else the old one.
-CREATE OR REPLACE FUNCTION tenon.or_old(changes jsonb, key text, new bigint, old bigint) RETURNS bigint
-LANGUAGE sql IMMUTABLE AS $$ SELECT CASE WHEN changes ? key THEN new ELSE old END $$;
+-- Something must be given, and only these defaults can be unset.
+CREATE OR REPLACE FUNCTION tenon.check_unset(unset text[], allowed text[], given integer) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF cardinality(unset) > 20 OR NOT unset <@ allowed OR given + cardinality(unset) = 0 THEN
+        PERFORM tenon.refuse('unset', left(unset::text, 100), 'an array of ' || array_to_string(allowed, ', ') || ', if nothing is set');
+    END IF;
+END $$;
 
-CREATE OR REPLACE FUNCTION tenon.set_queue(name text, changes jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.set_queue(name text, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL, retry text DEFAULT NULL, unset text[] DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    priority integer;
-    attempts integer;
-    ms       bigint;
+    ms  bigint := tenon.run_ms_of('timeout', timeout);
+    old tenon.queue;
 BEGIN
     PERFORM tenon.check_target(coalesce(name, ''), NULL, false);
-    PERFORM tenon.check_changes(changes, '{priority,max_attempts,timeout,retry}');
-    PERFORM tenon.check_enqueue('a', NULL, NULL, NULL, NULL, NULL, NULL, NULL, changes ->> 'retry', NULL);
-    priority := tenon.changed_integer(changes, 'priority', 0, 9);
-    attempts := tenon.changed_integer(changes, 'max_attempts', 1, 1000);
-    ms := tenon.changed_ms(changes, 'timeout');
-    INSERT INTO tenon.queue AS q (name, priority, max_attempts, timeout_ms, retry)
-    VALUES (name, priority, attempts, ms, changes ->> 'retry')
-    ON CONFLICT ON CONSTRAINT queue_pkey DO UPDATE
-       SET priority = tenon.or_old(changes, 'priority', priority, q.priority),
-           max_attempts = tenon.or_old(changes, 'max_attempts', attempts, q.max_attempts),
-           timeout_ms = tenon.or_old(changes, 'timeout', ms, q.timeout_ms),
-           retry = CASE WHEN changes ? 'retry' THEN changes ->> 'retry' ELSE q.retry END;
-    PERFORM tenon.note_audit('set_queue', jsonb_build_object('queue', name, 'changes', changes), 1);
+    PERFORM tenon.check_unset(unset, '{priority,max_attempts,timeout,retry}', num_nonnulls(priority, max_attempts, timeout, retry));
+    PERFORM tenon.check_enqueue('a', NULL, priority, NULL, NULL, NULL, max_attempts, NULL, retry, NULL);
+    INSERT INTO tenon.queue (name) VALUES (name) ON CONFLICT ON CONSTRAINT queue_pkey DO NOTHING;
+    SELECT * INTO old FROM tenon.queue q WHERE q.name = name FOR NO KEY UPDATE;
+    UPDATE tenon.queue q
+       SET priority = coalesce(priority, CASE WHEN 'priority' <> ALL (unset) THEN old.priority END),
+           max_attempts = coalesce(max_attempts, CASE WHEN 'max_attempts' <> ALL (unset) THEN old.max_attempts END),
+           timeout_ms = coalesce(ms, CASE WHEN 'timeout' <> ALL (unset) THEN old.timeout_ms END),
+           retry = coalesce(retry, CASE WHEN 'retry' <> ALL (unset) THEN old.retry END)
+     WHERE q.name = name;
+    PERFORM tenon.note_audit('set_queue', jsonb_strip_nulls(jsonb_build_object('queue', name, 'priority', priority, 'max_attempts', max_attempts,
+        'timeout', timeout, 'retry', retry, 'unset', nullif(unset, '{}'))), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): `changes` has `priority`, `max_attempts`, `timeout` (`"10 min"`) or `retry` (as for `tenon.enqueue`); a null takes the default away. They hold for what is enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_queue IS $$Sets defaults of a queue (`tenon.queue`): those that are given, for instance `timeout => '10 min'`; `retry` as for `tenon.enqueue`. `unset` names defaults to remove: `unset => '{priority}'`. They apply to tasks that are enqueued from then on.$$;
 
-CREATE OR REPLACE FUNCTION tenon.set_kind(name text, changes jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.set_kind(name text, queue text DEFAULT NULL, priority integer DEFAULT NULL, max_attempts integer DEFAULT NULL,
+    max_crashes integer DEFAULT NULL, timeout interval DEFAULT NULL, timeout_min interval DEFAULT NULL, on_timeout text DEFAULT NULL,
+    retry text DEFAULT NULL, on_dead text DEFAULT NULL, unset text[] DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
-    priority integer;
-    attempts integer;
-    ms       bigint;
-    least_ms bigint;
-    crashes  integer;
-    outcome  text := changes ->> 'on_timeout';
+    ms       bigint := tenon.run_ms_of('timeout', timeout);
+    least_ms bigint := tenon.run_ms_of('timeout_min', timeout_min);
+    old      tenon.kind;
 BEGIN
     PERFORM tenon.check_target(NULL, coalesce(name, ''), false);
-    PERFORM tenon.check_changes(changes, '{queue,priority,max_attempts,max_crashes,timeout,timeout_min,on_timeout,retry,on_dead}');
-    PERFORM tenon.check_enqueue(name, changes ->> 'queue', NULL, NULL, NULL, NULL, NULL, NULL, changes ->> 'retry', NULL);
-    priority := tenon.changed_integer(changes, 'priority', 0, 9);
-    attempts := tenon.changed_integer(changes, 'max_attempts', 1, 1000);
-    crashes := tenon.changed_integer(changes, 'max_crashes', 2, 100);
-    ms := tenon.changed_ms(changes, 'timeout');
-    least_ms := coalesce(tenon.changed_ms(changes, 'timeout_min'), 1);
-    IF outcome NOT IN ('retry', 'dead') THEN
-        PERFORM tenon.refuse('on_timeout', quote_literal(outcome), 'retry or dead');
+    PERFORM tenon.check_unset(unset, '{queue,priority,max_attempts,max_crashes,timeout,timeout_min,on_timeout,retry,on_dead}',
+        num_nonnulls(queue, priority, max_attempts, max_crashes, timeout, timeout_min, on_timeout, retry, on_dead));
+    PERFORM tenon.check_enqueue(name, queue, priority, NULL, NULL, NULL, max_attempts, NULL, retry, NULL);
+    IF max_crashes NOT BETWEEN 2 AND 100 THEN
+        PERFORM tenon.refuse('max_crashes', max_crashes::text, '2 to 100');
+    ELSIF on_timeout NOT IN ('retry', 'dead') THEN
+        PERFORM tenon.refuse('on_timeout', quote_literal(on_timeout), 'retry or dead');
+    ELSIF NOT tenon.is_kind(on_dead) THEN
+        PERFORM tenon.refuse('on_dead', quote_literal(on_dead), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
     END IF;
-    IF NOT tenon.is_kind(changes ->> 'on_dead') THEN
-        PERFORM tenon.refuse('on_dead', quote_literal(changes ->> 'on_dead'), 'a kind: 1 to 100 of A-Z a-z 0-9 _ . : -');
-    END IF;
-    INSERT INTO tenon.kind AS k (name, queue, priority, max_attempts, max_crashes, timeout_ms, timeout_min_ms, on_timeout, retry, on_dead)
-    VALUES (name, changes ->> 'queue', priority, attempts, crashes, ms, least_ms, coalesce(outcome, 'retry'), changes ->> 'retry', changes ->> 'on_dead')
-    ON CONFLICT ON CONSTRAINT kind_pkey DO UPDATE
-       SET queue = CASE WHEN changes ? 'queue' THEN changes ->> 'queue' ELSE k.queue END,
-           priority = tenon.or_old(changes, 'priority', priority, k.priority),
-           max_attempts = tenon.or_old(changes, 'max_attempts', attempts, k.max_attempts),
-           max_crashes = tenon.or_old(changes, 'max_crashes', crashes, k.max_crashes),
-           timeout_ms = tenon.or_old(changes, 'timeout', ms, k.timeout_ms),
-           timeout_min_ms = tenon.or_old(changes, 'timeout_min', least_ms, k.timeout_min_ms),
-           on_timeout = CASE WHEN changes ? 'on_timeout' THEN coalesce(outcome, 'retry') ELSE k.on_timeout END,
-           retry = CASE WHEN changes ? 'retry' THEN changes ->> 'retry' ELSE k.retry END,
-           on_dead = CASE WHEN changes ? 'on_dead' THEN changes ->> 'on_dead' ELSE k.on_dead END;
-    PERFORM tenon.note_audit('set_kind', jsonb_build_object('kind', name, 'changes', changes), 1);
+    INSERT INTO tenon.kind (name) VALUES (name) ON CONFLICT ON CONSTRAINT kind_pkey DO NOTHING;
+    SELECT * INTO old FROM tenon.kind k WHERE k.name = name FOR NO KEY UPDATE;
+    UPDATE tenon.kind k
+       SET queue = coalesce(queue, CASE WHEN 'queue' <> ALL (unset) THEN old.queue END),
+           priority = coalesce(priority, CASE WHEN 'priority' <> ALL (unset) THEN old.priority END),
+           max_attempts = coalesce(max_attempts, CASE WHEN 'max_attempts' <> ALL (unset) THEN old.max_attempts END),
+           max_crashes = coalesce(max_crashes, CASE WHEN 'max_crashes' <> ALL (unset) THEN old.max_crashes END),
+           timeout_ms = coalesce(ms, CASE WHEN 'timeout' <> ALL (unset) THEN old.timeout_ms END),
+           timeout_min_ms = coalesce(least_ms, CASE WHEN 'timeout_min' <> ALL (unset) THEN old.timeout_min_ms END, 1),
+           on_timeout = coalesce(on_timeout, CASE WHEN 'on_timeout' <> ALL (unset) THEN old.on_timeout END, 'retry'),
+           retry = coalesce(retry, CASE WHEN 'retry' <> ALL (unset) THEN old.retry END),
+           on_dead = coalesce(on_dead, CASE WHEN 'on_dead' <> ALL (unset) THEN old.on_dead END)
+     WHERE k.name = name;
+    PERFORM tenon.note_audit('set_kind', jsonb_strip_nulls(jsonb_build_object('kind', name, 'queue', queue, 'priority', priority,
+        'max_attempts', max_attempts, 'max_crashes', max_crashes, 'timeout', timeout, 'timeout_min', timeout_min, 'on_timeout', on_timeout,
+        'retry', retry, 'on_dead', on_dead, 'unset', nullif(unset, '{}'))), 1);
 END $$;
 
-COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): `changes` has `queue`, `priority`, `max_attempts`, `max_crashes` (2 to 100), `timeout`, `timeout_min` (`"10 min"`), `on_timeout` (`retry`, `dead`), `retry` (as for `tenon.enqueue`) or `on_dead` (a kind); a null removes the default. They apply to tasks that are enqueued from then on.$$;
+COMMENT ON FUNCTION tenon.set_kind IS $$Sets defaults of a kind (`tenon.kind`): those that are given. `max_crashes` is 2 to 100, `on_timeout` is `retry` or `dead`, `retry` as for `tenon.enqueue`, `on_dead` a kind. No task of it can be enqueued with a `timeout` below `timeout_min`. `unset` names defaults to remove: `unset => '{retry,on_dead}'`. They apply to tasks that are enqueued from then on.$$;
 
 -- One key after the other, so that an error can name the key.
 CREATE OR REPLACE FUNCTION tenon.set_settings(changes jsonb) RETURNS void

@@ -39,7 +39,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
     WITH day AS (
         SELECT (pg_relation_size(c.oid) / current_setting('block_size')::integer)::integer AS blocks
           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent = 'tenon.finished'::regclass AND c.relname ~ '^finished_[0-9]{8}$'
+         WHERE i.inhparent = 'tenon.history'::regclass AND c.relname ~ '^history_[0-9]{8}$'
            AND to_date(right(c.relname, 8), 'YYYYMMDD') >= ($1 AT TIME ZONE 'UTC')::date
     ), block AS (
         SELECT b FROM day, generate_series(greatest(blocks - $2, 0), blocks - 1) b
@@ -59,11 +59,11 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
     WITH waiting AS MATERIALIZED (
         SELECT t.id, t.queue, t.created_at, t.run_at FROM tenon.task t ORDER BY t.id DESC LIMIT 5000
     ), ended AS MATERIALIZED (
-        SELECT f.id, f.queue, f.created_at, f.run_at, f.start_time, f.finished_at FROM tenon.finished f ORDER BY f.id DESC LIMIT 5000
+        SELECT f.id, f.queue, f.created_at, f.run_at, f.start_time, f.finished_at FROM tenon.history f ORDER BY f.id DESC LIMIT 5000
     ), tid AS MATERIALIZED (
         SELECT tenon.ended_tids(statement_timestamp() - interval '2 min', 100, 0) AS tids
     ), last AS MATERIALIZED (
-        SELECT f.queue, f.start_time, f.finished_at FROM tenon.finished f
+        SELECT f.queue, f.start_time, f.finished_at FROM tenon.history f
          WHERE f.ctid = ANY ((SELECT tids FROM tid)::tid[])
            AND f.finished_at >= date_trunc('day', statement_timestamp() - interval '2 min', 'UTC')
     ), cut AS (
@@ -89,7 +89,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = o
         SELECT false, e.start_time, e.finished_at FROM ended e
          WHERE e.queue = $1 AND e.start_time IS NOT NULL AND e.finished_at > clock_timestamp() - interval '2 min'
     ), earlier AS (
-        SELECT avg(extract(epoch FROM f.finished_at - f.start_time)) AS run_s FROM tenon.finished f
+        SELECT avg(extract(epoch FROM f.finished_at - f.start_time)) AS run_s FROM tenon.history f
          WHERE f.ctid = ANY ((SELECT tenon.ended_tids(statement_timestamp() - interval '1 day', 50, 50) WHERE NOT EXISTS (SELECT FROM runs))::tid[])
            AND f.finished_at > statement_timestamp() - interval '1 day' AND f.queue = $1 AND f.start_time IS NOT NULL
     )

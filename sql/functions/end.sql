@@ -11,7 +11,7 @@ LANGUAGE sql STABLE AS $$
     SELECT t.again IS NOT NULL OR t.flow IS NOT NULL OR t.limit_keys IS NOT NULL OR t.awaited OR t.wanted_at IS NOT NULL OR t.crashes > 0
 $$;
 
-CREATE OR REPLACE FUNCTION tenon.note_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
+CREATE OR REPLACE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
     flow bigint, limit_keys text[], awaited boolean, crashes integer, was_cancelled boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
@@ -43,9 +43,9 @@ BEGIN
 END $$;
 
 -- The same of a row; it becomes a call of that one when PostgreSQL plans the statement.
-CREATE OR REPLACE FUNCTION tenon.note_ended(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.record_end_of(t tenon.task, was_cancelled boolean DEFAULT false) RETURNS void
 LANGUAGE sql AS $$
-    SELECT tenon.note_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes, was_cancelled)
+    SELECT tenon.record_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes, was_cancelled)
 $$;
 
 -- A result that can be stored in little may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. What
@@ -91,21 +91,21 @@ BEGIN
     WITH gone AS (
         DELETE FROM tenon.task t
          WHERE t.id = fence.id AND t.claim_key = fence.key
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END)
+    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                 last_error, result, enqueued_by)
     SELECT moment, id, run_at, start_time, created_at, worker_id, claims, failures, crashes,
            priority, 'done', queue, kind, payload, unique_key, trace, last_error, result, enqueued_by
       FROM gone
-    RETURNING finished.queue, finished.kind INTO held;
+    RETURNING history.queue, history.kind INTO held;
     PERFORM tenon.claim_must_hold(claim, fence.key, held.queue, held.kind);
 END $$;
 
 COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own transaction: its effects and its end commit together, so they happen exactly once.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
-- `result`: kept in `tenon.finished`; of one that is longer than 2 MiB as text only a note is kept.
+- `result`: kept in `tenon.history`; of one that is longer than 2 MiB as text only a note is kept.
 
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
@@ -140,9 +140,9 @@ BEGIN
     ), gone AS (
         DELETE FROM tenon.task t USING given g
          WHERE t.id = ANY (ARRAY[g.id]) AND t.claim_key = g.key
-        RETURNING t.*, g.result, g.n, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
+        RETURNING t.*, g.result, g.n, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END
     ), kept AS (
-        INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+        INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace,
                                     last_error, result, enqueued_by)
         SELECT moment, g.id, g.run_at, g.start_time, g.created_at, g.worker_id, g.claims, g.failures, g.crashes,
@@ -168,7 +168,7 @@ END $$;
 COMMENT ON FUNCTION tenon.finish_many IS $$Finishes many tasks as `tenon.finish` does, in one statement, for handlers that write the effects of many tasks in one transaction: a fraction of the cost of a call for each. Returns for each claim whether the task is finished now, in the order of `claims`.
 
 - `claims`: 0 to 10,000 texts of `TENON_TASK_CLAIM`, or `claim` of the task lines; anything else raises SQLSTATE 22023.
-- `results`: one for each claim, or NULL; kept in `tenon.finished`, of one that is longer than 2 MiB as text only a note.
+- `results`: one for each claim, or NULL; kept in `tenon.history`, of one that is longer than 2 MiB as text only a note.
 - `skip_lost`: false, the default: one claim that is not valid any more, because its task was recovered, cancelled or finished, raises SQLSTATE 55000, so that no effect of it is committed: roll back, and finish the others without it. True: the others are finished, and for this one false is returned. Then what was done for it must not be committed: call the function first, and write the effects of those that are true.
 
 A claim that is given twice counts the second time as not valid any more. A claim of a task that the role may not run, because it is confined to other queues or kinds (`tenon.producer`), raises SQLSTATE 42501, whatever `skip_lost` says.$$;
@@ -191,8 +191,8 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, true) END)
+    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress, max_crashes)
     SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes,

@@ -45,7 +45,7 @@ BEGIN
         PERFORM tenon.refuse('start_before', start_before::text, 'a moment that is still to come, and after run_at');
     END IF;
     IF NOT tenon.is_retry(retry) THEN
-        PERFORM tenon.refuse('retry', quote_literal(retry), 'sidekiq, sidekiq(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days, at most 100 characters long');
+        PERFORM tenon.refuse('retry', quote_literal(retry), 'polynomial, polynomial(1 day, 10 %), or exponential(10 s, 1 h, 10 %), linear(...), constant(...), with delays of 1 ms to 30 days, at most 100 characters long');
     END IF;
     IF trace IS NOT NULL AND trace !~ '^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$' THEN
         PERFORM tenon.refuse('trace', quote_literal(trace), 'a W3C traceparent, such as 00-<32 hex>-<16 hex>-01');
@@ -136,7 +136,7 @@ LANGUAGE sql AS $$ SELECT NOT pg_catalog.pg_try_advisory_xact_lock_shared(key) $
 -- lock.
 CREATE OR REPLACE FUNCTION tenon.enqueue_jsonb(kind text, payload jsonb, queue text, priority integer, run_at timestamptz, delay interval,
     unique_key text, on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
-    max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text,
+    max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text,
     trace text, notify boolean, announced boolean) RETURNS tenon.enqueued
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -155,7 +155,7 @@ DECLARE
 BEGIN
     -- most calls give a kind and a payload: then there is nothing else to check
     IF num_nonnulls(queue, priority, run_at, delay, unique_key, on_conflict, unique_for, debounce, debounce_max, start_before,
-                    max_attempts, timeout, retry, limit_keys, flow, after, on_parent_dead, trace) > 0
+                    max_attempts, timeout, retry, limit_keys, flow, depends_on, on_parent_dead, trace) > 0
        OR tenon.is_kind(kind) IS NOT TRUE THEN
         checked := tenon.check_enqueue(kind, queue, priority, run_at, delay, start_before, max_attempts, timeout, retry, trace);
         checked := tenon.check_unique(unique_key, on_conflict, unique_for, debounce, debounce_max, run_at, delay);
@@ -165,9 +165,9 @@ BEGIN
             debounce := tenon.seconds(debounce);
             debounce_max := tenon.seconds(debounce_max);
         END IF;
-        IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+        IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
             limit_keys := tenon.check_limit_keys(limit_keys);
-            waits := tenon.check_parents(flow, after, on_parent_dead, unique_key);
+            waits := tenon.check_parents(flow, depends_on, on_parent_dead, unique_key);
             blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
         END IF;
     END IF;
@@ -225,7 +225,7 @@ BEGIN
         RETURN added;  -- another task's
     END IF;
     IF flow IS NOT NULL THEN
-        look := tenon.join_flow(ARRAY[added.id], flow, after, waits, on_parent_dead);
+        look := tenon.join_flow(ARRAY[added.id], flow, depends_on, waits, on_parent_dead);
     END IF;
     IF blocked AND waits IS NULL THEN
         look := tenon.queue_limits(ARRAY[added.id]);
@@ -253,12 +253,12 @@ CREATE OR REPLACE FUNCTION tenon.enqueue_routed(kind text, payload anycompatible
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
     max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
+    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT true) RETURNS tenon.enqueued
 LANGUAGE sql AS $$
     SELECT tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
                                unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                               flow, after, on_parent_dead, trace, notify, announced)
+                               flow, depends_on, on_parent_dead, trace, notify, announced)
 $$;
 
 COMMENT ON FUNCTION tenon.enqueue_routed IS $$As `tenon.enqueue`, for producers that publish the wake-up themselves, near their commit: returns the id, and the exchange and the routing key to publish it with. Default of `announced` is true.$$;
@@ -268,12 +268,12 @@ CREATE OR REPLACE FUNCTION tenon.enqueue(kind text, payload anycompatible DEFAUL
     unique_key text DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
     max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
+    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT (tenon.enqueue_jsonb(kind, payload::pg_catalog.jsonb, queue, priority, run_at, delay, unique_key, on_conflict,
                                 unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                                flow, after, on_parent_dead, trace, notify, announced)).id
+                                flow, depends_on, on_parent_dead, trace, notify, announced)).id
 $$;
 
 COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transaction and returns its id: it runs if that commits, and never if it rolls back.
@@ -290,10 +290,10 @@ COMMENT ON FUNCTION tenon.enqueue IS $$Enqueues one task in the caller's transac
 - `start_before`: if it has not started by then, it is `expired`; also each retry.
 - `max_attempts`: with so many failures the task is dead, 1 to 1,000; default: that of the kind, else of the queue, else 25.
 - `timeout`: how long one run may take, 1 ms to 30 days and no less than `timeout_min_ms` of the kind; default: that of the kind, else of the queue, else one hour.
-- `retry`: how long it waits after a failure, in at most 100 characters: `sidekiq`, `sidekiq(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `sidekiq`.
+- `retry`: how long it waits after a failure, in at most 100 characters: `polynomial`, `polynomial(1 day, 10 %)`, or `exponential(10 s, 1 h, 10 %)`, `linear(...)`, `constant(...)`, with the first delay, the longest delay (at most and by default 30 days) and the random addition (default 10 %); default: that of the kind, else of the queue, else `polynomial`.
 - `limit_keys`: 1 to 4 keys, such as `{tenant:42,openai}`, whose limits hold for it; it is `blocked` until they let it go ([limits.md](limits.md)).
 - `flow`: the flow that it becomes a task of ([flows.md](flows.md)); without `unique_key`.
-- `after`: tasks of flows, its parents: it is `blocked` until they are done.
+- `depends_on`: tasks of flows, its parents: it is `blocked` until they are done.
 - `on_parent_dead`: what it does when one of them is dead, cancelled or expired: `wait`, the default, until that one is retried and done; `run`; or `cancel` itself.
 - `trace`: a W3C traceparent, which the handler gets.
 - `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`).
@@ -303,7 +303,7 @@ An argument that is not allowed raises SQLSTATE 22023; the message names it, its
 
 CREATE OR REPLACE FUNCTION tenon.enqueue_many_jsonb(kind text, payloads jsonb[], queue text, priority integer, run_at timestamptz, delay interval,
     unique_keys text[], on_conflict text, unique_for interval, debounce interval, debounce_max interval, start_before timestamptz,
-    max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, after bigint[], on_parent_dead text,
+    max_attempts integer, timeout interval, retry text, limit_keys text[], flow bigint, depends_on bigint[], on_parent_dead text,
     trace text, notify boolean, announced boolean) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -318,9 +318,9 @@ DECLARE
     e       record;
     ids     bigint[];
 BEGIN
-    IF num_nonnulls(limit_keys, flow, after, on_parent_dead) > 0 THEN
+    IF num_nonnulls(limit_keys, flow, depends_on, on_parent_dead) > 0 THEN
         limit_keys := tenon.check_limit_keys(limit_keys);
-        waits := tenon.check_parents(flow, after, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
+        waits := tenon.check_parents(flow, depends_on, on_parent_dead, (SELECT u FROM unnest(unique_keys) u WHERE u IS NOT NULL LIMIT 1));
         blocked := limit_keys IS NOT NULL OR waits IS NOT NULL;
     END IF;
     IF payloads IS NULL OR cardinality(payloads) > 100000 THEN
@@ -337,7 +337,7 @@ BEGIN
             ids[e.place] := (tenon.enqueue_jsonb(kind, e.p, queue, priority, run_at, delay, e.u, CASE WHEN e.u IS NOT NULL THEN on_conflict END,
                                                  CASE WHEN e.u IS NOT NULL THEN unique_for END, CASE WHEN e.u IS NOT NULL THEN debounce END,
                                                  CASE WHEN e.u IS NOT NULL THEN debounce_max END, start_before, max_attempts, timeout, retry,
-                                                 limit_keys, flow, after, on_parent_dead, trace, notify, announced)).id;
+                                                 limit_keys, flow, depends_on, on_parent_dead, trace, notify, announced)).id;
         END LOOP;
         RETURN ids;
     END IF;
@@ -369,7 +369,7 @@ BEGIN
         PERFORM tenon.check_payload(p, d.payload_bytes_max) FROM unnest(payloads) p;
     END IF;
     IF flow IS NOT NULL THEN
-        look := tenon.join_flow(ids, flow, after, waits, on_parent_dead);
+        look := tenon.join_flow(ids, flow, depends_on, waits, on_parent_dead);
     END IF;
     IF blocked AND waits IS NULL THEN
         look := tenon.queue_limits(ids);
@@ -391,12 +391,12 @@ CREATE OR REPLACE FUNCTION tenon.enqueue_many(kind text, payloads anycompatiblea
     unique_keys text[] DEFAULT NULL, on_conflict text DEFAULT NULL, unique_for interval DEFAULT NULL,
     debounce interval DEFAULT NULL, debounce_max interval DEFAULT NULL, start_before timestamptz DEFAULT NULL,
     max_attempts integer DEFAULT NULL, timeout interval DEFAULT NULL, retry text DEFAULT NULL, limit_keys text[] DEFAULT NULL,
-    flow bigint DEFAULT NULL, after bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
+    flow bigint DEFAULT NULL, depends_on bigint[] DEFAULT NULL, on_parent_dead text DEFAULT NULL, trace text DEFAULT NULL,
     notify boolean DEFAULT true, announced boolean DEFAULT false) RETURNS bigint[]
 LANGUAGE sql AS $$
     SELECT tenon.enqueue_many_jsonb(kind, payloads::pg_catalog.jsonb[], queue, priority, run_at, delay, unique_keys, on_conflict,
                                     unique_for, debounce, debounce_max, start_before, max_attempts, timeout, retry, limit_keys,
-                                    flow, after, on_parent_dead, trace, notify, announced)
+                                    flow, depends_on, on_parent_dead, trace, notify, announced)
 $$;
 
 COMMENT ON FUNCTION tenon.enqueue_many IS $$Enqueues one task per element of `payloads` (an array of `json`, `jsonb` or text, at most 100,000), all of one kind; returns their ids in the same order. `unique_keys` has one key, or NULL, for each; they are locked in sorted order, so that two calls never deadlock, whatever the order of their elements. (A transaction that calls it several times locks the keys of one call after those of the call before.) The other arguments are those of `tenon.enqueue`, for all of them.$$;

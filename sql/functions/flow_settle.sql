@@ -1,9 +1,9 @@
 -- What settle does for flows: what follows from the end of a parent, and the end of a flow.
 
 -- How the tasks stand, as their own rows say: ended, or unfinished again because somebody retried them. One of which
--- nothing is left ended well while no history was kept: tenon.delete() leaves those with a note. Results are kept for
+-- nothing is left ended well while no history was kept: tenon.delete_where() leaves those with a note. Results are kept for
 -- those who wait.
-CREATE OR REPLACE FUNCTION tenon.note_ends(tasks bigint[], since timestamptz) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.record_flow_ends(tasks bigint[], since timestamptz) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE tenon.flow_task m
@@ -16,7 +16,7 @@ BEGIN
                    UNION ALL
                    SELECT 2, 'dead', NULL FROM tenon.dead d WHERE d.id = i
                    UNION ALL
-                   (SELECT 3, f.outcome::text, f.result FROM tenon.finished f
+                   (SELECT 3, f.outcome::text, f.result FROM tenon.history f
                      WHERE f.id = i AND f.finished_at BETWEEN since - interval '1 hour' AND now() + interval '1 hour'
                      ORDER BY f.finished_at DESC LIMIT 1)
                    UNION ALL
@@ -56,8 +56,8 @@ BEGIN
     PERFORM tenon.need_partition(moment);
     WITH gone AS (
         DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t, true) END)
-    INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, true) END)
+    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                 crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                 timeout_ms, max_attempts, retry, progress, max_crashes)
     SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes,
@@ -286,7 +286,7 @@ BEGIN
     IF notes.ids IS NULL THEN
         RETURN;
     END IF;
-    PERFORM tenon.note_ends(notes.tasks, notes.since);
+    PERFORM tenon.record_flow_ends(notes.tasks, notes.since);
     waits := tenon.end_waits(notes.tasks, notes.beyond, notes.again, notes.doomed, most);
     freed := waits.freed;
     again := tenon.look_at_flows(notes.flows, most);

@@ -55,7 +55,7 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.results_of(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
 LANGUAGE sql STABLE AS $$
     SELECT p.id, m.name, s.state,
-           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.finished f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
+           CASE WHEN s.state = 'done' THEN coalesce(m.result, (SELECT f.result FROM tenon.history f WHERE f.id = p.id AND f.outcome = 'done' LIMIT 1)) END
       FROM tenon.flow_task c
      CROSS JOIN LATERAL unnest(c.parents) WITH ORDINALITY p (id, o)
       LEFT JOIN tenon.flow_task m ON m.id = p.id
@@ -97,37 +97,37 @@ LANGUAGE sql AS $$
 $$;
 
 -- Checks what was given, and returns the parents that the task has to wait for; NULL: none.
-CREATE OR REPLACE FUNCTION tenon.check_parents(flow bigint, after bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION tenon.check_parents(flow bigint, depends_on bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     f       tenon.flow;
     p       record;
 BEGIN
-    IF num_nonnulls(flow, after, on_parent_dead) = 0 THEN
+    IF num_nonnulls(flow, depends_on, on_parent_dead) = 0 THEN
         RETURN NULL;
     ELSIF flow IS NULL THEN
-        PERFORM tenon.refuse('flow', NULL, 'given together with after and on_parent_dead: tenon.flow(name) makes one');
+        PERFORM tenon.refuse('flow', NULL, 'given together with depends_on and on_parent_dead: tenon.flow(name) makes one');
     ELSIF unique_key IS NOT NULL THEN
         PERFORM tenon.refuse('unique_key', quote_literal(unique_key), 'given without flow');
     ELSIF on_parent_dead NOT IN ('wait', 'run', 'cancel') THEN
         PERFORM tenon.refuse('on_parent_dead', quote_literal(on_parent_dead), 'wait, run or cancel');
-    ELSIF cardinality(after) > 100000 THEN
-        PERFORM tenon.refuse('after', format('of %s elements', cardinality(after)), 'an array of at most 100000 tasks of flows');
+    ELSIF cardinality(depends_on) > 100000 THEN
+        PERFORM tenon.refuse('depends_on', format('of %s elements', cardinality(depends_on)), 'an array of at most 100000 tasks of flows');
     END IF;
     f := tenon.hold_flow(flow);
     IF f.cancelled_at IS NOT NULL OR f.ended_at IS NOT NULL AND num_nonnulls(f.on_done, f.on_dead, f.on_end) > 0 THEN
         RAISE EXCEPTION 'tenon: flow % takes no more tasks: it %', flow,
             CASE WHEN f.cancelled_at IS NOT NULL THEN 'was cancelled by ' || f.cancelled_by ELSE 'has ended, and its callbacks were enqueued' END
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Make another one.';
-    ELSIF after IS NULL THEN
+    ELSIF depends_on IS NULL THEN
         RETURN NULL;
     END IF;
     SELECT min(coalesce(a.id::text, 'NULL')) FILTER (WHERE m.id IS NULL) AS unknown,
            array_agg(m.id) FILTER (WHERE m.state IS NULL OR m.state <> 'done' AND on_parent_dead IS DISTINCT FROM 'run') AS waits,
            array_agg(DISTINCT m.flow) FILTER (WHERE m.flow <> flow) AS others
       INTO p
-      FROM (SELECT DISTINCT u AS id FROM unnest(after) u) a
+      FROM (SELECT DISTINCT u AS id FROM unnest(depends_on) u) a
       LEFT JOIN LATERAL (SELECT * FROM tenon.flow_task t WHERE t.id = a.id LIMIT 1) m ON true;
     IF p.unknown IS NOT NULL THEN
         PERFORM tenon.refuse('parent', p.unknown, 'a task of a flow, enqueued in this transaction or a committed one');
@@ -138,18 +138,18 @@ END $$;
 
 -- New tasks become tasks of a flow. Parents that were enqueued in this very transaction cannot have ended; of others,
 -- which may just end, a note makes tenon.settle() look after the commit, and true is returned.
-CREATE OR REPLACE FUNCTION tenon.join_flow(ids bigint[], flow bigint, after bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.join_flow(ids bigint[], flow bigint, depends_on bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 BEGIN
-    INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(after, '{}') FROM unnest(ids) i;
+    INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(depends_on, '{}') FROM unnest(ids) i;
     IF waits IS NULL THEN
-        IF after <> '{}' THEN
+        IF depends_on <> '{}' THEN
             PERFORM tenon.fill_parents(ids);
         END IF;
         RETURN false;
     ELSIF cardinality(ids)::bigint * cardinality(waits) > 1000000 THEN
-        PERFORM tenon.refuse('after', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
+        PERFORM tenon.refuse('depends_on', format('of %s elements for %s tasks', cardinality(waits), cardinality(ids)),
                              'an array so that tasks times parents are at most 1000000 in one call');
     END IF;
     INSERT INTO tenon.flow_wait (task, parent, on_dead)
@@ -313,7 +313,7 @@ BEGIN
         path := path || next;
     END LOOP;
     path := path[coalesce(array_position(path, next), 1):] || next;
-    PERFORM tenon.refuse('after', (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
+    PERFORM tenon.refuse('depends_on', (SELECT string_agg(names[p], ' after ' ORDER BY o) FROM unnest(path) WITH ORDINALITY u (p, o)),
                          'without a circle: no task waits for itself, by whatever way');
 END $$;
 
@@ -329,7 +329,7 @@ BEGIN
                                            ELSE tasks::text END,
                              format('an array of 1 to %s objects (flow_tasks_max)', flow_tasks_max));
     END IF;
-    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,after,on_parent_dead,trace}')
+    PERFORM tenon.check_object(format('tasks[%s]', t.o - 1), t.value, '{name,kind,payload,queue,priority,run_at,delay,start_before,max_attempts,timeout,retry,limit_keys,depends_on,on_parent_dead,trace}')
        FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o);
     names := ARRAY(SELECT t.value ->> 'name' FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o) ORDER BY t.o);
     SELECT n.name, min(n.o) AS o, count(*) AS n INTO bad FROM unnest(names) WITH ORDINALITY n (name, o)
@@ -337,33 +337,33 @@ BEGIN
     IF FOUND THEN
         PERFORM tenon.refuse(format('tasks[%s].name', bad.o - 1), quote_literal(left(bad.name, 50)), '1 to 200 characters long, and given once');
     END IF;
-    SELECT t.o, t.value -> 'after' AS after INTO bad FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
-     WHERE jsonb_typeof(t.value -> 'after') <> 'array' LIMIT 1;
+    SELECT t.o, t.value -> 'depends_on' AS depends_on INTO bad FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
+     WHERE jsonb_typeof(t.value -> 'depends_on') <> 'array' LIMIT 1;
     IF FOUND THEN
-        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), bad.after::text, 'an array of names of tasks of this flow');
+        PERFORM tenon.refuse(format('tasks[%s].depends_on', bad.o - 1), bad.depends_on::text, 'an array of names of tasks of this flow');
     END IF;
     SELECT array_agg(e.child ORDER BY e.parent) AS child, array_agg(e.parent ORDER BY e.parent) AS parent,
            min(e.child) FILTER (WHERE e.parent IS NULL) AS o, min(e.name) FILTER (WHERE e.parent IS NULL) AS name INTO bad
       FROM (SELECT t.o::integer AS child, a.name, n.o::integer AS parent
               FROM jsonb_array_elements(tasks) WITH ORDINALITY t (value, o)
-             CROSS JOIN LATERAL (SELECT DISTINCT x FROM jsonb_array_elements_text(t.value -> 'after') x) a (name)
+             CROSS JOIN LATERAL (SELECT DISTINCT x FROM jsonb_array_elements_text(t.value -> 'depends_on') x) a (name)
               LEFT JOIN unnest(names) WITH ORDINALITY n (name, o) ON n.name = a.name) e;
     IF bad.o IS NOT NULL THEN
-        PERFORM tenon.refuse(format('tasks[%s].after', bad.o - 1), quote_literal(bad.name), 'an array of names of tasks of this flow');
+        PERFORM tenon.refuse(format('tasks[%s].depends_on', bad.o - 1), quote_literal(bad.name), 'an array of names of tasks of this flow');
     END IF;
     child := coalesce(bad.child, '{}');
     parent := coalesce(bad.parent, '{}');
 END $$;
 
 -- Enqueues one task of a description.
-CREATE OR REPLACE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, after bigint[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.enqueue_described(task jsonb, flow bigint, depends_on bigint[]) RETURNS bigint
 LANGUAGE sql AS $$
     SELECT (tenon.enqueue_routed(
         kind => $1 ->> 'kind', payload => coalesce($1 -> 'payload', '{}'), queue => $1 ->> 'queue', priority => ($1 ->> 'priority')::integer,
         run_at => ($1 ->> 'run_at')::timestamptz, delay => ($1 ->> 'delay')::interval, start_before => ($1 ->> 'start_before')::timestamptz,
         max_attempts => ($1 ->> 'max_attempts')::integer, timeout => ($1 ->> 'timeout')::interval, retry => $1 ->> 'retry',
         limit_keys => CASE WHEN $1 ? 'limit_keys' THEN ARRAY(SELECT jsonb_array_elements_text($1 -> 'limit_keys')) END,
-        flow => $2, after => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
+        flow => $2, depends_on => $3, on_parent_dead => $1 ->> 'on_parent_dead', trace => $1 ->> 'trace', notify => false, announced => false)).id
 $$;
 
 -- All of them, parents first; what is wrong with one says which it is.
@@ -376,7 +376,7 @@ DECLARE
     first integer[] := array_fill(NULL::integer, ARRAY[cardinality(names)]);
     c     integer[];  -- as child and parent, in the order of children
     p     integer[];
-    after bigint[];
+    depends_on bigint[];
     i     integer;
     e     integer;
     hint  text;
@@ -386,13 +386,13 @@ BEGIN
         first[c[e]] := e;
     END LOOP;
     FOREACH i IN ARRAY places LOOP
-        after := NULL;
+        depends_on := NULL;
         e := first[i];
         WHILE c[e] = i LOOP
-            after := array_append(after, ids[p[e]]);
+            depends_on := array_append(depends_on, ids[p[e]]);
             e := e + 1;
         END LOOP;
-        ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, after);
+        ids[i] := tenon.enqueue_described(tasks -> (i - 1), flow, depends_on);
     END LOOP;
     UPDATE tenon.flow_task m SET name = n.name FROM unnest(ids, names) n (id, name) WHERE m.id = n.id AND n.name IS NOT NULL;
 EXCEPTION WHEN data_exception OR insufficient_privilege THEN
@@ -439,12 +439,12 @@ COMMENT ON FUNCTION tenon.flow(text, boolean) IS $$Makes an empty flow and retur
 COMMENT ON FUNCTION tenon.flow(jsonb, boolean) IS $$Makes a whole flow, with its tasks, and returns its number. The description is an object:
 
 - `name`: of the flow, for people.
-- `tasks`: an array of 1 to 100,000 objects (`flow_tasks_max`). Each has a `kind`, mostly a `name` (1 to 200 characters, given once) and `after`, an array of names: the parents; and `payload`, `queue`, `priority`, `run_at`, `delay`, `start_before`, `max_attempts`, `timeout`, `retry`, `limit_keys`, `on_parent_dead` and `trace`, as of `tenon.enqueue`.
+- `tasks`: an array of 1 to 100,000 objects (`flow_tasks_max`). Each has a `kind`, mostly a `name` (1 to 200 characters, given once) and `depends_on`, an array of names: the parents; and `payload`, `queue`, `priority`, `run_at`, `delay`, `start_before`, `max_attempts`, `timeout`, `retry`, `limit_keys`, `on_parent_dead` and `trace`, as of `tenon.enqueue`.
 - `on_done`, `on_dead`, `on_end`, `payload`: callbacks, as of `tenon.batch`.
 
 `notify`: false in a transaction that will be prepared (`PREPARE TRANSACTION`); a cleaner finds the tasks within a second after its commit.
 
-An unknown key or parent, or tasks that wait for each other in a circle, raise SQLSTATE 22023; the message names the place, such as `tasks[3].after`, or the circle.$$;
+An unknown key or parent, or tasks that wait for each other in a circle, raise SQLSTATE 22023; the message names the place, such as `tasks[3].depends_on`, or the circle.$$;
 
 CREATE OR REPLACE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
@@ -453,7 +453,7 @@ DECLARE
 BEGIN
     IF made_by IS NULL THEN
         PERFORM tenon.refuse('task', coalesce(task::text, 'NULL'), 'a task of a flow');
-    ELSIF NOT tenon.may_flow(made_by) AND NOT has_table_privilege(session_user, 'tenon.finished', 'SELECT') THEN
+    ELSIF NOT tenon.may_flow(made_by) AND NOT has_table_privilege(session_user, 'tenon.history', 'SELECT') THEN
         RAISE EXCEPTION 'tenon: role % may not read the results of the parents of task %', session_user, task
             USING ERRCODE = 'insufficient_privilege', HINT = 'Another role made its flow. A handler gives its claim instead of the id.';
     END IF;
@@ -476,7 +476,7 @@ BEGIN
     RETURN QUERY SELECT * FROM tenon.results_of(fence.id);
 END $$;
 
-COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `after`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line. A claim that is no longer valid raises SQLSTATE 55000; the claim of a task that the role may not run raises 42501. `name` is the parent's name in the description of the flow, `state` how it ended, `result` what it returned, if it is done and a history is kept.$$;
+COMMENT ON FUNCTION tenon.parent_results(text) IS $$What the parents of a task returned: a row for each, in the order of `depends_on`. `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line. A claim that is no longer valid raises SQLSTATE 55000; the claim of a task that the role may not run raises 42501. `name` is the parent's name in the description of the flow, `state` how it ended, `result` what it returned, if it is done and a history is kept.$$;
 
 COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with this id, for the role that made its flow, operators and readers.$$;
 

@@ -1,6 +1,6 @@
--- History: the partitions of tenon.finished and tenon.attempt, and what is deleted when its time is over.
+-- History: the partitions of tenon.history and tenon.attempt, and what is deleted when its time is over.
 
--- Partitions of tenon.finished and tenon.attempt for today and the days to come. Each is made as a plain table and
+-- Partitions of tenon.history and tenon.attempt for today and the days to come. Each is made as a plain table and
 -- attached, which stops no finish. Returns how many were made.
 CREATE OR REPLACE FUNCTION tenon.make_partitions(days_ahead integer DEFAULT 7) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
@@ -11,7 +11,7 @@ DECLARE
     day    date;
     part   text;
 BEGIN
-    FOR parent, day IN SELECT p, today + i FROM unnest('{finished,attempt}'::text[]) p, generate_series(-1, days_ahead) i LOOP
+    FOR parent, day IN SELECT p, today + i FROM unnest('{history,attempt}'::text[]) p, generate_series(-1, days_ahead) i LOOP
         part := parent || '_' || to_char(day, 'YYYYMMDD');
         CONTINUE WHEN to_regclass(format('tenon.%I', part)) IS NOT NULL;
         EXECUTE format('LOCK TABLE tenon.%I IN SHARE UPDATE EXCLUSIVE MODE', parent);  -- two makers at once; ATTACH takes it anyway
@@ -42,8 +42,8 @@ BEGIN
                     THEN c.reltuples / c.relpages * (pg_relation_size(c.oid) / current_setting('block_size')::integer)
                     ELSE pg_relation_size(c.oid) / 200.0 END AS n
           FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent IN ('tenon.finished'::regclass, 'tenon.attempt'::regclass)
-           AND c.relname ~ '^(finished|attempt)_[0-9]{8}$'
+         WHERE i.inhparent IN ('tenon.history'::regclass, 'tenon.attempt'::regclass)
+           AND c.relname ~ '^(history|attempt)_[0-9]{8}$'
     ), old AS (
         SELECT d.*, sum(d.n) OVER (PARTITION BY d.inhparent ORDER BY d.ends DESC) AS n_newer FROM day d
     )
@@ -103,7 +103,7 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.need_partition(moment timestamptz) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF to_regclass('tenon.finished_' || to_char(moment AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
+    IF to_regclass('tenon.history_' || to_char(moment AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
         PERFORM tenon.make_partitions();
     END IF;
 END $$;

@@ -194,19 +194,19 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- A run that has ended counts as a start from here on. What is older than its rate's time counts no more, and goes, but
--- for what a tenon.limit_take() in an open transaction has locked.
+-- for what a tenon.take_limit() in an open transaction has locked.
 CREATE OR REPLACE FUNCTION tenon.limit_count_starts(events tenon.limit_event[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO tenon.limit_start (key, at, n)
     SELECT k.key, e.start_time, 1 FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-     WHERE e.start_time IS NOT NULL AND r.rate IS NOT NULL;
+     WHERE e.start_time IS NOT NULL AND r.max_starts IS NOT NULL;
     DELETE FROM tenon.limit_start WHERE ctid = ANY (ARRAY(
         SELECT o.ctid FROM (SELECT DISTINCT u.key FROM unnest(events) e CROSS JOIN LATERAL unnest(e.keys) u (key)) k
          CROSS JOIN LATERAL tenon.limit_rule(k.key) r
          CROSS JOIN LATERAL (SELECT clock_timestamp() - tenon.limit_kept(k.key) AS old OFFSET 0) w
          CROSS JOIN LATERAL (SELECT s.ctid FROM tenon.limit_start s WHERE s.key = k.key AND s.at < w.old LIMIT 1000 FOR UPDATE SKIP LOCKED) o
-         WHERE r.rate IS NOT NULL));
+         WHERE r.max_starts IS NOT NULL));
 END $$;
 
 -- What is blocked again, or has changed, waits as its task's row says; what is not to wait for its time keeps its place.
@@ -238,7 +238,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     gone tid[];
 BEGIN
-    IF EXISTS (SELECT FROM tenon.limit r WHERE r.rate IS NOT NULL) THEN
+    IF EXISTS (SELECT FROM tenon.limit r WHERE r.max_starts IS NOT NULL) THEN
         PERFORM tenon.limit_count_starts(events);
     END IF;
     IF EXISTS (SELECT FROM unnest(events) e WHERE e.hold_until IS NOT NULL) THEN
@@ -249,13 +249,13 @@ BEGIN
     IF EXISTS (SELECT FROM tenon.limit r WHERE r.strict) THEN
         WITH old AS MATERIALIZED (
             SELECT o.at FROM tenon.limit_rows(events) o CROSS JOIN LATERAL tenon.limit_rule(o.key) r
-             WHERE r.strict AND r.on_dead = 'block' AND (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NOT NULL)
+             WHERE r.strict AND r.when_dead = 'block' AND (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NOT NULL)
         UPDATE tenon.limit_task l SET state = 'dead' FROM old o WHERE l.ctid = o.at;
     END IF;
     gone := ARRAY(SELECT o.at FROM tenon.limit_rows(events) o
                    WHERE o.state <> 'ending' AND (SELECT t.id FROM tenon.task t WHERE t.id = o.task_id) IS NULL
                      AND (o.state <> 'dead' OR (SELECT d.id FROM tenon.dead d WHERE d.id = o.task_id) IS NULL
-                          OR (SELECT r.strict AND r.on_dead = 'block' FROM tenon.limit_rule(o.key) r LIMIT 1) IS NOT TRUE));
+                          OR (SELECT r.strict AND r.when_dead = 'block' FROM tenon.limit_rule(o.key) r LIMIT 1) IS NOT TRUE));
     DELETE FROM tenon.limit_task l WHERE l.ctid = ANY (gone);
     IF cardinality(gone) < (SELECT sum(cardinality(e.keys)) FROM unnest(events) e) THEN
         PERFORM tenon.limit_back(events);
@@ -339,7 +339,7 @@ BEGIN
         IF tenon.lock_limited(ended) THEN
             DELETE FROM tenon.limit l WHERE l.name = ended AND NOT l.paused;
             PERFORM tenon.limit_changed(ended, NOT FOUND);
-            UPDATE tenon.limit l SET running = NULL, rate = NULL, per = NULL, strict = NULL, on_dead = NULL, fair = NULL, weight = NULL, until = NULL
+            UPDATE tenon.limit l SET max_running = NULL, max_starts = NULL, per = NULL, strict = NULL, when_dead = NULL, fair = NULL, weight = NULL, until = NULL
              WHERE l.name = ended;
         END IF;
     END LOOP;

@@ -61,12 +61,12 @@ $$;
 -- The rule of a key: of each column what its own row says, else what the row of its part before the colon says. Plain
 -- SQL, so that it becomes a part of the statement that asks. `share`: whose turn it is, if it is fair.
 CREATE OR REPLACE FUNCTION tenon.limit_rule(key text)
-RETURNS TABLE (rule text, running integer, rate integer, per interval, strict boolean, on_dead text,
+RETURNS TABLE (rule text, max_running integer, max_starts integer, per interval, strict boolean, when_dead text,
     share text, weight integer, paused boolean, until timestamptz)
 LANGUAGE sql STABLE AS $$
-    SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.running, b.running) END,
-           coalesce(o.rate, b.rate), coalesce(o.per, b.per),
-           coalesce(o.strict, b.strict, false), coalesce(o.on_dead, b.on_dead, 'block'),
+    SELECT coalesce(o.name, b.name), CASE WHEN coalesce(o.strict, b.strict) THEN 1 ELSE coalesce(o.max_running, b.max_running) END,
+           coalesce(o.max_starts, b.max_starts), coalesce(o.per, b.per),
+           coalesce(o.strict, b.strict, false), coalesce(o.when_dead, b.when_dead, 'block'),
            CASE WHEN coalesce(o.fair, b.fair) THEN split_part(k.key, ':', 1) END, coalesce(o.weight, b.weight, 1),
            coalesce(o.paused, false) OR coalesce(b.paused, false), o.until
       FROM (SELECT $1 AS key) k
@@ -90,7 +90,7 @@ CREATE OR REPLACE FUNCTION tenon.limit_first(keys text[]) RETURNS text
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN cardinality($1) = 1 THEN $1[1]
                 ELSE (SELECT k.key FROM unnest($1) WITH ORDINALITY k (key, place) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-                       ORDER BY r.running, k.place LIMIT 1) END
+                       ORDER BY r.max_running, k.place LIMIT 1) END
 $$;
 
 -- What counts against the rate of a key: all starts since then, which is `per` ago, and what was let go and has not started
@@ -109,35 +109,35 @@ $$;
 -- a rate that this transaction has locked.
 CREATE OR REPLACE FUNCTION tenon.limit_rooms(keys text[], mine text[]) RETURNS SETOF tenon.limit_room
 LANGUAGE sql STABLE AS $$
-    SELECT k.key, CASE WHEN r.paused OR o.taken IS NOT NULL THEN 0 ELSE greatest(0, least(100000, r.running - h.n, r.rate - u.n)) END::integer,
+    SELECT k.key, CASE WHEN r.paused OR o.taken IS NOT NULL THEN 0 ELSE greatest(0, least(100000, r.max_running - h.n, r.max_starts - u.n)) END::integer,
            r.strict, r.share, r.weight,
            CASE WHEN o.taken IS NOT NULL THEN clock_timestamp() + interval '20 ms'
-                WHEN r.rate IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
+                WHEN r.max_starts IS NOT NULL THEN greatest(least(u.first, clock_timestamp()) + r.per, clock_timestamp() + interval '10 ms') END,
            'another transaction has locked the limit ' || o.taken
       FROM unnest(keys) k (key)
      CROSS JOIN LATERAL tenon.limit_rule(k.key) r
      CROSS JOIN LATERAL (SELECT min(l.name) AS taken FROM tenon.limit l
-                          WHERE r.rate IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
+                          WHERE r.max_starts IS NOT NULL AND l.name = ANY (tenon.limit_names(k.key)) AND l.name <> ALL (mine)) o
      CROSS JOIN LATERAL (SELECT count(*) AS n FROM tenon.limit_task l
-                          WHERE r.running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
+                          WHERE r.max_running IS NOT NULL AND l.key = k.key AND l.state IN ('held', 'ending')) h
      CROSS JOIN LATERAL (SELECT clock_timestamp() - r.per AS since OFFSET 0) w
      CROSS JOIN LATERAL (SELECT coalesce(sum(x.n), 0) AS n, min(x.at) AS first FROM tenon.limit_used(k.key, w.since) x
-                          WHERE r.rate IS NOT NULL) u
+                          WHERE r.max_starts IS NOT NULL) u
 $$;
 
 -- The rows of the rules with a rate for these keys, locked until the transaction ends: then nobody takes from them
--- meanwhile (tenon.limit_take). Those that somebody has locked are left out. Of a key all rows are locked, not only the
+-- meanwhile (tenon.take_limit). Those that somebody has locked are left out. Of a key all rows are locked, not only the
 -- one whose rate holds now: an exception that begins or ends meanwhile changes which one that is.
 CREATE OR REPLACE FUNCTION tenon.lock_rates(keys text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT EXISTS (SELECT FROM tenon.limit l WHERE l.rate IS NOT NULL) THEN
+    IF NOT EXISTS (SELECT FROM tenon.limit l WHERE l.max_starts IS NOT NULL) THEN
         RETURN '{}';
     END IF;
     RETURN ARRAY(SELECT m.name FROM (
         SELECT l.name FROM tenon.limit l
          WHERE l.name = ANY (ARRAY(SELECT unnest(tenon.limit_names(k.key)) FROM unnest(keys) k (key) CROSS JOIN LATERAL tenon.limit_rule(k.key) r
-                                WHERE r.rate IS NOT NULL))
+                                WHERE r.max_starts IS NOT NULL))
          ORDER BY l.name FOR NO KEY UPDATE SKIP LOCKED) m);
 END $$;
 
@@ -161,7 +161,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 -- When n more may be taken, should nothing else start: so many milliseconds from now.
-CREATE OR REPLACE FUNCTION tenon.limit_wait_ms(key text, rate integer, per interval, n integer, since timestamptz) RETURNS integer
+CREATE OR REPLACE FUNCTION tenon.limit_wait_ms(key text, max_starts integer, per interval, n integer, since timestamptz) RETURNS integer
 LANGUAGE sql STABLE AS $$
     SELECT coalesce((SELECT least(2147483647, greatest(1, ceil(extract(epoch FROM o.at + $3 - clock_timestamp()) * 1000)))::integer
                        FROM (SELECT u.at, sum(u.n) OVER (ORDER BY u.at DESC NULLS FIRST) AS newer FROM tenon.limit_used($1, $5) u) o
@@ -169,7 +169,7 @@ LANGUAGE sql STABLE AS $$
                     least(1000, extract(epoch FROM $3) * 1000)::integer)
 $$;
 
-CREATE OR REPLACE FUNCTION tenon.limit_take(key text, n integer DEFAULT 1) RETURNS integer
+CREATE OR REPLACE FUNCTION tenon.take_limit(key text, n integer DEFAULT 1) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1 s' AS $$
 #variable_conflict use_variable
 DECLARE
@@ -180,22 +180,22 @@ DECLARE
 BEGIN
     PERFORM tenon.check_limit_keys(ARRAY[key]);
     SELECT * INTO r FROM tenon.limit_rule(key);
-    IF n IS NULL OR n NOT BETWEEN 1 AND coalesce(r.rate, 10000) THEN
-        PERFORM tenon.refuse('n', n::text, format('1 to %s, the rate of %s', coalesce(r.rate, 10000), key));
+    IF n IS NULL OR n NOT BETWEEN 1 AND coalesce(r.max_starts, 10000) THEN
+        PERFORM tenon.refuse('n', n::text, format('1 to %s, max_starts of %s', coalesce(r.max_starts, 10000), key));
     ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE EXCEPTION 'tenon: limit_take in a transaction that is %', current_setting('transaction_isolation')
+        RAISE EXCEPTION 'tenon: take_limit in a transaction that is %', current_setting('transaction_isolation')
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call it by itself, in a transaction of its own that is READ COMMITTED.';
     ELSIF r.paused THEN
         RETURN 1000;
-    ELSIF r.rate IS NULL THEN
+    ELSIF r.max_starts IS NULL THEN
         RETURN 0;
     END IF;
     PERFORM FROM tenon.limit l WHERE l.name = ANY (tenon.limit_names(key)) ORDER BY l.name FOR NO KEY UPDATE;
     SELECT * INTO r FROM tenon.limit_rule(key);  -- as it is now that nobody changes it
     moment := clock_timestamp();
     used := (SELECT coalesce(sum(u.n), 0) FROM tenon.limit_used(key, moment - r.per) u);
-    IF r.rate IS NOT NULL AND used > r.rate - n THEN
-        RETURN tenon.limit_wait_ms(key, r.rate, r.per, n, moment - r.per);
+    IF r.max_starts IS NOT NULL AND used > r.max_starts - n THEN
+        RETURN tenon.limit_wait_ms(key, r.max_starts, r.per, n, moment - r.per);
     END IF;
     -- What is not kept any more goes, and a few more go than come. As long as takes follow each other it is never older than
     -- this: so what has gone, and an old snapshot keeps, is not read. The first after a pause reads all.
@@ -211,7 +211,7 @@ EXCEPTION WHEN lock_not_available OR deadlock_detected THEN  -- of who sets seve
     RETURN 100;
 END $$;
 
-COMMENT ON FUNCTION tenon.limit_take IS $$For handlers that call a limited service themselves: takes `n` from the rate of a key, which the starts of its tasks are taken from, too. Returns 0 when they are taken; else nothing is taken, and it may be worth to ask again after so many milliseconds. A key without a rate always gives.
+COMMENT ON FUNCTION tenon.take_limit IS $$For handlers that call a limited service themselves: takes `n` from the rate of a key, which the starts of its tasks are taken from, too. Returns 0 when they are taken; else nothing is taken, and it may be worth to ask again after so many milliseconds. A key without a rate always gives.
 
 Call it by itself, outside of longer transactions: until yours ends, nobody else gets anything of that limit. In a transaction that is not READ COMMITTED it raises SQLSTATE 55000.$$;
 
@@ -249,74 +249,74 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION tenon.check_limit(running integer, rate integer, per interval, weight integer, until timestamptz, on_dead text) RETURNS void
+CREATE OR REPLACE FUNCTION tenon.check_limit(max_running integer, max_starts integer, per interval, weight integer, until timestamptz, when_dead text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    IF running NOT BETWEEN 1 AND 1000000 THEN
-        PERFORM tenon.refuse('running', running::text, '1 to 1000000; to stop all of it pause it');
-    ELSIF rate NOT BETWEEN 1 AND 10000 THEN
-        PERFORM tenon.refuse('rate', rate::text, '1 to 10000; of more, give what may start in a shorter time');
-    ELSIF (rate IS NULL) <> (per IS NULL) OR NOT tenon.is_span(per, 0.1, 2678400) THEN
+    IF max_running NOT BETWEEN 1 AND 1000000 THEN
+        PERFORM tenon.refuse('max_running', max_running::text, '1 to 1000000; to stop all of it pause it');
+    ELSIF max_starts NOT BETWEEN 1 AND 10000 THEN
+        PERFORM tenon.refuse('max_starts', max_starts::text, '1 to 10000; of more, give what may start in a shorter time');
+    ELSIF (max_starts IS NULL) <> (per IS NULL) OR NOT tenon.is_span(per, 0.1, 2678400) THEN
         PERFORM tenon.refuse('per', per::text, 'the time of rate, given together with it: 100 ms to 31 days');
     ELSIF weight NOT BETWEEN 1 AND 1000 THEN
         PERFORM tenon.refuse('weight', weight::text, '1 to 1000');
     ELSIF NOT isfinite(until) OR until <= clock_timestamp() THEN
         PERFORM tenon.refuse('until', until::text, 'a moment that is still to come');
-    ELSIF on_dead NOT IN ('block', 'skip') THEN
-        PERFORM tenon.refuse('on_dead', quote_literal(on_dead), 'block or skip');
+    ELSIF when_dead NOT IN ('block', 'skip') THEN
+        PERFORM tenon.refuse('when_dead', quote_literal(when_dead), 'block or skip');
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION tenon.set_limit(name text, running integer DEFAULT NULL, rate integer DEFAULT NULL, per interval DEFAULT NULL,
+CREATE OR REPLACE FUNCTION tenon.set_limit(name text, max_running integer DEFAULT NULL, max_starts integer DEFAULT NULL, per interval DEFAULT NULL,
     strict boolean DEFAULT NULL, fair boolean DEFAULT NULL, weight integer DEFAULT NULL, paused boolean DEFAULT NULL,
-    until timestamptz DEFAULT NULL, on_dead text DEFAULT NULL) RETURNS void
+    until timestamptz DEFAULT NULL, when_dead text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     PERFORM tenon.check_limit_name(name);
-    PERFORM tenon.check_limit(running, rate, per, weight, until, on_dead);
+    PERFORM tenon.check_limit(max_running, max_starts, per, weight, until, when_dead);
     per := tenon.seconds(per);
-    INSERT INTO tenon.limit AS l (name, running, rate, per, strict, on_dead, fair, weight, until)
-    VALUES (name, running, rate, per, strict, on_dead, fair, weight, until)
+    INSERT INTO tenon.limit AS l (name, max_running, max_starts, per, strict, when_dead, fair, weight, until)
+    VALUES (name, max_running, max_starts, per, strict, when_dead, fair, weight, until)
     ON CONFLICT ON CONSTRAINT limit_pkey DO UPDATE
-       SET running = excluded.running, rate = excluded.rate, per = excluded.per, strict = excluded.strict,
-           on_dead = excluded.on_dead, fair = excluded.fair, weight = excluded.weight, until = excluded.until;
+       SET max_running = excluded.max_running, max_starts = excluded.max_starts, per = excluded.per, strict = excluded.strict,
+           when_dead = excluded.when_dead, fair = excluded.fair, weight = excluded.weight, until = excluded.until;
     UPDATE tenon.limit l
        SET paused = set_limit.paused, paused_by = CASE WHEN set_limit.paused THEN session_user END,
            paused_at = CASE WHEN set_limit.paused THEN clock_timestamp() END, paused_why = NULL
      WHERE l.name = set_limit.name AND l.paused <> set_limit.paused;
     PERFORM tenon.limit_changed(name, true);
-    PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'running', running, 'rate', rate, 'per', per, 'strict', strict,
-        'on_dead', on_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
+    PERFORM tenon.note_audit('set_limit', jsonb_build_object('limit', name, 'max_running', max_running, 'max_starts', max_starts, 'per', per, 'strict', strict,
+        'when_dead', when_dead, 'fair', fair, 'weight', weight, 'paused', paused, 'until', until), 1);
 END $$;
 
 COMMENT ON FUNCTION tenon.set_limit IS $$Sets a limit, or sets it anew; what is not given is none. [limits.md](limits.md) tells more.
 
 - `name`: a key such as `tenant:42`; or the part of keys before the first colon, `tenant`, which holds for each of them by itself, as far as its own row does not say it; `kind/NAME` or `queue/NAME`, which holds for all that is enqueued to it from then on.
-- `running`: so many tasks of a key are ready or running at once, at most, 1 to 1,000,000.
-- `rate`, `per`: so many of its tasks start within that time, at most, wherever it begins: 1 to 10,000 within 100 ms to 31 days.
+- `max_running`: so many tasks of a key are ready or running at once, at most, 1 to 1,000,000.
+- `max_starts`, `per`: so many of its tasks start within that time, at most, wherever it begins: 1 to 10,000 within 100 ms to 31 days.
 - `strict`: one at a time, in the order of ids; one that failed keeps its place.
 - `fair`: the keys with this part before the colon take turns.
 - `weight`: so many tasks of a fair key at its turn, 1 to 1,000; default 1.
 - `paused`: nothing more of it is let go; NULL leaves that as it is.
 - `until`: the row goes at this moment; one that is paused keeps the pause.
-- `on_dead`: what a dead task does to those behind it, if `strict`: `block`, the default, until it is retried or deleted; or `skip`.
+- `when_dead`: what a dead task does to those behind it, if `strict`: `block`, the default, until it is retried or deleted; or `skip`.
 
 An argument that is not allowed raises SQLSTATE 22023.$$;
 
-CREATE OR REPLACE FUNCTION tenon.drop_limit(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.remove_limit(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    DELETE FROM tenon.limit l WHERE l.name = drop_limit.name;
+    DELETE FROM tenon.limit l WHERE l.name = remove_limit.name;
     IF FOUND THEN
         PERFORM tenon.limit_changed(name, false);
-        PERFORM tenon.note_audit('drop_limit', jsonb_build_object('limit', name), 1);
+        PERFORM tenon.note_audit('remove_limit', jsonb_build_object('limit', name), 1);
         RETURN true;
     END IF;
     RETURN false;
 END $$;
 
-COMMENT ON FUNCTION tenon.drop_limit IS $$Drops a limit: what waited for it goes on; returns whether there was one.$$;
+COMMENT ON FUNCTION tenon.remove_limit IS $$Removes a limit: what waited for it goes on; returns whether there was one.$$;
 
 CREATE OR REPLACE FUNCTION tenon.pause_limit(name text, why text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -345,7 +345,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    DELETE FROM tenon.limit r WHERE r.name = resume_limit.name AND num_nonnulls(r.running, r.rate, r.strict, r.fair, r.weight, r.until, r.on_dead) = 0;
+    DELETE FROM tenon.limit r WHERE r.name = resume_limit.name AND num_nonnulls(r.max_running, r.max_starts, r.strict, r.fair, r.weight, r.until, r.when_dead) = 0;
     PERFORM tenon.limit_changed(name, EXISTS (SELECT FROM tenon.limit r WHERE r.name = resume_limit.name));
     PERFORM tenon.note_audit('resume_limit', jsonb_build_object('limit', name, 'why', why), 1);
     RETURN true;
@@ -354,7 +354,7 @@ END $$;
 COMMENT ON FUNCTION tenon.resume_limit IS $$Ends what `tenon.pause_limit` began; returns whether it was paused.$$;
 
 CREATE OR REPLACE VIEW tenon.limits AS
-    SELECT k.key, r.rule, r.running AS running_max, r.rate, r.per, r.strict, r.share IS NOT NULL AS fair, r.weight,
+    SELECT k.key, r.rule, r.max_running, r.max_starts, r.per, r.strict, r.share IS NOT NULL AS fair, r.weight,
            coalesce(n.running, 0) AS running, coalesce(n.ready, 0) AS ready, coalesce(n.waiting, 0) AS waiting,
            coalesce(n.dead, 0) AS dead, r.paused, r.until
       FROM (SELECT name AS key FROM tenon.limit UNION SELECT key FROM tenon.limit_task) k
@@ -368,7 +368,7 @@ CREATE OR REPLACE VIEW tenon.limits AS
 COMMENT ON VIEW tenon.limits IS 'Every limit, and every key that unfinished tasks have: what holds for it, and how it stands. It counts all that waits.';
 COMMENT ON COLUMN tenon.limits.key IS 'The key, or the name of the limit.';
 COMMENT ON COLUMN tenon.limits.rule IS 'The row of `tenon.limit` that holds for it; NULL = none does.';
-COMMENT ON COLUMN tenon.limits.running_max IS 'So many are ready or running at once, at most; NULL = any.';
+COMMENT ON COLUMN tenon.limits.max_running IS 'So many are ready or running at once, at most; NULL = any.';
 COMMENT ON COLUMN tenon.limits.running IS 'How many run, with those that were cancelled and whose handlers may still run.';
 COMMENT ON COLUMN tenon.limits.ready IS 'How many were let go, and have not started.';
 COMMENT ON COLUMN tenon.limits.waiting IS 'How many wait: for this key, for another of theirs, or for their time.';
@@ -377,44 +377,44 @@ COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name goes; NULL
 
 -- The command that sets a key's limit anew, with twice the number that is in the way: at once, or else of starts. NULL:
 -- it has none, or says what no option says.
-CREATE OR REPLACE FUNCTION tenon.limit_raised(key text, running integer) RETURNS text
+CREATE OR REPLACE FUNCTION tenon.limit_raised(key text, max_running integer) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
     SELECT concat_ws(' ', 'tenon limit set', l.name,
-               '--running ' || CASE WHEN l.is_full THEN least(l.running * 2, 1000000) ELSE l.running END,
-               '--starts ' || CASE WHEN l.is_full THEN l.rate ELSE least(l.rate * 2, 10000) END || CASE WHEN l.ms % 1000 = 0 THEN format('/%ss', l.ms / 1000) ELSE format('/%sms', l.ms) END,
+               '--max-running ' || CASE WHEN l.is_full THEN least(l.max_running * 2, 1000000) ELSE l.max_running END,
+               '--max-starts ' || CASE WHEN l.is_full THEN l.max_starts ELSE least(l.max_starts * 2, 10000) END || CASE WHEN l.ms % 1000 = 0 THEN format('/%ss', l.ms / 1000) ELSE format('/%sms', l.ms) END,
                CASE WHEN l.fair THEN '--fair' END, '--weight ' || l.weight,
                '--until ' || to_char(l.until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
       FROM (SELECT r.*, h.is_full, (extract(epoch FROM r.per) * 1000)::bigint AS ms
               FROM (SELECT count(*) >= $2 AS is_full
                       FROM (SELECT FROM tenon.limit_task h WHERE h.key = $1 AND h.state IN ('held', 'ending') LIMIT coalesce($2, 0)) h) h
              CROSS JOIN tenon.limit r
-             WHERE r.name = ANY (tenon.limit_names($1)) AND CASE WHEN h.is_full THEN r.running IS NOT NULL ELSE r.rate IS NOT NULL END
+             WHERE r.name = ANY (tenon.limit_names($1)) AND CASE WHEN h.is_full THEN r.max_running IS NOT NULL ELSE r.max_starts IS NOT NULL END
                AND coalesce(r.until > statement_timestamp(), true)
              ORDER BY r.name = $1 DESC LIMIT 1) l
-     WHERE num_nonnulls(l.strict, l.on_dead) = 0 AND l.fair IS NOT FALSE
+     WHERE num_nonnulls(l.strict, l.when_dead) = 0 AND l.fair IS NOT FALSE
 $$;
 
 -- What of a key's limit is in the way.
 CREATE OR REPLACE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT has_room boolean, OUT sentence text, OUT advice text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
-    SELECT r.paused, NOT r.paused AND d.why IS NULL AND NOT r.strict AND r.rate IS NULL AND h.n < r.running,
+    SELECT r.paused, NOT r.paused AND d.why IS NULL AND NOT r.strict AND r.max_starts IS NULL AND h.n < r.max_running,
            CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
                 WHEN d.why IS NOT NULL THEN d.why
                 WHEN r.strict THEN concat_ws(', ', 'its tasks run one after the other', 'and the dead task ' || x.dead || ' blocks them', e.ending)
-                ELSE concat_ws(', ', r.running || ' at once, ' || h.n || ' taken', r.rate || ' per ' || r.per,
+                ELSE concat_ws(', ', r.max_running || ' at once, ' || h.n || ' taken', r.max_starts || ' per ' || r.per,
                                CASE WHEN r.share IS NOT NULL THEN 'fair to all ' || r.share || ' keys' END, e.ending) END,
            CASE WHEN r.paused THEN format('tenon limit resume %s', p.name)
                 WHEN x.dead IS NOT NULL THEN format('tenon retry %s, or tenon delete %s', x.dead, x.dead)
                 WHEN r.strict THEN format('tenon limit show %s', $1)
-                ELSE format('tenon limit show %s', $1) || coalesce('; to let more go: ' || tenon.limit_raised($1, r.running), '') END
+                ELSE format('tenon limit show %s', $1) || coalesce('; to let more go: ' || tenon.limit_raised($1, r.max_running), '') END
       FROM tenon.limit_rule($1) r
-      CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.on_dead = 'block' THEN (
+      CROSS JOIN LATERAL (SELECT CASE WHEN r.strict AND r.when_dead = 'block' THEN (
            SELECT l.task_id FROM tenon.limit_task l WHERE l.key = $1 AND l.state = 'dead' ORDER BY l.task_id LIMIT 1) END AS dead) x
       CROSS JOIN LATERAL (
-           SELECT count(*) AS n FROM (SELECT FROM tenon.limit_task l WHERE l.key = $1 AND l.state IN ('held', 'ending') LIMIT coalesce(r.running, 0)) l) h
+           SELECT count(*) AS n FROM (SELECT FROM tenon.limit_task l WHERE l.key = $1 AND l.state IN ('held', 'ending') LIMIT coalesce(r.max_running, 0)) l) h
       CROSS JOIN LATERAL (
            SELECT CASE WHEN count(*) > 0 THEN format('%s of them cancelled, counted until %s', count(*), to_char(max(l.wanted_at) AT TIME ZONE 'UTC', 'HH24:MI:SS "UTC"')) END AS ending
-             FROM tenon.limit_task l WHERE r.running IS NOT NULL AND l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'ending') e
+             FROM tenon.limit_task l WHERE r.max_running IS NOT NULL AND l.key = $1 AND l.state IN ('held', 'ending') AND l.state = 'ending') e
       LEFT JOIN tenon.limit p ON p.paused AND p.name IN ($1, split_part($1, ':', 1))
       LEFT JOIN tenon.limit_due d ON d.key = $1
      LIMIT 1

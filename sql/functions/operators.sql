@@ -6,7 +6,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF act IN ('retry', 'delete') THEN
         RETURN ARRAY(SELECT l.id FROM (SELECT d.id FROM tenon.dead d WHERE d.id = ANY (ids) ORDER BY d.id FOR UPDATE SKIP LOCKED) l)
-            || ARRAY(SELECT l.id FROM (SELECT e.id FROM tenon.finished e WHERE e.id = ANY (ids) ORDER BY e.id FOR UPDATE SKIP LOCKED) l);
+            || ARRAY(SELECT l.id FROM (SELECT e.id FROM tenon.history e WHERE e.id = ANY (ids) ORDER BY e.id FOR UPDATE SKIP LOCKED) l);
     END IF;
     RETURN ARRAY(SELECT l.id FROM (SELECT t.id FROM tenon.task t WHERE t.id = ANY (ids) ORDER BY t.id FOR UPDATE SKIP LOCKED) l);
 END $$;
@@ -44,7 +44,7 @@ BEGIN
         UNION ALL
         SELECT e.id, e.created_at, e.timeout_ms, e.claims, e.max_attempts, e.priority, e.queue, e.kind, e.payload,
                e.unique_key, e.retry, e.trace, e.last_error, NULL, e.enqueued_by, NULL, e.limit_keys, e.steps, e.progress, e.max_crashes
-          FROM tenon.finished e
+          FROM tenon.history e
          WHERE e.id = ANY (ids) AND e.outcome IN ('cancelled', 'expired')
            AND NOT EXISTS (SELECT FROM tenon.limit_task l  -- its handler may still run, and counts at its limits
                             WHERE l.key = ANY (e.limit_keys) AND l.task_id = e.id
@@ -68,7 +68,7 @@ BEGIN
         PERFORM pg_notify('tenon', 'settle');
     END IF;
     DELETE FROM tenon.dead d WHERE d.id = ANY (again);
-    DELETE FROM tenon.finished e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
+    DELETE FROM tenon.history e WHERE e.id = ANY (again) AND e.outcome IN ('cancelled', 'expired');
     RETURN again;
 END $$;
 
@@ -82,7 +82,7 @@ DECLARE
     gone bigint[];
 BEGIN
     WITH dead AS (DELETE FROM tenon.dead d WHERE d.id = ANY (seen) RETURNING d.id),
-         ended AS (DELETE FROM tenon.finished e WHERE e.id = ANY (seen) RETURNING e.id)
+         ended AS (DELETE FROM tenon.history e WHERE e.id = ANY (seen) RETURNING e.id)
     SELECT array_agg(g.id) INTO gone FROM (SELECT id FROM dead UNION ALL SELECT id FROM ended) g;
     RETURN gone;
 END $$;
@@ -190,7 +190,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL, most integer DEFAULT 1000,
-    after bigint DEFAULT NULL, why text DEFAULT NULL, audit bigint DEFAULT NULL, limit_ms integer DEFAULT NULL,
+    cursor bigint DEFAULT NULL, why text DEFAULT NULL, audit bigint DEFAULT NULL, limit_ms integer DEFAULT NULL,
     OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -206,7 +206,7 @@ BEGIN
     f := tenon.read_filter(filter, act);
     priority := tenon.changed_integer(changes, 'priority', 0, 9);
     run_at := CASE act WHEN 'run_now' THEN clock_timestamp() ELSE tenon.changed_run_at(changes) END;
-    SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, after, most, limit_ms) s;
+    SELECT s.ids, s.next INTO wanted, next FROM tenon.search(f, false, cursor, most, limit_ms) s;
     f.ids := tenon.lock_found(act, wanted);
     SELECT s.ids INTO f.ids FROM tenon.search(f, false, NULL, most, NULL) s;  -- as they are now that they are locked
     IF act = 'retry' AND filter ? 'ids' AND tenon.may_retry(f.ids) = '{}' THEN
@@ -222,35 +222,51 @@ BEGIN
     audit_id := tenon.note_change(audit, act, jsonb_build_object('filter', filter, 'changes', changes, 'why', why), n, skipped);
 END $$;
 
-COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that go through many tasks piece by piece, as `tenon retry --rate` does: they hand `next` back as `after`, and `audit_id` as `audit`, so that the act has one row there, until `next` is NULL.
+COMMENT ON FUNCTION tenon.change IS $$One piece of an act of many: `retry`, `cancel`, `delete`, `run_now` or `set`. For programs that go through many tasks piece by piece, as `tenon retry --rate` does: they hand `next` back as `cursor`, and `audit_id` as `audit`, so that the act has one row there, until `next` is NULL.
 
 - `n`, `skipped`: changed, and found but left as they were.
 - `limit_ms`: stop looking after so many milliseconds, found or not.$$;
 
+-- Acts on one task, as the acts on many below. The owner's search_path does not matter: they are inlined.
+CREATE OR REPLACE FUNCTION tenon.retry(id bigint, why text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql AS $$ SELECT c.n > 0 FROM tenon.change('retry', jsonb_build_object('ids', id), why => why) c $$;
+
+COMMENT ON FUNCTION tenon.retry IS $$Retries a dead, cancelled or expired task, under its own id, as if it had never failed; returns whether it did. `tenon.retry_where` says more.$$;
+
+CREATE OR REPLACE FUNCTION tenon.delete(id bigint, why text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql AS $$ SELECT c.n > 0 FROM tenon.change('delete', jsonb_build_object('ids', id), why => why) c $$;
+
+COMMENT ON FUNCTION tenon.delete IS $$Deletes a task that has ended; returns whether it did. `tenon.delete_where` says more.$$;
+
+CREATE OR REPLACE FUNCTION tenon.run_now(id bigint, why text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql AS $$ SELECT c.n > 0 FROM tenon.change('run_now', jsonb_build_object('ids', id), why => why) c $$;
+
+COMMENT ON FUNCTION tenon.run_now IS $$Makes a scheduled or retrying task ready at once; returns whether it did.$$;
+
 -- Plain SQL: it becomes a call of tenon.change when PostgreSQL plans the statement.
-CREATE OR REPLACE FUNCTION tenon.retry(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.retry_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('retry', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.retry IS $$Retries tasks that fit a filter (`tenon.list`, at least one key): dead ones or, if `state` says so or they are given by their ids, cancelled and expired ones; a `start_before` holds no more. Each is ready under its own id, as if it had never failed. Returns how many.
+COMMENT ON FUNCTION tenon.retry_where IS $$Retries tasks that fit a filter (`tenon.list`, at least one key): dead ones or, if `state` says so or they are given by their ids, cancelled and expired ones; a `start_before` holds no more. Each is ready under its own id, as if it had never failed. Returns how many.
 
 At most `most` in one transaction, the oldest first: call it again until it returns 0. One that somebody else has locked, or whose unique key another task has taken, stays as it is, and is counted as `skipped` in `tenon.audit`. A worker starts them within milliseconds.$$;
 
-CREATE OR REPLACE FUNCTION tenon.cancel_all(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.cancel_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('cancel', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.cancel_all IS $$Cancels tasks that fit a filter (`tenon.list`, at least one key) and have not ended, as `tenon.cancel` does; returns how many. At most `most`, as for `tenon.retry`.$$;
+COMMENT ON FUNCTION tenon.cancel_where IS $$Cancels tasks that fit a filter (`tenon.list`, at least one key) and have not ended, as `tenon.cancel` does; returns how many. At most `most`, as for `tenon.retry_where`.$$;
 
-CREATE OR REPLACE FUNCTION tenon.delete(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.delete_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('delete', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.delete IS $$Deletes tasks that have ended and fit a filter (`tenon.list`, at least one key), without a trace but in `tenon.audit`: dead ones or, if `state` says so or they are given by their ids, done, cancelled and expired ones. Returns how many. At most `most`, as for `tenon.retry`. What has not ended is cancelled first; a task of a flow stays until a cleaner has seen its end.$$;
+COMMENT ON FUNCTION tenon.delete_where IS $$Deletes tasks that have ended and fit a filter (`tenon.list`, at least one key), without a trace but in `tenon.audit`: dead ones or, if `state` says so or they are given by their ids, done, cancelled and expired ones. Returns how many. At most `most`, as for `tenon.retry_where`. What has not ended is cancelled first; a task of a flow stays until a cleaner has seen its end.$$;
 
-CREATE OR REPLACE FUNCTION tenon.run_now(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.run_now_where(filter jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('run_now', filter, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.run_now IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry`.$$;
+COMMENT ON FUNCTION tenon.run_now_where IS $$Makes scheduled and retrying tasks that fit a filter (`tenon.list`, at least one key) ready at once; returns how many. At most `most`, as for `tenon.retry_where`.$$;
 
-CREATE OR REPLACE FUNCTION tenon.set(filter jsonb, changes jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
+CREATE OR REPLACE FUNCTION tenon.set_where(filter jsonb, changes jsonb, most integer DEFAULT 10000, why text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql AS $$ SELECT c.n FROM tenon.change('set', filter, changes, most => most, why => why) c $$;
 
-COMMENT ON FUNCTION tenon.set IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and are not running: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of these. Returns how many it changed. At most `most`, as for `tenon.retry`.$$;
+COMMENT ON FUNCTION tenon.set_where IS $$Changes tasks that fit a filter (`tenon.list`, at least one key) and are not running: `changes` has `priority` (0 to 9), `run_at` (at most 10 years ahead) or `max_crashes` (2 to 100), or several of these. Returns how many it changed. At most `most`, as for `tenon.retry_where`.$$;

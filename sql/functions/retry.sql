@@ -1,6 +1,6 @@
 -- A run that did not end well: how long to wait, what to keep of the error, and requeue, the one act that makes a task unstarted again.
 
--- How long after its n-th failure a task waits. Without a policy, and with `sidekiq`: n^4 + 15 s, at most 30 days, and up to
+-- How long after its n-th failure a task waits. Without a policy, and with `polynomial`: n^4 + 15 s, at most 30 days, and up to
 -- 10 n s of jitter. The curve is Sidekiq's, which people know: 25 attempts take about three weeks.
 CREATE OR REPLACE FUNCTION tenon.retry_delay(failures integer, policy text DEFAULT NULL) RETURNS interval
 LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
@@ -108,7 +108,7 @@ RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 -- Make started tasks unstarted again, or dead: the one place where that happens.
 --   ids, keys   the fence, element by element
 --   reasons     failed    the handler failed: charged, waits retry_delay
---               later     the handler asked for a later run: not charged, waits delays_ms
+--               snooze    the handler asked for a later run: not charged, waits delays_ms
 --               released  the worker could not run it: not charged, ready at once, and its run_at stays
 --                         as it was, so that it does not go to the end of a backlog
 --               crashed   its worker died, or its child, which had other tasks too: counted as a crash, ready at once. Before
@@ -122,7 +122,7 @@ RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 --   delays_ms   how long to wait instead, or NULL
 --   classes     what kinds of errors they are, or NULL: the first word of each
 --   signals     what those with the reason `wait` wait for
--- A task stays a suspect when it fails, is released or crashes, but not when it postpones itself (later, wait).
+-- A task stays a suspect when it fails, is released or crashes, but not when it snoozes itself (snooze, wait_signal).
 -- With each death, in the same statement, the task is enqueued that its kind or the settings want then (on_dead).
 -- Returns the new state of each row that was changed. A row that is missing here either is no longer
 -- this claim's, or is locked by somebody else at the moment: ask again later. `= ANY (ARRAY[...])` and not `=`:
@@ -144,7 +144,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                1 + t.failures + t.crashes AS attempt,
                coalesce(x.error, t.last_error) AS error
           FROM given g JOIN tenon.task t ON t.id = ANY (ARRAY[g.id])
-         CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
+         CROSS JOIN LATERAL (SELECT CASE WHEN g.asked = 'wait_signal' THEN tenon.wait_refused(t.steps, g.signal) END AS refused) w
          CROSS JOIN LATERAL (SELECT CASE WHEN w.refused IS NULL THEN g.asked ELSE 'failed' END AS reason,
                                     tenon.error_kept(coalesce(w.refused, g.error_given)) AS error) x
          WHERE t.claim_key = g.key
@@ -166,8 +166,8 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
                          WHEN m.reason = 'crashed' AND s.was_alone AND s.in_a_row >= s.most THEN 'crashes'
                          WHEN m.reason IN ('failed', 'timed_out') AND m.failures >= m.max_attempts THEN 'failures'
                     END AS dead_of,
-               CASE WHEN m.reason = 'wait' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
-                    WHEN m.reason = 'wait' THEN clock_timestamp()
+               CASE WHEN m.reason = 'wait_signal' AND m.limit_keys IS NOT NULL THEN 'infinity'  -- it does not stand in their lines
+                    WHEN m.reason = 'wait_signal' THEN clock_timestamp()
                     WHEN m.delay_ms IS NOT NULL THEN clock_timestamp() + make_interval(secs => m.delay_ms / 1000.0)
                     WHEN m.reason IN ('failed', 'timed_out') THEN clock_timestamp() + tenon.retry_delay(m.failures, coalesce(m.retry,
                        (SELECT k.retry FROM tenon.kind k WHERE k.name = m.kind), (SELECT q.retry FROM tenon.queue q WHERE q.name = m.queue)))
@@ -177,7 +177,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
     ), gone AS (
         DELETE FROM tenon.task t USING judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NOT NULL
         RETURNING t.*, j.failures AS failures_now, j.crashes AS crashes_now, j.dead_of, j.error, j.class, j.attempt,
-                  CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END
+                  CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END
     ), died AS (
         INSERT INTO tenon.dead (dead_at, id, run_at, start_time, created_at, start_before, worker_id, timeout_ms, claims,
                                 failures, crashes, max_attempts, priority, reason, queue, kind, payload,
@@ -212,7 +212,7 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
         SELECT c.limit_keys, c.id, NULL, true FROM compensated c WHERE c.limit_keys IS NOT NULL
         RETURNING pg_notify('tenon', 'settle')
     ), attempted AS (
-        INSERT INTO tenon.attempt (ended_at, id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
+        INSERT INTO tenon.attempt (ended_at, task_id, attempt, claims, started_at, worker_id, host, outcome, queue, kind,
                                    error_class, error, exit_code, signal)
         SELECT clock_timestamp(), j.id, j.attempt, j.claims, j.start_time, j.worker_id,
                (SELECT w.host FROM tenon.worker w WHERE w.id = j.worker_id), j.reason, j.queue, j.kind, j.class, j.error,
@@ -225,16 +225,16 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET
         UPDATE tenon.task t
            SET start_time = NULL, claim_key = NULL, worker_id = NULL, failures = j.failures, crashes = j.crashes, again = NULL,
                last_error = j.error, error_class = j.class,
-               delayed = t.limit_keys IS NULL AND j.reason <> 'wait' AND NOT j.alone
+               delayed = t.limit_keys IS NULL AND j.reason <> 'wait_signal' AND NOT j.alone
                          AND (t.delayed OR j.reason <> 'released' OR j.delay_ms IS NOT NULL),
-               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait' AND NOT j.alone THEN j.wanted_at ELSE 'infinity' END,
-               wanted_at = CASE WHEN t.limit_keys IS NOT NULL OR j.reason = 'wait' THEN j.wanted_at END  -- its next start must be let go again
+               run_at = CASE WHEN t.limit_keys IS NULL AND j.reason <> 'wait_signal' AND NOT j.alone THEN j.wanted_at ELSE 'infinity' END,
+               wanted_at = CASE WHEN t.limit_keys IS NOT NULL OR j.reason = 'wait_signal' THEN j.wanted_at END  -- its next start must be let go again
           FROM judged j WHERE t.id = ANY (ARRAY[j.id]) AND j.dead_of IS NULL
         RETURNING t.id, t.failures + t.crashes AS failed, t.run_at, t.wanted_at, j.reason, j.signal, j.delay_ms
     ), waits AS (
         INSERT INTO tenon.waiting AS w (task_id, signal, until)
         SELECT b.id, b.signal, clock_timestamp() + make_interval(secs => coalesce(b.delay_ms, 31536000000) / 1000.0)
-          FROM back b WHERE b.reason = 'wait'
+          FROM back b WHERE b.reason = 'wait_signal'
         ON CONFLICT (task_id) DO UPDATE SET signal = excluded.signal, until = excluded.until, settled = false
     ), suspects AS (
         INSERT INTO tenon.suspect AS s (task_id, crashes, mark, alone, due_at)

@@ -5,28 +5,32 @@ CREATE OR REPLACE FUNCTION tenon.rights() RETURNS TABLE (part text, privilege te
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
 VALUES
     -- It may see the schema's version, so that its programs can tell whether they fit.
-    ('producer', 'SELECT', 'table', '{migration}'::text[], NULL::text[]),
-    ('producer', 'EXECUTE', 'function', '{finish,finish_many,progress,extend,step,steps,wait_for,await,result}', NULL),
+    ('producer', 'USAGE', 'schema', '{tenon}'::text[], NULL::text[]),
+    ('producer', 'SELECT', 'table', '{migration}', NULL),
+    ('producer', 'EXECUTE', 'function', '{finish,finish_many,progress,extend,step,steps,wait_signal,await,result}', NULL),
     -- What producers and operators share.
-    ('enqueue', 'EXECUTE', 'function', '{enqueue,enqueue_jsonb,enqueue_many,enqueue_many_jsonb,enqueue_routed,route_of,mine,cancel,signal,flow,batch,close,cancel_flow,parent_results,limit_take}', NULL),
+    ('enqueue', 'EXECUTE', 'function', '{enqueue,enqueue_jsonb,enqueue_many,enqueue_many_jsonb,enqueue_routed,route_of,mine,cancel,signal,flow,batch,close,cancel_flow,parent_results,take_limit}', NULL),
     -- Everything may be read.
+    ('reader', 'USAGE', 'schema', '{tenon}', NULL),
     ('reader', 'SELECT', 'all tables', '{}', NULL),
     ('reader', 'EXECUTE', 'function', '{why,why_of,find,list,count_tasks,error_line,await,result,parent_results(bigint),next_tick,limit_rule,starting_of,handled,rights,copied}', NULL),
     ('reader', 'EXECUTE', 'function', '{demand,slots_wanted,queue_names,ended_tids,rate_seen,backlog_seen}', NULL),
     -- Acts by functions only, which leave a row in tenon.audit.
-    ('operator', 'EXECUTE', 'function', '{change,retry,cancel_all,delete,run_now,set,pause,resume,set_queue,set_kind,set_settings,adopt}', NULL),
-    ('operator', 'EXECUTE', 'function', '{set_schedule,set_schedule_jsonb,drop_schedule,pause_schedule,resume_schedule,run_schedule_now,sync_schedules}', NULL),
-    ('operator', 'EXECUTE', 'function', '{set_limit,drop_limit,pause_limit,resume_limit}', NULL),
+    ('operator', 'EXECUTE', 'function', '{change,retry,retry_where,cancel_where,delete,delete_where,run_now,run_now_where,set_where,pause,resume,set_queue,set_kind,set_settings,adopt}', NULL),
+    ('operator', 'EXECUTE', 'function', '{set_schedule,set_schedule_jsonb,remove_schedule,pause_schedule,resume_schedule,run_schedule_now,sync_schedules}', NULL),
+    ('operator', 'EXECUTE', 'function', '{set_limit,remove_limit,pause_limit,resume_limit}', NULL),
     -- What the worker's statements need, and no more: it can neither enqueue nor change a setting, nor read what has ended.
+    ('worker', 'USAGE', 'schema', '{tenon}', NULL),
     ('worker', 'SELECT', 'table', '{migration,setting,queue,kind,task,suspect,worker}', NULL),
     ('worker', 'UPDATE', 'table', '{task}', '{claims,claim_key,start_time,worker_id,progress,timeout_ms}'),
     ('worker', 'UPDATE', 'table', '{worker}', '{lock_key,state,ended_at,backing_off,rounds_failing,broker_away,starting,alone_since}'),
     ('worker', 'DELETE', 'table', '{task}', NULL),
-    ('worker', 'INSERT', 'table', '{finished,worker}', NULL),
-    ('worker', 'SELECT', 'table', '{finished}', '{id,claims,worker_id,outcome}'),
+    ('worker', 'INSERT', 'table', '{history,worker}', NULL),
+    ('worker', 'SELECT', 'table', '{history}', '{id,claims,worker_id,outcome}'),
     ('worker', 'SELECT', 'table', '{dead}', '{id,claims,worker_id}'),
-    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,note_end,note_ended,progress_kept,printed_bytes,record_steps,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
+    ('worker', 'EXECUTE', 'function', '{copied,requeue,needs_note,record_end,record_end_of,progress_kept,printed_bytes,record_steps,make_partitions,random_key,paused_kinds,settings,take_turn,claim_alone}', NULL),
     -- What the cleaner's statements need, and no more. UPDATE on task, because it locks rows.
+    ('cleaner', 'USAGE', 'schema', '{tenon}', NULL),
     ('cleaner', 'SELECT', 'table', '{migration,setting,queue,kind,task,worker,lock,chore_failure}', NULL),
     ('cleaner', 'SELECT', 'sequence', '{task_id_seq}', NULL),
     ('cleaner', 'INSERT', 'table', '{chore_failure}', NULL),
@@ -45,9 +49,9 @@ VALUES
     ('cleaner', 'EXECUTE', 'function', '{copied,run_schedules,recover,settle,settle_all,limits_due_ms,make_partitions,drop_history,purge,random_key,is_span,settings}', NULL),
     -- For /metrics: how many, and how long; no payload and no result of what has ended.
     ('cleaner', 'EXECUTE', 'function', '{queue_names,ended_tids}', NULL),
-    ('cleaner', 'SELECT', 'table', '{finished}', '{ctid,id,queue,kind,created_at,run_at,start_time,finished_at}'),
+    ('cleaner', 'SELECT', 'table', '{history}', '{ctid,id,queue,kind,created_at,run_at,start_time,finished_at}'),
     ('cleaner', 'SELECT', 'table', '{dead}', '{queue,dead_at}'),
-    ('cleaner', 'SELECT', 'table', '{limit}', '{name,paused,strict,running}'),
+    ('cleaner', 'SELECT', 'table', '{limit}', '{name,paused,strict,max_running}'),
     ('cleaner', 'SELECT', 'table', '{limit_task}', '{key,state}'),
     ('cleaner', 'SELECT', 'table', '{flow_wait}', '{task}'),
     ('cleaner', 'SELECT', 'table', '{flow}', '{ended_at}')
@@ -59,11 +63,11 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     r record;
 BEGIN
-    EXECUTE format('GRANT USAGE ON SCHEMA tenon TO %I', role);
     FOR r IN SELECT x.privilege || coalesce(' (' || array_to_string(x.columns, ', ') || ')', '') AS privileges, x.what,
                     CASE WHEN x.what = 'function' AND position('(' IN o) = 0
                          THEN (SELECT string_agg(f.oid::regprocedure::text, ', ') FROM pg_proc f
                                 WHERE f.pronamespace = 'tenon'::regnamespace AND f.proname = o)
+                         WHEN x.what = 'schema' THEN o
                          ELSE 'tenon.' || o END AS object
                FROM tenon.rights() x LEFT JOIN LATERAL unnest(x.objects) o ON true
               WHERE x.part = ANY (parts) LOOP

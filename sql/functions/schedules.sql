@@ -142,18 +142,18 @@ COMMENT ON FUNCTION tenon.set_schedule IS $$Makes a schedule, or changes the one
 
 An argument that is not allowed raises SQLSTATE 22023; of a cron expression the message names the field.$$;
 
-CREATE OR REPLACE FUNCTION tenon.drop_schedule(name text) RETURNS boolean
+CREATE OR REPLACE FUNCTION tenon.remove_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     DELETE FROM tenon.schedule s WHERE s.name = name;
     IF FOUND THEN
-        PERFORM tenon.note_schedule('drop_schedule', name);
+        PERFORM tenon.note_schedule('remove_schedule', name);
     END IF;
     RETURN FOUND;
 END $$;
 
-COMMENT ON FUNCTION tenon.drop_schedule IS $$Removes a schedule; returns whether there was one. Its tasks stay.$$;
+COMMENT ON FUNCTION tenon.remove_schedule IS $$Removes a schedule; returns whether there was one. Its tasks stay.$$;
 
 CREATE OR REPLACE FUNCTION tenon.pause_schedule(name text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -267,7 +267,7 @@ BEGIN
     FOR e IN SELECT s.name FROM tenon.schedule s
               WHERE s.source = sync_schedules.source
                 AND s.name NOT IN (SELECT d ->> 'name' FROM jsonb_array_elements(schedules) d) ORDER BY s.name LOOP
-        PERFORM tenon.drop_schedule(e.name);
+        PERFORM tenon.remove_schedule(e.name);
         RETURN QUERY SELECT e.name, 'removed';
     END LOOP;
 END $$;

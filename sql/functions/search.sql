@@ -158,13 +158,13 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.places(states text[]) RETURNS text[]
 LANGUAGE sql IMMUTABLE AS $$
     SELECT ARRAY(SELECT p FROM (VALUES ('task', '{blocked,scheduled,ready,running,retrying,expired}'::text[]),
-                                       ('finished', '{done,cancelled,expired}'), ('dead', '{dead}')) v (p, s)
+                                       ('history', '{done,cancelled,expired}'), ('dead', '{dead}')) v (p, s)
                   WHERE states IS NULL OR s && states)
 $$;
 
 -- The ids that were given; the next `most` of a flow, or of the unfinished tasks that may have a key of limits, in its line or
 -- before it, as they wait for parents or a signal; NULL: no index tells.
-CREATE OR REPLACE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, after bigint, most integer) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, cursor bigint, most integer) RETURNS bigint[]
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     IF f.ids IS NOT NULL THEN
@@ -172,28 +172,28 @@ BEGIN
                     ELSE ARRAY(SELECT m.id FROM tenon.flow_task m WHERE m.id = ANY (f.ids) AND m.flow = f.flow) END;
     ELSIF f.flow IS NOT NULL THEN
         RETURN ARRAY(SELECT m.id FROM (SELECT x.id FROM tenon.flow_task x
-                                        WHERE x.flow = f.flow AND CASE WHEN newest THEN x.id < after ELSE x.id > after END OFFSET 0) m
+                                        WHERE x.flow = f.flow AND CASE WHEN newest THEN x.id < cursor ELSE x.id > cursor END OFFSET 0) m
                       ORDER BY CASE WHEN newest THEN -m.id ELSE m.id END LIMIT most);
     ELSIF f.limit_key IS NULL OR places <> '{task}' THEN
         RETURN NULL;
     ELSIF newest THEN
         RETURN ARRAY(SELECT c.id FROM (
-            (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id < after ORDER BY 1 DESC LIMIT most)
-            UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task < after ORDER BY 1 DESC LIMIT most)
-            UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id < after ORDER BY 1 DESC LIMIT most)) c
+            (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id < cursor ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task < cursor ORDER BY 1 DESC LIMIT most)
+            UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id < cursor ORDER BY 1 DESC LIMIT most)) c
             ORDER BY c.id DESC LIMIT most);
     END IF;
     RETURN ARRAY(SELECT c.id FROM (
-        (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id > after ORDER BY 1 LIMIT most)
-        UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task > after ORDER BY 1 LIMIT most)
-        UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id > after ORDER BY 1 LIMIT most)) c
+        (SELECT l.task_id AS id FROM tenon.limit_task l WHERE l.key = f.limit_key AND l.task_id > cursor ORDER BY 1 LIMIT most)
+        UNION (SELECT DISTINCT w.task FROM tenon.flow_wait w WHERE w.task > cursor ORDER BY 1 LIMIT most)
+        UNION (SELECT w.task_id FROM tenon.waiting w WHERE w.task_id > cursor ORDER BY 1 LIMIT most)) c
         ORDER BY c.id LIMIT most);
 END $$;
 
--- The ids of up to `most` tasks, from behind the id `after` on: the newest first for lists, else the oldest. It reads in
+-- The ids of up to `most` tasks, from behind the id `cursor` on: the newest first for lists, else the oldest. It reads in
 -- pieces, in the order of ids, and stops with the piece after which `limit_ms` milliseconds have passed (NULL: never); pieces grow
 -- in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
-CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, after bigint, most integer, limit_ms integer,
+CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, cursor bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
@@ -208,7 +208,7 @@ BEGIN
         f.ids := ARRAY(SELECT t.id FROM tenon.task t WHERE t.unique_key = f.unique_key);
     END IF;
     ids := '{}';
-    next := coalesce(after, CASE WHEN newest THEN 9223372036854775807 ELSE 0 END);
+    next := coalesce(cursor, CASE WHEN newest THEN 9223372036854775807 ELSE 0 END);
     LOOP
         given := tenon.candidates(f, places, newest, next, piece);
         SELECT coalesce(array_agg(c.id ORDER BY CASE WHEN newest THEN -c.id ELSE c.id END) FILTER (WHERE
@@ -262,21 +262,21 @@ BEGIN
     END IF;
 END $$;
 
-CREATE OR REPLACE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, after bigint DEFAULT NULL, most integer DEFAULT 100,
+CREATE OR REPLACE FUNCTION tenon.find(filter jsonb, act text DEFAULT NULL, cursor bigint DEFAULT NULL, most integer DEFAULT 100,
     limit_ms integer DEFAULT NULL, OUT ids bigint[], OUT next bigint)
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     PERFORM tenon.check_most(most);
     SELECT s.ids, s.next INTO ids, next
-      FROM tenon.search(tenon.read_filter(filter, act), act IS NULL, after, most, limit_ms) s;
+      FROM tenon.search(tenon.read_filter(filter, act), act IS NULL, cursor, most, limit_ms) s;
 END $$;
 
-COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`after`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
+COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`cursor`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
 
-CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', after bigint DEFAULT NULL, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
+CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', cursor bigint DEFAULT NULL, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
-    found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, after, most) f);
+    found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, cursor, most) f);
 BEGIN
     RETURN QUERY SELECT t.*
       FROM unnest(found_ids) WITH ORDINALITY i (id, place)
@@ -284,7 +284,7 @@ BEGIN
      ORDER BY i.place;
 END $$;
 
-COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first. The next page begins after the id of the last row: `tenon.list(filter, after => 17)`.
+COMMENT ON FUNCTION tenon.list IS $$Tasks that fit a filter, the newest first. The next page begins after the id of the last row: `tenon.list(filter, cursor => 17)`.
 
 A filter is a JSON object; a task must fit all of its keys, and an unknown key is refused.
 

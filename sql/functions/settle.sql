@@ -74,8 +74,8 @@ BEGIN
              ORDER BY l.start_before LIMIT least(piece, most - n) FOR UPDATE OF l SKIP LOCKED));
         WITH gone AS (
             DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-            RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.note_ended(t) END)
-        INSERT INTO tenon.finished (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
+            RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END)
+        INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
                                     crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
                                     timeout_ms, max_attempts, retry, progress, max_crashes)
         SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes, priority,

@@ -33,7 +33,7 @@ COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for 
 
 A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
 
-CREATE OR REPLACE FUNCTION tenon.wait_for(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
+CREATE OR REPLACE FUNCTION tenon.wait_signal(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
 DECLARE
@@ -58,7 +58,7 @@ BEGIN
         END IF;
         SELECT s.payload INTO payload FROM tenon.signal s WHERE s.name = signal;
         IF NOT FOUND THEN
-            PERFORM tenon.requeue(ARRAY[fence.id], ARRAY[fence.key], '{wait}', '{NULL}', ARRAY[wait_ms::bigint], '{NULL}', ARRAY[signal]);
+            PERFORM tenon.requeue(ARRAY[fence.id], ARRAY[fence.key], '{wait_signal}', '{NULL}', ARRAY[wait_ms::bigint], '{NULL}', ARRAY[signal]);
             state := 'waits';
             RETURN;
         END IF;
@@ -69,7 +69,7 @@ BEGIN
     state := CASE WHEN payload IS NULL THEN 'timed_out' ELSE 'came' END;
 END $$;
 
-COMMENT ON FUNCTION tenon.wait_for IS $$Lets a task that runs wait for a signal, in the handler's own transaction. What comes of it is one of its steps from then on, under the name of the signal.
+COMMENT ON FUNCTION tenon.wait_signal IS $$Lets a task that runs wait for a signal, in the handler's own transaction. What comes of it is one of its steps from then on, under the name of the signal.
 
 - `claim`: the text of `TENON_TASK_CLAIM`, or `claim` of the task line; anything else raises SQLSTATE 22023.
 - `signal`: a name as for `tenon.signal`.

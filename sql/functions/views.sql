@@ -50,7 +50,7 @@ CREATE OR REPLACE VIEW tenon.tasks AS
            failures + crashes + (start_time IS NOT NULL)::integer, claims, failures, crashes,
            payload, progress, result, unique_key, trace, last_error, NULL, enqueued_by, NULL, NULL,
            (SELECT m.flow FROM tenon.flow_task m WHERE m.id = f.id), limit_keys, steps
-    FROM tenon.finished f
+    FROM tenon.history f
     UNION ALL
     SELECT id, queue, kind, 'dead', priority, created_at, run_at, start_time, dead_at, worker_id,
            failures + crashes + (reason = 'handler')::integer, claims, failures, crashes,
@@ -72,15 +72,15 @@ CREATE OR REPLACE VIEW tenon.anywhere AS
            queue, kind, unique_key, trace, error_class, enqueued_by, payload, start_before, wanted_at, limit_keys
       FROM tenon.task
     UNION ALL
-    SELECT 'finished', id, outcome::text, start_time, run_at, failures + crashes, finished_at,
+    SELECT 'history', id, outcome::text, start_time, run_at, failures + crashes, finished_at,
            queue, kind, unique_key, trace, NULL, enqueued_by, payload, NULL, NULL, limit_keys
-      FROM tenon.finished
+      FROM tenon.history
     UNION ALL
     SELECT 'dead', id, 'dead', start_time, run_at, failures + crashes, dead_at,
            queue, kind, unique_key, trace, error_class, enqueued_by, payload, NULL, NULL, limit_keys
       FROM tenon.dead;
 COMMENT ON VIEW tenon.anywhere IS 'Every task there is, as the filters of operators read it; `tenon.tasks` is for all others.';
-COMMENT ON COLUMN tenon.anywhere.place IS '`task`, `finished` or `dead`: the table.';
+COMMENT ON COLUMN tenon.anywhere.place IS '`task`, `history` or `dead`: the table.';
 COMMENT ON COLUMN tenon.anywhere.ended IS 'The state of one that has ended; NULL before.';
 COMMENT ON COLUMN tenon.anywhere.failed IS 'Failures and crashes.';
 COMMENT ON COLUMN tenon.anywhere.since IS 'When it was enqueued or, if it has ended, ended.';

@@ -334,7 +334,7 @@ CREATE OR REPLACE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentenc
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 DECLARE
     d tenon.dead;
-    f tenon.finished;
+    f tenon.history;
 BEGIN
     code := 'ended';
     SELECT * INTO d FROM tenon.dead x WHERE x.id = why_ended.id;
@@ -347,7 +347,7 @@ BEGIN
         advice := format('when the reason is gone: tenon retry %s', d.id);
         RETURN;
     END IF;
-    SELECT * INTO f FROM tenon.finished x WHERE x.id = why_ended.id ORDER BY x.finished_at DESC LIMIT 1;
+    SELECT * INTO f FROM tenon.history x WHERE x.id = why_ended.id ORDER BY x.finished_at DESC LIMIT 1;
     IF FOUND THEN
         sentence := format('It %s at %s.', CASE f.outcome WHEN 'done' THEN 'ended well' WHEN 'expired' THEN 'expired: it was ' || f.last_error || '; noticed'
                                                           ELSE 'was ' || coalesce(f.last_error, 'cancelled') END,

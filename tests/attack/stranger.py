@@ -11,9 +11,9 @@ from attacker import ACTS_PER_S, LOCKS, MESSAGES_PER_S, Attacker
 # Each must be refused.
 FORBIDDEN = (
     "SELECT count(*) FROM tenon.task", "SELECT * FROM tenon.tasks LIMIT 1", "SELECT * FROM tenon.worker",
-    "SELECT * FROM tenon.setting", "SELECT * FROM tenon.lock", "SELECT * FROM tenon.finished LIMIT 1",
+    "SELECT * FROM tenon.setting", "SELECT * FROM tenon.lock", "SELECT * FROM tenon.history LIMIT 1",
     "SELECT id FROM tenon.task FOR UPDATE", "LOCK TABLE tenon.task IN ACCESS SHARE MODE",
-    "LOCK TABLE tenon.finished IN ACCESS EXCLUSIVE MODE", "UPDATE tenon.task SET start_time = NULL",
+    "LOCK TABLE tenon.history IN ACCESS EXCLUSIVE MODE", "UPDATE tenon.task SET start_time = NULL",
     "DELETE FROM tenon.task", "DELETE FROM tenon.dead", "TRUNCATE tenon.task", "DROP SCHEMA tenon CASCADE",
     "INSERT INTO tenon.queue (name) VALUES ('x')", "UPDATE tenon.setting SET payload_bytes_max = 1",
     "ALTER TABLE tenon.task ADD COLUMN x integer", "CREATE TABLE tenon.mine (x integer)",
@@ -136,7 +136,7 @@ class Stranger(Attacker):
 
     def partitions(self):
         """It asks no right, and keeps an ACCESS SHARE lock on each of them until the transaction ends."""
-        return self.holder("BEGIN", "SELECT pg_partition_tree(oid) FROM pg_class WHERE relname = 'finished'")
+        return self.holder("BEGIN", "SELECT pg_partition_tree(oid) FROM pg_class WHERE relname = 'history'")
 
     # --- notifications, transactions ---
 
@@ -164,7 +164,7 @@ class Stranger(Attacker):
     # --- what it may make ---
 
     def temporary(self):
-        name = self.pick("task", "setting", "producer", "kind", "queue", "pg_locks", "pg_roles", "finished")
+        name = self.pick("task", "setting", "producer", "kind", "queue", "pg_locks", "pg_roles", "history")
         self.sql(f"CREATE TEMP TABLE IF NOT EXISTS {name} AS SELECT g AS id, 't'::text AS name FROM generate_series(1, 1000) g")
         if self.chance(50):
             self.sql("DISCARD TEMP")

@@ -24,7 +24,8 @@ int fuzz_line(const uint8_t *data, size_t size)
     fuzz_that(!reply || event.outcome != OUTCOME_NONE, "no outcome");
     fuzz_that(!reply || event.delay_ms == -1 || event.delay_ms >= 1, "a delay below 1 ms");
     fuzz_that(!progress || event.progress || event.extend_ms != 0, "a line about nothing");
-    bool step = ok && event.type == EVENT_STEP, waits = reply && event.outcome == OUTCOME_WAIT;
+    bool step = ok && event.type == EVENT_STEP,
+         waits = reply && event.outcome == OUTCOME_WAIT_SIGNAL;
     fuzz_that(!step || (event.step && (*event.name || !*event.step)), "a step without a name");
     fuzz_that(!waits || event.signal, "it waits for nothing");
     fuzz_that(!ok || event.type != EVENT_CHILD_READY ||

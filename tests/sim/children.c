@@ -40,7 +40,7 @@ static void end_run(struct sim *s, struct child *c, struct run *r, enum run_end 
 static void mail_reply(struct sim *s, struct node *n, struct child *c, int64_t id,
                        enum claim_outcome outcome, bool bad)
 {
-    bool waits = outcome == OUTCOME_LATER || outcome == OUTCOME_WAIT;
+    bool waits = outcome == OUTCOME_SNOOZE || outcome == OUTCOME_WAIT_SIGNAL;
     int64_t delay_ms = waits ? random_log(&s->random, 1, 4000) : -1;
     node_mail(s, n,
               &(struct event){.type = EVENT_REPLY,
@@ -252,8 +252,8 @@ static enum claim_outcome draw_outcome(struct sim *s)
 {
     const struct plan *p = &s->plan;
     return random_chance(&s->random, p->rate_failed)  ? OUTCOME_FAILED
-           : random_chance(&s->random, p->rate_later) ? OUTCOME_LATER
-           : random_chance(&s->random, p->rate_later) ? OUTCOME_WAIT
+           : random_chance(&s->random, p->rate_later) ? OUTCOME_SNOOZE
+           : random_chance(&s->random, p->rate_later) ? OUTCOME_WAIT_SIGNAL
            : random_chance(&s->random, p->rate_dead)  ? OUTCOME_DEAD
                                                       : OUTCOME_DONE;
 }

@@ -243,7 +243,7 @@ static bool requeue_dead(struct version *v, const char *reason)
 /* Its next crash may be its last. ret: it is blocked now */
 static bool suspect(struct version *v, const char *reason)
 {
-    bool by_itself = strcmp(reason, "later") == 0 || strcmp(reason, "wait") == 0;
+    bool by_itself = strcmp(reason, "snooze") == 0 || strcmp(reason, "wait_signal") == 0;
     v->suspect = !by_itself && v->in_a_row >= MAX_CRASHES - 1;
     v->suspect_due = NEVER_US;
     v->alone_claims = 0;
@@ -282,9 +282,9 @@ enum requeue_state task_requeue(struct sim *s, int64_t session, struct fence f, 
         v->run_at = NEVER_US;
         return REQUEUE_BLOCKED;
     }
-    return strcmp(reason, "wait") == 0  ? REQUEUE_BLOCKED
-           : v->run_at <= server_now(s) ? REQUEUE_READY
-                                        : REQUEUE_WAITS;
+    return strcmp(reason, "wait_signal") == 0 ? REQUEUE_BLOCKED
+           : v->run_at <= server_now(s)       ? REQUEUE_READY
+                                              : REQUEUE_WAITS;
 }
 
 /* verify.sql */

@@ -63,7 +63,7 @@ class Logs:
 
 
 class Verdict:
-    """`placed`: {number: (task, fails)} as the application's table has it. `later`: {task: number} of those it does
+    """`placed`: {number: (task, fails)} as the application's table has it. `snooze`: {task: number} of those it does
     not have: what is enqueued under the key of a running task gets that one's id, and runs after it under its own."""
 
     def __init__(self, placed, later, logs, journal, faults, dead):

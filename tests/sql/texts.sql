@@ -8,18 +8,18 @@
 CREATE TEMP TABLE allowed (function text, arguments text[], more text[] DEFAULT '{}');
 INSERT INTO allowed VALUES ('backlog_seen', '{"queue => ''q''"}');
 INSERT INTO allowed VALUES ('batch', '{"on_end => ''a''"}');
-INSERT INTO allowed VALUES ('cancel_all', ARRAY['filter => ''{"kind": "zz"}''']);
+INSERT INTO allowed VALUES ('cancel_where', ARRAY['filter => ''{"kind": "zz"}''']);
 INSERT INTO allowed VALUES ('change', ARRAY['act => ''cancel''', 'filter => ''{"kind": "a"}'''],
      ARRAY['filter => jsonb_build_object(''kind'', jsonb_build_array(''a'', :long))',
            'filter => jsonb_build_object(''kind'', ''a'', ''older_than'', ''0 s'' || :blank)',
            'filter => jsonb_build_object(''kind'', ''a'', ''payload'', ''$ == $'' || :blank)']);
 INSERT INTO allowed VALUES ('count_tasks', '{}');
-INSERT INTO allowed VALUES ('delete', ARRAY['filter => ''{"kind": "zz"}''']);
+INSERT INTO allowed VALUES ('delete_where', ARRAY['filter => ''{"kind": "zz"}''']);
 INSERT INTO allowed VALUES ('demand', '{"queue => ''q''"}');
-INSERT INTO allowed VALUES ('drop_limit', '{"name => ''l''"}');
-INSERT INTO allowed VALUES ('drop_schedule', '{"name => ''s''"}');
+INSERT INTO allowed VALUES ('remove_limit', '{"name => ''l''"}');
+INSERT INTO allowed VALUES ('remove_schedule', '{"name => ''s''"}');
 INSERT INTO allowed VALUES ('enqueue', '{"kind => ''a''", "unique_key => ''k''"}',
-     ARRAY['retry => ''constant(1 s'' || :blank || '')''', 'retry => ''sidekiq(1 day, 10'' || :blank || ''%)''']);
+     ARRAY['retry => ''constant(1 s'' || :blank || '')''', 'retry => ''polynomial(1 day, 10'' || :blank || ''%)''']);
 INSERT INTO allowed VALUES ('enqueue_many', '{"kind => ''a''", "payloads => ''{1,2}''::jsonb[]"}',
      ARRAY['unique_keys => ARRAY[''k'', :long]', 'payloads => ARRAY[''1'', to_jsonb(:long)]',
            'retry => ''constant(1 s'' || :blank || '')''']);
@@ -38,9 +38,9 @@ INSERT INTO allowed VALUES ('flow', '{}',
            'description => jsonb_build_object(''tasks'', jsonb_build_array(jsonb_build_object(''kind'', ''a'', ''trace'', :long)))',
            'description => jsonb_build_object(''tasks'', jsonb_build_array(jsonb_build_object(''kind'', ''a'', ''retry'', ''constant(1 s'' || :blank || '')'')))']);
 INSERT INTO allowed VALUES ('handled', '{"queue => ''q''", "kind => ''a''"}');
-INSERT INTO allowed VALUES ('is_retry', '{"policy => ''sidekiq''"}');
+INSERT INTO allowed VALUES ('is_retry', '{"policy => ''polynomial''"}');
 INSERT INTO allowed VALUES ('limit_rule', '{"key => ''k''"}');
-INSERT INTO allowed VALUES ('limit_take', '{"key => ''k''"}');
+INSERT INTO allowed VALUES ('take_limit', '{"key => ''k''"}');
 INSERT INTO allowed VALUES ('list', '{}');
 INSERT INTO allowed VALUES ('next_tick', '{"cron => ''@daily''", "zone => ''UTC''", "after => now()"}');
 INSERT INTO allowed VALUES ('parent_results', '{"claim => :claim"}');
@@ -52,21 +52,21 @@ INSERT INTO allowed VALUES ('rate_seen', '{"queue => ''q''"}');
 INSERT INTO allowed VALUES ('resume', '{"queue => ''paused''"}');
 INSERT INTO allowed VALUES ('resume_limit', '{"name => ''paused''"}');
 INSERT INTO allowed VALUES ('resume_schedule', '{"name => ''s''"}');
-INSERT INTO allowed VALUES ('retry', ARRAY['filter => ''{"kind": "zz"}''']);
-INSERT INTO allowed VALUES ('retry_parts', '{"policy => ''sidekiq''"}');
+INSERT INTO allowed VALUES ('retry_where', ARRAY['filter => ''{"kind": "zz"}''']);
+INSERT INTO allowed VALUES ('retry_parts', '{"policy => ''polynomial''"}');
+INSERT INTO allowed VALUES ('delete', '{"id => 0"}');
+INSERT INTO allowed VALUES ('retry', '{"id => 0"}');
+INSERT INTO allowed VALUES ('run_now', '{"id => 0"}');
 INSERT INTO allowed VALUES ('route_of', '{"kind => ''a''"}');
-INSERT INTO allowed VALUES ('run_now', ARRAY['filter => ''{"kind": "zz"}''']);
+INSERT INTO allowed VALUES ('run_now_where', ARRAY['filter => ''{"kind": "zz"}''']);
 INSERT INTO allowed VALUES ('run_schedule_now', '{"name => ''s''"}');
-INSERT INTO allowed VALUES ('set', ARRAY['filter => ''{"kind": "a"}''', 'changes => ''{"priority": 1}'''],
+INSERT INTO allowed VALUES ('set_where', ARRAY['filter => ''{"kind": "a"}''', 'changes => ''{"priority": 1}'''],
      ARRAY['changes => jsonb_build_object(''priority'', 1, ''run_at'', ''now'' || :blank)']);
-INSERT INTO allowed VALUES ('set_kind', ARRAY['name => ''a''', 'changes => ''{"priority": 1}'''],
-     ARRAY['changes => jsonb_build_object(''timeout'', ''1 h'' || :blank)', 'changes => jsonb_build_object(''queue'', :long)',
-           'changes => jsonb_build_object(''retry'', ''constant(1 s'' || :blank || '')'')',
-           'changes => jsonb_build_object(''on_dead'', :long)']);
-INSERT INTO allowed VALUES ('set_limit', '{"name => ''l''", "running => 1"}');
-INSERT INTO allowed VALUES ('set_queue', ARRAY['name => ''q''', 'changes => ''{"priority": 1}'''],
-     ARRAY['changes => jsonb_build_object(''timeout'', ''1 h'' || :blank)',
-           'changes => jsonb_build_object(''retry'', ''constant(1 s'' || :blank || '')'')']);
+INSERT INTO allowed VALUES ('set_kind', '{"name => ''a''", "priority => 1"}',
+     ARRAY['queue => :long', 'retry => ''constant(1 s'' || :blank || '')''', 'on_dead => :long']);
+INSERT INTO allowed VALUES ('set_limit', '{"name => ''l''", "max_running => 1"}');
+INSERT INTO allowed VALUES ('set_queue', '{"name => ''q''", "priority => 1"}',
+     ARRAY['retry => ''constant(1 s'' || :blank || '')''']);
 INSERT INTO allowed VALUES ('set_schedule', '{"name => ''s''", "cron => ''@daily''", "kind => ''a''"}',
      ARRAY['cron => ''* * * * *'' || :blank', 'cron => ''* * * *  '' || :blank || ''*''',
            'cron => repeat(''1,'', 1500000) || ''1 * * * *''']);
@@ -80,7 +80,7 @@ INSERT INTO allowed VALUES ('steps', '{"claim => :claim"}');
 INSERT INTO allowed VALUES ('sync_schedules', '{"source => ''f''", "schedules => ''[]''"}',
      ARRAY['schedules => jsonb_build_array(jsonb_build_object(''line'', 1, ''name'', ''s2'', ''kind'', ''a'', ''cron'', ''@daily'' || :blank))',
            'schedules => jsonb_build_array(jsonb_build_object(''line'', 1, ''name'', ''s2'', ''kind'', ''a'', ''every'', ''1 h'' || :blank))']);
-INSERT INTO allowed VALUES ('wait_for', '{"claim => :claim", "signal => ''s''"}');
+INSERT INTO allowed VALUES ('wait_signal', '{"claim => :claim", "signal => ''s''"}');
 
 -- The first column that holds too much. Texts have at most 8,192 characters, documents 2 MiB and what stands around them.
 CREATE FUNCTION pg_temp.too_long() RETURNS text

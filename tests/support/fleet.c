@@ -111,7 +111,7 @@ static int64_t median_ms(struct fleet *all)
     return test_sql_int(
         all->fx, "SELECT CASE WHEN count(*) = 20 THEN extract(epoch FROM percentile_cont(0.5) "
                  "WITHIN GROUP (ORDER BY took)) * 1000 ELSE -1 END::bigint FROM "
-                 "(SELECT start_time - created_at AS took FROM tenon.finished, public.since "
+                 "(SELECT start_time - created_at AS took FROM tenon.history, public.since "
                  "WHERE created_at > at ORDER BY created_at DESC LIMIT 20) t");
 }
 

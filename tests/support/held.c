@@ -113,7 +113,7 @@ char *held_requeue(struct fixture *fx, const struct held *c, const char *reason,
 
 char *held_wait(struct fixture *fx, const struct held *c, const char *signal, const char *delay_ms)
 {
-    return requeue(fx, c, "wait", NULL, delay_ms, signal);
+    return requeue(fx, c, "wait_signal", NULL, delay_ms, signal);
 }
 
 bool held_finish(struct fixture *fx, const struct statement *st, const struct held *c,

@@ -34,7 +34,7 @@ bool held_take_alone(struct fixture *fx, const char *worker, int64_t id, struct 
 void held_alone(struct fixture *fx, const struct held *c, int crashes);
 
 /* worker/requeue.sql for one task; `error` and `delay_ms` may be NULL; one with the reason
- * "wait" waits for the signal s. The new state, "" when nothing was changed; free(). */
+ * "wait_signal" waits for the signal s. The new state, "" when nothing was changed; free(). */
 char *held_requeue(struct fixture *fx, const struct held *c, const char *reason, const char *error,
                    const char *delay_ms);
 

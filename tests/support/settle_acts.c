@@ -144,12 +144,13 @@ static void act_enqueue(struct schedule *s)
                        " %d), '{}')",
                        below(s, 4), 1 + below(s, 3));
     }
-    act_sql(s, any_session(s),
-            "WITH p AS MATERIALIZED (SELECT %s::bigint[] AS ids), n AS MATERIALIZED (SELECT"
-            " tenon.enqueue('a', flow => %lld, after => p.ids, on_parent_dead => CASE WHEN p.ids"
-            " IS NOT NULL THEN '%s' END, limit_keys => %s, priority => %d, delay => '%d ms') AS id,"
-            " p.ids FROM p) INSERT INTO public.made SELECT n.id, n.ids, '%s' FROM n",
-            after, s->flow, dead, keys, 4 + below(s, 2), below(s, 5) ? 0 : 1, dead);
+    act_sql(
+        s, any_session(s),
+        "WITH p AS MATERIALIZED (SELECT %s::bigint[] AS ids), n AS MATERIALIZED (SELECT"
+        " tenon.enqueue('a', flow => %lld, depends_on => p.ids, on_parent_dead => CASE WHEN p.ids"
+        " IS NOT NULL THEN '%s' END, limit_keys => %s, priority => %d, delay => '%d ms') AS id,"
+        " p.ids FROM p) INSERT INTO public.made SELECT n.id, n.ids, '%s' FROM n",
+        after, s->flow, dead, keys, 4 + below(s, 2), below(s, 5) ? 0 : 1, dead);
 }
 
 /* A flow in one call: parent and child in one transaction. */
@@ -159,7 +160,7 @@ static void act_enqueue_flow(struct schedule *s)
                                        ", \"limit_keys\": [\"o\"]"};
     act_sql(s, any_session(s),
             "WITH f AS MATERIALIZED (SELECT tenon.flow('{\"tasks\": [{\"name\": \"x\", \"kind\":"
-            " \"a\"%s}, {\"kind\": \"a\", \"after\": [\"x\"]%s}]}'::jsonb) AS id) SELECT"
+            " \"a\"%s}, {\"kind\": \"a\", \"depends_on\": [\"x\"]%s}]}'::jsonb) AS id) SELECT"
             " public.made_by(f.id) FROM f",
             keys[below(s, 3)], keys[below(s, 3)]);
 }
@@ -222,7 +223,7 @@ static void keep_claim(struct schedule *s, const struct held *c)
 
 static void act_end(struct schedule *s)
 {
-    static const char *const reasons[] = {"failed",  "failed", "dead",      "later",
+    static const char *const reasons[] = {"failed",  "failed", "dead",      "snooze",
                                           "crashed", "dead",   "timed_out", "released"};
     if (s->n_claims == 0) {
         return;
@@ -253,7 +254,7 @@ static void act_wait(struct schedule *s)
     if (below(s, 3) > 0) {
         char text[HELD_TEXT_BYTES];
         held_text(&c, text);
-        act_sql(s, any_session(s), "SELECT tenon.wait_for('%s', 's%d', '%s')", text, signal,
+        act_sql(s, any_session(s), "SELECT tenon.wait_signal('%s', 's%d', '%s')", text, signal,
                 soon ? "5 ms" : "1 day");
         return;
     }
@@ -308,7 +309,8 @@ static void act_retry(struct schedule *s)
                              " EXISTS (SELECT FROM tenon.task t WHERE t.id = tasks.id)");
     if (id) { /* it waits for nobody any more */
         act_sql(s, any_session(s),
-                "WITH r AS MATERIALIZED (SELECT tenon.retry('{\"ids\": %lld}') AS n), w AS (DELETE"
+                "WITH r AS MATERIALIZED (SELECT tenon.retry_where('{\"ids\": %lld}') AS n), w AS"
+                " (DELETE"
                 " FROM public.wait w USING r WHERE w.task = %lld AND r.n = 1) UPDATE public.made m"
                 " SET parents = NULL, counts = false FROM r WHERE m.id = %lld AND r.n = 1",
                 id, id, id);
@@ -319,7 +321,7 @@ static void act_delete(struct schedule *s)
 {
     long long id = any_id(s, "tenon.dead");
     if (id) {
-        act_sql(s, any_session(s), "SELECT tenon.delete('{\"ids\": %lld}')", id);
+        act_sql(s, any_session(s), "SELECT tenon.delete_where('{\"ids\": %lld}')", id);
     }
 }
 
@@ -337,9 +339,10 @@ static void act_pause(struct schedule *s)
 static void act_except(struct schedule *s)
 {
     if (below(s, 2)) {
-        act_sql(s, any_session(s),
-                "SELECT tenon.set_limit('m:1', running => %d, until => now() + interval '1 hour')",
-                1 + below(s, 3));
+        act_sql(
+            s, any_session(s),
+            "SELECT tenon.set_limit('m:1', max_running => %d, until => now() + interval '1 hour')",
+            1 + below(s, 3));
     } else {
         act_sql(s, any_session(s),
                 "UPDATE tenon.limit SET until = clock_timestamp() WHERE until IS NOT NULL");

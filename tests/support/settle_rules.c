@@ -6,8 +6,10 @@
 static const char rule_of[] =
     "CREATE FUNCTION public.rule_of(key text, OUT running integer, OUT paused boolean)"
     " LANGUAGE sql STABLE AS $$"
-    " SELECT CASE WHEN $1 IN ('o', 'p') THEN 1 ELSE coalesce(min(l.running) FILTER (WHERE l.name ="
-    "   $1 AND coalesce(l.until > clock_timestamp(), true)), min(l.running) FILTER (WHERE l.name <>"
+    " SELECT CASE WHEN $1 IN ('o', 'p') THEN 1 ELSE coalesce(min(l.max_running) FILTER (WHERE"
+    " l.name ="
+    "   $1 AND coalesce(l.until > clock_timestamp(), true)), min(l.max_running) FILTER (WHERE"
+    " l.name <>"
     "   $1)) END, coalesce(bool_or(l.paused), false)"
     "  FROM tenon.limit l WHERE l.name IN ($1, split_part($1, ':', 1)) $$";
 
@@ -19,11 +21,11 @@ static const char rule_places[] =
     " SELECT k.key, count(*) AS n INTO r FROM ("
     "   SELECT unnest(t.limit_keys) AS key FROM tenon.task t WHERE t.wanted_at IS NULL"
     "   UNION ALL"
-    "   SELECT unnest(f.limit_keys) FROM tenon.finished f JOIN public.made m USING (id)"
+    "   SELECT unnest(f.limit_keys) FROM tenon.history f JOIN public.made m USING (id)"
     "    WHERE m.counts AND f.outcome = 'cancelled') k"
     "  CROSS JOIN LATERAL public.rule_of(k.key) l"
     "  WHERE k.key <> 'm:1'" /* has exceptions */
-    "  GROUP BY k.key HAVING count(*) > min(l.running);"
+    "  GROUP BY k.key HAVING count(*) > min(l.max_running);"
     " IF FOUND THEN RETURN format('%s tasks of %s are ready or running', r.n, r.key); END IF;"
     " SELECT t.id, p.id AS parent INTO r FROM tenon.task t JOIN public.made m USING (id)"
     "  CROSS JOIN unnest(m.parents) p (id)"
@@ -32,7 +34,7 @@ static const char rule_places[] =
     " IF FOUND THEN RETURN format('task %s is unblocked, and its parent %s is not over', r.id,"
     "   r.parent); END IF;"
     " SELECT id INTO r FROM (SELECT id FROM tenon.task UNION ALL SELECT id FROM tenon.dead"
-    "   UNION ALL SELECT id FROM tenon.finished) a GROUP BY id HAVING count(*) > 1;"
+    "   UNION ALL SELECT id FROM tenon.history) a GROUP BY id HAVING count(*) > 1;"
     " IF FOUND THEN RETURN format('task %s is in two places', r.id); END IF;"
     " SELECT kind, count(*) AS n INTO r FROM tenon.tasks t WHERE NOT EXISTS"
     "   (SELECT FROM public.made m WHERE m.id = t.id) GROUP BY kind HAVING count(*) > 1;"
@@ -80,9 +82,10 @@ static const char look[] =
     "  WHERE k IN ('o', 'p') AND NOT EXISTS (SELECT FROM public.line l WHERE l.id = n.id);"
     " DELETE FROM public.free; INSERT INTO public.free SELECT id FROM tenon.task"
     "  WHERE wanted_at IS NULL;"
-    " UPDATE public.rule u SET running = r.running, paused = r.paused, since = clock_timestamp()"
+    " UPDATE public.rule u SET running = r.max_running, paused = r.paused, since ="
+    " clock_timestamp()"
     "  FROM public.rule o CROSS JOIN LATERAL public.rule_of(o.key) r WHERE o.key = u.key"
-    "  AND (u.running, u.paused) IS DISTINCT FROM (r.running, r.paused); END $$";
+    "  AND (u.running, u.paused) IS DISTINCT FROM (r.max_running, r.paused); END $$";
 
 static const char rule_order[] =
     "CREATE FUNCTION public.overtaken() RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN ("
@@ -103,11 +106,11 @@ static const char rule_pauses[] =
     "  CROSS JOIN LATERAL public.rule_of(u.key) r"
     "  CROSS JOIN LATERAL (SELECT (SELECT count(*) FROM tenon.task o WHERE o.wanted_at IS NULL"
     "     AND u.key = ANY (o.limit_keys) AND o.run_at <= t.run_at)"
-    "   + (SELECT count(*) FROM tenon.finished f JOIN public.made m USING (id) WHERE m.counts"
+    "   + (SELECT count(*) FROM tenon.history f JOIN public.made m USING (id) WHERE m.counts"
     "     AND f.outcome = 'cancelled' AND u.key = ANY (f.limit_keys) AND f.run_at <= t.run_at)"
     "     AS n) h"
     "  WHERE t.wanted_at IS NULL AND NOT EXISTS (SELECT FROM public.free f WHERE f.id = t.id)"
-    "   AND (u.paused AND r.paused OR h.n > greatest(u.running, r.running)) LIMIT 1); END $$";
+    "   AND (u.paused AND r.paused OR h.n > greatest(u.running, r.max_running)) LIMIT 1); END $$";
 
 /* Of keys that share, one that waits and may go on is not passed over for long: while it waits for
  * one turn, the others have at most so many that were let go after it was seen to wait. `quiet`:
@@ -123,7 +126,8 @@ static const char rule_turns[] =
     "    AND t.wanted_at IS NULL AND t.limit_keys && '{f:1,f:2,f:3}'"
     "    AND NOT EXISTS (SELECT FROM public.free f WHERE f.id = t.id)) END"
     "  FROM (SELECT c.key, c.own, c.waiting > 0 AND c.several = 0"
-    "     AND NOT r.paused AND coalesce(r.running, 1000) > (SELECT count(*) FROM tenon.limit_task l"
+    "     AND NOT r.paused AND coalesce(r.max_running, 1000) > (SELECT count(*) FROM"
+    " tenon.limit_task l"
     "      WHERE l.key = c.key AND l.state IN ('held', 'ending')) AS now"
     "    FROM (SELECT k.key, count(*) FILTER (WHERE cardinality(t.limit_keys) > 1) AS several,"
     "       count(*) FILTER (WHERE t.wanted_at <= now() AND NOT EXISTS (SELECT FROM"
@@ -172,7 +176,8 @@ static const char rule_leaks[] =
     " SELECT format('of %s only %s can be had', r.key, r.room) FROM public.rule u"
     "  CROSS JOIN LATERAL tenon.limit_rule(u.key) l"
     "  CROSS JOIN LATERAL tenon.limit_rooms(ARRAY[u.key], tenon.limit_names(u.key)) r"
-    "  WHERE r.room < least(100000, l.running, l.rate - (SELECT coalesce(sum(s.n), 0) FROM"
+    "  WHERE r.room < least(100000, l.max_running, l.max_starts - (SELECT coalesce(sum(s.n), 0)"
+    " FROM"
     "   public.start s WHERE s.key = u.key AND s.at > clock_timestamp() - 2 * l.per))"
     " UNION ALL SELECT 'fewer fair keys can be let go' WHERE tenon.limit_free('f') < 10"
     "  LIMIT 1); END $$";

@@ -21,7 +21,7 @@ static const char stage_triggers[] =
     "CREATE FUNCTION public.ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
     " INSERT INTO public.ended VALUES (NEW.id, coalesce(to_jsonb(NEW) ->> 'outcome', 'dead'));"
     " RETURN NULL; END $$;"
-    "CREATE TRIGGER ends AFTER INSERT ON tenon.finished FOR EACH ROW EXECUTE FUNCTION"
+    "CREATE TRIGGER ends AFTER INSERT ON tenon.history FOR EACH ROW EXECUTE FUNCTION"
     " public.ends();"
     "CREATE TRIGGER ends AFTER INSERT ON tenon.dead FOR EACH ROW EXECUTE FUNCTION public.ends();"
     "CREATE FUNCTION public.starts() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -46,31 +46,32 @@ static const char stage_triggers[] =
 /* As handlers do, but they ask again sooner. */
 static const char stage_take[] =
     "CREATE FUNCTION public.take(key text, n integer) RETURNS integer LANGUAGE plpgsql AS $$"
-    "DECLARE ms integer := tenon.limit_take(key, n); BEGIN"
+    "DECLARE ms integer := tenon.take_limit(key, n); BEGIN"
     " IF ms = 0 THEN INSERT INTO public.start SELECT $1, max(s.at), $2 FROM tenon.limit_start s"
     "  WHERE s.key = $1; END IF;"
     " RETURN ms; END $$;"
-    "ALTER FUNCTION tenon.limit_take SET lock_timeout = '10 ms'";
+    "ALTER FUNCTION tenon.take_limit SET lock_timeout = '10 ms'";
 
 /* Keys n:1 (one at once), n:2 (two), m:1 (two, with exceptions that end), o (strict), p (strict,
  * dead ones are skipped), r:1 (a rate), f:1, f:2 (which has two at its turn) and f:3 (one at once;
  * these three are fair). */
-static const char stage_limits[] = "SELECT tenon.set_limit('n:1', running => 1);"
-                                   "SELECT tenon.set_limit('n:2', running => 2);"
-                                   "SELECT tenon.set_limit('m', running => 2);"
-                                   "SELECT tenon.set_limit('o', strict => true);"
-                                   "SELECT tenon.set_limit('p', strict => true, on_dead => 'skip');"
-                                   "SELECT tenon.set_limit('r', rate => 3, per => '250 ms');"
-                                   "SELECT tenon.set_limit('f', fair => true);"
-                                   "SELECT tenon.set_limit('f:2', weight => 2);"
-                                   "SELECT tenon.set_limit('f:3', running => 1);"
-                                   "CREATE TABLE public.limits AS SELECT * FROM tenon.limit";
+static const char stage_limits[] =
+    "SELECT tenon.set_limit('n:1', max_running => 1);"
+    "SELECT tenon.set_limit('n:2', max_running => 2);"
+    "SELECT tenon.set_limit('m', max_running => 2);"
+    "SELECT tenon.set_limit('o', strict => true);"
+    "SELECT tenon.set_limit('p', strict => true, when_dead => 'skip');"
+    "SELECT tenon.set_limit('r', max_starts => 3, per => '250 ms');"
+    "SELECT tenon.set_limit('f', fair => true);"
+    "SELECT tenon.set_limit('f:2', weight => 2);"
+    "SELECT tenon.set_limit('f:3', max_running => 1);"
+    "CREATE TABLE public.limits AS SELECT * FROM tenon.limit";
 
 /* Much sooner than TRUNCATE, of tables that are nearly empty. */
 static const char stage_clear[] =
     "CREATE FUNCTION public.clear() RETURNS void LANGUAGE plpgsql AS $$ DECLARE t text; BEGIN"
     " SET LOCAL session_replication_role = replica;" /* without triggers */
-    " FOREACH t IN ARRAY '{tenon.task,tenon.dead,tenon.finished,tenon.attempt,tenon.flow,"
+    " FOREACH t IN ARRAY '{tenon.task,tenon.dead,tenon.history,tenon.attempt,tenon.flow,"
     "  tenon.flow_task,tenon.flow_wait,tenon.flow_note,tenon.limit_task,tenon.limit_event,"
     "  tenon.limit_due,tenon.limit_start,tenon.limit_turn,tenon.limit,tenon.signal,tenon.waiting,"
     "  tenon.worker,public.made,public.ended,public.start,public.sent,public.wait,public.woken,"
@@ -78,7 +79,7 @@ static const char stage_clear[] =
     "  EXECUTE 'DELETE FROM ' || t; END LOOP;"
     " SET LOCAL session_replication_role = origin;"
     " INSERT INTO tenon.limit SELECT * FROM public.limits;"
-    " INSERT INTO public.rule SELECT k, r.running, r.paused, clock_timestamp()"
+    " INSERT INTO public.rule SELECT k, r.max_running, r.paused, clock_timestamp()"
     "  FROM unnest('{n:1,n:2,m:1,o,p,r:1,f:1,f:2,f:3}'::text[]) k, public.rule_of(k) r;"
     " INSERT INTO public.turn SELECT k, false, NULL, 0 FROM unnest('{f:1,f:2,f:3}'::text[]) k;"
     " END $$;";

@@ -6,7 +6,7 @@
 
 /* Makes public.wrong(quiet), public.stuck() for when there is nothing to settle, and public.leaks()
  * for when all has ended: what is wrong, NULL = nothing; public.clear(): no task is there, and the
- * limits are as at the beginning; public.take(): tenon.limit_take(); and the tables public.made,
+ * limits are as at the beginning; public.take(): tenon.take_limit(); and the tables public.made,
  * which has a row for each task, and public.sent, one for each signal. */
 void settle_stage(struct fixture *fx);
 

@@ -48,7 +48,7 @@ FIRST = {
 
 
 def done(payload, result, n=1):
-    return f"""SELECT count(*) = {n} FROM tenon.finished WHERE outcome = 'done'
+    return f"""SELECT count(*) = {n} FROM tenon.history WHERE outcome = 'done'
         AND payload @> '{payload}' AND coalesce(result, '{{}}') @> '{result}'"""
 
 

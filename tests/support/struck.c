@@ -56,7 +56,7 @@ void struck_await_suspects(const struct struck *s, int64_t limit_ms)
         s->fx, limit_ms,
         "SELECT count(*) = 2 AND NOT EXISTS (SELECT FROM tenon.suspect) AND NOT EXISTS (SELECT"
         " FROM tenon.worker WHERE ended_at IS NULL AND alone_since IS NOT NULL), count(*) FROM"
-        " tenon.finished WHERE id > %lld AND outcome = 'done'",
+        " tenon.history WHERE id > %lld AND outcome = 'done'",
         (long long)s->base);
     assert_true(test_sql_bool(s->fx, "SELECT tenon.cancel(id) FROM tenon.task"));
 }
@@ -151,10 +151,10 @@ void struck_await_ended(struct struck *s, bool hurry, int64_t limit_ms)
     }
 }
 
-void struck_note_ended(struct struck *s)
+void struck_record_end_of(struct struck *s)
 {
-    test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.ended (LIKE tenon.finished); INSERT INTO "
-                    "public.ended SELECT * FROM tenon.finished EXCEPT SELECT * FROM public.ended");
+    test_sql(s->fx, "CREATE TABLE IF NOT EXISTS public.ended (LIKE tenon.history); INSERT INTO "
+                    "public.ended SELECT * FROM tenon.history EXCEPT SELECT * FROM public.ended");
 }
 
 static void assert_unchanged(const struct struck *s)
@@ -162,7 +162,7 @@ static void assert_unchanged(const struct struck *s)
     if (test_sql_bool(s->fx, "SELECT to_regclass('public.ended') IS NOT NULL")) {
         assert_int_equal(test_sql_int(s->fx,
                                       "SELECT count(*) FROM (SELECT * FROM public.ended EXCEPT "
-                                      "SELECT * FROM tenon.finished) t"),
+                                      "SELECT * FROM tenon.history) t"),
                          0);
     }
 }
@@ -246,17 +246,17 @@ void struck_judge(struct struck *s, bool excused)
     (void)snprintf(above, sizeof above, "p.task > %lld", (long long)s->base);
     (void)snprintf(query, sizeof query,
                    "SELECT p.task FROM public.placed p WHERE %s AND (SELECT count(*) FROM "
-                   "tenon.finished f WHERE f.id = p.task AND f.outcome = 'done') <> 1",
+                   "tenon.history f WHERE f.id = p.task AND f.outcome = 'done') <> 1",
                    above);
     assert_none(s, "lost, or ended twice", query);
     (void)snprintf(query, sizeof query,
-                   "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task "
+                   "SELECT p.task FROM public.placed p JOIN tenon.history f ON f.id = p.task "
                    "WHERE %s AND NOT EXISTS (SELECT FROM public.run r WHERE r.task = p.task AND "
                    "r.claims = f.claims AND (r.end_ns > 0 OR p.finish))",
                    above);
     assert_none(s, "done, but not run to its end", query);
     (void)snprintf(query, sizeof query,
-                   "SELECT p.task FROM public.placed p JOIN tenon.finished f ON f.id = p.task JOIN "
+                   "SELECT p.task FROM public.placed p JOIN tenon.history f ON f.id = p.task JOIN "
                    "public.run r ON r.task = p.task AND r.claims = f.claims WHERE %s AND NOT "
                    "p.finish AND extract(epoch FROM f.finished_at) * 1000 < r.end_ns / 1000000",
                    above);
@@ -266,10 +266,10 @@ void struck_judge(struct struck *s, bool excused)
     assert_none(s, "one claim, run twice",
                 "SELECT task FROM public.run GROUP BY task, claims HAVING count(*) > 1");
     assert_none(s, "run again after its end",
-                "SELECT r.task FROM public.run r JOIN tenon.finished f ON f.id = r.task WHERE "
+                "SELECT r.task FROM public.run r JOIN tenon.history f ON f.id = r.task WHERE "
                 "r.claims > f.claims");
     (void)snprintf(query, sizeof query,
-                   "SELECT r.task FROM public.run r JOIN tenon.finished f ON f.id = r.task JOIN "
+                   "SELECT r.task FROM public.run r JOIN tenon.history f ON f.id = r.task JOIN "
                    "public.placed p USING (task) WHERE r.claims < f.claims AND NOT (p.later AND "
                    "r.claims = 1) AND NOT (r.armed AND %s)",
                    excused ? "true" : "false");

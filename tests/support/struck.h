@@ -48,7 +48,7 @@ void struck_note_claims(struct struck *s, pid_t pid);
 void struck_await_elsewhere(struct struck *s, int64_t limit_ms);
 
 /* Remember what has ended so far: the verdict finds a change of it. */
-void struck_note_ended(struct struck *s);
+void struck_record_end_of(struct struck *s);
 
 /* The verdict by the application's tables and the journals: nothing lost, nothing run that was
  * rolled back, no claim run twice, nothing done before its run was, nothing run after its end,

@@ -74,7 +74,7 @@ void assert_nobody_died(struct fixture *fx)
 void assert_all_ran_once(struct fixture *fx)
 {
     assert_int_equal(test_sql_int(fx, "SELECT count(*) FROM tenon.task"), 0);
-    assert_each_ran_once(fx, (size_t)test_sql_int(fx, "SELECT count(*) FROM tenon.finished"));
+    assert_each_ran_once(fx, (size_t)test_sql_int(fx, "SELECT count(*) FROM tenon.history"));
 }
 
 void subject_await_lines(struct subject *s, const char *text, size_t n, int64_t limit_ms)

@@ -52,7 +52,7 @@ static void drop_partitions(PGconn *conn)
 {
     sql_run(conn, "DO $$ DECLARE part text; BEGIN"
                   "  FOR part IN SELECT inhrelid::regclass::text FROM pg_inherits"
-                  "   WHERE inhparent = 'tenon.finished'::regclass"
+                  "   WHERE inhparent = 'tenon.history'::regclass"
                   "  LOOP EXECUTE 'DROP TABLE ' || part; END LOOP; END $$");
 }
 

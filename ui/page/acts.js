@@ -61,7 +61,7 @@ async function countPieces(name, filter) {
     let n = 0, enough = false, gaveUp = false, found = [], piece = { next: null }, dialog = null;
     try {
         do {
-            piece = await post('preview', { act: name, filter, after: piece.next });
+            piece = await post('preview', { act: name, filter, cursor: piece.next });
             n += piece.n;
             found = found.concat(piece.examples).slice(0, 3);
             if (!dialog && piece.next !== null && performance.now() - begun > SHOWN_AFTER_MS) {
@@ -87,7 +87,7 @@ async function runPieces(act, request, preview) {
     dialog.onclose = () => { stopped = true; };
     try {
         do {
-            piece = await post('act', { ...request, after: piece.next, audit: piece.audit });
+            piece = await post('act', { ...request, cursor: piece.next, audit: piece.audit });
             n += piece.n;
             skipped += piece.skipped;
             bar.value = n + skipped;

@@ -18,9 +18,9 @@ export function flows(place, ctx) {
         { head: 'By', class: 'wide', cell: (f) => f.made_by },
     ];
     return async () => {
-        const list = (await get('flows', { after: ctx.query.get('after') })).flows;
+        const list = (await get('flows', { cursor: ctx.query.get('cursor') })).flows;
         swap(place, table('Flows and batches, the newest first', columns, list, 'There is no flow.'),
-            list.length === 50 && el('p', {}, link(`/flows?after=${list[49].id}`, 'Next page', { 'data-key': 'next' })));
+            list.length === 50 && el('p', {}, link(`/flows?cursor=${list[49].id}`, 'Next page', { 'data-key': 'next' })));
     };
 }
 

@@ -8,8 +8,8 @@ const COUNTED = 1000; // as far as the server counts
 
 // "3 at once, 100 in 60 s, one after the other": what holds.
 export function holds(l) {
-    const parts = [l.strict ? 'one after the other' : l.running_max && `${count(l.running_max)} at once`,
-        l.rate && `${count(l.rate)} starts in ${span(l.per_ms / 1000)}`, l.fair && `fair${l.weight > 1 ? `, weight ${l.weight}` : ''}`];
+    const parts = [l.strict ? 'one after the other' : l.max_running && `${count(l.max_running)} at once`,
+        l.max_starts && `${count(l.max_starts)} starts in ${span(l.per_ms / 1000)}`, l.fair && `fair${l.weight > 1 ? `, weight ${l.weight}` : ''}`];
     return parts.filter(Boolean).join(', ') || (l.rule === null ? 'no limit' : 'nothing but its pause');
 }
 

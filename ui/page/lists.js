@@ -74,8 +74,8 @@ export function audit(place, ctx) {
         { head: 'Why', class: 'long', cell: (a) => a.what.why },
     ];
     return async () => {
-        const acts = (await get('audit', { after: ctx.query.get('after') })).acts;
+        const acts = (await get('audit', { cursor: ctx.query.get('cursor') })).acts;
         swap(place, table('Who did what, the newest first', columns, acts, 'Nobody has done anything.'),
-            acts.length === 50 && el('p', {}, link(`/audit?after=${acts[49].id}`, 'Next page', { 'data-key': 'next' })));
+            acts.length === 50 && el('p', {}, link(`/audit?cursor=${acts[49].id}`, 'Next page', { 'data-key': 'next' })));
     };
 }

@@ -82,7 +82,7 @@ export function tasks(place, ctx) {
     place.append(form(ctx.query, ctx), bar, list);
     function pager() {
         const next = new URLSearchParams(ctx.query), full = page.tasks.length === PAGE_TASKS;
-        next.set('after', page.next);
+        next.set('cursor', page.next);
         return page.next !== null && el('p', {}, full ? '' : `Searched down to the task ${page.next}. `,
             link(`/tasks?${next}`, full ? 'Next page' : 'Search on', { 'data-key': 'next' }));
     }
@@ -93,9 +93,9 @@ export function tasks(place, ctx) {
     // The first one shows what it has found and how far it is; not at each answer, as what is drawn anew takes no click.
     async function search(mine) {
         const begun = performance.now(), isFirst = page === null;
-        let drawn = 0, found = { tasks: [], next: ctx.query.get('after') };
+        let drawn = 0, found = { tasks: [], next: ctx.query.get('cursor') };
         for (let asked = 1; ; asked++) {
-            const more = await get('tasks', { filter: JSON.stringify(filter), after: found.next, limit: PAGE_TASKS - found.tasks.length });
+            const more = await get('tasks', { filter: JSON.stringify(filter), cursor: found.next, limit: PAGE_TASKS - found.tasks.length });
             const now = performance.now();
             found = { tasks: found.tasks.concat(more.tasks), next: more.next };
             again = asked > 1 ? now + 20 * (now - begun) : 0;

@@ -48,9 +48,9 @@ void claim_free(struct claim *c)
 const char *claim_reason(enum claim_outcome outcome)
 {
     static const char *const reasons[] = {
-        [OUTCOME_FAILED] = "failed",  [OUTCOME_TIMED_OUT] = "timed_out",
-        [OUTCOME_LATER] = "later",    [OUTCOME_DEAD] = "dead",
-        [OUTCOME_WAIT] = "wait",      [OUTCOME_RELEASED] = "released",
+        [OUTCOME_FAILED] = "failed",           [OUTCOME_TIMED_OUT] = "timed_out",
+        [OUTCOME_SNOOZE] = "snooze",           [OUTCOME_DEAD] = "dead",
+        [OUTCOME_WAIT_SIGNAL] = "wait_signal", [OUTCOME_RELEASED] = "released",
         [OUTCOME_CRASHED] = "crashed"};
     return reasons[outcome];
 }

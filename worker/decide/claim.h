@@ -23,13 +23,13 @@ enum claim_state {
 enum claim_outcome {
     OUTCOME_NONE,
     OUTCOME_DONE,
-    OUTCOME_FAILED,    /* charged, waits */
-    OUTCOME_TIMED_OUT, /* charged, waits; or its kind says that it is dead */
-    OUTCOME_LATER,     /* not charged, waits delay_ms */
-    OUTCOME_DEAD,      /* can never work */
-    OUTCOME_WAIT,      /* not charged, blocked until its signal comes, or delay_ms are over */
-    OUTCOME_RELEASED,  /* could not be run here, or not to its end: not charged, ready at once */
-    OUTCOME_CRASHED,   /* its child died, and it may be why: counted, ready at once */
+    OUTCOME_FAILED,      /* charged, waits */
+    OUTCOME_TIMED_OUT,   /* charged, waits; or its kind says that it is dead */
+    OUTCOME_SNOOZE,      /* not charged, waits delay_ms */
+    OUTCOME_DEAD,        /* can never work */
+    OUTCOME_WAIT_SIGNAL, /* not charged, blocked until its signal comes, or delay_ms are over */
+    OUTCOME_RELEASED,    /* could not be run here, or not to its end: not charged, ready at once */
+    OUTCOME_CRASHED,     /* its child died, and it may be why: counted, ready at once */
 };
 
 enum { ERROR_CLASS_BYTES = 101, STEP_NAME_BYTES = 101 };
@@ -81,7 +81,7 @@ struct claim {
     char *reply;        /* JSON object whose key "result" is kept; NULL = no result; owned */
     size_t reply_bytes; /* as they were counted, whatever became of the reply */
     char *error;        /* owned; NULL = none */
-    char *signal;       /* of OUTCOME_WAIT; owned */
+    char *signal;       /* of OUTCOME_WAIT_SIGNAL; owned */
     char error_class[ERROR_CLASS_BYTES]; /* "" = the database tells by the error */
     int64_t delay_ms;                    /* -1 = the usual */
 

@@ -116,8 +116,8 @@ struct decider *decider_new(int n_slots, int n_handlers, const char *const *kind
                             int64_t now_ms);
 void decider_free(struct decider *d);
 
-/* The children of this handler get up to `take` tasks together, 1..TAKE_MAX, 0 = one by one; and
- * their next ones once all of those have ended. For the others the oldest waits so long,
+/* The children of this handler get up to `chunk_size` tasks together, 1..TAKE_MAX, 0 = one by
+ * one; and their next ones once all of those have ended. For the others the oldest waits so long,
  * 0..TAKE_WAIT_MAX_MS. */
 void decider_take(struct decider *d, int handler, int take, int64_t wait_ms);
 

@@ -15,21 +15,21 @@
 
 static enum tally tally_of(enum claim_outcome outcome, enum requeue_state state)
 {
-    return state == REQUEUE_DEAD          ? TALLY_DEAD
-           : outcome == OUTCOME_RELEASED  ? TALLY_RELEASED
-           : outcome == OUTCOME_LATER     ? TALLY_LATER
-           : outcome == OUTCOME_WAIT      ? TALLY_WAIT
-           : outcome == OUTCOME_TIMED_OUT ? TALLY_TIMED_OUT
-           : outcome == OUTCOME_CRASHED   ? TALLY_CRASHED
-                                          : TALLY_FAILED;
+    return state == REQUEUE_DEAD            ? TALLY_DEAD
+           : outcome == OUTCOME_RELEASED    ? TALLY_RELEASED
+           : outcome == OUTCOME_SNOOZE      ? TALLY_SNOOZE
+           : outcome == OUTCOME_WAIT_SIGNAL ? TALLY_WAIT_SIGNAL
+           : outcome == OUTCOME_TIMED_OUT   ? TALLY_TIMED_OUT
+           : outcome == OUTCOME_CRASHED     ? TALLY_CRASHED
+                                            : TALLY_FAILED;
 }
 
 static void note_requeue(struct decider *d, const struct claim *c, enum requeue_state state)
 {
-    bool waits = c->outcome == OUTCOME_WAIT && state == REQUEUE_BLOCKED;
+    bool waits = c->outcome == OUTCOME_WAIT_SIGNAL && state == REQUEUE_BLOCKED;
     enum note note = c->outcome == OUTCOME_RELEASED ? NOTE_TASK_RELEASED
-                     : c->outcome == OUTCOME_LATER  ? NOTE_TASK_LATER
-                     : waits                        ? NOTE_TASK_WAITS
+                     : c->outcome == OUTCOME_SNOOZE ? NOTE_TASK_SNOOZED
+                     : waits                        ? NOTE_TASK_WAITS_SIGNAL
                      : state == REQUEUE_DEAD        ? NOTE_TASK_DEAD
                                                     : NOTE_TASK_FAILED;
     note = c->outcome == OUTCOME_CRASHED && state != REQUEUE_DEAD ? NOTE_TASK_CRASHED : note;

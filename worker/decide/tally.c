@@ -3,7 +3,7 @@
 #include "core/series.h"
 #include "worker/decide/decider.h"
 
-const char *const tally_words[TALLIES] = {"done", "failed",   "timed_out", "later", "wait",
+const char *const tally_words[TALLIES] = {"done", "failed",   "timed_out", "snooze", "wait_signal",
                                           "dead", "released", "crashed",   "lost"};
 
 void tally_ended(const struct decider *d, const struct claim *c, enum tally how)

@@ -10,8 +10,8 @@ enum tally {
     TALLY_DONE,
     TALLY_FAILED,
     TALLY_TIMED_OUT,
-    TALLY_LATER,
-    TALLY_WAIT,
+    TALLY_SNOOZE,
+    TALLY_WAIT_SIGNAL,
     TALLY_DEAD, /* whatever for */
     TALLY_RELEASED,
     TALLY_CRASHED,

@@ -77,7 +77,7 @@ export const OPTIONS = {
     retry: ['retry', TEXT],
     limitKeys: ['limit_keys', TEXTS],
     flow: ['flow', BIGINT],
-    after: ['after', BIGINTS],
+    dependsOn: ['depends_on', BIGINTS],
     onParentDead: ['on_parent_dead', TEXT],
     trace: ['trace', TEXT],
     notify: ['notify', BOOLEAN],

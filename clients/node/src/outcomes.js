@@ -16,14 +16,14 @@ export class Retry extends Error {
     }
 }
 
-export class Later extends Error {
+export class Snooze extends Error {
     /**
      * @param {string} [message]
      * @param {OutcomeOptions} [options]
      */
     constructor(message = '', { after, cause } = {}) {
         super(message, cause === undefined ? undefined : { cause });
-        this.name = 'Later';
+        this.name = 'Snooze';
         this.after = after;
         this.delayMs = after === undefined ? undefined : milliseconds(after, 'after');
     }
@@ -55,7 +55,7 @@ export class SecretError extends Error {
     }
 }
 
-/** @typedef {{ outcome: 'later' | 'wait', delay_ms?: number, signal?: string, timeout_ms?: number }} SuspendedReply */
+/** @typedef {{ outcome: 'snooze' | 'wait_signal', delay_ms?: number, signal?: string, timeout_ms?: number }} SuspendedReply */
 
 export class Suspended extends Error {
     /** @param {SuspendedReply} reply */
@@ -99,7 +99,7 @@ export class Stopped extends Error {
 const OUTCOME = Symbol.for('tenon.outcome');
 const OUTCOMES = [
     { outcome: 'failed', type: Retry },
-    { outcome: 'later', type: Later },
+    { outcome: 'snooze', type: Snooze },
     { outcome: 'dead', type: Dead },
     { outcome: 'dead', type: InvalidPayload },
     { outcome: 'interrupted', type: Interrupted },

@@ -104,7 +104,7 @@ function replyOf(error, { signal, hides }) {
     }
     /** @type {Reply} */
     const reply = { outcome, error: shortened(described(error, hides)) };
-    if (outcome !== 'later') {
+    if (outcome !== 'snooze') {
         reply.error_class = classOf(causeOf(error));
     }
     if (outcomeOf(error) && error.delayMs !== undefined) {

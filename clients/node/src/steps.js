@@ -7,7 +7,7 @@ import { opened } from './secrets.js';
 
 const NAME_BYTES_MAX = 100;
 const STEP_BYTES_MAX = 1_048_576;
-const LATER_MS_MAX = 30 * 86_400_000;
+const SNOOZE_MS_MAX = 30 * 86_400_000;
 const WAIT_MS_MAX = 365 * 86_400_000;
 const RECORD = 'SELECT tenon.step($1::text, $2::text, $3::text::jsonb)::text AS value';
 const KEPT = 'SELECT tenon.steps($1::text)::text AS steps';
@@ -93,7 +93,7 @@ export class Steps {
         const until = await this.step(name, () => Date.now() + ms);
         const left = until - Date.now();
         if (left > 0) {
-            this.#suspend({ outcome: 'later', delay_ms: Math.min(left, LATER_MS_MAX) });
+            this.#suspend({ outcome: 'snooze', delay_ms: Math.min(left, SNOOZE_MS_MAX) });
         }
     }
 
@@ -101,7 +101,7 @@ export class Steps {
      * @param {string} name
      * @param {import('../index.d.ts').Duration} [timeout]
      */
-    async waitSignal(name, timeout = WAIT_MS_MAX) {
+    async waitSignal(name, timeout = '365 d') {
         this.#mustGoOn();
         checkName(name);
         if (this.#kept.has(name)) {
@@ -111,7 +111,7 @@ export class Steps {
         if (ms < 1 || ms > WAIT_MS_MAX) {
             throw new RangeError(`wait for a signal for 1 ms to 365 days, not ${ms} ms`);
         }
-        this.#suspend({ outcome: 'wait', signal: name, timeout_ms: ms });
+        this.#suspend({ outcome: 'wait_signal', signal: name, timeout_ms: ms });
     }
 
     /**

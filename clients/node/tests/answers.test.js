@@ -43,7 +43,7 @@ test('each is kept or a note, and costs no neighbour', async (t) => {
         env: { ...process.env, TEXTS: texts, TENON_AMQP_URL: 'none' },
     });
     const { rows } = await client.query(
-        'SELECT payload, outcome, claims, result::text FROM tenon.finished',
+        'SELECT payload, outcome, claims, result::text FROM tenon.history',
     );
     assert.equal(rows.length, there.length);
     for (const { payload, outcome, claims, result } of rows) {

@@ -106,7 +106,7 @@ const OUTCOMES = [
             delay_ms: 30_000,
         },
     ],
-    ['later', { outcome: 'later', error: 'not yet', delay_ms: 1500 }],
+    ['snooze', { outcome: 'snooze', error: 'not yet', delay_ms: 1500 }],
     ['dead', { outcome: 'dead', error: 'no such address', error_class: 'Dead' }],
     ['interrupted', { outcome: 'interrupted' }],
     ['odd', { outcome: 'failed', error: 'undefined', error_class: 'undefined' }],
@@ -114,7 +114,7 @@ const OUTCOMES = [
         'wrong_after',
         {
             outcome: 'failed',
-            error: /after is "soon"; it should be milliseconds/,
+            error: /after is "soon"; it should be like /,
             error_class: 'TypeError',
         },
     ],
@@ -326,7 +326,7 @@ test('who waits for a record is interrupted by a lost claim and by the end of in
 test('sleeping and waiting end the attempt, whatever the handler makes of it', async (t) => {
     const pool = await started(t);
     const steps = { nap: 1 };
-    const waits = { outcome: 'wait', signal: 'paid', timeout_ms: 5000 };
+    const waits = { outcome: 'wait_signal', signal: 'paid', timeout_ms: 5000 };
     assert.deepEqual(await answer(pool, 'goes_on_later', {}, { steps }), waits);
     const paid = { ...steps, paid: { amount: 30 } };
     const done = { outcome: 'done', result: { paid: paid.paid } };
@@ -340,7 +340,7 @@ test('sleeping and waiting end the attempt, whatever the handler makes of it', a
     const { step } = await pool.line();
     pool.say(told(1, 'nap'));
     const { outcome, delay_ms } = await pool.line();
-    assert.deepEqual([step.name, outcome], ['nap', 'later']);
+    assert.deepEqual([step.name, outcome], ['nap', 'snooze']);
     assert.ok(delay_ms > 3_000_000 && delay_ms <= 3_600_000);
 });
 

@@ -144,7 +144,7 @@ for (const [name, begin] of Object.entries(LIBRARIES)) {
             assert.equal((await run(finishing, null, { claim })).error, undefined);
             assert.equal(await single(client, count, ids[1]), 1);
         });
-        const result = 'SELECT result FROM tenon.finished WHERE id = $1';
+        const result = 'SELECT result FROM tenon.history WHERE id = $1';
         assert.deepEqual(await single(client, result, ids[1]), payload);
     });
 }

@@ -29,7 +29,7 @@ test('enqueue with SQL, handle with lines', async (t) => {
         cwd: dir,
         env: { ...env, AMQP_URL: 'none' },
     });
-    const sent = `SELECT count(*)::integer FROM tenon.finished WHERE result = '{"sent": true}'
+    const sent = `SELECT count(*)::integer FROM tenon.history WHERE result = '{"sent": true}'
                      AND payload->>'to' IN ('snippet@example.org', 'example@example.org')`;
     assert.equal(await single(client, sent), 2);
 });

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { EventEmitter } from 'node:events';
 import { writeSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Dead, defineTask, handle, Interrupted, Later, Retry } from 'tenon';
+import { Dead, defineTask, handle, Interrupted, Snooze, Retry } from 'tenon';
 import { z } from 'zod';
 
 const define = (kind) => defineTask(kind);
@@ -48,8 +48,8 @@ export const handlers = [
     handle(define('retry'), () => {
         throw new Retry('busy', { after: '30 s', cause: new RangeError('451') });
     }),
-    handle(define('later'), () => {
-        throw new Later('not yet', { after: 1500 });
+    handle(define('snooze'), () => {
+        throw new Snooze('not yet', { after: '1.5 s' });
     }),
     handle(define('dead'), () => {
         throw new Dead('no such address');
@@ -90,7 +90,7 @@ export const handlers = [
         task.extend('2 min');
         sayMore = () => {
             task.progress('too late');
-            task.extend(1);
+            task.extend('1 ms');
         };
         return task.checkpoint;
     }),
@@ -133,7 +133,7 @@ export const handlers = [
         await context.step('outer', () => context.step('outer', () => 1)).catch(say);
         await context.step('long', () => 'x'.repeat(1_048_577)).catch(say);
         await context.step('zero', () => '\0').catch(say);
-        await context.waitSignal('paid', 0).catch(say);
+        await context.waitSignal('paid', '0 s').catch(say);
         return said;
     }),
     handle(define('goes_on_later'), async (_, context) => {
@@ -203,8 +203,8 @@ const ERRORS = {
         }),
     bare: () => Object.create(null),
     long_class: () => named({ name: { value: `${'ä'.repeat(99)}\0` } }),
-    delay: () => Object.assign(new Retry('x', { after: 1 }), { delayMs: 2.5 }),
-    no_delay: () => Object.assign(new Retry('x', { after: 1 }), { delayMs: NaN }),
+    delay: () => Object.assign(new Retry('x', { after: '1 ms' }), { delayMs: 2.5 }),
+    no_delay: () => Object.assign(new Retry('x', { after: '1 ms' }), { delayMs: NaN }),
     aggregate: () => {
         const inner = [new Error('first address'), new TypeError('second address')];
         return new AggregateError(inner, 'all failed', { cause: new Error('the cause') });
@@ -260,5 +260,5 @@ export const books = handle(define('books'), async (_, context) => {
     } finally {
         client.release();
     }
-    if (context.attempt === 1) throw new Retry('once more', { after: 1 });
+    if (context.attempt === 1) throw new Retry('once more', { after: '1 ms' });
 });

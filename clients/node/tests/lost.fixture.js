@@ -112,7 +112,7 @@ async function trial(bytes, how) {
     const { url: through, close, passed } = await proxy(bytes, how);
     const waiter = new Waiter(() => make(through));
     try {
-        const { state } = await waiter.wait(task, { timeout: LIMIT_MS });
+        const { state } = await waiter.wait(task, { timeout: { milliseconds: LIMIT_MS } });
         counts[state] = (counts[state] ?? 0) + 1;
     } catch (error) {
         if (!/^could not wait for task/.test(error.message) || !(error.cause instanceof Error)) {

@@ -95,7 +95,7 @@ test('from npm install to the first task', async (t) => {
         ['-ec', `node signup.js fresh@example.org\n${run.trimEnd()} --until-empty`],
         options,
     );
-    const sent = `SELECT count(*)::integer FROM tenon.finished WHERE result = '{"sent": true}'
+    const sent = `SELECT count(*)::integer FROM tenon.history WHERE result = '{"sent": true}'
                    AND payload->>'to' = 'fresh@example.org'`;
     assert.equal(await single(client, sent), 1);
 });
@@ -128,7 +128,7 @@ test('what the README says is so', async (t) => {
 
     await t.test('handle', async () => {
         await worked(dir, ['handlers.js']);
-        const sent = `SELECT count(*)::integer FROM tenon.finished JOIN users ON payload->>'to' = mail
+        const sent = `SELECT count(*)::integer FROM tenon.history JOIN users ON payload->>'to' = mail
                        WHERE result = '{"sent": true}'`;
         assert.equal(await single(client, sent), 5);
         const one = ['worker', '--handlers', 'handlers.conf', '--run-one', 'welcome_mail', '-'];
@@ -147,7 +147,7 @@ test('what the README says is so', async (t) => {
         });
         const { out } = await node('results.js');
         assert.match(out, /^done { sent: true }$/m);
-        const id = await single(client, 'SELECT max(id) FROM tenon.finished');
+        const id = await single(client, 'SELECT max(id) FROM tenon.history');
         const answer = `import('./web.js').then(async ({ answer, waiter }) => {
             console.log(JSON.stringify(await answer(${id})));
             await waiter.close();
@@ -206,7 +206,7 @@ test('what the README says is so', async (t) => {
         await client.query(`SELECT tenon.signal('payment:17', '{"amount": 30}')`);
         await ran(process.env.TENON, ['cleaner', '--once'], { env: { ...env, AMQP_URL: 'none' } });
         await worked(dir, ['order.js']);
-        const result = 'SELECT result FROM tenon.finished WHERE id = $1';
+        const result = 'SELECT result FROM tenon.history WHERE id = $1';
         assert.equal(await single(client, result, task), 'ship');
         assert.equal(await single(client, 'SELECT items FROM shelf'), 8);
     });
@@ -217,7 +217,7 @@ test('what the README says is so', async (t) => {
         const task = defineTask('charge_card', undefined, { secret: 'payload' });
         const id = await enqueue(client, task, { card: '4111' });
         await worked(dir, ['cards.js']);
-        const row = 'SELECT json_build_array(payload, result) FROM tenon.finished WHERE id = $1';
+        const row = 'SELECT json_build_array(payload, result) FROM tenon.history WHERE id = $1';
         const [payload, result] = await single(client, row, id);
         assert.doesNotMatch(JSON.stringify([payload, result]), /4111/);
         const of = { kind: 'charge_card', what: 'result' };

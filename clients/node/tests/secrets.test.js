@@ -100,7 +100,7 @@ test('a test sees plain values', async (t) => {
 });
 
 async function stored(client) {
-    const tables = ['tasks', 'task', 'finished', 'dead', 'attempt'];
+    const tables = ['tasks', 'task', 'history', 'dead', 'attempt'];
     const texts = tables.map((table) => `SELECT t::text FROM tenon.${table} t`);
     const { rows } = await client.query(texts.join(' UNION ALL '));
     return JSON.stringify(rows);

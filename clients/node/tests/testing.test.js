@@ -2,14 +2,14 @@
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { test } from 'node:test';
-import { defineTask, enqueue, handle, InvalidPayload, Later } from 'tenon';
+import { defineTask, enqueue, handle, InvalidPayload, Snooze } from 'tenon';
 import { mine, run, runMine } from 'tenon/testing';
 import { z } from 'zod';
 import { connected } from './support.js';
 
 const counted = defineTask('counted', z.object({ at: z.coerce.date() }));
 const onCounted = handle(counted, ({ at }, { attempt, checkpoint, progress, ...task }) => {
-    if (attempt === 1) throw new Later('not yet', { after: '5 s' });
+    if (attempt === 1) throw new Snooze('not yet', { after: '5 s' });
     return { at, checkpoint, id: task.id };
 });
 const long = handle(defineTask('long'), (_, context) => {
@@ -22,7 +22,7 @@ const long = handle(defineTask('long'), (_, context) => {
 test('an outcome, as the worker would be told it', async () => {
     const at = new Date(0);
     const first = await run(onCounted, { at });
-    assert.deepEqual([first.outcome, first.error, first.delayMs], ['later', 'not yet', 5000]);
+    assert.deepEqual([first.outcome, first.error, first.delayMs], ['snooze', 'not yet', 5000]);
     const second = await run(onCounted, { at }, { attempt: 2, checkpoint: { n: 1 }, id: '17' });
     assert.deepEqual(second.result, { at: at.toISOString(), checkpoint: { n: 1 }, id: '17' });
     await assert.rejects(run(onCounted, {}), InvalidPayload);
@@ -67,7 +67,7 @@ test('what a transaction has enqueued can be seen, and run', async (t) => {
     });
     assert.ok(runAt instanceof Date);
     const [ran] = await runMine(client, { onCounted, other: 5 });
-    assert.equal(ran.outcome, 'later');
+    assert.equal(ran.outcome, 'snooze');
     await assert.rejects(runMine(client, []), /there is no handler for counted/);
     await client.query('ROLLBACK');
     assert.deepEqual(await mine(client), []);

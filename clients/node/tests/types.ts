@@ -59,7 +59,12 @@ const anything = defineTask('f');
 
 // --- every way to the database ---
 await enqueue(client, zod, { at: new Date() });
-await enqueue(pool, valibot, { to: 'x' }, { delay: 5000, priority: 9, wakeUps: new WakeUps() });
+await enqueue(
+    pool,
+    valibot,
+    { to: 'x' },
+    { delay: { seconds: 5 }, priority: 9, wakeUps: new WakeUps() },
+);
 await enqueue(postgresJs, plain, { to: 'x' }, { runAt: new Date() });
 await postgresJs.begin(async (tx) => enqueue(tx, plain, { to: 'x' }));
 await enqueue(client, empty);
@@ -88,7 +93,7 @@ await wait(pool, [1, 2n, '3']);
 await wait(postgresJs, ids);
 const waiter = new Waiter(async () => new pg.Client());
 await new Waiter(() => new pg.Client()).wait(17, { signal: AbortSignal.timeout(500) });
-const { result } = await new Waiter(() => postgresJs).wait(17, { timeout: 500 });
+const { result } = await new Waiter(() => postgresJs).wait(17, { timeout: '500 ms' });
 await waiter.close();
 
 // --- handlers ---
@@ -188,7 +193,7 @@ const one: Pick<typeof declared, 'fromDrizzle' | 'fromKnex' | 'fromKysely' | 'fr
     databases;
 const two: Pick<
     typeof declared,
-    'Dead' | 'Interrupted' | 'InvalidPayload' | 'Later' | 'Retry' | 'SecretError' | 'Stopped'
+    'Dead' | 'Interrupted' | 'InvalidPayload' | 'Snooze' | 'Retry' | 'SecretError' | 'Stopped'
 > = outcomes;
 declare const waits: typeof builtWaits;
 const five: Pick<typeof declared, 'wait'> = waits;

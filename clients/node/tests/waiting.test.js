@@ -72,7 +72,7 @@ for (const [name, connect] of Object.entries(DRIVERS)) {
         assert.deepEqual(await waits, [done(one, 0)]);
         await client.query('SELECT tenon.cancel($1)', [three]);
         const [none, ...rest] = await wait(db, [10n ** 12n, two, Number(one), three], {
-            timeout: 1,
+            timeout: '1 ms',
         });
         assert.match(none.error, /there is no task 1000000000000/);
         assert.deepEqual([none.id, none.state], ['1000000000000', null]);
@@ -224,7 +224,7 @@ test('a connection that is lost: who waits is told, and who waits then has anoth
     await awaited(client, `SELECT count(*) = 1 FROM (${LAST}) x`);
     await finish(client, two);
     assert.deepEqual(await again, done(two, 1));
-    assert.deepEqual(await waiter.wait(one, { timeout: 1 }), unfinished(one));
+    assert.deepEqual(await waiter.wait(one, { timeout: '1 ms' }), unfinished(one));
     const last = assert.rejects(
         waiter.wait(one),
         /could not wait for task \d+: the waiter was closed/,
@@ -264,8 +264,8 @@ test('each wait connects anew when connect throws at once', async () => {
         connects++;
         throw new Error('no address');
     });
-    await assert.rejects(waiter.wait(1, { timeout: 5000 }), /no address/);
-    await assert.rejects(waiter.wait(1, { timeout: 5000 }), /no address/);
+    await assert.rejects(waiter.wait(1, { timeout: '5 s' }), /no address/);
+    await assert.rejects(waiter.wait(1, { timeout: '5 s' }), /no address/);
     assert.equal(connects, 2);
     await waiter.close();
 });

@@ -19,7 +19,7 @@ import {
 
 const FIXTURE = join(HERE, 'handlers.fixture.js');
 const STATE = 'SELECT state FROM tenon.tasks WHERE id = $1';
-const RESULT = 'SELECT result FROM tenon.finished WHERE id = $1';
+const RESULT = 'SELECT result FROM tenon.history WHERE id = $1';
 
 /** The variables of a worker whose handlers are to have a database. */
 const env = { ...process.env, APP_DATABASE_URL: DATABASE_URL };
@@ -68,9 +68,9 @@ test('tasks of each outcome', async (t) => {
     assert.deepEqual(states, ['done', 'done', 'dead', 'retrying', 'dead']);
     assert.deepEqual(await single(client, RESULT, ids.echo), { kind: 'echo' });
     assert.equal(await single(client, RESULT, ids.print_by_number), 0); // what it printed hurt nobody
-    const done = `SELECT count(*)::integer FROM tenon.finished WHERE id = ANY ($1) AND result->>'attempt' = '1'`;
+    const done = `SELECT count(*)::integer FROM tenon.history WHERE id = ANY ($1) AND result->>'attempt' = '1'`;
     assert.equal(await single(client, done, many), 200);
-    const error = 'SELECT error_class FROM tenon.attempt WHERE id = $1';
+    const error = 'SELECT error_class FROM tenon.attempt WHERE task_id = $1';
     assert.equal(await single(client, error, ids.fails), 'CardDeclined');
     assert.equal(await single(client, error, ids.mail), 'InvalidPayload');
 });
@@ -127,7 +127,7 @@ test('a step on a connection is there once, with its effect', async (t) => {
         await drained(t); // what is tried again is not ready at once
     }
     assert.equal(await single(client, 'SELECT count(*)::integer FROM node_booking'), 1);
-    assert.equal(await single(client, 'SELECT failures FROM tenon.finished WHERE id = $1', id), 1);
+    assert.equal(await single(client, 'SELECT failures FROM tenon.history WHERE id = $1', id), 1);
 });
 
 test('a worker with RabbitMQ: cancel, drain, and the checkpoint of the next attempt', async (t) => {
@@ -142,7 +142,7 @@ test('a worker with RabbitMQ: cancel, drain, and the checkpoint of the next atte
     await awaited(client, running, kept);
     await awaited(client, `SELECT progress IS NOT NULL FROM tenon.task WHERE id = $1`, slow);
     await client.query('SELECT tenon.cancel($1)', [cancelled]);
-    await awaited(client, `SELECT result = '"neighbour"' FROM tenon.finished WHERE id = $1`, slow);
+    await awaited(client, `SELECT result = '"neighbour"' FROM tenon.history WHERE id = $1`, slow);
     worker.kill('SIGTERM'); // it drains
     const { code } = await worker.end;
     assert.equal(code, 0);

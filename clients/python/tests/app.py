@@ -110,8 +110,8 @@ def retry(payload: dict) -> None:
 
 
 @tenon.task
-def later(payload: dict) -> None:
-    raise tenon.Later("busy", after=dt.timedelta(hours=1))
+def snooze(payload: dict) -> None:
+    raise tenon.Snooze("busy", after=dt.timedelta(hours=1))
 
 
 @tenon.task

@@ -54,7 +54,7 @@ def answers(name: str):
         conn.execute("SELECT tenon.enqueue('answers', to_jsonb(%s::text), max_attempts => 1)", (name,))
     conn.commit()
     worker("answers", concurrency=64, cwd=tmp_path, TENON_SLOTS="1")
-    rows = conn.execute("SELECT payload, outcome, claims, result FROM tenon.finished").fetchall()
+    rows = conn.execute("SELECT payload, outcome, claims, result FROM tenon.history").fetchall()
     assert {row[0] for row in rows} == set(there)
     for name, outcome, claims, result in rows:
         text, pool = there[name]

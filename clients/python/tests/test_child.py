@@ -86,7 +86,7 @@ def test_hello(own: Pipes) -> None:
 def test_outcomes(child: Pipes) -> None:
     assert child.ask("nothing") == {"outcome": "done"}
     assert child.ask("plain", '{"a": [1.5, "é"]}') == {"outcome": "done", "result": {"a": [1.5, "é"]}}
-    assert child.ask("later") == {"outcome": "later", "error": "busy", "delay_ms": 3_600_000}
+    assert child.ask("snooze") == {"outcome": "snooze", "error": "busy", "delay_ms": 3_600_000}
     assert child.ask("dead") == {"outcome": "dead", "error": "never", "error_class": "tenon.Dead"}
     retry = child.ask("retry")
     assert (retry["outcome"], retry["delay_ms"], retry["error_class"]) == ("failed", 3_600_000, "KeyError")

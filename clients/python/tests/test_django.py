@@ -206,7 +206,7 @@ def test_failures() -> None:
     assert dead.errors[0].exception_class is tenon.Dead
     assert dead.errors[0].traceback == "never\n"
     with connection.cursor() as cursor:
-        cursor.execute('SELECT tenon.run_now(\'{"state": "retrying"}\')')
+        cursor.execute('SELECT tenon.run_now_where(\'{"state": "retrying"}\')')
     run_tasks()
     value.refresh()
     assert value.status == TaskResultStatus.FAILED

@@ -42,7 +42,7 @@ def context(conn: psycopg.Connection) -> tenon.Context:
 def kept(conn: psycopg.Connection) -> tuple[Any, Any]:
     """Its steps while it is there; its result once it is not."""
     left = conn.execute("SELECT steps FROM tenon.task").fetchall()
-    ended = conn.execute("SELECT result FROM tenon.finished").fetchall()
+    ended = conn.execute("SELECT result FROM tenon.history").fetchall()
     conn.rollback()
     assert len(left) + len(ended) == 1
     return (left[0][0], None) if left else (None, ended[0][0])

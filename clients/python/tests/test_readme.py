@@ -122,7 +122,7 @@ def test_results(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.M
     import web
 
     async def run() -> None:
-        row = conn.execute("SELECT max(id) FROM tenon.finished").fetchone()
+        row = conn.execute("SELECT max(id) FROM tenon.history").fetchone()
         assert row
         assert await web.answer(row[0]) == {"state": "done", "result": {"sent": "ann@example.org"}}
         await web.waiter.close()
@@ -147,7 +147,7 @@ def test_outcomes_and_the_context(reader: Reader, conn: psycopg.Connection, monk
     from tenon.testing import run
 
     found = [run(outcomes.charge, {"state": s}).outcome for s in ("busy", "slow", "stolen", "stopped", "fine")]
-    assert found == ["later", "failed", "dead", "interrupted", "done"]
+    assert found == ["snooze", "failed", "dead", "interrupted", "done"]
     ran = run(items.import_items, {"items": 3}, progress=1, attempt=2)
     assert (ran.result, ran.progress, len(ran.extended)) == (2, [2, 3], 2)
 
@@ -173,7 +173,7 @@ def test_steps(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.Mon
     from tenon.testing import run
 
     first = run(orders.order, {"order": 17})
-    assert (first.outcome, first.steps["charge"]) == ("later", {"key": "charge-1"})
+    assert (first.outcome, first.steps["charge"]) == ("snooze", {"key": "charge-1"})
     steps = {"reserve": 1, "charge": {"key": "k"}, "cooling-off": 0}
     second = run(orders.order, {"order": 17}, steps=steps)
     assert (second.outcome, second.signal) == ("wait", "payment:17")
@@ -191,7 +191,7 @@ def test_secrets(reader: Reader, conn: psycopg.Connection) -> None:
     reader.run(f'python -c "{enqueue}"', APP_KEYS=keys)
     reader.run("python -m tenon cards --print-handlers > cards.conf", APP_KEYS=keys)
     reader.run("tenon worker --handlers cards.conf --until-empty", APP_KEYS=keys)
-    row = conn.execute("SELECT payload, result FROM tenon.finished").fetchone()
+    row = conn.execute("SELECT payload, result FROM tenon.history").fetchone()
     assert row
     assert "4111" not in str(row)
     assert tenon.Keys.parse(keys).decrypt(row[1], kind="charge_card", what="result") == {"charged": "4111"}

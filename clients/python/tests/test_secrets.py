@@ -91,7 +91,7 @@ def test_a_test_sees_plain_values(conn: psycopg.Connection) -> None:
 
 
 def all_that_is_stored(conn: psycopg.Connection) -> str:
-    tables = ("tasks", "task", "finished", "dead", "attempt")
+    tables = ("tasks", "task", "history", "dead", "attempt")
     stored = conn.execute(" UNION ALL ".join(f"SELECT t::text FROM tenon.{table} t" for table in tables).encode())
     return str(stored.fetchall())
 

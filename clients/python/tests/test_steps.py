@@ -122,11 +122,11 @@ def test_a_quick_task_that_waits_lets_another_thread_read(monkeypatch: pytest.Mo
 
 def test_sleeping() -> None:
     first = run(app.goes_on_later)
-    assert first.outcome == "later"
+    assert first.outcome == "snooze"
     assert first.delay is not None
     assert first.steps["nap"] > time.time() * 1000
-    assert run(app.goes_on_later, steps=first.steps).outcome == "later"
-    assert run(app.goes_on_later, steps={"nap": 1}).outcome == "wait"
+    assert run(app.goes_on_later, steps=first.steps).outcome == "snooze"
+    assert run(app.goes_on_later, steps={"nap": 1}).outcome == "wait_signal"
 
 
 def test_waiting_for_a_signal() -> None:
@@ -154,6 +154,6 @@ def test_on_a_connection(conn: psycopg.Connection, worker: Worker) -> None:
         conn.commit()
         if open_tasks == (0,):
             break
-    rows = conn.execute("SELECT kind, failures, outcome FROM tenon.finished ORDER BY kind").fetchall()
+    rows = conn.execute("SELECT kind, failures, outcome FROM tenon.history ORDER BY kind").fetchall()
     assert rows == [("abooks", 1, "done"), ("books", 1, "done")]
     assert conn.execute("SELECT count(*), count(DISTINCT task) FROM public.booking").fetchone() == (2, 2)

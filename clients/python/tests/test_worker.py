@@ -64,12 +64,12 @@ def test_exactly_once(conn: psycopg.Connection, worker: Worker) -> None:
 
 
 def test_not_charged(conn: psycopg.Connection, worker: Worker) -> None:
-    app.later.enqueue(conn)
+    app.snooze.enqueue(conn)
     app.retry.enqueue(conn)
     conn.commit()
     worker("app")
     found = outcomes(conn, "failures, run_at > now() + interval '50 min'")
-    assert found == [("later", 0, True), ("retry", 1, True)]
+    assert found == [("snooze", 0, True), ("retry", 1, True)]
 
 
 def test_an_app_that_cannot_be_imported(conn: psycopg.Connection, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class Demo:
                               stderr=subprocess.STDOUT, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"tenon setup failed:\n{done.stdout}")
-        self.query("""SELECT tenon.set_kind('charge', '{"on_dead": "refund"}')""")
+        self.query("SELECT tenon.set_kind('charge', on_dead => 'refund')")
         self.query("SELECT tenon.set_schedule('report', every => '1 s', kind => 'report', catch_up => 'all')")
 
     def query(self, sql):

@@ -35,7 +35,7 @@ def call(tasks):
             say({"id": task["id"], "outcome": "done", "result": len(tasks)})
 
 
-say({"hello": "tenon", "take": True, "stop": True})
+say({"hello": "tenon", "chunks": True, "stop": True})
 for line in sys.stdin:
     message = json.loads(line)
     if "stop" in message:

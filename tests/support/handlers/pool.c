@@ -4,7 +4,7 @@
  *   {"do": "first", "ms": 100}                    sleep at the first claim only
  *   {"do": "result"}     done, result = payload   {"do": "fail", "delay_ms": 5}  failed "asked to"
  *   {"do": "trace"}      done, result = the traceparent that it got
- *   {"do": "later", "delay_ms": 10}               {"do": "dead"}
+ *   {"do": "snooze", "delay_ms": 10}               {"do": "dead"}
  *   {"do": "once later", "delay_ms": 10}   later at the first claim, else done
  *   {"do": "crash"}      abort before an answer   {"do": "exit"}   exit 0 before an answer
  *   {"do": "garbage"} {"do": "wrong"} {"do": "twice"} {"do": "silent"}   bad answers
@@ -104,7 +104,7 @@ static void run(const json_t *task)
     what = what ? what : "done";
     if (strcmp(what, "once later") == 0) {
         bool first = claims_of(task) == 1;
-        what = first ? "later" : "done";
+        what = first ? "snooze" : "done";
     }
     if (POINT_FAILS(handler_begun, &fault)) {
         answer_outcome(task, "failed", payload);
@@ -133,7 +133,7 @@ static void run(const json_t *task)
     note(task, "end");
     if (strcmp(what, "fail") == 0) {
         answer_outcome(task, "failed", payload);
-    } else if (strcmp(what, "later") == 0 || strcmp(what, "dead") == 0) {
+    } else if (strcmp(what, "snooze") == 0 || strcmp(what, "dead") == 0) {
         answer_outcome(task, what, payload);
     } else if (strcmp(what, "garbage") == 0) {
         (void)puts("this is no JSON");

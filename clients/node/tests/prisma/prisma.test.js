@@ -44,6 +44,6 @@ test('Prisma', async (t) => {
         assert.equal((await run(finishing, null, { claim })).error, undefined);
         assert.equal(await single(client, found, [ids[1]]), 1);
     });
-    const result = 'SELECT result FROM tenon.finished WHERE id = $1';
+    const result = 'SELECT result FROM tenon.history WHERE id = $1';
     assert.deepEqual(await single(client, result, ids[1]), payload);
 });

@@ -28,7 +28,7 @@ class Options(TypedDict, total=False):
     trace: str
     limit_keys: Sequence[str]
     flow: int
-    after: Sequence[int]
+    depends_on: Sequence[int]
     on_parent_dead: Literal["wait", "run", "cancel"]
     notify: bool
     announced: bool
@@ -80,7 +80,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "trace": ("text", _text),
     "limit_keys": ("text[]", list),
     "flow": ("bigint", _text),
-    "after": ("bigint[]", lambda ids: [str(i) for i in ids]),
+    "depends_on": ("bigint[]", lambda ids: [str(i) for i in ids]),
     "on_parent_dead": ("text", _text),
     "notify": ("boolean", _text),
     "announced": ("boolean", _text),

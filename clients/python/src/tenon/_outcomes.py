@@ -30,7 +30,7 @@ class Retry(Outcome):
         self.after = after
 
 
-class Later(Outcome):
+class Snooze(Outcome):
     """Not now: again `after` so long (60 s by default), without a charge."""
 
     def __init__(self, why: str = "", *, after: Span | None = None) -> None:
@@ -73,5 +73,5 @@ class Crashed(Exception):
     """What Django is shown for an attempt whose process or worker died."""
 
 
-for _public in (Outcome, Retry, Later, Dead, Interrupted, Suspended, InvalidPayload, SecretError, TimedOut, Crashed):
+for _public in (Outcome, Retry, Snooze, Dead, Interrupted, Suspended, InvalidPayload, SecretError, TimedOut, Crashed):
     _public.__module__ = "tenon"  # where it is imported from, and what error_class says

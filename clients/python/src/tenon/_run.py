@@ -8,7 +8,7 @@ import traceback
 from typing import Any
 
 from tenon._context import Context, set_current
-from tenon._outcomes import Dead, Interrupted, InvalidPayload, Later, Retry, SecretError, Span, microseconds
+from tenon._outcomes import Dead, Interrupted, InvalidPayload, Retry, SecretError, Snooze, Span, microseconds
 from tenon._payload import storable
 from tenon._task import Runnable
 
@@ -84,8 +84,8 @@ def failed(error: BaseException, hides: bool = False) -> Reply:
 def _failed(error: BaseException, hides: bool) -> Reply:
     if isinstance(error, Interrupted | asyncio.CancelledError):
         return {"outcome": "interrupted"}
-    if isinstance(error, Later):
-        return {"outcome": "later", "error": _cut(_message(error)), **_delay(error.after)}
+    if isinstance(error, Snooze):
+        return {"outcome": "snooze", "error": _cut(_message(error)), **_delay(error.after)}
     outcome = "dead" if isinstance(error, Dead) else "failed"
     reply = {
         "outcome": outcome,

@@ -15,7 +15,7 @@ from tenon._payload import encode, printed_bytes
 
 NAME_BYTES_MAX = 100
 STEP_BYTES_MAX = 1_048_576
-LATER_MS_MAX = 2_592_000_000
+SNOOZE_MS_MAX = 2_592_000_000
 WAIT_MS_MAX = 31_536_000_000
 
 RECORD = "SELECT CAST(tenon.step(CAST({} AS text), CAST({} AS text), CAST(CAST({} AS text) AS jsonb)) AS text)"
@@ -100,7 +100,7 @@ class Steps:
         """Come back then, if that lies ahead."""
         ms = at_ms - now_ms()
         if ms > 0:
-            self.suspend({"outcome": "later", "delay_ms": min(ms, LATER_MS_MAX)})
+            self.suspend({"outcome": "snooze", "delay_ms": min(ms, SNOOZE_MS_MAX)})
 
     def signal(self, name: str, timeout: Span | None) -> Any:
         """What it carried, None if it did not come in time; else the attempt is over."""
@@ -111,7 +111,7 @@ class Steps:
         ms = WAIT_MS_MAX if timeout is None else milliseconds(timeout)
         if not 1 <= ms <= WAIT_MS_MAX:
             raise ValueError(f"wait for a signal for 1 ms to 365 days, not {timeout}")
-        self.suspend({"outcome": "wait", "signal": name, "timeout_ms": ms})
+        self.suspend({"outcome": "wait_signal", "signal": name, "timeout_ms": ms})
         return None  # not reached
 
     def suspend(self, reply: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ class Run:
     """What came of a run, as the worker would be told."""
 
     outcome: str
-    """`done`, `failed`, `later`, `wait`, `dead` or `interrupted`."""
+    """`done`, `failed`, `snooze`, `wait_signal`, `dead` or `interrupted`."""
     result: Any = None
     error: str | None = None
     error_class: str | None = None

@@ -37,7 +37,7 @@ static int later(const tenon_work *work, tenon_context *c)
 {
     (void)work;
     tenon_set_delay(c, 3000000);
-    return TENON_LATER;
+    return TENON_SNOOZE;
 }
 
 static int odd(const tenon_work *work, tenon_context *c)
@@ -96,7 +96,7 @@ static int start(void)
 }
 
 static const tenon_handler handlers[] = {
-    {"echo", echo}, {"garbage", garbage}, {"fail", fail},       {"dead", dead}, {"later", later},
+    {"echo", echo}, {"garbage", garbage}, {"fail", fail},       {"dead", dead}, {"snooze", later},
     {"odd", odd},   {"crash", crash},     {"stopped", stopped}, {"meet", meet},
 };
 

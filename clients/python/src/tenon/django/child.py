@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.module_loading import import_string
 
 from tenon._context import Context
-from tenon._outcomes import Dead, Interrupted, Later, Retry, Suspended
+from tenon._outcomes import Dead, Interrupted, Retry, Snooze, Suspended
 from tenon._run import class_of, describe
 from tenon._task import App
 from tenon.django._framework import (
@@ -101,7 +101,7 @@ class Runner:
     def _failed(self, context: Context, result: TaskResult[Any], error: BaseException) -> None:
         """Its last attempt is its end, and so is a cancel; of attempts before that, the log speaks."""
         cancelled = isinstance(error, _STOPPED) and context.stopped_why == "cancelled"
-        if isinstance(error, Later | Suspended | _STOPPED) and not cancelled:
+        if isinstance(error, Snooze | Suspended | _STOPPED) and not cancelled:
             return  # it runs again, maybe elsewhere already: its claim may be lost
         logger.warning("task %s (%s) failed: %s", context.id, self.kind, class_of(error))
         if not (cancelled or isinstance(error, Dead)) and context.failures + 1 < context.max_attempts:

@@ -32,7 +32,7 @@ _TASK = """SELECT kind, queue, state, created_at, start_time, end_time, CAST(wor
                   CAST(payload AS text), CAST(result AS text)
              FROM tenon.tasks WHERE id = %s"""
 _ATTEMPTS = """SELECT started_at, CAST(worker_id AS text), outcome, error_class, error
-                 FROM tenon.attempt WHERE id = %s ORDER BY claims, ended_at"""
+                 FROM tenon.attempt WHERE task_id = %s ORDER BY claims, ended_at"""
 _STATUS = {
     "running": TaskResultStatus.RUNNING,
     "done": TaskResultStatus.SUCCESSFUL,
