@@ -36,7 +36,8 @@ static void test_set_list_and_show(void **state)
     assert_true(test_sql_bool(
         fx,
         "SELECT count(*) = 2 AND bool_and(CASE name WHEN 'tenant' THEN max_running = 2 AND"
-        " max_starts = 100 AND per = '1 min' AND fair AND weight = 3 AND strict IS NULL AND until IS NULL"
+        " max_starts = 100 AND per = '1 min' AND fair AND weight = 3 AND strict IS NULL AND"
+        " until IS NULL"
         " ELSE strict AND when_dead = 'skip' AND until = '2100-01-01 UTC' END) FROM tenon.limit"));
     LIMIT(fx, 0, "100/00:01:00", "", "list");
     LIMIT(fx, 0, "strict, until 2100-01-01 00:00:00 UTC", "", "list");

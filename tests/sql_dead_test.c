@@ -63,7 +63,8 @@ static void test_attempts(void **state)
         char *got = test_sql_text(
             fx,
             "SELECT concat_ws(' ', outcome, coalesce(error_class, '-'), coalesce(exit_code::text,"
-            " '-'), coalesce(signal::text, '-')) FROM tenon.attempt WHERE task_id = %lld AND attempt = 1"
+            " '-'), coalesce(signal::text, '-')) FROM tenon.attempt WHERE task_id = %lld AND"
+            " attempt = 1"
             " AND claims = 1 AND worker_id = '%s' AND host = 'h1' AND ended_at >= started_at AND"
             " kind = 'a' AND queue = 'default' AND error IS NOT DISTINCT FROM %s",
             (long long)c.id, c.worker, cases[i].error);
