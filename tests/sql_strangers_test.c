@@ -172,7 +172,7 @@ static void test_what_an_operator_does_is_audited(void **state)
         {"set_queue('q', priority => 1)", "set_queue"},
         {"set_kind('k', priority => 1)", "set_kind"},
         {"pause('q')", "pause"},
-        {"delete('{\"ids\": [1]}')", "delete"},
+        {"delete(1)", "delete"},
     };
     struct fixture *fx = *state;
     char role[80];

@@ -48,6 +48,26 @@ LANGUAGE sql AS $$
     SELECT tenon.record_end(t.id, t.kind, t.start_time, t.unique_key, t.again, t.wanted_at, t.flow, t.limit_keys, t.awaited, t.crashes, was_cancelled)
 $$;
 
+-- Ends tasks that are not done: `outcome` is cancelled or expired. The caller has locked them, and only functions with a search_path
+-- of their own call it. The history keeps what a retry needs.
+CREATE OR REPLACE FUNCTION tenon.end_tasks(ids bigint[], outcome text, moment timestamptz, why text DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM tenon.need_partition(moment);
+    WITH gone AS (
+        DELETE FROM tenon.task t WHERE t.id = ANY (ids)
+        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, end_tasks.outcome = 'cancelled') END)
+    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures, crashes, priority, outcome,
+                               queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps, timeout_ms,
+                               max_attempts, retry, progress, max_crashes)
+    SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures,
+           crashes, priority, end_tasks.outcome, queue, kind, payload, unique_key, trace,
+           coalesce(why, format('not started before %s', start_before)), enqueued_by, limit_keys, steps, timeout_ms,
+           max_attempts, retry, progress, max_crashes
+      FROM gone g;
+END $$;
+
 -- A result that can be stored in little may print as a gigabyte, which no pg_dump can read: [1e-16383] is 16 KB. What
 -- is longer than 2 MiB as text is replaced by a note that says so; a worker measures what its handlers return.
 CREATE OR REPLACE FUNCTION tenon.result_kept(result jsonb) RETURNS jsonb
@@ -75,6 +95,7 @@ BEGIN
     RETURN ARRAY(SELECT tenon.result_kept(u.r) FROM unnest(results) WITH ORDINALITY u (r, n) ORDER BY u.n);
 END $$;
 
+-- For one claim: a third of what finish_many costs.
 CREATE OR REPLACE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
 #variable_conflict use_variable
@@ -109,7 +130,7 @@ COMMENT ON FUNCTION tenon.finish IS $$Finishes a task inside the handler's own t
 
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
--- tenon.finish for many claims: one statement reads them all and takes their rows away, in sorted order, so that two who
+-- For many claims: one statement reads them all and takes their rows away, in sorted order, so that two who
 -- finish the same never wait for each other in a circle. `ANY (ARRAY[g.id])`: each row is looked up by its id, whatever
 -- the table held when the plan was made (docs/decisions/0014-plans-that-stay-good.md).
 CREATE OR REPLACE FUNCTION tenon.finish_many(claims text[], results jsonb[] DEFAULT NULL, skip_lost boolean DEFAULT false) RETURNS boolean[]
@@ -185,22 +206,11 @@ CREATE OR REPLACE FUNCTION tenon.cancel_one(id bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_variable
 DECLARE
-    moment timestamptz := clock_timestamp();
-    owner  text;
+    owner text := (SELECT coalesce(t.enqueued_by, '') FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by) FOR UPDATE);
 BEGIN
-    PERFORM tenon.need_partition(moment);
-    WITH gone AS (
-        DELETE FROM tenon.task t WHERE t.id = id AND tenon.may_cancel(t.enqueued_by)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, true) END)
-    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                timeout_ms, max_attempts, retry, progress, max_crashes)
-    SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, 'cancelled by ' || session_user, enqueued_by, limit_keys, steps,
-           timeout_ms, max_attempts, retry, progress, max_crashes
-      FROM gone g
-    RETURNING coalesce(enqueued_by, '') INTO owner;
-    IF owner IS NULL AND EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
+    IF owner IS NOT NULL THEN
+        PERFORM tenon.end_tasks(ARRAY[id], 'cancelled', clock_timestamp(), 'cancelled by ' || session_user);
+    ELSIF EXISTS (SELECT FROM tenon.task t WHERE t.id = id AND NOT tenon.may_cancel(t.enqueued_by)) THEN
         RAISE EXCEPTION 'tenon: role % may not cancel task %', session_user, id
             USING ERRCODE = 'insufficient_privilege',
                   HINT = 'Another role enqueued it, and either cancel_own_only in tenon.setting is true or this role is confined (tenon.producer). Ask an operator.';

@@ -47,25 +47,6 @@ BEGIN
     END IF;
 END $$;
 
--- Ends tasks as cancelled; the caller has locked them.
-CREATE OR REPLACE FUNCTION tenon.end_cancelled(ids bigint[], why text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-    moment timestamptz := clock_timestamp();
-BEGIN
-    PERFORM tenon.need_partition(moment);
-    WITH gone AS (
-        DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-        RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t, true) END)
-    INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                timeout_ms, max_attempts, retry, progress, max_crashes)
-    SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes,
-           priority, 'cancelled', queue, kind, payload, unique_key, trace, why, enqueued_by, limit_keys, steps,
-           timeout_ms, max_attempts, retry, progress, max_crashes
-      FROM gone g;
-END $$;
-
 -- What waits for these tasks, or is one of them and waits for others that have ended; of each task up to its share of `most`
 -- waits that are over, and of 10,000 parents (from `beyond` on) that are looked at. Those that have more are in `rest`, with the
 -- parents up to which they are done. What waits for nothing more is unblocked, or begins to wait for its limits; what wants
@@ -151,7 +132,7 @@ BEGIN
     IF doomed <> '{}' THEN
         doomed := ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) AND t.wanted_at IS NOT NULL);
         ours := tenon.first_bytes(ARRAY(SELECT t.id FROM tenon.task t WHERE t.id = ANY (doomed) ORDER BY t.id FOR UPDATE SKIP LOCKED));
-        PERFORM tenon.end_cancelled(ours, 'cancelled: a parent did not end well');
+        PERFORM tenon.end_tasks(ours, 'cancelled', clock_timestamp(), 'cancelled: a parent did not end well');
         doomed := ARRAY(SELECT unnest(doomed) EXCEPT SELECT unnest(ours));
     END IF;
 END $$;
@@ -207,7 +188,7 @@ DECLARE
 BEGIN
     n := cardinality(ours);
     more := cardinality(here) = most OR n < cardinality(here);
-    PERFORM tenon.end_cancelled(ours, 'cancelled by ' || by || ', with its flow');
+    PERFORM tenon.end_tasks(ours, 'cancelled', clock_timestamp(), 'cancelled by ' || by || ', with its flow');
 END $$;
 
 -- Has any of its tasks not ended?

@@ -65,25 +65,16 @@ DECLARE
     n     integer := 0;
     ids   bigint[];
 BEGIN
-    PERFORM tenon.need_partition(moment);
     WHILE n < most LOOP
         ids := tenon.first_bytes(ARRAY(
             SELECT l.id FROM tenon.task l
              WHERE l.start_before <= moment AND l.start_time IS NULL
                AND NOT EXISTS (SELECT FROM tenon.set_aside s WHERE s.part = 'expire' AND s.id = l.id AND s.until > moment)
              ORDER BY l.start_before LIMIT least(piece, most - n) FOR UPDATE OF l SKIP LOCKED));
-        WITH gone AS (
-            DELETE FROM tenon.task t WHERE t.id = ANY (ids)
-            RETURNING t.*, CASE WHEN tenon.needs_note(t) THEN tenon.record_end_of(t) END)
-        INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, worker_id, claims, failures,
-                                    crashes, priority, outcome, queue, kind, payload, unique_key, trace, last_error, enqueued_by, limit_keys, steps,
-                                    timeout_ms, max_attempts, retry, progress, max_crashes)
-        SELECT moment, g.id, coalesce(wanted_at, nullif(run_at, 'infinity'), moment), start_time, created_at, worker_id, claims, failures, crashes, priority,
-               'expired', queue, kind, payload, unique_key, trace, format('not started before %s', start_before), enqueued_by, limit_keys, steps,
-               timeout_ms, max_attempts, retry, progress, max_crashes
-          FROM gone g;
+        EXIT WHEN ids = '{}';
+        PERFORM tenon.end_tasks(ids, 'expired', moment);
         n := n + cardinality(ids);
-        EXIT WHEN ids = '{}' OR tenon.turn_is_over(begun);
+        EXIT WHEN tenon.turn_is_over(begun);
     END LOOP;
     RETURN n;
 END $$;
