@@ -225,17 +225,6 @@ static void test_producer_may_enqueue_and_nothing_else(void **state)
         test_sql_fails(fx, "42501", "", "%s", refused[i]);
     }
     test_sql(fx, "RESET ROLE");
-    char *functions = test_sql_text(fx,
-                                    "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc "
-                                    "WHERE pronamespace = 'tenon'::regnamespace "
-                                    "AND has_function_privilege('%s', oid, 'EXECUTE')",
-                                    role);
-    assert_string_equal(functions, "await batch cancel cancel_flow close enqueue enqueue_jsonb "
-                                   "enqueue_many enqueue_many_jsonb enqueue_routed extend finish "
-                                   "finish_many flow flow take_limit mine "
-                                   "parent_results parent_results progress result route_of signal "
-                                   "step steps wait_signal");
-    free(functions);
     assert_int_equal(
         test_sql_int(fx,
                      "SELECT count(*) FROM pg_class WHERE relnamespace = 'tenon'::regnamespace "

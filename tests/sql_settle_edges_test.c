@@ -243,7 +243,7 @@ static void test_a_pause_outlives_an_exception(void **state)
     assert_true(test_sql_bool(fx, "SELECT paused FROM tenon.limit_rule('t:1')"));
     settle(fx);
     assert_state(fx, 1, "blocked");
-    assert_true(test_sql_bool(fx, "SELECT paused AND running IS NULL AND until IS NULL"
+    assert_true(test_sql_bool(fx, "SELECT paused AND max_running IS NULL AND until IS NULL"
                                   " FROM tenon.limit WHERE name = 't:1'"));
     assert_true(test_sql_bool(fx, "SELECT tenon.resume_limit('t:1')"));
     settle(fx);

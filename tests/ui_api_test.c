@@ -210,8 +210,9 @@ static void test_flows(void **state)
     struct fixture *fx = *state;
     struct web w;
     test_sql(fx, "SELECT tenon.flow('f'); SELECT tenon.batch(on_end => 'z')");
-    test_sql(fx, "SELECT tenon.enqueue('a', flow => 1); SELECT tenon.enqueue('b', flow => 1, after"
-                 " => '{1}'); SELECT tenon.enqueue('b')");
+    test_sql(fx,
+             "SELECT tenon.enqueue('a', flow => 1); SELECT tenon.enqueue('b', flow => 1, depends_on"
+             " => '{1}'); SELECT tenon.enqueue('b')");
     WEB_OPEN(fx, &w, NULL);
     json_t *o = web_get(&w, 200, "/api/flows");
     const json_t *f = json_array_get(list(o, "flows", 2), 1);
@@ -267,7 +268,7 @@ static void test_limits(void **state)
         fx,
         "SELECT tenon.set_limit('t', max_running => 2), tenon.set_limit('t:1', max_running => 1,"
         " until => now() + interval '1 h'), tenon.set_limit('u', strict => true),"
-        " tenon.set_limit('kind/b', max_running => 1), tenon.set_limit('kind/b:c', running"
+        " tenon.set_limit('kind/b', max_running => 1), tenon.set_limit('kind/b:c', max_running"
         " => 1); SELECT tenon.enqueue('b:c') FROM generate_series(1, 5)");
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"
                  " '{t:1}'), tenon.enqueue_many('a', array_fill('1'::jsonb, '{5}'), limit_keys =>"

@@ -4,7 +4,7 @@
 
 /* What holds for a key, by the rows of tenon.limit. */
 static const char rule_of[] =
-    "CREATE FUNCTION public.rule_of(key text, OUT running integer, OUT paused boolean)"
+    "CREATE FUNCTION public.rule_of(key text, OUT max_running integer, OUT paused boolean)"
     " LANGUAGE sql STABLE AS $$"
     " SELECT CASE WHEN $1 IN ('o', 'p') THEN 1 ELSE coalesce(min(l.max_running) FILTER (WHERE"
     " l.name ="

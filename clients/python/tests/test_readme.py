@@ -176,7 +176,7 @@ def test_steps(reader: Reader, conn: psycopg.Connection, monkeypatch: pytest.Mon
     assert (first.outcome, first.steps["charge"]) == ("snooze", {"key": "charge-1"})
     steps = {"reserve": 1, "charge": {"key": "k"}, "cooling-off": 0}
     second = run(orders.order, {"order": 17}, steps=steps)
-    assert (second.outcome, second.signal) == ("wait", "payment:17")
+    assert (second.outcome, second.signal) == ("wait_signal", "payment:17")
     assert run(orders.order, {"order": 17}, steps={**steps, "payment:17": None}).result == "refund k"
     assert run(orders.order, {"order": 17}, steps={**steps, "payment:17": True}).result == "ship"
     assert conn.execute("SELECT items FROM public.shelf").fetchone() == (8,)

@@ -131,7 +131,7 @@ def test_sleeping() -> None:
 
 def test_waiting_for_a_signal() -> None:
     waits = run(app.goes_on_later, steps={"nap": 1})
-    assert (waits.outcome, waits.signal, waits.delay and waits.delay.total_seconds()) == ("wait", "paid", 5)
+    assert (waits.outcome, waits.signal, waits.delay and waits.delay.total_seconds()) == ("wait_signal", "paid", 5)
     assert run(app.goes_on_later, steps={"nap": 1, "paid": {"amount": 30}}).result == {"amount": 30}
     late = run(app.goes_on_later, steps={"nap": 1, "paid": None})
     assert (late.outcome, late.result) == ("done", None)
@@ -139,7 +139,7 @@ def test_waiting_for_a_signal() -> None:
 
 def test_who_catches_everything_waits_all_the_same() -> None:
     caught = run(app.catches_everything)
-    assert (caught.outcome, caught.signal, caught.steps) == ("wait", "paid", {})
+    assert (caught.outcome, caught.signal, caught.steps) == ("wait_signal", "paid", {})
 
 
 def test_on_a_connection(conn: psycopg.Connection, worker: Worker) -> None:
