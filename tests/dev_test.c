@@ -163,7 +163,7 @@ static void run_on_terminal(struct fixture *fx, struct terminal *t, const char *
     (void)test_sql_int(fx, "SELECT tenon.enqueue('a')");
     terminal_await(t, p, "this is it");
     terminal_await(t, p, "event=task_failed");
-    terminal_await(t, p, "event=cleaner_ready");
+    terminal_await(t, p, "event=cleaner_started");
     process_signal(p, SIGINT);
     assert_int_equal(process_wait(p, LIMIT_MS), 0);
     (void)close(t->fd);
