@@ -11,7 +11,7 @@
 static struct process *start(struct fixture *fx, const char *plugin, const char *options,
                              const char *env)
 {
-    static const char kinds[] = "echo,garbage,fail,dead,later,odd,crash,stopped,meet,unknown";
+    static const char kinds[] = "echo,garbage,fail,dead,snooze,odd,crash,stopped,meet,unknown";
     char path[192], file[300];
     handler_path("pool", path, sizeof path); /* the plugins lie beside it */
     *strrchr(path, '/') = '\0';

@@ -284,7 +284,7 @@ static const struct doing doings[] = {
     {"snooze, failed before", "snooze", "failures = 1", TASK_RETRYING, REQUEUE("snooze", "60000")},
     {"snooze, crashed before", "snooze", "crashes = 1", TASK_RETRYING, REQUEUE("snooze", "60000")},
     {"outcome wait_signal", "wait_signal", NULL, TASK_BLOCKED, REQUEUE("wait_signal", "60000")},
-    {"tenon.wait_signal", "wait_signal", NULL, TASK_BLOCKED, .run = do_wait_signal},
+    {"tenon.wait_signal", "wait_in_transaction", NULL, TASK_BLOCKED, .run = do_wait_signal},
     {"released", "release", NULL, TASK_READY, REQUEUE("released", NULL)},
     {"released, failed before", "release", "failures = 3", TASK_READY, REQUEUE("released", NULL)},
     {"failed, with limits", "block", "limit_keys = '{x}'", TASK_BLOCKED, REQUEUE("failed", NULL)},

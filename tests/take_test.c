@@ -213,7 +213,7 @@ static void test_a_handler_that_does_not_understand(void **state)
     file_write(path, text);
     test_sql(fx, "SELECT tenon.enqueue('a')");
     struct process *p = TENON(fx, "worker", "--amqp-url", "none", "--handlers", path);
-    process_await_line(p, "the handlers file says take, and its hello not", READY_MS);
+    process_await_line(p, "the handlers file says chunk_size, and its hello not", READY_MS);
     end_well(p);
     assert_true(test_sql_bool(fx, "SELECT failures + crashes = 0 FROM tenon.task"));
 }
