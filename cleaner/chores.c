@@ -4,9 +4,9 @@
 #include "cleaner/metrics.h"
 #include "cleaner/session.h"
 #include "cleaner/wake.h"
-#include "core/log.h"
-#include "core/now.h"
-#include "core/service.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
+#include "core/base/service.h"
 
 enum {
     CHORE_AGAIN_MS = 1000, /* after a lock, a deadlock, a timeout, or a plain session that broke */

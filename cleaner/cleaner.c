@@ -3,9 +3,9 @@
 #include "cleaner/chores.h"
 #include "cleaner/metrics.h"
 #include "cleaner/session.h"
-#include "core/log.h"
-#include "core/now.h"
-#include "core/service.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
+#include "core/base/service.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -2,7 +2,7 @@
 #ifndef TENON_CLEANER_CLEANER_H
 #define TENON_CLEANER_CLEANER_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 int cleaner_main(const struct options *o);
 

@@ -3,7 +3,7 @@
 #include "cleaner/recover.h"
 #include "cleaner/session.h"
 #include "cleaner/statements.h"
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include <stdio.h>
 

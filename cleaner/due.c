@@ -2,7 +2,7 @@
 
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
-#include "core/point.h"
+#include "core/base/point.h"
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
 
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
-#include "core/array.h"
-#include "core/point.h"
+#include "core/base/array.h"
+#include "core/base/point.h"
 
 #include <stdio.h>
 

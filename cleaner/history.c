@@ -2,7 +2,7 @@
 
 #include "cleaner/session.h"
 #include "cleaner/statements.h"
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include <stdlib.h>
 

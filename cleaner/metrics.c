@@ -2,9 +2,9 @@
 
 #include "cleaner/chores.h"
 #include "cleaner/statistics.h"
-#include "core/metric.h"
-#include "core/now.h"
-#include "core/probes.h"
+#include "core/base/now.h"
+#include "core/http/metric.h"
+#include "core/http/probes.h"
 
 #include <pthread.h>
 #include <stdlib.h>

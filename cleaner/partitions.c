@@ -1,7 +1,7 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
-#include "core/log.h"
+#include "core/base/log.h"
 #include "core/statements.h"
 
 /* Every cleaner makes them: without a partition for today no task could finish. */

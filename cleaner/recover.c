@@ -2,8 +2,8 @@
 
 #include "cleaner/chores.h"
 #include "cleaner/wake.h"
-#include "core/log.h"
-#include "core/now.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 
 #include "cleaner/failure.h"
 
-#include "core/log.h"
-#include "core/now.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include <string.h>
 

@@ -3,10 +3,10 @@
 #include "cleaner/chores.h"
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
-#include "core/exposed.h"
-#include "core/log.h"
-#include "core/now.h"
-#include "core/schema.h"
+#include "core/base/exposed.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
+#include "core/db/schema.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 
 #include "cleaner/statements.h"
 #include "cleaner/wake.h"
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include <stdio.h>
 

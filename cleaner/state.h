@@ -5,10 +5,10 @@
 #include "cleaner/decide/pace.h"
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
-#include "core/amqp_publisher.h"
-#include "core/db.h"
-#include "core/otlp.h"
-#include "core/ration.h"
+#include "core/amqp/amqp_publisher.h"
+#include "core/base/ration.h"
+#include "core/db/db.h"
+#include "core/http/otlp.h"
 
 #define CLEANER_BATCH_ROWS "500"  /* that one statement locks */
 #define CLEANER_WAKE_ROWS "10000" /* TOPOLOGY_WINDOW_IDS: workers that are busy find the others */

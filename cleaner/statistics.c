@@ -1,11 +1,11 @@
 #include "cleaner/statistics.h"
 
 #include "cleaner/statements.h"
-#include "core/db.h"
-#include "core/log.h"
-#include "core/metric.h"
-#include "core/now.h"
-#include "core/series.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
+#include "core/db/db.h"
+#include "core/http/metric.h"
+#include "core/http/series.h"
 #include "core/statements.h"
 
 #include <pthread.h>

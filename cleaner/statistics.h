@@ -3,7 +3,7 @@
 #ifndef TENON_CLEANER_STATISTICS_H
 #define TENON_CLEANER_STATISTICS_H
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 enum {
     STATISTICS_EVERY_MS = 5000,

@@ -1,7 +1,7 @@
 #include "cleaner/wake.h"
 
 #include "cleaner/statements.h"
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "cleaner/chores.h"
 
 #include "cleaner/statements.h"
-#include "core/log.h"
-#include "core/point.h"
-#include "core/service.h"
+#include "core/base/log.h"
+#include "core/base/point.h"
+#include "core/base/service.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 #include "cleaner/recover.h"
 #include "cleaner/session.h"
 #include "cleaner/statements.h"
-#include "core/log.h"
-#include "core/point.h"
+#include "core/base/log.h"
+#include "core/base/point.h"
 
 static void log_dead(const char *id, const struct rows *declared)
 {

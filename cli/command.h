@@ -2,7 +2,7 @@
 #ifndef TENON_CLI_COMMAND_H
 #define TENON_CLI_COMMAND_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 #include <stdio.h>
 
@@ -40,7 +40,7 @@ int wait_main(const struct options *o);
 bool signal_run(const struct options *o, struct fault *f);
 bool watch_run(const struct options *o, struct fault *f); /* status --watch */
 
-/* docs/states.md, printed from the table of core/task.h. */
+/* docs/states.md, printed from the table of core/tasks/task.h. */
 void states_markdown(FILE *out);
 
 /* The manual page tenon(1), and what shells complete, from the tables of commands and options. */

@@ -1,5 +1,5 @@
 #include "cli/command.h"
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 enum { TEXT_BYTES_MAX = 4096 };
 

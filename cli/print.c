@@ -1,7 +1,7 @@
 #include "cli/print.h"
 
-#include "core/db.h"
-#include "core/text.h"
+#include "core/base/text.h"
+#include "core/db/db.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -5,11 +5,11 @@
 #ifndef TENON_CLI_PRINT_H
 #define TENON_CLI_PRINT_H
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <stdio.h>
 
-struct rows; /* core/db.h */
+struct rows; /* core/db/db.h */
 
 enum { PRINT_BYTES_MAX = 16 << 20, TABLE_COLUMNS_MAX = 12 };
 

@@ -1,6 +1,6 @@
 /* `tenon states --markdown`, for docs/. */
 #include "cli/command.h"
-#include "core/task.h"
+#include "core/tasks/task.h"
 
 /* Mermaid's name for the beginning and the end. */
 static const char *node(enum task_state state)
@@ -54,7 +54,7 @@ static void print_acts(FILE *out)
 void states_markdown(FILE *out)
 {
     (void)fputs("# The life of a task\n\n"
-                "Printed by `tenon states --markdown` from `core/task.c`; do not edit.\n\n"
+                "Printed by `tenon states --markdown` from `core/tasks/task.c`; do not edit.\n\n"
                 "```mermaid\nstateDiagram-v2\n",
                 out);
     for (size_t i = 0; i < task_acts_n; i++) {

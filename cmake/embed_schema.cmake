@@ -1,6 +1,6 @@
-# Embed the schema at build time, as the tables of core/schema.h:
+# Embed the schema at build time, as the tables of core/db/schema.h:
 #   cmake -DOUT=FILE.c -DBEFORE=FILE "-DMIGRATIONS=FILE;..." "-DAFTER=FILE;..." -P embed_schema.cmake
-set(c "/* made by cmake/embed_schema.cmake */\n#include \"core/schema.h\"\n")
+set(c "/* made by cmake/embed_schema.cmake */\n#include \"core/db/schema.h\"\n")
 set(n 0)
 
 # The text of `file` as text_<stem>; bytes, so that no character of SQL means anything to CMake or C.

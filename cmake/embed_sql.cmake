@@ -1,6 +1,6 @@
 # Embed .sql files at build time: cmake -DOUT=<path without ending> -DINPUT=<a;b;c> -P embed_sql.cmake
 # Queries become `const struct statement sql_<stem>` in OUT.h and OUT.c.
-set(h "/* made by cmake/embed_sql.cmake */\n#pragma once\n#include \"core/statement.h\"\n")
+set(h "/* made by cmake/embed_sql.cmake */\n#pragma once\n#include \"core/db/statement.h\"\n")
 set(c "/* made by cmake/embed_sql.cmake */\n")
 foreach(file IN LISTS INPUT)
   get_filename_component(stem ${file} NAME_WE)

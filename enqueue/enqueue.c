@@ -1,8 +1,8 @@
 #include "enqueue/enqueue.h"
 
-#include "core/db.h"
-#include "core/file.h"
-#include "core/schema.h"
+#include "core/base/file.h"
+#include "core/db/db.h"
+#include "core/db/schema.h"
 #include "include/tenon/tenon.h"
 
 #include <inttypes.h>

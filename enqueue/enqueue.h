@@ -2,7 +2,7 @@
 #ifndef TENON_ENQUEUE_ENQUEUE_H
 #define TENON_ENQUEUE_ENQUEUE_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 bool enqueue_run(const struct options *o, struct fault *f);
 

@@ -1,6 +1,6 @@
 #include "enqueue/errtext.h"
 
-#include "core/sqlstate.h"
+#include "core/db/sqlstate.h"
 
 #include <ctype.h>
 #include <stdarg.h>

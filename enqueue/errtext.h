@@ -2,7 +2,7 @@
 #ifndef TENON_ENQUEUE_ERRTEXT_H
 #define TENON_ENQUEUE_ERRTEXT_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 #include "include/tenon/tenon.h"
 
 /* Nothing failed; TENON_OK. */

@@ -3,7 +3,7 @@
 #ifndef TENON_ENQUEUE_LEDGER_H
 #define TENON_ENQUEUE_LEDGER_H
 
-#include "core/amqp_publisher.h"
+#include "core/amqp/amqp_publisher.h"
 
 struct ledger_page; /* one connection's wake-ups */
 

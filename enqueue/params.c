@@ -1,6 +1,6 @@
 #include "enqueue/params.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <stdio.h>
 #include <stdlib.h>

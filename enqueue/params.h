@@ -2,7 +2,7 @@
 #ifndef TENON_ENQUEUE_PARAMS_H
 #define TENON_ENQUEUE_PARAMS_H
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 #include "include/tenon/tenon.h"
 
 #include <stdbool.h>

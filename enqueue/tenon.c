@@ -1,7 +1,7 @@
 #include "include/tenon/tenon.h"
 
-#include "core/array.h"
-#include "core/point.h"
+#include "core/base/array.h"
+#include "core/base/point.h"
 #include "enqueue/errtext.h"
 #include "enqueue/ledger.h"
 #include "enqueue/params.h"

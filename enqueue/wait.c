@@ -1,5 +1,5 @@
 /* Waiting for tasks' ends, in the public library. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "enqueue/errtext.h"
 #include "enqueue/statements.h"
 

@@ -2,7 +2,7 @@
 #ifndef TENON_HANDLERS_HOST_PLUGIN_H
 #define TENON_HANDLERS_HOST_PLUGIN_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 #include "include/tenon/handler.h"
 
 struct plugin {

@@ -1,6 +1,6 @@
 #include "handlers/http_settings.h"
 
-#include "core/file.h"
+#include "core/base/file.h"
 #include "handlers/pool.h"
 
 #include <curl/curl.h>

@@ -1,6 +1,6 @@
 #include "handlers/http_signature.h"
 
-#include "core/file.h"
+#include "core/base/file.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

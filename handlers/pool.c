@@ -1,6 +1,6 @@
 #include "handlers/pool.h"
 
-#include "core/scan.h"
+#include "core/base/scan.h"
 
 #include <errno.h>
 #include <stdlib.h>

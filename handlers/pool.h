@@ -3,7 +3,7 @@
 #ifndef TENON_HANDLERS_POOL_H
 #define TENON_HANDLERS_POOL_H
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 enum {
     POOL_LINE_BYTES_MAX = 128 << 20, /* a task line; the worker holds 64 MiB of payloads */

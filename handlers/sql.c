@@ -1,6 +1,6 @@
 /* tenon-sql: a pool handler that calls a PostgreSQL function for each task, in the transaction that
  * finishes it. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "handlers/sql_session.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 #include "handlers/sql_session.h"
 
-#include "core/array.h"
-#include "core/db_where.h"
-#include "core/sqlstate.h"
+#include "core/base/array.h"
+#include "core/db/db_where.h"
+#include "core/db/sqlstate.h"
 #include "handlers/statements.h"
 
 #include <fcntl.h>

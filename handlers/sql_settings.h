@@ -2,7 +2,7 @@
 #ifndef TENON_HANDLERS_SQL_SETTINGS_H
 #define TENON_HANDLERS_SQL_SETTINGS_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 
 enum {
     FUNCTIONS_MAX = 100,

@@ -1,7 +1,7 @@
 #include "handlers/sql_verdict.h"
 
-#include "core/option.h"
-#include "core/sqlstate.h"
+#include "core/db/sqlstate.h"
+#include "core/options/option.h"
 
 #include <stdio.h>
 #include <string.h>

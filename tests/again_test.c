@@ -3,7 +3,7 @@
 /* long: 450 */
 /* No update is swallowed: whoever enqueues under a unique key gets a run that starts after his
  * commit, whatever holds the key and whoever dies. And what misses its start_before expires. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/load.h"
 #include "tests/support/servers.h"
 #include "tests/support/working.h"

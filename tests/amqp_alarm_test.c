@@ -6,9 +6,9 @@
 #include "tests/support/servers.h"
 #include "tests/support/silent.h"
 
-#include "core/amqp_link.h"
-#include "core/amqp_publisher.h"
-#include "core/now.h"
+#include "core/amqp/amqp_link.h"
+#include "core/amqp/amqp_publisher.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 

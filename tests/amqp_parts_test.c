@@ -2,10 +2,10 @@
 /* The parts of the AMQP code that need no broker: ids, URLs, pauses. */
 #include "tests/support/test.h"
 
-#include "core/amqp_delivery.h"
-#include "core/amqp_thread.h"
-#include "core/amqp_url.h"
-#include "core/now.h"
+#include "core/amqp/amqp_delivery.h"
+#include "core/amqp/amqp_thread.h"
+#include "core/amqp/amqp_url.h"
+#include "core/base/now.h"
 
 #include <limits.h>
 

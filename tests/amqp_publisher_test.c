@@ -6,9 +6,9 @@
 #include "tests/support/seen.h"
 #include "tests/support/silent.h"
 
-#include "core/amqp_publisher.h"
-#include "core/amqp_thread.h"
-#include "core/now.h"
+#include "core/amqp/amqp_publisher.h"
+#include "core/amqp/amqp_thread.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <stdio.h>

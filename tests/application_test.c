@@ -10,7 +10,7 @@
 #include "tests/support/stepper.h"
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "include/tenon/tenon.h"
 
 #include <poll.h>

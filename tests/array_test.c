@@ -1,7 +1,7 @@
 /* label: sql */
 #include "tests/support/fixture.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
  * has ended, and compares how long they waited. What delays everything at a time, as another
  * program on this machine, shows in the test's own calls too. TEST_LONG=1 floods with 1 GB instead
  * of 50 MB. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 

@@ -14,7 +14,7 @@
 #include "tests/support/working.h"
 
 #include "cleaner/statements.h"
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <signal.h>
 #include <stdio.h>

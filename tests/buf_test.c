@@ -1,7 +1,7 @@
 /* label: unit */
 #include "tests/support/test.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <jansson.h>
 

@@ -4,7 +4,7 @@
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
-#include "core/ration.h"
+#include "core/base/ration.h"
 #include "tests/support/test.h"
 #include "worker/decide/slots.h"
 

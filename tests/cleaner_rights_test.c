@@ -4,7 +4,7 @@
 #include "tests/support/fixture.h"
 #include "tests/support/process.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

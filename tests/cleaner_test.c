@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 enum { LIMIT_MS = 15000, LATE_MS = 200, DEAD_LIMIT_MS = 40000 };
 

@@ -1,6 +1,6 @@
 /* label: e2e */
 /* The frame of the program tenon: commands, help, version, and what scripts ask of it. */
-#include "core/option.h"
+#include "core/options/option.h"
 #include "tests/support/process.h"
 
 #include <limits.h>

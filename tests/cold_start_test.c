@@ -2,7 +2,7 @@
 /* timeout: 600 */
 /* measures: yes */
 /* Handlers that take long to start: a second of processor time, or for ever. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/working.h"
 
 #include <signal.h>

@@ -2,16 +2,16 @@
 /* timeout: 400 */
 /* long: 600 */
 /* only: all */
-/* Strikes at every point of core/point.h: kill, exit, freeze, error, sleep. One round is one point
- * and one action: tasks flow, the armed process reaches its point, and support/struck.h judges. It
+/* Strikes at every point of core/base/point.h: kill, exit, freeze, error, sleep. A round is one
+ * point and one action: tasks flow, the process reaches its point, support/struck.h judges. It
  * fails if the point is never reached, or if a worker must hold claims there and holds none.
  *
  * Rounds run in lanes, each a process of its own with its own database and virtual host: most of a
  * round is waiting. Without TEST_LONG each point gets kill and one other action.
  *
  *   crash_points_test [POINT [ACTION]]     only these rounds, one after the other */
-#include "core/now.h"
-#include "core/point.h"
+#include "core/base/now.h"
+#include "core/base/point.h"
 #include "tests/support/flow.h"
 #include "tests/support/lanes.h"
 #include "tests/support/load.h"

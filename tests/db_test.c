@@ -2,8 +2,8 @@
 /* Sessions: what each trouble is called, what a failed batch leaves, and that nobody hangs. */
 #include "tests/support/fixture.h"
 
-#include "core/db.h"
-#include "core/now.h"
+#include "core/base/now.h"
+#include "core/db/db.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* label: unit */
 /* Database URLs that cannot be used. */
-#include "core/db.h"
+#include "core/db/db.h"
 #include "tests/support/test.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 /* label: sql */
 /* only: all */
 /* tenon.demand: the arithmetic, what it reads, and a day of a fleet that follows it. The model of
- * the day asks the same arithmetic (tenon.slots_wanted) and the same decision (cli/scale.c) as
- * `tenon scaler` does. Tasks and workers are made up, and so is what is seen of them: all of the
+ * the day asks the same arithmetic (tenon.slots_wanted) and the same decision (cli/fleet/scale.c)
+ * as `tenon scaler` does. Tasks and workers are made up, and so is what is seen of them: all of the
  * last two minutes. What tenon.demand sees of it in a database has tests of its own. */
-#include "cli/scale.h"
+#include "cli/fleet/scale.h"
 #include "tests/support/process.h"
 
 #include <stdio.h>

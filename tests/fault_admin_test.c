@@ -7,7 +7,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/servers.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <stdio.h>
 

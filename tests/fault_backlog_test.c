@@ -9,8 +9,8 @@
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
-#include "core/amqp_topology.h"
-#include "core/now.h"
+#include "core/amqp/amqp_topology.h"
+#include "core/base/now.h"
 #include "worker/decide/decider.h"
 
 #include <poll.h>

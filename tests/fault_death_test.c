@@ -7,7 +7,7 @@
 #include "tests/support/held.h"
 #include "tests/support/subject.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

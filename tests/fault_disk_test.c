@@ -11,7 +11,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/servers.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include "tests/support/fleet.h"
 #include "tests/support/servers.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
  * connections began to hang to the time in the log. */
 #include "tests/support/subject.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

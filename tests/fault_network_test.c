@@ -7,7 +7,7 @@
  * every 20th of those of three tasks' lives. */
 #include "tests/support/subject.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* label: unit */
 #include "tests/support/test.h"
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 
 #include <stdio.h>
 

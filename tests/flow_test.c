@@ -9,7 +9,7 @@
 #include "tests/support/servers.h"
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <stdio.h>

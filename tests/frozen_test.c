@@ -3,7 +3,7 @@
 /* A worker that is frozen while its handlers live: its guard ends them. */
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -7,8 +7,8 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/test.h"
 
-#include "core/now.h"
-#include "core/option.h"
+#include "core/base/now.h"
+#include "core/options/option.h"
 
 #include <dirent.h>
 #include <fcntl.h>

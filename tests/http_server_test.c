@@ -1,5 +1,5 @@
 /* The small server of `--http` and `tenon ui`: who holds its connections. */
-#include "core/http.h"
+#include "core/http/http.h"
 #include "tests/support/test.h"
 
 #include <arpa/inet.h>

@@ -14,7 +14,7 @@
 #include "tests/support/stepper.h"
 
 #include "cleaner/statements.h"
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/load.h"
 #include "worker/statements.h"
 

@@ -4,7 +4,7 @@
 #include "tests/support/producer.h"
 #include "tests/support/silent.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <pthread.h>
 #include <signal.h>

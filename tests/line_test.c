@@ -2,7 +2,7 @@
 /* What worker and handler say to each other, to the letter. */
 #include "worker/line.h"
 
-#include "core/scan.h"
+#include "core/base/scan.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* label: unit */
 #include "tests/support/test.h"
 
-#include "core/log.h"
+#include "core/base/log.h"
 
 #include <fcntl.h>
 #include <jansson.h>

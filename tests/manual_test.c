@@ -1,6 +1,6 @@
 /* label: e2e */
 /* The manual page and the completions: every command and option, and what shells make of them. */
-#include "core/option.h"
+#include "core/options/option.h"
 #include "tests/support/process.h"
 
 #include <stdio.h>

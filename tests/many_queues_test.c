@@ -6,7 +6,7 @@
 #include "tests/support/process.h"
 #include "tests/support/scrape.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <signal.h>
 #include <stdio.h>

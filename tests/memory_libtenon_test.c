@@ -6,7 +6,7 @@
 #include "tests/support/nth.h"
 #include "tests/support/producer.h"
 
-#include "core/db.h"
+#include "core/db/db.h"
 #include "worker/statements.h"
 
 enum { MANY = 3 };

@@ -6,9 +6,9 @@
 #include "tests/support/nth.h"
 #include "tests/support/temporary.h"
 
-#include "core/amqp_url.h"
-#include "core/array.h"
-#include "core/config.h"
+#include "core/amqp/amqp_url.h"
+#include "core/base/array.h"
+#include "core/options/config.h"
 #include "enqueue/ledger.h"
 #include "worker/line.h"
 

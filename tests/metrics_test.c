@@ -7,7 +7,7 @@
 #include "tests/support/scrape.h"
 #include "tests/support/working.h"
 
-#include "core/point.h"
+#include "core/base/point.h"
 
 #include <signal.h>
 #include <stdio.h>

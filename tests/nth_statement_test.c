@@ -8,7 +8,7 @@
 #include "tests/support/load.h"
 #include "tests/support/working.h"
 
-#include "core/schema.h"
+#include "core/db/schema.h"
 
 #include <errno.h>
 #include <stdio.h>

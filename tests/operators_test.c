@@ -3,7 +3,7 @@
 /* only: all */
 /* The commands of an operator: list, retry, cancel, delete, run-now, set, pause, resume, queue,
  * kind, audit, status --watch; with workers that run what they let go. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/held.h"
 #include "tests/support/load.h"
 #include "tests/support/working.h"

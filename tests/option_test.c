@@ -1,8 +1,8 @@
 /* label: unit */
 /* The option table and what reads it: flags, variables, the config file, defaults. */
-#include "core/log.h"
-#include "core/option_value.h"
-#include "core/processors.h"
+#include "core/base/log.h"
+#include "core/base/processors.h"
+#include "core/options/option_value.h"
 #include "tests/support/temporary.h"
 #include "tests/support/test.h"
 

@@ -1,10 +1,10 @@
 /* only: all */
 /* Spans on their way out, without servers: texts that JSON does not take, and names that the
  * resolver does not find. traces_test.c has the rest. */
-#include "core/exposed.h"
-#include "core/http.h"
-#include "core/now.h"
-#include "core/otlp.h"
+#include "core/base/exposed.h"
+#include "core/base/now.h"
+#include "core/http/http.h"
+#include "core/http/otlp.h"
 #include "tests/support/test.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
 /* timeout: 240 */
 /* tenon as the first process of a container: it reaps what is left to it, hears signals;
  * its exit code is the program's. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/working.h"
 
 #include <dirent.h>

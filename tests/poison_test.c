@@ -1,7 +1,7 @@
 /* label: e2e */
 /* timeout: 300 */
 /* Tasks that kill what runs them end dead, and their neighbours do not. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/working.h"
 
 #include <poll.h>

@@ -2,7 +2,7 @@
 /* Through PgBouncer: producers in transaction mode, workers' rounds in either. */
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "include/tenon/tenon.h"
 
 #include <arpa/inet.h>

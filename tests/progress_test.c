@@ -3,7 +3,7 @@
 /* only: all */
 /* What a handler said last of its task is given to the next attempt, whatever ended this one; a
  * long task extends its deadline; a child that hears stop is told of a cancel and of a drain. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/working.h"
 #include "worker/decide/progress.h"
 

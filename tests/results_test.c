@@ -1,6 +1,6 @@
 /* label: e2e */
 /* Results that PostgreSQL cannot store, or could not print: their tasks are done all the same. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/answers.h"
 #include "tests/support/working.h"
 

@@ -3,7 +3,7 @@
  * locks the dead or the history stops only what needs them. */
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <fcntl.h>
 #include <stdio.h>

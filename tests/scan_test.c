@@ -1,6 +1,6 @@
 /* label: sql */
-/* What is JSON, and what PostgreSQL can store of it: core/scan says the same as PostgreSQL. */
-#include "core/scan.h"
+/* What is JSON, and what PostgreSQL can store of it: core/base/scan says the same as PostgreSQL. */
+#include "core/base/scan.h"
 
 #include "tests/support/answers.h"
 #include "tests/support/fixture.h"

@@ -1,8 +1,8 @@
 /* label: unit */
 /* Prometheus' text format, what is counted by queue and kind, and whether a main loop moves. */
-#include "core/metric.h"
-#include "core/probes.h"
-#include "core/series.h"
+#include "core/http/metric.h"
+#include "core/http/probes.h"
+#include "core/http/series.h"
 #include "tests/support/scrape.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* timeout: 120 */
 /* only: all */
 /* `tenon setup`: a fresh database, a race, a dry run, rights, and schemas that do not fit. */
-#include "core/schema.h"
+#include "core/db/schema.h"
 #include "tests/support/broker.h"
 #include "tests/support/process.h"
 

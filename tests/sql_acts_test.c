@@ -1,10 +1,10 @@
 /* label: sql */
-/* The table of a task's life (core/task.c) names what does each act, and who: that is there, and
- * they can. tests/sql_states_test.c holds what the acts do. */
+/* The table of a task's life (core/tasks/task.c) names what does each act, and who: that is
+ * there, and they can. tests/sql_states_test.c holds what the acts do. */
 #include "tests/support/fixture.h"
 
 #include "cleaner/statements.h"
-#include "core/task.h"
+#include "core/tasks/task.h"
 #include "worker/decide/claim.h"
 #include "worker/statements.h"
 

@@ -4,7 +4,7 @@
 #include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
-#include "core/buf.h"
+#include "core/base/buf.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

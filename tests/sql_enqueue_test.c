@@ -2,7 +2,7 @@
 /* tenon.enqueue and tenon.enqueue_many: every argument, every default, every bad input. */
 #include "tests/support/held.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #include "tests/support/held.h"
 
 #include "cli/statements.h"
-#include "core/db.h"
+#include "core/db/db.h"
 
 #include <stdio.h>
 

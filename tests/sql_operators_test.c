@@ -6,7 +6,7 @@
 
 #include "cleaner/statements.h"
 #include "cli/statements.h"
-#include "core/db.h"
+#include "core/db/db.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

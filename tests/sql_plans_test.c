@@ -9,8 +9,8 @@
 #include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
-#include "core/buf.h"
-#include "core/db.h"
+#include "core/base/buf.h"
+#include "core/db/db.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

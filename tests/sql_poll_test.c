@@ -2,7 +2,7 @@
 /* poll.sql: where it begins, how far it reads, and what it tells of that. */
 #include "tests/support/polls.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

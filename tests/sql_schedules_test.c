@@ -5,7 +5,7 @@
 #include "tests/support/fixture.h"
 #include "tests/support/load.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <stdio.h>
 #include <time.h>

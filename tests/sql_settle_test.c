@@ -12,7 +12,7 @@
 #include "tests/support/settle_acts.h"
 #include "tests/support/settle_stage.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

@@ -5,9 +5,9 @@
 
 #include "cleaner/statements.h"
 #include "cli/statements.h"
-#include "core/buf.h"
-#include "core/db.h"
-#include "core/now.h"
+#include "core/base/buf.h"
+#include "core/base/now.h"
+#include "core/db/db.h"
 #include "core/statements.h"
 #include "enqueue/statements.h"
 #include "handlers/statements.h"

@@ -1,10 +1,11 @@
 /* label: sql */
-/* The table of a task's life (core/task.c) against every statement that changes a task: each is run
- * from each state, and what happened must be what the table says, no more and no less. */
+/* The table of a task's life (core/tasks/task.c) against every statement that changes a task:
+ * each is run from each state, and what happened must be what the table says, no more and no
+ * less. */
 #include "tests/support/polls.h"
 
 #include "cleaner/statements.h"
-#include "core/task.h"
+#include "core/tasks/task.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

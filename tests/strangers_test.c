@@ -6,8 +6,8 @@
 #include "tests/support/scrape.h"
 #include "tests/support/working.h"
 
-#include "core/now.h"
-#include "core/ration.h"
+#include "core/base/now.h"
+#include "core/base/ration.h"
 
 #include <signal.h>
 #include <stdio.h>

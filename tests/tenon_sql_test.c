@@ -4,7 +4,7 @@
 #include "tests/support/proxy.h"
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <dirent.h>
 #include <poll.h>

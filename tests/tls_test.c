@@ -7,7 +7,7 @@
 #include "tests/support/process.h"
 #include "tests/support/servers.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

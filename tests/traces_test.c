@@ -2,8 +2,8 @@
 /* only: all */
 /* Spans of tasks as a collector gets them: whose children they are, what they link to, what they
  * say of each outcome; of tasks whose worker died; and a collector that is away, or hangs. */
-#include "core/now.h"
-#include "core/span.h"
+#include "core/base/now.h"
+#include "core/http/span.h"
 #include "tests/support/working.h"
 
 #include <inttypes.h>

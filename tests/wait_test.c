@@ -5,7 +5,7 @@
  * many waiters in one process. */
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "include/tenon/tenon.h"
 
 #include <stdio.h>

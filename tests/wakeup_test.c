@@ -7,7 +7,7 @@
  * and so it runs alone. */
 #include "tests/support/working.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* label: e2e */
 /* timeout: 300 */
 /* How handlers end, and what a bad one costs. */
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/struck.h"
 #include "tests/support/working.h"
 

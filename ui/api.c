@@ -1,8 +1,8 @@
 #include "ui/api.h"
 
-#include "cli/filter.h"
-#include "core/log.h"
-#include "core/sqlstate.h"
+#include "cli/tasks/filter.h"
+#include "core/base/log.h"
+#include "core/db/sqlstate.h"
 #include "ui/gate.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "ui/auth.h"
 
-#include "core/file.h"
-#include "core/now.h"
+#include "core/base/file.h"
+#include "core/base/now.h"
 #include "ui/passwords.h"
 
 #include <openssl/crypto.h>

@@ -6,8 +6,8 @@
 #ifndef TENON_UI_AUTH_H
 #define TENON_UI_AUTH_H
 
-#include "core/http.h"
-#include "core/option.h"
+#include "core/http/http.h"
+#include "core/options/option.h"
 
 enum {
     AUTH_USER_BYTES = 64,

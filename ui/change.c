@@ -1,8 +1,8 @@
 /* What the page does: the SQL functions of the commands. Whoever logged in stands in the audit. */
 #include "ui/api.h"
 
-#include "cli/filter.h"
 #include "cli/statements.h"
+#include "cli/tasks/filter.h"
 #include "ui/statements.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef TENON_UI_GATE_H
 #define TENON_UI_GATE_H
 
-#include "core/http.h"
-#include "core/option.h"
+#include "core/http/http.h"
+#include "core/options/option.h"
 
 /* Headers of every answer: no scripts but ours, no frames, no guessing of types. */
 void gate_headers(struct http_answer *a);

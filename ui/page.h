@@ -2,7 +2,7 @@
 #ifndef TENON_UI_PAGE_H
 #define TENON_UI_PAGE_H
 
-#include "core/http.h"
+#include "core/http/http.h"
 
 struct page_file {
     const char *name, *type, *etag; /* NULL name = the end of the table */

@@ -1,6 +1,6 @@
 #include "ui/passwords.h"
 
-#include "core/file.h"
+#include "core/base/file.h"
 
 #include <crypt.h>
 #include <openssl/crypto.h>

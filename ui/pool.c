@@ -1,7 +1,7 @@
 #include "ui/pool.h"
 
-#include "core/now.h"
-#include "core/schema.h"
+#include "core/base/now.h"
+#include "core/db/schema.h"
 
 #include <errno.h>
 #include <pthread.h>

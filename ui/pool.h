@@ -2,7 +2,7 @@
 #ifndef TENON_UI_POOL_H
 #define TENON_UI_POOL_H
 
-#include "core/db.h"
+#include "core/db/db.h"
 
 enum {
     POOL_SESSIONS = 4,

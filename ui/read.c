@@ -1,11 +1,11 @@
 /* What the page shows: the statements of the commands, and a few of its own. */
 #include "ui/api.h"
 
-#include "cli/filter.h"
 #include "cli/statements.h"
-#include "core/schema.h"
+#include "cli/tasks/filter.h"
+#include "core/db/schema.h"
 #include "core/statements.h"
-#include "core/task.h"
+#include "core/tasks/task.h"
 #include "ui/statements.h"
 
 #include <stdlib.h>

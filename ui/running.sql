@@ -1,4 +1,4 @@
--- What the workers run: the oldest first. Tasks are looked for as in core/status_queues.sql, within the same bounds.
+-- What the workers run: the oldest first. Tasks are looked for as in core/tasks/status_queues.sql, within the same bounds.
 --   $1 bigint  how many due rows to read, in all    $2 bigint  how many queues to look at    $3 integer  how many
 WITH served AS MATERIALIZED (
     SELECT queue FROM tenon.queue_names($2::bigint) AS queue

@@ -1,6 +1,6 @@
 #include "ui/ui.h"
 
-#include "core/log.h"
+#include "core/base/log.h"
 #include "ui/api.h"
 #include "ui/gate.h"
 #include "ui/page.h"

@@ -2,7 +2,7 @@
 #ifndef TENON_UI_UI_H
 #define TENON_UI_UI_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 /* Serve until SIGTERM or SIGINT; returns the exit code. */
 int ui_main(const struct options *o);

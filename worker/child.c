@@ -1,6 +1,6 @@
 #include "worker/child.h"
 
-#include "core/point.h"
+#include "core/base/point.h"
 #include "worker/guard.h"
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 #ifndef TENON_WORKER_CHILD_H
 #define TENON_WORKER_CHILD_H
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 #include "worker/handler.h"
 
 #include <sys/types.h>

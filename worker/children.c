@@ -1,7 +1,7 @@
 #include "worker/children.h"
 
-#include "core/point.h"
-#include "core/text.h"
+#include "core/base/point.h"
+#include "core/base/text.h"
 #include "worker/line.h"
 
 #include <signal.h>

@@ -3,7 +3,7 @@
 #ifndef TENON_WORKER_ENVIRONMENT_H
 #define TENON_WORKER_ENVIRONMENT_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 /* The variables that a handler gets, borrowed from `environ`; ends with NULL, free(). NULL when
  * there is no memory.

@@ -8,7 +8,7 @@
 #ifndef TENON_WORKER_GUARD_H
 #define TENON_WORKER_GUARD_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 
 #include <sys/types.h>
 

@@ -1,9 +1,9 @@
 #include "worker/handler.h"
 
-#include "core/config.h"
-#include "core/file.h"
-#include "core/option_value.h"
-#include "core/variables.h"
+#include "core/base/file.h"
+#include "core/base/variables.h"
+#include "core/options/config.h"
+#include "core/options/option_value.h"
 #include "worker/decide/decider.h"
 #include "worker/environment.h"
 

@@ -2,7 +2,7 @@
 #ifndef TENON_WORKER_HANDLER_H
 #define TENON_WORKER_HANDLER_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 #include "worker/isolation.h"
 
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #ifndef TENON_WORKER_ISOLATION_H
 #define TENON_WORKER_ISOLATION_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 
 #include <stdint.h>
 #include <sys/types.h>

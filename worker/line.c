@@ -1,7 +1,7 @@
 #include "worker/line.h"
 
-#include "core/scan.h"
-#include "core/text.h"
+#include "core/base/scan.h"
+#include "core/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 #include "worker/loop.h"
 
-#include "core/heap.h"
-#include "core/log.h"
-#include "core/now.h"
-#include "core/point.h"
-#include "core/service.h"
-#include "core/text.h"
+#include "core/base/heap.h"
+#include "core/base/log.h"
+#include "core/base/now.h"
+#include "core/base/point.h"
+#include "core/base/service.h"
+#include "core/base/text.h"
 #include "worker/guard.h"
 #include "worker/note.h"
 

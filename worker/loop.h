@@ -4,7 +4,7 @@
 #ifndef TENON_WORKER_LOOP_H
 #define TENON_WORKER_LOOP_H
 
-#include "core/amqp_consumer.h"
+#include "core/amqp/amqp_consumer.h"
 #include "worker/children.h"
 #include "worker/metrics.h"
 #include "worker/presence.h"

@@ -3,7 +3,7 @@
 #ifndef TENON_WORKER_MAILBOX_H
 #define TENON_WORKER_MAILBOX_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 #include "worker/decide/decider.h"
 
 #include <pthread.h>

@@ -1,9 +1,9 @@
 #include "worker/metrics.h"
 
-#include "core/metric.h"
-#include "core/now.h"
-#include "core/probes.h"
-#include "core/series.h"
+#include "core/base/now.h"
+#include "core/http/metric.h"
+#include "core/http/probes.h"
+#include "core/http/series.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

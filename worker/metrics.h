@@ -3,7 +3,7 @@
 #ifndef TENON_WORKER_METRICS_H
 #define TENON_WORKER_METRICS_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 #include "worker/decide/decider.h"
 
 enum { WORKER_STILL_MAX_MS = 12000 }; /* the main loop moves every PRESENCE_PING_MS at least */

@@ -1,6 +1,6 @@
 #include "worker/note.h"
 
-#include "core/log.h"
+#include "core/base/log.h"
 
 static const struct {
     enum log_level level;

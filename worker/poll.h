@@ -13,7 +13,7 @@
 #ifndef TENON_WORKER_POLL_H
 #define TENON_WORKER_POLL_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 #include "worker/decide/decider.h"
 
 enum {

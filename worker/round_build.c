@@ -1,7 +1,7 @@
 #include "worker/round_build.h"
 
-#include "core/array.h"
-#include "core/now.h"
+#include "core/base/array.h"
+#include "core/base/now.h"
 #include "core/statements.h"
 #include "worker/statements.h"
 

@@ -2,8 +2,8 @@
 #ifndef TENON_WORKER_ROUND_BUILD_H
 #define TENON_WORKER_ROUND_BUILD_H
 
-#include "core/buf.h"
-#include "core/db.h"
+#include "core/base/buf.h"
+#include "core/db/db.h"
 #include "worker/handler.h"
 #include "worker/poll.h"
 

@@ -1,6 +1,6 @@
 #include "worker/round_read.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <assert.h>
 #include <stdlib.h>

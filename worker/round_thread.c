@@ -1,7 +1,7 @@
 #include "worker/round_thread.h"
 
-#include "core/db.h"
-#include "core/point.h"
+#include "core/base/point.h"
+#include "core/db/db.h"
 #include "core/statements.h"
 #include "worker/round_read.h"
 #include "worker/statements.h"

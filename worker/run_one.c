@@ -1,8 +1,8 @@
 #include "worker/run_one.h"
 
-#include "core/file.h"
-#include "core/now.h"
-#include "core/scan.h"
+#include "core/base/file.h"
+#include "core/base/now.h"
+#include "core/base/scan.h"
 #include "worker/children.h"
 #include "worker/line.h"
 

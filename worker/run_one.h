@@ -2,7 +2,7 @@
 #ifndef TENON_WORKER_RUN_ONE_H
 #define TENON_WORKER_RUN_ONE_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 /* The payload comes from FILE, "-" is stdin. Prints the result on stdout, and what the handler
  * wrote to stderr on stderr. Exit code: 0 done, 75 snooze, 65 dead, 1 failed, 2 usage. */

@@ -1,6 +1,6 @@
 #include "worker/spans.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <stdlib.h>
 

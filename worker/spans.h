@@ -6,7 +6,7 @@
 #ifndef TENON_WORKER_SPANS_H
 #define TENON_WORKER_SPANS_H
 
-#include "core/otlp.h"
+#include "core/http/otlp.h"
 #include "worker/decide/decider.h"
 
 enum { SPANS_OPEN_MAX = 16384 }; /* a task beyond it has none */

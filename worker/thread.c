@@ -1,6 +1,6 @@
 #include "worker/thread.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 bool thread_join(pthread_t id, int64_t limit_ms)
 {

@@ -2,7 +2,7 @@
 #ifndef TENON_WORKER_WORKER_H
 #define TENON_WORKER_WORKER_H
 
-#include "core/option.h"
+#include "core/options/option.h"
 
 int worker_main(const struct options *o);
 

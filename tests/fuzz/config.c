@@ -1,4 +1,4 @@
-#include "core/config.h"
+#include "core/options/config.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -1,6 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
-#include "core/amqp_delivery.h"
+#include "core/amqp/amqp_delivery.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
-#include "core/scan.h"
+#include "core/base/scan.h"
 #include "worker/line.h"
 
 #include <jansson.h>

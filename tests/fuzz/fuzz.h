@@ -4,7 +4,7 @@
 #ifndef TENON_TESTS_FUZZ_FUZZ_H
 #define TENON_TESTS_FUZZ_FUZZ_H
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 
 #include <stdint.h>
 

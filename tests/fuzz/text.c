@@ -1,6 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "worker/line.h"
 
 #include <jansson.h>

@@ -1,8 +1,8 @@
 #include "tests/fuzz/fuzz.h"
 
-#include "core/amqp_url.h"
-#include "core/db.h"
-#include "core/option_value.h"
+#include "core/amqp/amqp_url.h"
+#include "core/db/db.h"
+#include "core/options/option_value.h"
 
 #include <stdlib.h>
 #include <string.h>

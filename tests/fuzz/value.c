@@ -1,6 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
-#include "core/option_value.h"
+#include "core/options/option_value.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Loaded into the program tenon with LD_PRELOAD: the Nth statement loses its connection, or the Nth
  * write to a pipe fails.
  *
- *   TEST_STATEMENT=N          counts PQsendQueryPrepared and PQsendQuery, all that core/db.c uses
+ *   TEST_STATEMENT=N          counts the calls of PQsendQueryPrepared and PQsendQuery
  *   TEST_LOST=before|answer   the connection goes before it is sent; or after the server has
  *                             executed and committed it, and nobody hears of that
  *   TEST_WRITE=N              counts write() to pipes

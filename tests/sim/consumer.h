@@ -1,5 +1,5 @@
-/* The model of a worker's AMQP thread (core/amqp_consumer.c): it reconnects, counts epochs, and
- * does what the main loop asked for last. */
+/* The model of a worker's AMQP thread (core/amqp/amqp_consumer.c): it reconnects, counts epochs,
+ * and does what the main loop asked for last. */
 #ifndef TENON_TESTS_SIM_CONSUMER_H
 #define TENON_TESTS_SIM_CONSUMER_H
 

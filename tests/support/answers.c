@@ -1,6 +1,6 @@
 #include "tests/support/answers.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tests/support/cluster.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/port.h"
 
 #include <arpa/inet.h>

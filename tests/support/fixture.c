@@ -1,6 +1,6 @@
 #include "tests/support/fixture.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "core/statements.h"
 #include "tests/support/broker.h"
 #include "tests/support/process.h"

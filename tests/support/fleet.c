@@ -1,6 +1,6 @@
 #include "tests/support/fleet.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/servers.h"
 
 #include <poll.h>

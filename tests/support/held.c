@@ -1,6 +1,6 @@
 #include "tests/support/held.h"
 
-#include "core/array.h"
+#include "core/base/array.h"
 #include "worker/statements.h"
 
 #include <stdio.h>

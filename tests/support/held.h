@@ -2,7 +2,7 @@
 #ifndef TENON_TESTS_SUPPORT_HELD_H
 #define TENON_TESTS_SUPPORT_HELD_H
 
-#include "core/statement.h"
+#include "core/db/statement.h"
 #include "tests/support/fixture.h"
 
 enum { UUID_BYTES = 37, HELD_TEXT_BYTES = 64 };

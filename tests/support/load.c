@@ -1,6 +1,6 @@
 #include "tests/support/load.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/journal.h"
 
 #include "include/tenon/tenon.h"

@@ -1,6 +1,6 @@
 #include "tests/support/patience.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/test.h"
 
 #include <stdio.h>

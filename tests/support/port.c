@@ -1,6 +1,6 @@
 #include "tests/support/port.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

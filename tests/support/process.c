@@ -1,6 +1,6 @@
 #include "tests/support/process.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <errno.h>
 #include <fcntl.h>

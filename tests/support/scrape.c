@@ -1,6 +1,6 @@
 #include "tests/support/scrape.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <ctype.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 #include "tests/support/seen.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "tests/support/broker.h"
 #include "tests/support/fixture.h"
 
-#include "core/amqp_consumer.h"
+#include "core/amqp/amqp_consumer.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -4,7 +4,7 @@
 #include "tests/support/process.h"
 #include "tests/support/temporary.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "tests/support/silent.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 
 #include <arpa/inet.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "tests/support/sql.h"
 
-#include "core/file.h"
-#include "core/now.h"
+#include "core/base/file.h"
+#include "core/base/now.h"
 
 #include <poll.h>
 #include <stdio.h>

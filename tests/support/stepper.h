@@ -17,8 +17,8 @@ struct stepper {
     const struct statement *prepared[STEPPER_PREPARED_MAX];
 };
 
-/* Connect, with the settings of a worker's session (core/db.c) but these limits: `lock_timeout_ms`
- * (0 = wait as long as it takes), a deadlock is found after 20 ms. */
+/* Connect, with the settings of a worker's session (core/db/db.c) but these limits:
+ * `lock_timeout_ms` (0 = wait as long as it takes), a deadlock is found after 20 ms. */
 void stepper_open(struct stepper *s, const char *url, int lock_timeout_ms);
 void stepper_close(struct stepper *s);
 

@@ -1,6 +1,6 @@
 #include "tests/support/struck.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "tests/support/journal.h"
 #include "tests/support/process.h"
 

@@ -1,6 +1,6 @@
 #include "tests/support/subject.h"
 
-#include "core/now.h"
+#include "core/base/now.h"
 #include "include/tenon/tenon.h"
 
 #include <poll.h>

@@ -1,6 +1,6 @@
 #include "tests/support/template.h"
 
-#include "core/schema.h"
+#include "core/db/schema.h"
 #include "tests/support/fixture.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/fault.h"
+#include "core/base/fault.h"
 #include "tests/support/patience.h"
 
 /* Run the table of tests of one program: return RUN_GROUP(tests); */

@@ -1,6 +1,6 @@
 #include "tests/support/web.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

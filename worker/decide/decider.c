@@ -1,6 +1,6 @@
 #include "worker/decide/decider.h"
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 #include <signal.h>
 #include <stdio.h>

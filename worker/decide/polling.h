@@ -3,7 +3,7 @@
 #ifndef TENON_WORKER_DECIDE_POLLING_H
 #define TENON_WORKER_DECIDE_POLLING_H
 
-#include "core/ration.h"
+#include "core/base/ration.h"
 
 #include <stdbool.h>
 #include <stdint.h>

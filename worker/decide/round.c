@@ -1,6 +1,6 @@
 #include "worker/decide/round.h"
 
-#include "core/buf.h"
+#include "core/base/buf.h"
 #include "worker/decide/decider.h"
 #include "worker/decide/slow.h"
 

@@ -1,6 +1,6 @@
 #include "worker/decide/slots.h"
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "worker/decide/decider.h"
 
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "worker/decide/step.h"
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "worker/decide/decider.h"
 #include "worker/decide/slow.h"
 

@@ -1,6 +1,6 @@
 #include "worker/decide/tally.h"
 
-#include "core/series.h"
+#include "core/http/series.h"
 #include "worker/decide/decider.h"
 
 const char *const tally_words[TALLIES] = {"done", "failed",   "timed_out", "snooze", "wait_signal",

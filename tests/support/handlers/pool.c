@@ -14,7 +14,7 @@
  * With "again_ms" in a payload, the task lasts so much longer after its first claim.
  *
  * Arguments: in_flight of the hello line; "nohello" says none; "badhello" says a wrong one. */
-#include "core/point.h"
+#include "core/base/point.h"
 
 #include <fcntl.h>
 #include <jansson.h>

@@ -1,0 +1,340 @@
+/* `tenon dev`: servers, setup, a cleaner, and a worker that starts anew when its handlers' files
+ * change; one log. */
+#include "cli/dev/dev.h"
+
+#include "cli/command.h"
+#include "core/base/now.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum {
+    SCAN_EVERY_MS = 300, /* what is watched; a change counts when it has lasted so long */
+    NAME_BYTES = 64,
+    ENV_BYTES_MAX = 65536,
+};
+#define DRAIN_LIMIT "5s" /* of the worker, unless another one is given */
+
+enum { SERVERS, SETUP, CLEANER, WORKER, PARTS };
+
+static const char services[] = "script/services";
+static const char *const servers[] = {"postgres", "rabbitmq"};
+enum { N_SERVERS = sizeof servers / sizeof *servers };
+
+struct dev {
+    const struct options *o;
+    struct part parts[PARTS], self;
+    char program[4096];
+    int signals;
+    int stops;                /* how often it was asked to end */
+    bool started[N_SERVERS];  /* by us, so we end them */
+    struct watched now, seen; /* the files that the worker runs, and what they were a moment ago */
+    bool renews;              /* the worker drains, to start anew */
+};
+
+/* --- one turn ------------------------------------------------------------------------------- */
+
+static void take_signal(struct dev *d)
+{
+    struct signalfd_siginfo info;
+    if (read(d->signals, &info, sizeof info) == (ssize_t)sizeof info && info.ssi_signo != SIGCHLD) {
+        d->stops++;
+        for (int i = SETUP; i < PARTS; i++) {
+            part_signal(&d->parts[i], d->stops > 2 ? SIGKILL : SIGTERM);
+        }
+    }
+}
+
+/* Read what there is to read, and see what has ended. */
+static bool turn(struct dev *d, struct fault *f)
+{
+    struct pollfd fds[PARTS + 1];
+    for (int i = 0; i < PARTS; i++) {
+        fds[i] = (struct pollfd){.fd = d->parts[i].fd, .events = POLLIN};
+    }
+    fds[PARTS] = (struct pollfd){.fd = d->signals, .events = POLLIN};
+    if (poll(fds, PARTS + 1, SCAN_EVERY_MS) < 0 && errno != EINTR) {
+        return fault_set(f, FAULT_BUG, "could not poll: %s", strerror(errno));
+    }
+    if (fds[PARTS].revents) {
+        take_signal(d);
+    }
+    for (int i = 0; i < PARTS; i++) {
+        (void)(fds[i].revents && part_read(&d->parts[i]));
+        part_reap(&d->parts[i]);
+    }
+    return true;
+}
+
+static bool run_part(struct dev *d, int part, const char *const *argv, struct fault *f)
+{
+    struct part *p = &d->parts[part];
+    bool ok = part_start(p, argv, f);
+    while (ok && p->pid > 0) {
+        ok = turn(d, f);
+    }
+    return ok && (d->stops > 0 || p->status == 0 ||
+                  fault_set(f, FAULT_CONFIG, "%s ended with exit code %d: see above", p->name,
+                            p->status));
+}
+
+/* --- the servers of the clone --------------------------------------------------------------- */
+
+/* "postgres runs on 127.0.0.1:5432" is said of what was started, "... is already running" else. */
+static void hear_servers(void *owner, const char *line)
+{
+    struct dev *d = owner;
+    for (int i = 0; i < N_SERVERS; i++) {
+        size_t bytes = strlen(servers[i]);
+        if (strncmp(line, servers[i], bytes) == 0 &&
+            strncmp(line + bytes, " runs on ", strlen(" runs on ")) == 0) {
+            d->started[i] = true;
+        }
+    }
+}
+
+/* `export DATABASE_URL=...`, and the same of AMQP_URL: they have nothing that needs quotes. */
+static void take_variables(char *text)
+{
+    char *at = text;
+    for (char *line = strsep(&at, "\n"); line; line = strsep(&at, "\n")) {
+        char *name = strncmp(line, "export ", 7) == 0 ? line + 7 : line;
+        char *value = strchr(name, '=');
+        if (value) {
+            *value = '\0';
+            if (strcmp(name, "DATABASE_URL") == 0 || strcmp(name, "AMQP_URL") == 0) {
+                (void)setenv(name, value + 1, 1);
+            }
+        }
+    }
+}
+
+static void hear_variables(void *owner, const char *line)
+{
+    struct buf *b = owner;
+    buf_put_text(b, line);
+    buf_put_char(b, '\n');
+}
+
+static bool start_servers(struct dev *d, struct fault *f)
+{
+    struct buf env;
+    struct part *p = &d->parts[SERVERS];
+    p->heard = hear_servers;
+    p->owner = d;
+    if (!run_part(d, SERVERS, (const char *const[]){services, "start", NULL}, f) || d->stops > 0) {
+        return d->stops > 0;
+    }
+    buf_init(&env, ENV_BYTES_MAX);
+    p->heard = hear_variables;
+    p->owner = &env;
+    p->is_quiet = true;
+    bool ok = run_part(d, SERVERS, (const char *const[]){services, "env", NULL}, f);
+    buf_put_char(&env, '\0');
+    if (ok && !env.failed) {
+        take_variables(env.data);
+    }
+    buf_clear(&env);
+    p->heard = NULL;
+    p->is_quiet = false;
+    return ok;
+}
+
+static bool need_servers(struct dev *d, struct fault *f)
+{
+    if (option_text(d->o, OPTION_DATABASE_URL)) {
+        return true;
+    }
+    if (access(services, X_OK) != 0 || access("sql/tables.sql", R_OK) != 0) {
+        return fault_set(f, FAULT_CONFIG,
+                         "set DATABASE_URL, and AMQP_URL (none works without RabbitMQ), or start "
+                         "tenon dev in a clone of tenon, whose servers it runs then");
+    }
+    return start_servers(d, f);
+}
+
+static void stop_servers(struct dev *d)
+{
+    struct fault f = {.code = FAULT_NONE};
+    for (int i = 0; i < N_SERVERS; i++) {
+        if (d->started[i] &&
+            !run_part(d, SERVERS, (const char *const[]){services, "stop", servers[i], NULL}, &f)) {
+            part_say(&d->self, "%s", f.text);
+        }
+    }
+}
+
+/* --- setup, cleaner, worker ------------------------------------------------------------------ */
+
+/* An option that this command has in common with the others: by its variable, as others can read a
+ * command line. */
+static void hand_on_option(const struct dev *d, enum option_id id)
+{
+    const struct option_row *row = &option_rows[id];
+    char name[NAME_BYTES];
+    struct buf value;
+    if (!option_is_given(d->o, id)) {
+        return;
+    }
+    buf_init(&value, ENV_BYTES_MAX);
+    for (size_t i = 0; i < option_items(d->o, id); i++) {
+        buf_put_text(&value, i == 0 ? "" : row->type == OPTION_TYPE_EACH ? "\n" : ",");
+        buf_put_text(&value, option_item(d->o, id, i));
+    }
+    option_variable(row, name, sizeof name);
+    (void)setenv(name, buf_text(&value), 1);
+    buf_clear(&value);
+}
+
+/* The programs take their URLs from TENON_..., so handlers get DATABASE_URL and AMQP_URL. */
+static void hand_on(const struct dev *d)
+{
+    static const enum option_id ids[] = {OPTION_CONFIG,   OPTION_DATABASE_URL,
+                                         OPTION_AMQP_URL, OPTION_LOG_LEVEL,
+                                         OPTION_QUEUES,   OPTION_HANDLERS,
+                                         OPTION_HANDLER,  OPTION_SLOTS,
+                                         OPTION_PASS_ENV, OPTION_START_LIMIT,
+                                         OPTION_USER,     OPTION_DRAIN_LIMIT};
+    static const struct {
+        const char *ours, *theirs, *otherwise;
+    } urls[] = {{"TENON_DATABASE_URL", "DATABASE_URL", ""}, {"TENON_AMQP_URL", "AMQP_URL", "none"}};
+    (void)setenv("TENON_DRAIN_LIMIT", DRAIN_LIMIT, 0);
+    (void)setenv("TENON_LOG_FORMAT", "logfmt", 1);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        hand_on_option(d, ids[i]);
+    }
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        const char *theirs = getenv(urls[i].theirs);
+        (void)setenv(urls[i].ours, theirs && *theirs ? theirs : urls[i].otherwise, 0);
+        (void)setenv(urls[i].theirs, getenv(urls[i].ours), 0);
+    }
+}
+
+static bool start_cleaner(struct dev *d, struct fault *f)
+{
+    const char *const argv[] = {d->program, "cleaner", NULL};
+    return part_start(&d->parts[CLEANER], argv, f);
+}
+
+static bool start_worker(struct dev *d, struct fault *f)
+{
+    const char *const argv[] = {d->program, "worker", "--stderr", NULL};
+    d->renews = false;
+    watched_read(d->o, &d->now);
+    d->seen = d->now;
+    return part_start(&d->parts[WORKER], argv, f);
+}
+
+/* A change counts when nothing more changes: an editor, or a checkout, may be at it. */
+static void check_files(struct dev *d)
+{
+    struct watched last = d->seen;
+    watched_read(d->o, &d->seen);
+    if (d->seen.files == d->now.files || d->seen.files != last.files || d->renews) {
+        return;
+    }
+    d->renews = true;
+    part_say(&d->self, "%s: the worker %s",
+             d->seen.newest_ns > d->now.newest_ns ? d->seen.newest : "files have changed",
+             d->parts[WORKER].pid > 0 ? "finishes what runs, and starts anew" : "starts anew");
+    part_signal(&d->parts[WORKER], SIGTERM);
+}
+
+static bool watch(struct dev *d, struct fault *f)
+{
+    int64_t scan_ms = 0;
+    bool ok = true, ran = true;
+    while (ok && d->stops == 0) {
+        bool runs = d->parts[WORKER].pid > 0;
+        if (ran && !runs && !d->renews) {
+            part_say(&d->self, "the worker ended with exit code %d: it starts when a file changes",
+                     d->parts[WORKER].status);
+        }
+        ran = runs;
+        if (now_ms() >= scan_ms) {
+            scan_ms = now_ms() + SCAN_EVERY_MS;
+            check_files(d);
+        }
+        ok = runs || !d->renews || start_worker(d, f);
+        ok = ok && turn(d, f) &&
+             (d->parts[CLEANER].pid > 0 || d->stops > 0 ||
+              fault_set(f, FAULT_RETRY, "the cleaner ended with exit code %d: see above",
+                        d->parts[CLEANER].status));
+    }
+    return ok;
+}
+
+/* --- begin and end --------------------------------------------------------------------------- */
+
+static bool open_dev(struct dev *d, struct fault *f)
+{
+    static const struct part parts[PARTS] = {{.name = "servers", .colour = 35},
+                                             {.name = "setup", .colour = 34},
+                                             {.name = "cleaner", .colour = 36},
+                                             {.name = "worker", .colour = 32}};
+    sigset_t mask;
+    for (int i = 0; i < PARTS; i++) {
+        d->parts[i] = parts[i];
+        d->parts[i].fd = -1;
+    }
+    d->self = (struct part){.name = "dev", .colour = 37, .fd = -1};
+    (void)sigemptyset(&mask);
+    (void)sigaddset(&mask, SIGCHLD);
+    (void)sigaddset(&mask, SIGINT);
+    (void)sigaddset(&mask, SIGTERM);
+    (void)sigaddset(&mask, SIGHUP);
+    (void)sigprocmask(SIG_BLOCK, &mask, NULL);
+    d->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    ssize_t n = readlink("/proc/self/exe", d->program, sizeof d->program - 1);
+    return (d->signals >= 0 && n > 0) ||
+           fault_set(f, FAULT_RETRY, "could not start: %s", strerror(errno));
+}
+
+/* After a signal they were told, and a worker that is told twice ends at once. */
+static void close_dev(struct dev *d)
+{
+    struct fault f = {.code = FAULT_NONE};
+    bool ok = true;
+    for (int i = SERVERS; i < PARTS && d->stops == 0; i++) {
+        part_signal(&d->parts[i], SIGTERM);
+    }
+    while (ok && (d->parts[SETUP].pid > 0 || d->parts[CLEANER].pid > 0 ||
+                  d->parts[WORKER].pid > 0 || d->parts[SERVERS].pid > 0)) {
+        ok = turn(d, &f);
+    }
+    stop_servers(d);
+    for (int i = 0; i < PARTS; i++) {
+        buf_clear(&d->parts[i].line);
+    }
+    (void)close(d->signals);
+}
+
+static bool run(struct dev *d, struct fault *f)
+{
+    const char *const setup[] = {d->program, "setup", NULL};
+    if (!need_servers(d, f) || d->stops > 0) {
+        return d->stops > 0;
+    }
+    hand_on(d);
+    return (run_part(d, SETUP, setup, f) &&
+            (d->stops > 0 || (start_cleaner(d, f) && start_worker(d, f) && watch(d, f))));
+}
+
+int dev_main(const struct options *o)
+{
+    static struct dev d;
+    struct fault f = {.code = FAULT_NONE};
+    d.o = o;
+    bool ok = open_dev(&d, &f) && run(&d, &f);
+    if (!ok) {
+        part_say(&d.self, "%s", f.text);
+    }
+    close_dev(&d);
+    return ok ? 0 : fault_exit_code(&f);
+}

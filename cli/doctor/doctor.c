@@ -1,0 +1,184 @@
+/* `tenon doctor`: what is wrong, and what to do. Each statement returns findings; the rest is asked
+ * of the connection itself and of RabbitMQ. */
+#include "cli/doctor/doctor.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/statements.h"
+#include "core/base/exposed.h"
+#include "core/db/schema.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define TRANSACTION_S "300"  /* a transaction that is older is a finding */
+#define SILENCE_S "30"       /* a cleaner that is silent for longer, and a task that is overdue */
+#define ROWS_READ_MAX "1000" /* of each queue, and queues */
+#define SNAPSHOT_TRANSACTIONS "1000000" /* a standby's snapshot that is older */
+#define POSTGRESQL_OLDEST "140000"
+enum { CLOCK_MS_MAX = 1000 };
+
+enum { LEVEL, SUBJECT, FINDING, ADVICE };
+
+static int64_t wall_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+bool doctor_find(struct doctor *d, const char *level, const char *subject, const char *finding,
+                 const char *advice, struct fault *f)
+{
+    json_t *one = json_pack("{s:s, s:s, s:s, s:s}", "level", level, "subject", subject, "finding",
+                            finding, "advice", advice);
+    return (one && json_array_append_new(d->findings, one) == 0) || fault_memory(f);
+}
+
+void doctor_cannot_see(struct doctor *d, const char *what, const char *advice)
+{
+    d->partly = true;
+    (void)fprintf(stderr, "tenon doctor: this role cannot see %s: %s\n", what, advice);
+}
+
+static bool see_sessions(struct doctor *d, struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    bool ok = db_exec(db, &sql_doctor_sees, NULL, 0, &rows, f);
+    if (ok && !rows_bool(rows, 0, 0)) {
+        struct buf b;
+        buf_init(&b, PRINT_BYTES_MAX);
+        buf_put_text(&b, "GRANT pg_read_all_stats TO ");
+        put_safe(&b, rows_text(rows, 0, 1));
+        doctor_cannot_see(d,
+                          "old transactions, standbys without a slot, a cleaner that stands still",
+                          buf_text(&b));
+        buf_clear(&b);
+    }
+    rows_free(rows);
+    return ok;
+}
+
+static bool ask(struct doctor *d, struct db *db, const struct statement *statement,
+                const char *const *params, int n_params, struct fault *f)
+{
+    struct rows *rows = NULL;
+    bool ok = db_exec(db, statement, params, n_params, &rows, f);
+    for (size_t i = 0; ok && i < rows_count(rows); i++) {
+        ok = doctor_find(d, rows_text(rows, i, LEVEL), rows_text(rows, i, SUBJECT),
+                         rows_text(rows, i, FINDING), rows_text(rows, i, ADVICE), f);
+    }
+    rows_free(rows);
+    return ok;
+}
+
+static bool ask_database(struct doctor *d, struct db *db, struct fault *f)
+{
+    static const char *const server[] = {TRANSACTION_S, SNAPSHOT_TRANSACTIONS, POSTGRESQL_OLDEST};
+    static const char *const fleet[] = {SILENCE_S, ROWS_READ_MAX};
+    return ask(d, db, &sql_doctor_server, server, 3, f) &&
+           ask(d, db, &sql_doctor_tables, NULL, 0, f) &&
+           ask(d, db, &sql_doctor_rights, NULL, 0, f) && ask(d, db, &sql_doctor_fleet, fleet, 2, f);
+}
+
+/* The schema may be newer than this program, unless it says that it breaks older ones. */
+static bool compare_versions(struct doctor *d, struct db *db, struct fault *f)
+{
+    int schema, ours = schema_migrations[schema_migrations_n - 1].version;
+    char text[128];
+    if (!schema_read(db, &schema, f)) {
+        return false;
+    }
+    (void)snprintf(text, sizeof text, "the schema has version %d and this program knows %d", schema,
+                   ours);
+    return schema <= ours || doctor_find(d, "warning", "versions", text,
+                                         "install the program that set it up, on every host", f);
+}
+
+/* Times of tasks are the server's; deadlines in handlers and logs are this machine's. */
+static bool compare_clocks(struct doctor *d, struct db *db, struct fault *f)
+{
+    struct rows *rows = NULL;
+    int64_t before = wall_ms();
+    if (!db_exec(db, &sql_doctor_clock, NULL, 0, &rows, f)) {
+        return false;
+    }
+    int64_t after = wall_ms(), server = rows_int(rows, 0, 0);
+    rows_free(rows);
+    int64_t off = server < before ? before - server : server > after ? server - after : 0;
+    char text[128];
+    (void)snprintf(text, sizeof text, "the clocks of this machine and the server differ by %lld ms",
+                   (long long)off);
+    return off <= CLOCK_MS_MAX ||
+           doctor_find(d, "warning", "clock", text, "let both ask a time server (NTP)", f);
+}
+
+/* Workers and cleaners need a session that stays theirs; with one, their plans are seen. */
+static bool try_session(struct doctor *d, struct fault *f)
+{
+    struct db *db = NULL;
+    struct fault why = {0};
+    bool ok = db_open(option_text(d->o, OPTION_DATABASE_URL), DB_PRESENCE, "tenon doctor", &db,
+                      &why);
+    db_close(db);
+    return ok ? doctor_plans(d, f)
+              : doctor_find(d, "error", "pooler", why.text,
+                            "give workers and cleaners a URL of the server itself", f);
+}
+
+static bool ask_exposed(struct doctor *d, struct db *db, const char *amqp_url, struct fault *f)
+{
+    char text[EXPOSED_BYTES];
+    const char *exposed = exposed_text(db_exposed(db), amqp_url, NULL, text);
+    return !exposed || doctor_find(d, "warning", "encryption", exposed,
+                                   "sslmode=verify-full in the URL, amqps://", f);
+}
+
+static void print_findings(const json_t *findings, bool partly)
+{
+    size_t i;
+    json_t *one;
+    json_array_foreach(findings, i, one)
+    {
+        const char *level, *subject, *finding, *advice;
+        (void)json_unpack(one, "{s:s, s:s, s:s, s:s}", "level", &level, "subject", &subject,
+                          "finding", &finding, "advice", &advice);
+        struct buf b;
+        buf_init(&b, PRINT_BYTES_MAX);
+        put_safe(&b, finding);
+        (void)printf("%-7s  %s: %s\n         %s\n", level, subject, buf_text(&b), advice);
+        buf_clear(&b);
+    }
+    if (json_array_size(findings) == 0) {
+        (void)puts(partly ? "nothing is wrong in what this role can see" : "nothing is wrong");
+    }
+}
+
+static bool examine(struct doctor *d, struct db *db, struct fault *f)
+{
+    const char *amqp_url = option_text(d->o, OPTION_AMQP_URL);
+    bool broker = amqp_url && strcmp(amqp_url, "none") != 0;
+    return compare_versions(d, db, f) && see_sessions(d, db, f) && ask_database(d, db, f) &&
+           compare_clocks(d, db, f) && try_session(d, f) && ask_exposed(d, db, amqp_url, f) &&
+           (!broker || doctor_broker(d, db, amqp_url, f));
+}
+
+bool doctor_run(const struct options *o, struct fault *f)
+{
+    struct doctor d = {.o = o, .findings = json_array()};
+    struct db *db = NULL;
+    bool ok = (d.findings || fault_memory(f)) &&
+              db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon doctor", &db, f) &&
+              schema_check(db, f) && examine(&d, db, f);
+    if (ok && option_flag(o, OPTION_JSON)) {
+        (void)printf("{\"findings\": ");
+        (void)json_dumpf(d.findings, stdout, JSON_INDENT(2));
+        (void)puts("}");
+    } else if (ok) {
+        print_findings(d.findings, d.partly);
+    }
+    bool well = ok && json_array_size(d.findings) == 0;
+    json_decref(d.findings);
+    db_close(db);
+    return ok && (well || fault_set(f, FAULT_ABSENT, "something is wrong"));
+}

@@ -1,0 +1,216 @@
+/* `tenon status`: the queues, the workers, and what nobody handles. The last column of each
+ * statement is the row as JSON. */
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/statements.h"
+#include "core/db/db.h"
+#include "core/db/schema.h"
+#include "core/statements.h"
+
+#include <string.h>
+
+#define ROWS_READ_MAX "100000" /* shared by the queues; beyond it a count is a lower bound */
+#define TEXT_OF(n) #n
+#define TEXT(n) TEXT_OF(n)
+#define LINES_MAX 1000 /* queues, workers and kinds that are shown */
+
+enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, PAUSED, FAILING, VERSION, CALLS };
+
+/* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
+ * status_paused.sql and status_finished.sql. */
+enum {
+    Q_NAME,
+    Q_PAUSED,
+    Q_READY,
+    Q_OLDEST_S,
+    Q_RUNNING,
+    Q_SCHEDULED,
+    Q_RETRYING,
+    Q_BLOCKED,
+    Q_DEAD
+};
+enum { Q_AT_LEAST = Q_DEAD + 1, Q_JSON };
+enum { W_ID, W_HOST, W_PID, W_STATE, W_PRESENT, W_RUNNING, W_SLOTS, W_SINCE };
+enum { W_STARTING = W_SINCE + 4, W_QUEUES, W_KINDS, W_JSON };
+enum { U_QUEUE, U_KIND, U_READY, U_JSON };
+enum { L_LED, L_JSON };
+enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
+enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_AT_LEAST, F_JSON };
+
+/* --- for people ----------------------------------------------------------------------------- */
+
+static bool print_queues(const struct rows *r, struct fault *f)
+{
+    static const char *const heads[] = {"QUEUE",    ">READY",     ">OLDEST",
+                                        ">RUNNING", ">SCHEDULED", ">RETRYING",
+                                        ">BLOCKED", ">DEAD",      ""};
+    struct table t;
+    table_init(&t, heads, sizeof heads / sizeof *heads);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        table_put(&t, rows_text(r, i, Q_NAME));
+        for (int column = Q_READY; column <= Q_DEAD; column++) {
+            const char *more = rows_bool(r, i, Q_AT_LEAST) ? "+" : "";
+            const char *text = rows_text(r, i, column);
+            table_put_printf(&t, "%s%s", text ? text : "-",
+                             column != Q_OLDEST_S ? more
+                             : text               ? "s"
+                                                  : "");
+        }
+        table_put(&t, rows_bool(r, i, Q_PAUSED) ? "paused" : "");
+    }
+    return table_print(&t, f);
+}
+
+static bool print_workers(const struct rows *r, struct fault *f)
+{
+    static const char *const heads[] = {"WORKER", "HOST",  ">PID",   "STATE", ">RUNNING",
+                                        ">SLOTS", "SINCE", "QUEUES", "KINDS"};
+    static const int columns[] = {W_ID,    W_HOST,  W_PID,    W_STATE, W_RUNNING,
+                                  W_SLOTS, W_SINCE, W_QUEUES, W_KINDS};
+    struct table t;
+    table_init(&t, heads, sizeof heads / sizeof *heads);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        for (size_t j = 0; j < t.columns; j++) {
+            const char *text = rows_text(r, i, columns[j]);
+            if (columns[j] == W_STATE && !rows_bool(r, i, W_PRESENT)) {
+                table_put_printf(&t, "%s, gone", text);
+            } else {
+                table_put(&t, text);
+            }
+        }
+    }
+    return table_print(&t, f);
+}
+
+static void print_sentences(const struct rows *r)
+{
+    for (size_t i = 0; i < rows_count(r); i++) {
+        struct buf line;
+        buf_init(&line, PRINT_BYTES_MAX);
+        put_safe(&line, rows_text(r, i, SENTENCE));
+        (void)printf("%s%s\n", i ? "" : "\n", buf_text(&line));
+        buf_clear(&line);
+    }
+}
+
+static void print_starting(const struct rows *workers)
+{
+    for (size_t i = 0; i < rows_count(workers); i++) {
+        if (!rows_is_null(workers, i, W_STARTING)) {
+            (void)printf("\nworker %s has handlers whose first child is still starting:\n%s\n",
+                         rows_text(workers, i, W_ID), rows_text(workers, i, W_STARTING));
+        }
+    }
+}
+
+static void print_unhandled(const struct rows *unhandled)
+{
+    for (size_t i = 0; i < rows_count(unhandled); i++) {
+        (void)printf("%sno living worker handles the kind %s in the queue %s: %s ready\n",
+                     i ? "" : "\n", rows_text(unhandled, i, U_KIND),
+                     rows_text(unhandled, i, U_QUEUE), rows_text(unhandled, i, U_READY));
+    }
+}
+
+static bool print_status(const struct db_call *calls, const char *where, struct fault *f)
+{
+    const struct rows *ended = calls[FINISHED].rows;
+    const char *more = rows_bool(ended, 0, F_AT_LEAST) ? "+" : "";
+    (void)printf("schema tenon, version %s (%s)\n", rows_text(calls[VERSION].rows, 0, 0), where);
+    (void)printf(
+        "done %s%s in the last hour, %s%s in the last day; cancelled %s%s in the last day\n\n",
+        rows_text(ended, 0, F_DONE_HOUR), more, rows_text(ended, 0, F_DONE_DAY), more,
+        rows_text(ended, 0, F_CANCELLED_DAY), more);
+    if (rows_count(calls[QUEUES].rows) == 0) {
+        (void)puts("no queue holds a task, is served, or has settings");
+    } else if (!print_queues(calls[QUEUES].rows, f)) {
+        return false;
+    }
+    if (rows_count(calls[QUEUES].rows) >= LINES_MAX) {
+        (void)printf("(not all: %d queues, those that are set up or served before others)\n",
+                     LINES_MAX);
+    }
+    (void)putchar('\n');
+    if (rows_count(calls[WORKERS].rows) == 0) {
+        (void)puts("no worker is there");
+    } else if (!print_workers(calls[WORKERS].rows, f)) {
+        return false;
+    }
+    print_sentences(calls[PAUSED].rows);
+    print_sentences(calls[FAILING].rows);
+    print_starting(calls[WORKERS].rows);
+    print_unhandled(calls[UNHANDLED].rows);
+    if (!rows_bool(calls[LEADER].rows, 0, L_LED)) {
+        (void)puts("\nno cleaner leads: workers find tasks by themselves, later; see its log");
+    }
+    return true;
+}
+
+/* --- as JSON -------------------------------------------------------------------------------- */
+
+static void print_list(const char *key, const struct rows *r, int column)
+{
+    (void)printf(",\n\"%s\": [", key);
+    for (size_t i = 0; i < rows_count(r); i++) {
+        (void)printf("%s\n  %s", i ? "," : "", rows_text(r, i, column));
+    }
+    (void)putchar(']');
+}
+
+static bool print_as_json(const struct db_call *calls, const char *where, struct fault *f)
+{
+    struct buf database;
+    buf_init(&database, PRINT_BYTES_MAX);
+    buf_put_json(&database, where, strlen(where));
+    if (database.failed) {
+        return fault_memory(f);
+    }
+    (void)printf("{\"database\": %s,\n\"schema_version\": %s,\n\"history\": %s",
+                 buf_text(&database), rows_text(calls[VERSION].rows, 0, 0),
+                 rows_text(calls[FINISHED].rows, 0, F_JSON));
+    (void)printf(",\n\"leader\": %s", rows_text(calls[LEADER].rows, 0, L_JSON));
+    print_list("queues", calls[QUEUES].rows, Q_JSON);
+    print_list("workers", calls[WORKERS].rows, W_JSON);
+    print_list("unhandled", calls[UNHANDLED].rows, U_JSON);
+    print_list("paused", calls[PAUSED].rows, S_JSON);
+    print_list("failing", calls[FAILING].rows, S_JSON);
+    (void)puts("}");
+    buf_clear(&database);
+    return true;
+}
+
+/* --- main ----------------------------------------------------------------------------------- */
+
+bool status_run(const struct options *o, struct fault *f)
+{
+    static const char *const params[] = {ROWS_READ_MAX, TEXT(LINES_MAX)};
+    struct db_call calls[CALLS] = {
+        [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
+        [WORKERS] = {.statement = &sql_status_workers, .params = params, .n_params = 2},
+        [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
+        [FINISHED] = {.statement = &sql_status_finished, .params = params, .n_params = 1},
+        [LEADER] = {.statement = &sql_status_leader},
+        [PAUSED] = {.statement = &sql_status_paused, .params = &params[1], .n_params = 1},
+        [FAILING] = {.statement = &sql_status_failing, .params = &params[1], .n_params = 1},
+        [VERSION] = {.statement = &sql_schema_version},
+    };
+    struct db *db = NULL;
+    if (option_flag(o, OPTION_WATCH)) {
+        return watch_run(o, f);
+    }
+    /* plans pinned to the indexes: a queue table looks empty to the planner, whatever it holds */
+    bool ok = db_open(option_text(o, OPTION_DATABASE_URL), DB_READ, "tenon status", &db, f) &&
+              schema_check(db, f) &&
+              (db_batch(db, calls, CALLS, DB_ANSWER_LIMIT_MS, NULL, f) ||
+               fault_add(f, "could not read the status"));
+    if (ok && option_flag(o, OPTION_JSON)) {
+        ok = print_as_json(calls, db_where(db), f);
+    } else if (ok) {
+        ok = print_status(calls, db_where(db), f);
+    }
+    for (int i = 0; i < CALLS; i++) {
+        rows_free(calls[i].rows);
+    }
+    db_close(db);
+    return ok;
+}

@@ -1,0 +1,16 @@
+#include "cli/tasks/confirm.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+bool confirm(const char *what, bool *ret, struct fault *f)
+{
+    char answer[8] = "";
+    if (!isatty(STDIN_FILENO)) {
+        return fault_set(f, FAULT_CONFIG, "%s: say --yes to do it", what);
+    }
+    (void)fputs("go on? [y/N] ", stdout);
+    (void)fflush(stdout);
+    *ret = fgets(answer, sizeof answer, stdin) && (*answer == 'y' || *answer == 'Y');
+    return true;
+}

@@ -1,0 +1,207 @@
+#include "core/http/series.h"
+
+#include "core/http/metric.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TABLE = 512, NAME_BYTES = 128 }; /* TABLE: a power of two, over 2 * SERIES_MAX */
+
+struct pair {
+    char queue[NAME_BYTES], kind[NAME_BYTES];
+    _Atomic int64_t counters[SERIES_COUNTERS];
+    _Atomic int64_t buckets[SERIES_BUCKETS + 1]; /* each for itself */
+    _Atomic int64_t sum_us;
+};
+
+struct series {
+    atomic_size_t n; /* a pair is whole before it counts */
+    struct pair pairs[SERIES_MAX];
+    struct pair other;
+    size_t table[TABLE]; /* open addressing; 0 = free, else the pair's number + 1 */
+};
+
+static const struct {
+    int64_t us;
+    const char *text;
+} bounds[SERIES_BUCKETS] = {
+    {5000, "0.005"},  {10000, "0.01"},  {25000, "0.025"}, {50000, "0.05"},    {100000, "0.1"},
+    {250000, "0.25"}, {500000, "0.5"},  {1000000, "1"},   {2500000, "2.5"},   {5000000, "5"},
+    {10000000, "10"}, {30000000, "30"}, {60000000, "60"}, {300000000, "300"}, {1800000000, "1800"},
+};
+
+/* Only one thread writes: no instruction has to lock anything. */
+static void add(_Atomic int64_t *to, int64_t n)
+{
+    atomic_store_explicit(to, atomic_load_explicit(to, memory_order_relaxed) + n,
+                          memory_order_relaxed);
+}
+
+static int64_t value_of(_Atomic int64_t *from)
+{
+    return atomic_load_explicit(from, memory_order_relaxed);
+}
+
+struct series *series_new(void)
+{
+    struct series *s = calloc(1, sizeof *s);
+    if (s) {
+        memcpy(s->other.queue, SERIES_OTHER, sizeof SERIES_OTHER);
+        memcpy(s->other.kind, SERIES_OTHER, sizeof SERIES_OTHER);
+    }
+    return s;
+}
+
+void series_free(struct series *s)
+{
+    free(s);
+}
+
+/* FNV-1a */
+static size_t hash_of(const char *queue, const char *kind)
+{
+    uint32_t h = 2166136261U;
+    for (const char *at = queue; *at; at++) {
+        h = (h ^ (unsigned char)*at) * 16777619U;
+    }
+    h = (h ^ '/') * 16777619U;
+    for (const char *at = kind; *at; at++) {
+        h = (h ^ (unsigned char)*at) * 16777619U;
+    }
+    return h;
+}
+
+static struct pair *pair_add(struct series *s, size_t *place, const char *queue, const char *kind)
+{
+    size_t n = atomic_load_explicit(&s->n, memory_order_relaxed);
+    size_t queue_bytes = strlen(queue) + 1, kind_bytes = strlen(kind) + 1;
+    if (n == SERIES_MAX || queue_bytes > NAME_BYTES || kind_bytes > NAME_BYTES) {
+        return &s->other;
+    }
+    memcpy(s->pairs[n].queue, queue, queue_bytes);
+    memcpy(s->pairs[n].kind, kind, kind_bytes);
+    *place = n + 1;
+    atomic_store_explicit(&s->n, n + 1, memory_order_release);
+    return &s->pairs[n];
+}
+
+struct pair *series_of(struct series *s, const char *queue, const char *kind)
+{
+    size_t i = hash_of(queue, kind) & (TABLE - 1);
+    for (; s->table[i]; i = (i + 1) & (TABLE - 1)) {
+        struct pair *p = &s->pairs[s->table[i] - 1];
+        if (strcmp(p->kind, kind) == 0 && strcmp(p->queue, queue) == 0) {
+            return p;
+        }
+    }
+    return pair_add(s, &s->table[i], queue, kind);
+}
+
+void series_count(struct pair *p, int counter)
+{
+    add(&p->counters[counter], 1);
+}
+
+void series_time(struct pair *p, int64_t us)
+{
+    int i = 0;
+    while (i < SERIES_BUCKETS && us > bounds[i].us) {
+        i++;
+    }
+    series_times(p, i, 1, us);
+}
+
+void series_times(struct pair *p, int bucket, int64_t n, int64_t sum_us)
+{
+    add(&p->buckets[bucket], n);
+    add(&p->sum_us, sum_us);
+}
+
+void series_bounds(struct buf *b)
+{
+    for (int i = 0; i < SERIES_BUCKETS; i++) {
+        buf_put_char(b, i ? ',' : '{');
+        buf_put_text(b, bounds[i].text);
+    }
+    buf_put_char(b, '}');
+}
+
+/* --- writing -------------------------------------------------------------------------------- */
+
+static size_t count_of(struct series *s)
+{
+    return atomic_load_explicit(&s->n, memory_order_acquire);
+}
+
+/* After the `n` that have names comes the one of all others. */
+static struct pair *pair_at(struct series *s, size_t i, size_t n)
+{
+    return i < n ? &s->pairs[i] : &s->other;
+}
+
+static void write_counters(struct pair *p, struct buf *b, const char *name, const char *label,
+                           const char *const *words, int n)
+{
+    for (int i = 0; i < n; i++) {
+        int64_t value = value_of(&p->counters[i]);
+        if (value > 0) {
+            metric_int(b, name, LABELS({"queue", p->queue}, {"kind", p->kind}, {label, words[i]}),
+                       value);
+        }
+    }
+}
+
+void series_write_counters(struct series *s, struct buf *b, const char *name, const char *help,
+                           const char *label, const char *const *words, int n)
+{
+    size_t pairs = count_of(s);
+    metric_head(b, name, "counter", help);
+    for (size_t i = 0; i <= pairs; i++) {
+        write_counters(pair_at(s, i, pairs), b, name, label, words, n);
+    }
+}
+
+/* The count is that of the buckets that were read, whatever is counted meanwhile. */
+static void write_times(struct pair *p, struct buf *b, const char *bucket, const char *sum,
+                        const char *count)
+{
+    int64_t n = 0;
+    for (int i = 0; i <= SERIES_BUCKETS; i++) {
+        n += value_of(&p->buckets[i]);
+    }
+    if (n == 0) {
+        return;
+    }
+    const char *queue = p->queue, *kind = p->kind;
+    n = 0;
+    for (int i = 0; i <= SERIES_BUCKETS; i++) {
+        n += value_of(&p->buckets[i]);
+        metric_int(b, bucket,
+                   LABELS({"queue", queue}, {"kind", kind},
+                          {"le", i < SERIES_BUCKETS ? bounds[i].text : "+Inf"}),
+                   n);
+    }
+    metric_seconds(b, sum, LABELS({"queue", queue}, {"kind", kind}), value_of(&p->sum_us));
+    metric_int(b, count, LABELS({"queue", queue}, {"kind", kind}), n);
+}
+
+void series_write_times(struct series *s, struct buf *b, const char *name, const char *help)
+{
+    struct buf names[3];
+    static const char *const ends[] = {"_bucket", "_sum", "_count"};
+    size_t pairs = count_of(s);
+    for (int i = 0; i < 3; i++) {
+        buf_init(&names[i], NAME_BYTES);
+        buf_printf(&names[i], "%s%s", name, ends[i]);
+    }
+    metric_head(b, name, "histogram", help);
+    for (size_t i = 0; i <= pairs; i++) {
+        write_times(pair_at(s, i, pairs), b, buf_text(&names[0]), buf_text(&names[1]),
+                    buf_text(&names[2]));
+    }
+    for (int i = 0; i < 3; i++) {
+        b->failed = b->failed || names[i].failed;
+        buf_clear(&names[i]);
+    }
+}

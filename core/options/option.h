@@ -1,0 +1,223 @@
+/* Every option of every command: one table gives the flags, the variables, the config file, --help
+ * and docs/options.md.
+ *
+ * A value comes from the command line, else from the environment (TENON_<NAME>, and for the two
+ * URLs also DATABASE_URL and AMQP_URL), else from the config file, else from the table. */
+#ifndef TENON_CORE_OPTION_H
+#define TENON_CORE_OPTION_H
+
+#include "core/base/fault.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum command {
+    COMMAND_SETUP = 1 << 0,
+    COMMAND_ENQUEUE = 1 << 1,
+    COMMAND_WORKER = 1 << 2,
+    COMMAND_CLEANER = 1 << 3,
+    COMMAND_STATUS = 1 << 4,
+    COMMAND_SHOW = 1 << 5,
+    COMMAND_SCHEDULE = 1 << 6,
+    COMMAND_LIST = 1 << 7,
+    COMMAND_RETRY = 1 << 8,
+    COMMAND_CANCEL = 1 << 9,
+    COMMAND_DELETE = 1 << 10,
+    COMMAND_RUN_NOW = 1 << 11,
+    COMMAND_SET = 1 << 12,
+    COMMAND_PAUSE = 1 << 13,
+    COMMAND_RESUME = 1 << 14,
+    COMMAND_QUEUE = 1 << 15,
+    COMMAND_KIND = 1 << 16,
+    COMMAND_AUDIT = 1 << 17,
+    COMMAND_WHY = 1 << 18,
+    COMMAND_ADOPT = 1 << 19,
+    COMMAND_DOCTOR = 1 << 20,
+    COMMAND_FLOW = 1 << 21,
+    COMMAND_LIMIT = 1 << 22,
+    COMMAND_WAIT = 1 << 23,
+    COMMAND_SIGNAL = 1 << 24,
+    COMMAND_SCALER = 1 << 25,
+    COMMAND_CANARY = 1 << 26,
+    COMMAND_UI = 1 << 27,
+    COMMAND_DEV = 1 << 28,
+};
+enum { COMMANDS_ALL = (1 << 29) - 1 };
+
+enum option_id {
+    OPTION_CONFIG, /* path of the config file; from the command line or TENON_CONFIG only */
+    OPTION_DATABASE_URL,
+    OPTION_AMQP_URL,
+    OPTION_LOG_LEVEL,  /* the number is enum log_level */
+    OPTION_LOG_FORMAT, /* the number is enum log_format */
+    OPTION_HELP,
+    OPTION_JSON,
+    OPTION_DRY_RUN,
+    OPTION_GRANT_PRODUCER,
+    OPTION_KINDS,
+    OPTION_GRANT_READER,
+    OPTION_GRANT_OPERATOR,
+    OPTION_GRANT_WORKER,
+    OPTION_GRANT_CLEANER,
+    OPTION_QUEUE,
+    OPTION_PRIORITY,
+    OPTION_RUN_AT,
+    OPTION_DELAY,
+    OPTION_UNIQUE_KEY,
+    OPTION_ON_CONFLICT,
+    OPTION_UNIQUE_FOR,
+    OPTION_DEBOUNCE,
+    OPTION_DEBOUNCE_MAX,
+    OPTION_START_BEFORE,
+    OPTION_MAX_ATTEMPTS,
+    OPTION_TIMEOUT,
+    OPTION_RETRY,
+    OPTION_TRACE,
+    OPTION_FLOW,
+    OPTION_DEPENDS_ON,
+    OPTION_ON_PARENT_DEAD,
+    OPTION_LIMIT_KEYS,
+    OPTION_QUEUES,
+    OPTION_HANDLERS,
+    OPTION_HANDLER,
+    OPTION_SLOTS,
+    OPTION_PRESENCE_URL,
+    OPTION_PASS_ENV,
+    OPTION_START_LIMIT,
+    OPTION_USER,
+    OPTION_DRAIN_LIMIT,
+    OPTION_UNTIL_EMPTY,
+    OPTION_STDERR,
+    OPTION_RUN_ONE,
+    OPTION_ONCE,
+    OPTION_CRON,
+    OPTION_EVERY,
+    OPTION_ZONE,
+    OPTION_CATCH_UP,
+    OPTION_OVERLAP,
+    OPTION_HOW_MANY,
+    OPTION_STATE,
+    OPTION_KIND,
+    OPTION_ERROR,
+    OPTION_OLDER_THAN,
+    OPTION_LIMIT_KEY,
+    OPTION_PAYLOAD,
+    OPTION_LIMIT,
+    OPTION_CURSOR,
+    OPTION_YES,
+    OPTION_RATE,
+    OPTION_WHY,
+    OPTION_ALL,
+    OPTION_TIMEOUT_MIN,
+    OPTION_ON_TIMEOUT,
+    OPTION_MAX_CRASHES,
+    OPTION_ON_DEAD,
+    OPTION_UNSET,
+    OPTION_WATCH,
+    OPTION_MAX_RUNNING,
+    OPTION_MAX_STARTS,
+    OPTION_STRICT,
+    OPTION_WHEN_DEAD,
+    OPTION_FAIR,
+    OPTION_WEIGHT,
+    OPTION_UNTIL,
+    OPTION_LATENCY,
+    OPTION_MIN,
+    OPTION_MAX,
+    OPTION_DOWN_AFTER,
+    OPTION_EXEC,
+    OPTION_LISTEN,
+    OPTION_TOKEN_FILE,
+    OPTION_PASSWORD_FILE,
+    OPTION_HOSTS,
+    OPTION_READ_ONLY,
+    OPTION_HTTP,
+    OPTION_OTLP_URL,
+    OPTION_COUNT
+};
+
+enum option_type {
+    OPTION_TYPE_TEXT,
+    OPTION_TYPE_INT,      /* with the default "auto", that word is core/base/processors.h */
+    OPTION_TYPE_DURATION, /* "250ms", "25s", "10min", "1h", "7d"; kept in milliseconds */
+    OPTION_TYPE_FLAG,
+    OPTION_TYPE_LIST,  /* a,b,c */
+    OPTION_TYPE_EACH,  /* may be given many times */
+    OPTION_TYPE_CHOICE /* one of `choices`, separated by spaces; the number says which, from 0 */
+};
+
+struct option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* 0 = none */
+    enum option_type type;
+    unsigned commands; /* which commands take it */
+    unsigned required; /* and which refuse to start without it */
+    const char *arg;   /* what --help calls the value; NULL of a FLAG */
+    const char *def;   /* in the form a user would type; NULL = none */
+    int64_t min, max;  /* of INT and DURATION (milliseconds) */
+    const char *choices;
+    const char *env;                /* a second variable beside TENON_<NAME>, NULL = none */
+    bool secret;                    /* its value is never printed */
+    bool typed;                     /* only the command line may give it */
+    bool (*fits)(const char *text); /* of TEXT, and of an item of LIST and EACH; NULL = anything */
+    const char *allowed;            /* what that is, in words */
+    const char *text;               /* one sentence, in Markdown */
+};
+
+extern const struct option_row option_rows[OPTION_COUNT]; /* by enum option_id */
+
+struct options; /* the values of one run */
+
+/* "worker" */
+const char *command_word(enum command command);
+
+/* Read the command line of `command`, the environment and the config file. An empty variable counts
+ * as not given. With --help the rest is not looked at, and options_read() returns true.
+ *   argv    argv[0] is the command's name; the arguments are moved to its front
+ *   false   CONFIG: an unknown option, a value that is not allowed (which, and what is), a config
+ *           file that cannot be read (file and line), a required option that is missing; MEMORY */
+MUST_CHECK bool options_read(enum command command, int argc, char **argv, struct options **ret,
+                             struct fault *f);
+void options_free(struct options *o);
+
+enum command options_command(const struct options *o);
+
+/* The text of a value as it was typed, NULL = not given and no default. The number of INT, DURATION
+ * (milliseconds) and CHOICE, 0 = not given. */
+const char *option_text(const struct options *o, enum option_id id);
+int64_t option_int(const struct options *o, enum option_id id);
+bool option_flag(const struct options *o, enum option_id id);
+bool option_is_given(const struct options *o, enum option_id id); /* not by default */
+bool option_is_typed(const struct options *o, enum option_id id); /* on the command line */
+bool option_took_env(const struct options *o, enum option_id id); /* of the row's `env` */
+
+/* LIST and EACH. In the environment EACH has one value per line. */
+size_t option_items(const struct options *o, enum option_id id);
+const char *option_item(const struct options *o, enum option_id id, size_t i);
+
+/* What stands on the command line beside the options. */
+size_t options_args(const struct options *o);
+const char *options_arg(const struct options *o, size_t i);
+
+/* Parse "25s" into milliseconds: a whole number and one of ms, s, min, h, d. */
+MUST_CHECK bool duration_parse(const char *text, int64_t *ret_ms);
+
+/* The row of a name as it stands on the command line, after the dashes; or NULL. */
+const struct option_row *option_find(const char *name, size_t bytes);
+
+/* "TENON_LOG_LEVEL" */
+void option_variable(const struct option_row *row, char *text, size_t size);
+
+struct buf;
+
+/* What an option means, what is allowed and what is the default; and "setup, worker", or "all".
+ * Both are put behind what is in `b`. */
+void option_describe(const struct option_row *row, struct buf *b);
+void option_commands(const struct option_row *row, struct buf *b);
+
+/* The options of a command as they stand in --help; all of them as docs/options.md. Values are
+ * never shown, only defaults. */
+void options_help(FILE *out, enum command command);
+void options_markdown(FILE *out);
+
+#endif
