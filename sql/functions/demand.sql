@@ -3,7 +3,7 @@
 -- At most so many queues, by name: those that have a row in tenon.queue or a living worker before those that only have
 -- tasks. A producer may make up as many names as he likes; here they cost what is asked for and no more.
 CREATE OR REPLACE FUNCTION tenon.queue_names(most bigint) RETURNS SETOF text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE named AS (
         (SELECT queue FROM tenon.task ORDER BY queue LIMIT 1)
         UNION ALL
@@ -55,7 +55,7 @@ $$;
 -- How long tasks run is said by both, else, of a queue of which they have none, by what ended within a day in 50 blocks of
 -- each. Delayed tasks arrive when they end, so the greater of both rates counts.
 CREATE OR REPLACE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OUT run_s double precision)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH waiting AS MATERIALIZED (
         SELECT t.id, t.queue, t.created_at, t.run_at FROM tenon.task t ORDER BY t.id DESC LIMIT 5000
     ), ended AS MATERIALIZED (
@@ -101,7 +101,7 @@ $$;
 
 -- Of each priority the first 10,000 rows that are due, which are those that run and those that are next.
 CREATE OR REPLACE FUNCTION tenon.backlog_seen(queue text, OUT ready bigint, OUT running bigint, OUT oldest_s double precision, OUT running_s double precision)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH paused AS MATERIALIZED (
         SELECT coalesce(bool_or(p.what = 'everything' OR (p.what = 'queue' AND p.name = $1)), false) AS whole,
                coalesce(array_agg(p.name) FILTER (WHERE p.what = 'kind'), '{}') AS kinds

@@ -13,7 +13,7 @@ $$;
 
 CREATE OR REPLACE FUNCTION tenon.record_end(id bigint, kind text, start_time timestamptz, unique_key text, again bigint, wanted_at timestamptz,
     flow bigint, limit_keys text[], awaited boolean, crashes integer, was_cancelled boolean) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     IF again IS NOT NULL THEN
@@ -97,7 +97,7 @@ END $$;
 
 -- For one claim: a third of what finish_many costs.
 CREATE OR REPLACE FUNCTION tenon.finish(claim text, result jsonb DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     moment timestamptz := clock_timestamp();
@@ -134,7 +134,7 @@ Raises SQLSTATE 55000 when the claim is not valid any more, because the task was
 -- finish the same never wait for each other in a circle. `ANY (ARRAY[g.id])`: each row is looked up by its id, whatever
 -- the table held when the plan was made (docs/decisions/0014-plans-that-stay-good.md).
 CREATE OR REPLACE FUNCTION tenon.finish_many(claims text[], results jsonb[] DEFAULT NULL, skip_lost boolean DEFAULT false) RETURNS boolean[]
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     claims_max constant integer := 10000;
     moment timestamptz := clock_timestamp();
@@ -219,7 +219,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.cancel(id bigint) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s     tenon.setting := tenon.settings();
     owner text := tenon.cancel_one(id);

@@ -27,7 +27,7 @@ END $$;
 
 -- Those that a retry may make unfinished again: what belongs to a cancelled flow would be cancelled with it once more.
 CREATE OR REPLACE FUNCTION tenon.may_retry(ids bigint[]) RETURNS bigint[]
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT ARRAY(SELECT i FROM unnest($1) i
                   WHERE (SELECT f.id FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow
                           WHERE m.id = i AND f.cancelled_at IS NOT NULL LIMIT 1) IS NULL)
@@ -178,7 +178,7 @@ END $$;
 -- Cancels up to `most` tasks of a cancelled flow, with payloads of 8 MB at most, except those that somebody has locked; returns
 -- how many, and whether there are more.
 CREATE OR REPLACE FUNCTION tenon.cancel_members(flow bigint, by text, most integer, OUT n integer, OUT more boolean)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     here bigint[] := ARRAY(SELECT t.id FROM tenon.flow_task m
@@ -193,7 +193,7 @@ END $$;
 
 -- Has any of its tasks not ended?
 CREATE OR REPLACE FUNCTION tenon.has_tasks(flow bigint) RETURNS boolean
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT EXISTS (SELECT FROM tenon.flow_task m
                     CROSS JOIN LATERAL (SELECT FROM tenon.task t WHERE t.id = m.id OFFSET 0) t
                     WHERE m.flow = $1)
@@ -240,7 +240,7 @@ END $$;
 -- Looks at up to `most` notes; returns how much was done, and which tasks are unblocked. One at a time, and each statement
 -- must see what was committed before it began.
 CREATE OR REPLACE FUNCTION tenon.settle_flows(most integer, OUT n integer, OUT freed bigint[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off SET enable_mergejoin = off
     SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     notes record;

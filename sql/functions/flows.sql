@@ -98,7 +98,7 @@ $$;
 
 -- Checks what was given, and returns the parents that the task has to wait for; NULL: none.
 CREATE OR REPLACE FUNCTION tenon.check_parents(flow bigint, depends_on bigint[], on_parent_dead text, unique_key text) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 DECLARE
     f       tenon.flow;
@@ -139,7 +139,7 @@ END $$;
 -- New tasks become tasks of a flow. Parents that were enqueued in this very transaction cannot have ended; of others,
 -- which may just end, a note makes tenon.settle() look after the commit, and true is returned.
 CREATE OR REPLACE FUNCTION tenon.join_flow(ids bigint[], flow bigint, depends_on bigint[], waits bigint[], on_parent_dead text) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_variable
 BEGIN
     INSERT INTO tenon.flow_task (id, flow, parents) SELECT i, flow, nullif(depends_on, '{}') FROM unnest(ids) i;
@@ -447,7 +447,7 @@ COMMENT ON FUNCTION tenon.flow(jsonb, boolean) IS $$Makes a whole flow, with its
 An unknown key or parent, or tasks that wait for each other in a circle, raise SQLSTATE 22023; the message names the place, such as `tasks[3].depends_on`, or the circle.$$;
 
 CREATE OR REPLACE FUNCTION tenon.parent_results(task bigint) RETURNS TABLE (id bigint, name text, state text, result jsonb)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     made_by text := (SELECT f.made_by FROM tenon.flow_task m JOIN tenon.flow f ON f.id = m.flow WHERE m.id = task);
 BEGIN
@@ -461,7 +461,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.parent_results(claim text) RETURNS TABLE (id bigint, name text, state text, result jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     fence record;
     held  record;
@@ -482,7 +482,7 @@ COMMENT ON FUNCTION tenon.parent_results(bigint) IS $$The same of the task with 
 
 -- A task that did not end well, among those that this one waits for, directly or not; it reads up to 1,000. NULL: none.
 CREATE OR REPLACE FUNCTION tenon.bad_ancestor(task bigint) RETURNS bigint
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WITH RECURSIVE up (id) AS (
         SELECT f.parent FROM tenon.flow_wait f WHERE f.task = $1
         UNION

@@ -111,7 +111,7 @@ END $$;
 -- Deletes flows that have ended so long ago, with the rows of about `most` tasks; returns how many rows. One that has a
 -- task in tenon.dead, or a task for which another waits, stays.
 CREATE OR REPLACE FUNCTION tenon.purge_flows(before timestamptz, most integer) RETURNS integer
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     begun timestamptz := clock_timestamp();
     n integer := 0;

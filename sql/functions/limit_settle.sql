@@ -386,7 +386,7 @@ END $$;
 -- Lets tasks go that their limits allow; returns how much was done, and which tasks go. One at a time; what he counts needs
 -- a snapshot that is newer than his lock.
 CREATE OR REPLACE FUNCTION tenon.settle_limits(most integer, OUT n integer, OUT freed bigint[])
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_hashjoin = off
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_hashjoin = off
     SET enable_mergejoin = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     keys text[];

@@ -28,7 +28,7 @@ END $$;
 -- whether tenon.settle() shall be called at once. One that had ended and is retried may have a row still, as nobody has seen
 -- its end yet, or it blocks others: only tenon.settle() touches what is there.
 CREATE OR REPLACE FUNCTION tenon.queue_limits(ids bigint[]) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     WITH wanted AS MATERIALIZED (
         SELECT k.key, k.key = f.first AS first, t.id, t.limit_keys, t.priority, t.wanted_at
@@ -170,7 +170,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE OR REPLACE FUNCTION tenon.take_limit(key text, n integer DEFAULT 1) RETURNS integer
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '1 s' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '1 s' AS $$
 #variable_conflict use_variable
 DECLARE
     r      record;
@@ -218,7 +218,7 @@ Call it by itself, outside of longer transactions: until yours ends, nobody else
 -- All that waits under a limit that was set or dropped is seen to again, and what is enqueued to its kind or queue
 -- from now on gets its key, or not.
 CREATE OR REPLACE FUNCTION tenon.limit_changed(name text, there boolean) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     target text := substr(name, strpos(name, '/') + 1);
 BEGIN
@@ -378,7 +378,7 @@ COMMENT ON COLUMN tenon.limits.until IS 'When the row of its own name goes; NULL
 -- The command that sets a key's limit anew, with twice the number that is in the way: at once, or else of starts. NULL:
 -- it has none, or says what no option says.
 CREATE OR REPLACE FUNCTION tenon.limit_raised(key text, max_running integer) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT concat_ws(' ', 'tenon limit set', l.name,
                '--max-running ' || CASE WHEN l.is_full THEN least(l.max_running * 2, 1000000) ELSE l.max_running END,
                '--max-starts ' || CASE WHEN l.is_full THEN l.max_starts ELSE least(l.max_starts * 2, 10000) END || CASE WHEN l.ms % 1000 = 0 THEN format('/%ss', l.ms / 1000) ELSE format('/%sms', l.ms) END,
@@ -396,7 +396,7 @@ $$;
 
 -- What of a key's limit is in the way.
 CREATE OR REPLACE FUNCTION tenon.limit_in_way(key text, OUT paused boolean, OUT has_room boolean, OUT sentence text, OUT advice text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT r.paused, NOT r.paused AND d.why IS NULL AND NOT r.strict AND r.max_starts IS NULL AND h.n < r.max_running,
            CASE WHEN r.paused THEN format('it is paused%s%s', ' by ' || p.paused_by, ': ' || p.paused_why)
                 WHEN d.why IS NOT NULL THEN d.why
@@ -422,7 +422,7 @@ $$;
 
 -- Which key a task waits for, and behind how many; NULLs: none. As in tenon.why_blocked.
 CREATE OR REPLACE FUNCTION tenon.why_limited(task_id bigint, keys text[], OUT code text, OUT sentence text, OUT advice text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     w tenon.limit_task;
     r record;

@@ -192,7 +192,7 @@ END $$;
 CREATE OR REPLACE FUNCTION tenon.change(act text, filter jsonb, changes jsonb DEFAULT NULL, most integer DEFAULT 1000,
     cursor bigint DEFAULT NULL, why text DEFAULT NULL, audit bigint DEFAULT NULL, limit_ms integer DEFAULT NULL,
     OUT n bigint, OUT skipped bigint, OUT next bigint, OUT audit_id bigint)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     f        tenon.filter;
     wanted   bigint[];

@@ -53,7 +53,7 @@ EXCEPTION WHEN program_limit_exceeded THEN  -- longer than 1 GB
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.progress(claim text, value jsonb) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     progress_bytes_max constant integer := 65536;
@@ -82,7 +82,7 @@ It is for a task that says so now and then: each call writes a row. A pool child
 -- The row's timeout grows, and by it the worker and the cleaner know the deadline. A shorter one than the kind's
 -- timeout_min_ms cannot come of it, as it never shrinks.
 CREATE OR REPLACE FUNCTION tenon.extend(claim text, by interval) RETURNS timestamptz
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     timeout_max_ms constant bigint := 2592000000;

@@ -130,7 +130,7 @@ RETURN hashtextextended(concat_ws(' ', t.steps, t.progress), 0);
 CREATE OR REPLACE FUNCTION tenon.requeue(ids bigint[], keys bigint[], reasons text[], errors text[], delays_ms bigint[],
     classes text[] DEFAULT NULL, signals text[] DEFAULT NULL)
 RETURNS TABLE (id bigint, state text)
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH given AS MATERIALIZED (
         SELECT g.* FROM unnest($1, $2, $3, $4, $5, $6, $7) AS g (id, key, asked, error_given, delay_ms, class, signal)
     ), mine AS MATERIALIZED (

@@ -165,7 +165,7 @@ $$;
 -- The ids that were given; the next `most` of a flow, or of the unfinished tasks that may have a key of limits, in its line or
 -- before it, as they wait for parents or a signal; NULL: no index tells.
 CREATE OR REPLACE FUNCTION tenon.candidates(f tenon.filter, places text[], newest boolean, cursor bigint, most integer) RETURNS bigint[]
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 BEGIN
     IF f.ids IS NOT NULL THEN
         RETURN CASE WHEN f.flow IS NULL THEN f.ids
@@ -195,7 +195,7 @@ END $$;
 -- in the first quarter of that time only. `next`: where to go on; NULL: that was all. With each call's own plan, in which what was not asked for is left out.
 CREATE OR REPLACE FUNCTION tenon.search(f tenon.filter, newest boolean, cursor bigint, most integer, limit_ms integer,
     OUT ids bigint[], OUT next bigint)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_custom_plan AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan AS $$
 DECLARE
     places text[] := tenon.places(f.states);
     moment timestamptz := clock_timestamp();
@@ -274,7 +274,7 @@ END $$;
 COMMENT ON FUNCTION tenon.find IS $$The ids of tasks that fit a filter (`tenon.list`), and `next`: where to go on (`cursor`), or NULL when that was all. It stops with the piece of its reading after which `limit_ms` milliseconds have passed, found or not. With `act`, those that `tenon.change` would take, the oldest first. For programs that show pages.$$;
 
 CREATE OR REPLACE FUNCTION tenon.list(filter jsonb DEFAULT '{}', cursor bigint DEFAULT NULL, most integer DEFAULT 100) RETURNS SETOF tenon.tasks
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     found_ids bigint[] := (SELECT f.ids FROM tenon.find(filter, NULL, cursor, most) f);
 BEGIN

@@ -6,7 +6,7 @@
 -- them. The rows are not locked first, if nobody has locked one: that would leave a mark in the new version of a row, and
 -- polls pass over what is marked (worker/poll.sql) until their next sweep.
 CREATE OR REPLACE FUNCTION tenon.unblock(ids bigint[]) RETURNS bigint[]
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '10 ms' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '10 ms' AS $$
 DECLARE
     free bigint[];
 BEGIN
@@ -150,7 +150,7 @@ END $$;
 -- (NULL: when something happens). If it let go more than `few`, workers are told to poll; else the caller wakes them. `slow`:
 -- it ran into the timeout of the statement, and this became of it.
 CREATE OR REPLACE FUNCTION tenon.settle_all(most integer, few integer, OUT n integer, OUT freed bigint[], OUT due_ms bigint, OUT slow text)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
     fewer  jsonb := (SELECT jsonb_object_agg(s.part, CASE WHEN s.until > moment THEN 0 ELSE s.most END) FROM tenon.set_aside s WHERE s.id = 0);

@@ -34,7 +34,7 @@ COMMENT ON FUNCTION tenon.signal IS $$Sends a signal: every task that waits for 
 A role that is confined to some queues or kinds may not, SQLSTATE 42501.$$;
 
 CREATE OR REPLACE FUNCTION tenon.wait_signal(claim text, signal text, timeout interval DEFAULT '365 days', OUT state text, OUT payload jsonb)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     wait_ms_max constant bigint := 31536000000;
@@ -129,7 +129,7 @@ END $$;
 -- before is seen: so whichever comes last finds the other. A signal is settled when nobody waits for it any more. Locked
 -- rows are skipped, and the next turn continues after them (the cursors). Returns how many waits are over, and of which tasks.
 CREATE OR REPLACE FUNCTION tenon.settle_signals(most integer, OUT n integer, OUT freed bigint[])
-LANGUAGE plpgsql SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
     begun  timestamptz := moment;
@@ -187,7 +187,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE OR REPLACE FUNCTION tenon.result(id bigint, OUT state text, OUT result jsonb, OUT error text)
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     who text;
@@ -214,7 +214,7 @@ A producer sees the tasks that its own role enqueued, else SQLSTATE 42501; reade
 -- one gives up. The mark is then missing, and whoever waits asks again by himself.
 CREATE OR REPLACE FUNCTION tenon.await(id bigint, OUT state text, OUT result jsonb, OUT error text)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '50 ms' AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '50 ms' AS $$
 #variable_conflict use_variable
 BEGIN
     BEGIN

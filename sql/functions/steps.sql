@@ -42,7 +42,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.step(claim text, name text, value jsonb DEFAULT NULL) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     fence record;
@@ -66,7 +66,7 @@ COMMENT ON FUNCTION tenon.step IS $$Records a step of a task that runs, in the h
 Raises SQLSTATE 55000 when the claim is not valid any more, because the task was recovered, cancelled or finished: roll back and stop; 42501 when the role is confined to other queues or kinds (`tenon.producer`).$$;
 
 CREATE OR REPLACE FUNCTION tenon.steps(claim text) RETURNS jsonb
-LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     fence record;
@@ -97,7 +97,7 @@ END $$;
 -- What is missing is not this claim's any more, or locked by somebody else at the moment.
 CREATE OR REPLACE FUNCTION tenon.record_steps(ids bigint[], keys bigint[], lines text[])
 RETURNS TABLE (place integer, recorded boolean)
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held jsonb;
     new  jsonb;

@@ -2,7 +2,7 @@
 
 -- The suspects that a worker of these queues and kinds may run now.
 CREATE OR REPLACE FUNCTION tenon.suspects_due(queues text[], kinds text[]) RETURNS TABLE (id bigint, queue text, kind text, priority smallint, due_at timestamptz)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT t.id, t.queue, t.kind, t.priority, s.due_at
       FROM tenon.suspect s CROSS JOIN LATERAL (SELECT * FROM tenon.task t WHERE t.id = s.task_id OFFSET 0) t
      WHERE s.alone AND s.claims IS NULL AND s.due_at <= statement_timestamp()
@@ -15,7 +15,7 @@ $$;
 -- that serve the queue and kind of a suspect at most half have the turn, but at least one may; a worker that has it may ask
 -- again. Turns are given one at a time, under the lock of the setting's row.
 CREATE OR REPLACE FUNCTION tenon.take_turn(worker uuid, queues text[], kinds text[]) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 BEGIN
     IF NOT EXISTS (SELECT FROM tenon.suspects_due(queues, kinds)) THEN
@@ -38,7 +38,7 @@ END $$;
 -- another worker may have run it meanwhile, and it may no longer be a suspect.) As in worker/claim.sql, one reading of the clock
 -- says whether the task may start and when it does.
 CREATE OR REPLACE FUNCTION tenon.claim_alone(worker uuid, queues text[], kinds text[]) RETURNS SETOF tenon.task
-LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     WITH first AS MATERIALIZED (
         SELECT t.id, d.due_at
           FROM tenon.suspects_due($2, $3) d JOIN tenon.task t ON t.id = ANY (ARRAY[d.id])

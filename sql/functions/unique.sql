@@ -3,7 +3,7 @@
 -- The unfinished task of this kind that holds unique_key; NULLs: none. By the index, also in a session that made its
 -- plan when there were only a few tasks.
 CREATE OR REPLACE FUNCTION tenon.holder(kind text, unique_key text) RETURNS tenon.enqueued
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held tenon.enqueued;
 BEGIN
@@ -62,7 +62,7 @@ $$;
 -- that it starts afterwards. False: it cannot be (tenon.joined), it is running, locked by somebody, or gone; or it is
 -- overdue by more than `patience`, and should rather be left to the workers, who pass over what is locked.
 CREATE OR REPLACE FUNCTION tenon.join_holder(a tenon.again, patience interval) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     held tenon.task;
     b    tenon.again;
@@ -145,7 +145,7 @@ END $$;
 -- nobody holds it; under one that is running, or cannot take it in, it waits for the end, or joins what waits there.
 -- False: somebody has locked the holder, or is just making one; later.
 CREATE OR REPLACE FUNCTION tenon.settle_again(a tenon.again) RETURNS boolean
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET lock_timeout = '2 ms' AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '2 ms' AS $$
 DECLARE
     held  tenon.task;
     due   timestamptz := greatest(a.run_at, clock_timestamp());
@@ -193,7 +193,7 @@ END $$;
 -- Tasks that wait under a key join the row that already waits for the end of the holder, up to `most` at a time. It does
 -- not lock the holder, because the worker may be about to finish it. Returns how many.
 CREATE OR REPLACE FUNCTION tenon.join_waiting(unique_key text, kind text, most integer) RETURNS integer
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
     first tenon.again;
@@ -225,7 +225,7 @@ END $$;
 -- is left to the workers, which skip locked rows. Returns how many; the tasks left in this way, whose workers must be woken; and
 -- whether there is more to do at once.
 CREATE OR REPLACE FUNCTION tenon.settle_keys(most integer, OUT n integer, OUT freed bigint[], OUT more boolean)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     rows_max constant integer := 10000;
     joins_max constant integer := 1000;

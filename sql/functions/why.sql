@@ -53,7 +53,7 @@ $$;
 -- The slots of the workers that take it; how many tasks run there, of those that stand first in their queues; and what else
 -- those workers would take, of what is not paused.
 CREATE OR REPLACE FUNCTION tenon.slots_for(queue text, kind text, OUT slots bigint, OUT running bigint, OUT kinds text[])
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = off SET jit = off AS $$
     WITH those AS MATERIALIZED (
         SELECT w.id, w.slots, w.queues, w.kinds FROM tenon.worker w
          WHERE w.ended_at IS NULL AND w.state = 'alive' AND $1 = ANY (w.queues) AND $2 = ANY (w.kinds)
@@ -80,7 +80,7 @@ $$;
 -- priority two ranges of task_order are read, which end at the task, or now. (One range, up to a row of both columns, would be
 -- read on through all that have the same run_at.)
 CREATE OR REPLACE FUNCTION tenon.ahead_of(t tenon.task, kinds text[], most integer, OUT n bigint, OUT higher bigint, OUT more boolean)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_bitmapscan = off SET jit = off AS $$
     SELECT count(*) FILTER (WHERE a.kind = ANY ($2)), count(*) FILTER (WHERE a.kind = ANY ($2) AND a.priority > ($1).priority), count(*) = $3
       FROM (SELECT p.priority, o.kind
               FROM generate_series(9, ($1).priority, -1) AS p (priority)
@@ -177,7 +177,7 @@ END $$;
 
 -- Of these tasks one that is ready, and that no worker takes. NULLs: none.
 CREATE OR REPLACE FUNCTION tenon.why_one_of(ids bigint[], OUT sentence text, OUT advice text)
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format(' Of task %s: %s', t.id, y.sentence), y.advice
       FROM tenon.task t CROSS JOIN LATERAL tenon.why_not_taken(t) y
      WHERE t.id = ANY ($1) AND t.start_time IS NULL AND t.wanted_at IS NULL AND t.run_at <= clock_timestamp() AND y.code IS NOT NULL
@@ -186,7 +186,7 @@ $$;
 
 -- The parents that a task waits for: three of them, those that did not end well first. NULLs: none.
 CREATE OR REPLACE FUNCTION tenon.why_parents(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     p record;
     y record;
@@ -219,7 +219,7 @@ END $$;
 
 -- Why a task is a suspect. NULL: it is not one.
 CREATE OR REPLACE FUNCTION tenon.why_suspected(t tenon.task) RETURNS text
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     SELECT format('It is suspected: it has crashed %s %s%s; %s', s.crashes, CASE s.crashes WHEN 1 THEN 'time' ELSE 'times' END,
                   CASE WHEN s.crashes > 1 THEN ' in a row' END,
                   CASE WHEN s.claims IS NULL THEN 'it runs alone next' ELSE 'it runs alone now' END)
@@ -228,7 +228,7 @@ $$;
 
 -- What a suspect waits for that its limits have released: its time, a worker, or a worker's turn.
 CREATE OR REPLACE FUNCTION tenon.why_alone(t tenon.task, OUT code text, OUT sentence text, OUT advice text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     s tenon.suspect;
     ahead bigint;
@@ -331,7 +331,7 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION tenon.why_ended(id bigint, OUT code text, OUT sentence text, OUT advice text)
-LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET jit = off AS $$
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     d tenon.dead;
     f tenon.history;
