@@ -11,7 +11,7 @@ enum { READ_BYTES = 64 << 10, OUT_BYTES_MAX = 256 << 20, REPLY_HEAD_BYTES = 128 
 
 void pool_open(struct pool *p, int in_flight)
 {
-    *p = (struct pool){.ended = false};
+    *p = (struct pool){.fd = STDOUT_FILENO};
     buf_init(&p->in, POOL_LINE_BYTES_MAX + READ_BYTES);
     buf_init(&p->out, OUT_BYTES_MAX);
     buf_printf(&p->out, "{\"hello\":\"tenon\",\"in_flight\":%d,\"stop\":true}\n", in_flight);
@@ -50,7 +50,7 @@ bool pool_flush(struct pool *p, struct fault *f)
         return fault_memory(f);
     }
     while (done < p->out.len) {
-        ssize_t n = write(STDOUT_FILENO, p->out.data + done, p->out.len - done);
+        ssize_t n = write(p->fd, p->out.data + done, p->out.len - done);
         if (n < 0 && errno != EINTR) {
             return fault_set(f, FAULT_RETRY, "could not write to stdout: %s", strerror(errno));
         }

@@ -16,6 +16,7 @@ struct pool {
     struct buf in, out;
     size_t taken; /* of `in`, by pool_take() */
     bool ended;   /* no more lines come */
+    int fd;       /* answers go there: stdout */
 };
 
 /* A task as it came: all texts stand in `line`, and the payload is as PostgreSQL printed it. */

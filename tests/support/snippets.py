@@ -152,7 +152,7 @@ class Reader:
             (HERE / name).chmod(0o755)
         built = HERE / "build/release"
         built.mkdir(parents=True)
-        for name in ("tenon", "tenon-http", "tenon-sql", "tenon-host"):
+        for name in ("tenon", "tenon-http", "tenon-sql"):
             (built / name).symlink_to(PROGRAMS / name)
         (built / "install_manifest.txt").write_text(f"{HERE}/installed\n")
         (HERE / "installed").touch()

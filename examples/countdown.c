@@ -1,13 +1,14 @@
-/* A handler in C for tenon-host, with a checkpoint: it goes on where the last attempt stopped.
+/* A handler in C with a checkpoint: it continues where the last attempt stopped.
  *
- *     cmake -S examples/plugin -B build-plugin && cmake --build build-plugin
- *     tenon worker --handler 'countdown=pool:exec tenon-host build-plugin/plugin.so'
+ *     cmake -S examples -B build-examples && cmake --build build-examples
+ *     tenon worker --handler 'countdown=pool:exec build-examples/countdown 4'
  *     tenon enqueue countdown '{"items": 100}'
  *
- * Take a JSON library for more than one number. */
-#include <tenon/handler.h>
+ * The argument is how many tasks it runs at once. For more than one number use a JSON library. */
+#include <tenon/serve.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The number of a key in a flat object, 0 = it is not there. */
@@ -32,7 +33,7 @@ static int countdown(const tenon_work *work, tenon_context *c)
     char text[64];
     if (items < 1) {
         (void)tenon_fail(c, "bad_payload", "the payload has no items");
-        return TENON_DEAD;
+        return TENON_RUN_DEAD;
     }
     while (done < items && !tenon_is_stopped(c)) {
         do_item(done++);
@@ -42,8 +43,17 @@ static int countdown(const tenon_work *work, tenon_context *c)
     }
     snprintf(text, sizeof text, "{\"done\": %ld}", done);
     tenon_set_result(c, text);
-    return done == items ? TENON_DONE : TENON_INTERRUPTED;
+    return done == items ? TENON_RUN_DONE : TENON_RUN_INTERRUPTED;
 }
 
 static const tenon_handler handlers[] = {{"countdown", countdown}};
-TENON_PLUGIN(handlers, NULL, NULL);
+
+int main(int argc, char **argv)
+{
+    int threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
+    if (tenon_serve(handlers, 1, threads) != TENON_OK) {
+        fprintf(stderr, "%s\n", tenon_errmsg());
+        return 1;
+    }
+    return 0;
+}

@@ -1,8 +1,9 @@
-/* A plugin that does what the kind says; with PLUGIN_ABI it says that it is of another version. */
-#include "include/tenon/handler.h"
+/* A handler in C that does what the kind says: `serve [THREADS]`. */
+#include "include/tenon/serve.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,14 +11,15 @@
 static int echo(const tenon_work *work, tenon_context *c)
 {
     tenon_set_result(c, work->payload);
-    return TENON_DONE;
+    return TENON_RUN_DONE;
 }
 
 static int garbage(const tenon_work *work, tenon_context *c)
 {
     (void)work;
     tenon_set_result(c, "{\"a\":1,\"outcome\":");
-    return tenon_progress(c, "1,2") == -1 && tenon_extend(c, 0) == -1 ? TENON_DONE : TENON_FAILED;
+    return tenon_progress(c, "1,2") == -1 && tenon_extend(c, 0) == -1 ? TENON_RUN_DONE
+                                                                      : TENON_RUN_FAILED;
 }
 
 static int fail(const tenon_work *work, tenon_context *c)
@@ -30,14 +32,14 @@ static int dead(const tenon_work *work, tenon_context *c)
 {
     (void)work;
     (void)tenon_fail(c, NULL, "it never works");
-    return TENON_DEAD;
+    return TENON_RUN_DEAD;
 }
 
-static int later(const tenon_work *work, tenon_context *c)
+static int snooze(const tenon_work *work, tenon_context *c)
 {
     (void)work;
     tenon_set_delay(c, 3000000);
-    return TENON_SNOOZE;
+    return TENON_RUN_SNOOZE;
 }
 
 static int odd(const tenon_work *work, tenon_context *c)
@@ -53,7 +55,7 @@ static int crash(const tenon_work *work, tenon_context *c)
     if (work->attempt == 1) {
         (void)raise(SIGKILL);
     }
-    return TENON_DONE;
+    return TENON_RUN_DONE;
 }
 
 /* Says its progress, and waits until it is asked to stop; the next attempt ends. */
@@ -61,15 +63,15 @@ static int stopped(const tenon_work *work, tenon_context *c)
 {
     if (strcmp(work->progress, "null") != 0) {
         tenon_set_result(c, work->progress);
-        return TENON_DONE;
+        return TENON_RUN_DONE;
     }
     if (tenon_progress(c, "{\"n\":\n7}") != 0 || tenon_extend(c, 60000) != 0) {
-        return TENON_FAILED;
+        return TENON_RUN_FAILED;
     }
     while (!tenon_is_stopped(c)) {
         (void)usleep(1000);
     }
-    return TENON_INTERRUPTED;
+    return TENON_RUN_INTERRUPTED;
 }
 
 /* Four wait for each other. */
@@ -87,22 +89,29 @@ static int meet(const tenon_work *work, tenon_context *c)
         (void)pthread_cond_wait(&all, &lock);
     }
     (void)pthread_mutex_unlock(&lock);
-    return TENON_DONE;
+    return TENON_RUN_DONE;
 }
 
-static int start(void)
+/* What it prints is no answer. */
+static int prints(const tenon_work *work, tenon_context *c)
 {
-    return getenv("TEST_PLUGIN_FAILS") ? 7 : 0;
+    (void)c;
+    (void)printf("{\"id\":%lld,\"outcome\":\"dead\"}\n", (long long)work->id);
+    (void)fflush(stdout);
+    return TENON_RUN_DONE;
 }
 
 static const tenon_handler handlers[] = {
-    {"echo", echo}, {"garbage", garbage}, {"fail", fail},       {"dead", dead}, {"snooze", later},
-    {"odd", odd},   {"crash", crash},     {"stopped", stopped}, {"meet", meet},
+    {"echo", echo}, {"garbage", garbage}, {"fail", fail},       {"dead", dead}, {"snooze", snooze},
+    {"odd", odd},   {"crash", crash},     {"stopped", stopped}, {"meet", meet}, {"prints", prints},
 };
 
-#ifdef PLUGIN_ABI
-__attribute__((visibility("default"))) extern const tenon_plugin_table tenon_plugin;
-const tenon_plugin_table tenon_plugin = {PLUGIN_ABI, 1, handlers, start, NULL};
-#else
-TENON_PLUGIN(handlers, start, NULL);
-#endif
+int main(int argc, char **argv)
+{
+    int threads = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1;
+    if (tenon_serve(handlers, sizeof handlers / sizeof *handlers, threads) != TENON_OK) {
+        (void)fprintf(stderr, "%s\n", tenon_errmsg());
+        return 1;
+    }
+    return 0;
+}
