@@ -95,6 +95,20 @@ static void test_a_claim_of_long_ago_is_given_back(void **state)
     decider_free(d);
 }
 
+/* Also if a round has said meanwhile that it is ours (sim --seed 8992747580036020347). */
+static void test_a_claim_of_long_ago_is_given_back_though_it_is_ours(void **state)
+{
+    (void)state;
+    struct decider *d = frozen_with_a_claim(START_MAX_MS - 1);
+    assert_int_equal(d->round.n_verify, 1);
+    commit(d, START_MAX_MS, NULL, 0);
+    (void)decide(d, START_MAX_MS);
+    assert_null(action_find(d, ACTION_SPAWN));
+    assert_int_equal(d->round.n_requeue, 1);
+    assert_int_equal(d->round.requeue[0]->outcome, OUTCOME_RELEASED);
+    decider_free(d);
+}
+
 /* How old a claim is counts from when its round began, whenever the answer is read. */
 static void test_a_claim_whose_round_was_slow_is_verified_first(void **state)
 {
@@ -204,6 +218,7 @@ int main(void)
         cmocka_unit_test(test_claims_of_a_dead_worker_id_are_not_run),
         cmocka_unit_test(test_a_dead_worker_id_forgets_no_wakeup),
         cmocka_unit_test(test_a_claim_of_long_ago_is_given_back),
+        cmocka_unit_test(test_a_claim_of_long_ago_is_given_back_though_it_is_ours),
         cmocka_unit_test(test_a_claim_whose_round_was_slow_is_verified_first),
         cmocka_unit_test(test_with_a_slow_database_tasks_start),
         cmocka_unit_test(test_what_did_not_wait_starts_unasked),

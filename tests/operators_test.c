@@ -429,6 +429,7 @@ static void test_all_workers_hear_of_it(void **state)
     struct process *workers[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
         workers[i] = pool_worker(fx, "1", "1");
+        process_await_line(workers[i], "event=worker_ready", LIMIT_MS);
     }
     test_sql(fx,
              "SELECT tenon.enqueue_many('a', array_fill('{\"do\": \"sleep\", \"ms\": %d}'::jsonb,"

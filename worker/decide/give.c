@@ -201,7 +201,7 @@ static void give_waiting(struct decider *d, int handler, int64_t now_ms)
 static void release_old(struct decider *d, int handler, int64_t now_ms)
 {
     struct decider_handler *h = &d->handlers[handler];
-    while (h->waiting && now_ms - h->waiting->begun_ms >= START_MAX_MS) {
+    while (h->waiting && now_ms - h->waiting->claimed_ms >= START_MAX_MS) {
         decider_end_claim(d, h->waiting, OUTCOME_RELEASED, NULL);
     }
 }
@@ -289,7 +289,7 @@ int64_t give_due(const struct decider *d, int64_t now_ms)
             const struct claim *late = first_without_room(h);
             due = sooner(due, ripe_ms > now_ms ? ripe_ms
                               : late           ? late_ms(h, late)
-                                               : h->waiting->begun_ms + START_MAX_MS);
+                                               : h->waiting->claimed_ms + START_MAX_MS);
             due = sooner(due, idle_due(d, i, now_ms));
             due = kept_ms > 0 ? sooner(due, kept_ms) : due;
         }
