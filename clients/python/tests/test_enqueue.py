@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import tenon.testing
 from tenon import _options
+from tenon._outcomes import microseconds
 
 SA_URL = URL.replace("postgresql://", "postgresql+psycopg://")
 Commit = Callable[[], Any]
@@ -169,6 +170,20 @@ def test_options(conn: psycopg.Connection) -> None:
     assert row[:7] == ("mail", 7, now + hour, "k", now + 2 * hour, 3, 300_000)
     assert row[7].startswith("c")
     assert row[8] == "00-11"
+
+
+def test_lengths_of_time_as_text() -> None:
+    for text, us in (
+        ("1.5 ms", 1500),
+        ("30 s", 30_000_000),
+        ("5min", 300_000_000),
+        ("2 h", 7_200_000_000),
+        ("1 d", 86_400_000_000),
+    ):
+        assert microseconds(text) == us
+    for bad in ("", "5", "5 weeks", "-1 s", "1 s ", "x" * 100):
+        with pytest.raises(ValueError, match="it should be like"):
+            microseconds(bad)
 
 
 def test_spans(conn: psycopg.Connection) -> None:

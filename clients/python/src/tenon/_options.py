@@ -11,7 +11,7 @@ from tenon._publisher import Publisher
 
 
 class Options(TypedDict, total=False):
-    """The arguments of tenon.enqueue, described in docs/sql.md; spans are timedeltas or seconds."""
+    """The arguments of tenon.enqueue, described in docs/sql.md; spans are timedeltas, seconds, or texts as "5 min"."""
 
     queue: str
     priority: int

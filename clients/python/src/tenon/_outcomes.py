@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
-Span = timedelta | float
-"""A length of time: a timedelta, or seconds."""
+Span = timedelta | float | str
+"""A length of time: a timedelta, seconds, or a text such as "30 s", "5 min", "2 h", "1 d"."""
+
+UNITS_S = {"ms": 0.001, "s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
 def microseconds(span: Span) -> int:
     """A span as whole microseconds."""
+    if isinstance(span, str):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(ms|s|min|h|d)", span)
+        if not found:
+            raise ValueError(f'the length of time is {span[:60]!r}; it should be like "30 s", "5 min", "2 h", "1 d"')
+        span = float(found[1]) * UNITS_S[found[2]]
     length = span if isinstance(span, timedelta) else timedelta(seconds=span)
     return length // timedelta(microseconds=1)
 
