@@ -62,9 +62,10 @@ static void cleaner_wait(struct cleaner *c, int64_t next_ms)
 }
 
 /* Whoever may log in can send them: what found nothing too often waits a little. */
-static void hurry_within(struct cleaner *c, enum chore_id id, const struct ration *r, int64_t at_ms)
+static void hurry_within(struct cleaner *c, enum chore_id id, const struct throttle *r,
+                         int64_t at_ms)
 {
-    chores_hurry(c, id, at_ms > ration_due(r) ? at_ms : ration_due(r));
+    chores_hurry(c, id, at_ms > throttle_due(r) ? at_ms : throttle_due(r));
 }
 
 /* Notifications come by themselves, or with the answer to a statement: there is something to

@@ -150,7 +150,7 @@ bool fresh_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     struct news news = take_rows(c, rows, turn->now_ms);
     rows_free(rows);
     if (notified && news.news != PACE_ROWS) {
-        ration_charge(&c->reads, turn->now_ms);
+        throttle_charge(&c->reads, turn->now_ms);
     }
     /* who sleeps, is about to, or was called, reads once more: which transactions had ended, this
      * read has told */

@@ -20,7 +20,7 @@ static void plan_next(struct cleaner *c, const struct rows *rows, struct turn *t
 {
     turn->more = rows_int(rows, 0, SETTLED) > 0;
     if (c->called && !turn->more) {
-        ration_charge(&c->settles, turn->now_ms);
+        throttle_charge(&c->settles, turn->now_ms);
     }
     c->called = false;
     if (turn->more && c->once) {

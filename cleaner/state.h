@@ -6,7 +6,7 @@
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "core/amqp/amqp_publisher.h"
-#include "core/base/ration.h"
+#include "core/base/throttle.h"
 #include "core/db/db.h"
 #include "core/http/otlp.h"
 
@@ -97,10 +97,10 @@ struct cleaner {
     char sleeper_key[24]; /* of the lock that says that the leader sleeps */
     struct watermark watermark;
     struct pace pace;
-    bool notified;                /* a NOTIFY came since fresh rows were read last */
-    bool reread;                  /* they are read a second time at once */
-    bool called;                  /* one came since tenon.settle() was called last */
-    struct ration reads, settles; /* because of one, and nothing was there */
+    bool notified;                  /* a NOTIFY came since fresh rows were read last */
+    bool reread;                    /* they are read a second time at once */
+    bool called;                    /* one came since tenon.settle() was called last */
+    struct throttle reads, settles; /* because of one, and nothing was there */
     int64_t due_us; /* delayed rows are published up to this run_at, microseconds since 1970 */
     struct verdict verdict;
     int64_t recover_rows; /* that one statement recovers: fewer after one that was too slow */

@@ -3,8 +3,8 @@
 #include "core/base/array.h"
 #include "core/base/point.h"
 #include "enqueue/errtext.h"
-#include "enqueue/ledger.h"
 #include "enqueue/params.h"
+#include "enqueue/pending.h"
 #include "enqueue/prepared.h"
 #include "enqueue/statements.h"
 
@@ -24,11 +24,11 @@ enum {
 };
 
 struct tenon {
-    pthread_mutex_t lock; /* guards the ledger, `publisher` and `seen` */
+    pthread_mutex_t lock; /* guards `pending`, `publisher` and `seen` */
     _Atomic pid_t pid;    /* whose publisher it is */
     char *url;            /* NULL = no broker */
     struct publisher *publisher;
-    struct ledger ledger;
+    struct pending pending;
     int64_t seen; /* wake-ups that did not arrive, as of the last flush */
 };
 
@@ -94,7 +94,7 @@ static void after_fork(tenon *t)
         (void)pthread_mutex_init(&t->lock, NULL);
         publisher_abandon(t->publisher);
         t->publisher = NULL;
-        t->ledger = (struct ledger){0};
+        t->pending = (struct pending){0};
         t->seen = 0;
         (void)start_publisher(t, &ignored); /* without one, tasks are left to the cleaner */
         atomic_store(&t->pid, getpid());
@@ -122,7 +122,7 @@ void tenon_free(tenon *t)
     }
     if (atomic_load(&t->pid) == getpid()) {
         publisher_close(t->publisher, FREE_FLUSH_MS);
-        ledger_clear(&t->ledger);
+        pending_clear(&t->pending);
     } else {
         publisher_abandon(t->publisher);
     }
@@ -143,7 +143,7 @@ static void publish(tenon *t, struct wakeup *w)
 
 static void publish_all(tenon *t, PGconn *conn)
 {
-    struct wakeup *wakeups = ledger_take(&t->ledger, conn), *w, *next;
+    struct wakeup *wakeups = pending_take(&t->pending, conn), *w, *next;
     DL_FOREACH_SAFE(wakeups, w, next)
     {
         publish(t, w);
@@ -163,7 +163,7 @@ void tenon_forget(tenon *t, PGconn *conn)
 {
     if (t) {
         enter(t);
-        struct wakeup *wakeups = ledger_take(&t->ledger, conn);
+        struct wakeup *wakeups = pending_take(&t->pending, conn);
         wakeups_free(&wakeups);
         leave(t);
     }
@@ -219,7 +219,7 @@ static int call_begin(struct call *c, const tenon_task *task, size_t n)
         publish_all(t, c->conn);
     }
     bool can = t->publisher && !publisher_is_away(t->publisher) &&
-               ledger_count(&t->ledger, c->conn) + n <= TENON_TRANSACTION_IDS_MAX;
+               pending_count(&t->pending, c->conn) + n <= TENON_TRANSACTION_IDS_MAX;
     leave(t);
     if (!params_fill(&c->p, &c->task, can)) {
         params_clear(&c->p);
@@ -239,7 +239,7 @@ static void call_remember(const struct call *c, const char *exchange, const char
     struct wakeup *w = wakeup_new(exchange, key, id);
     enter(c->t);
     if (c->in_transaction) {
-        (void)ledger_add(&c->t->ledger, c->conn, w);
+        (void)pending_add(&c->t->pending, c->conn, w);
     } else {
         publish(c->t, w);
     }

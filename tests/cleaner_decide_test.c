@@ -4,7 +4,7 @@
 #include "cleaner/decide/verdict.h"
 #include "cleaner/decide/watermark.h"
 #include "cleaner/state.h"
-#include "core/base/ration.h"
+#include "core/base/throttle.h"
 #include "tests/support/test.h"
 #include "worker/decide/slots.h"
 
@@ -327,27 +327,28 @@ static void test_a_ration_charged_faster_than_it_is_due(void **state)
 {
     (void)state;
     enum { EVERY_MS = 2, FOR_MS = 60000 };
-    struct ration r = {0};
+    struct throttle r = {0};
     for (int64_t now_ms = 0; now_ms < FOR_MS; now_ms += EVERY_MS) {
-        ration_charge(&r, now_ms);
-        assert_true(ration_due(&r) <= now_ms + RATION_REST_MS);
+        throttle_charge(&r, now_ms);
+        assert_true(throttle_due(&r) <= now_ms + THROTTLE_REST_MS);
     }
 }
 
-/* What comes one by one is due at once; what comes without a pause once in RATION_REST_MS. */
+/* What comes one by one is due at once; what comes without a pause once in THROTTLE_REST_MS. */
 static void test_a_ration(void **state)
 {
     (void)state;
     enum { FOR_MS = 10000 };
-    struct ration r = {0};
+    struct throttle r = {0};
     int64_t n = 0;
     for (int64_t now_ms = 0; now_ms < FOR_MS; now_ms++) {
-        if (ration_due(&r) <= now_ms) {
-            ration_charge(&r, now_ms);
+        if (throttle_due(&r) <= now_ms) {
+            throttle_charge(&r, now_ms);
             n++;
         }
     }
-    assert_in_range(n, FOR_MS / RATION_REST_MS, (FOR_MS + RATION_AHEAD_MS) / RATION_REST_MS + 1);
+    assert_in_range(n, FOR_MS / THROTTLE_REST_MS,
+                    (FOR_MS + THROTTLE_AHEAD_MS) / THROTTLE_REST_MS + 1);
 }
 
 int main(void)

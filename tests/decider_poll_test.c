@@ -109,8 +109,8 @@ static void test_told_all_the_time_it_polls_now_and_then(void **state)
             polled(d, now, POLL_ALL);
         }
     }
-    assert_in_range(polls, 10000 / RATION_REST_MS / 2,
-                    (10000 + RATION_AHEAD_MS) / RATION_REST_MS + 10000 / POLL_EVERY_MS + 2);
+    assert_in_range(polls, 10000 / THROTTLE_REST_MS / 2,
+                    (10000 + THROTTLE_AHEAD_MS) / THROTTLE_REST_MS + 10000 / POLL_EVERY_MS + 2);
     (void)decide(d, 10100); /* what was told is done soon all the same */
     assert_true(d->rounds.in_flight);
     polled(d, 10100, POLL_ALL);

@@ -9,7 +9,7 @@
 #include "core/amqp/amqp_url.h"
 #include "core/base/array.h"
 #include "core/options/config.h"
-#include "enqueue/ledger.h"
+#include "enqueue/pending.h"
 #include "worker/line.h"
 
 #include <stdio.h>
@@ -177,19 +177,19 @@ static void run_small(void *arg)
     (void)arg;
     struct amqp_url url = {0};
     struct fault f = {0};
-    struct ledger l = {0};
+    struct pending l = {0};
     struct buf b;
     int added = 0, taken = 0;
     judge(amqp_url_parse("amqp://u:p@h:1/v", &url, &f), &f);
     amqp_url_clear(&url);
     for (int64_t id = 1; id <= 40; id++) {
-        added += ledger_add(&l, id % 2 ? &url : NULL, wakeup_new("tenon", "a", id));
+        added += pending_add(&l, id % 2 ? &url : NULL, wakeup_new("tenon", "a", id));
     }
-    taken += count_wakeups(ledger_take(&l, &url));
-    taken += count_wakeups(ledger_take(&l, NULL));
+    taken += count_wakeups(pending_take(&l, &url));
+    taken += count_wakeups(pending_take(&l, NULL));
     assert_int_equal(added, taken);
     assert_true(added == 40 || nth_struck());
-    ledger_clear(&l);
+    pending_clear(&l);
     buf_init(&b, 1 << 16);
     array_begin(&b);
     for (int i = 0; i < 1000; i++) {
@@ -202,7 +202,7 @@ static void run_small(void *arg)
 static void test_small_parts(void **state)
 {
     (void)state;
-    judged(nth_each(run_small, NULL), "URL, ledger, arrays");
+    judged(nth_each(run_small, NULL), "URL, pending, arrays");
 }
 
 /* --- the worker's head ----------------------------------------------------------------------- */

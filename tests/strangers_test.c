@@ -7,7 +7,7 @@
 #include "tests/support/working.h"
 
 #include "core/base/now.h"
-#include "core/base/ration.h"
+#include "core/base/throttle.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -225,7 +225,8 @@ static void test_notifications_are_heeded_within_bounds(void **state)
         sql_run(conn, "NOTIFY tenon, 'settle'; NOTIFY tenon_wakeup, 'pause';"
                       "NOTIFY tenon_wakeup, 'default/a'");
     }
-    int64_t most = (now_ms() - begun_ms) / RATION_REST_MS + RATION_AHEAD_MS / RATION_REST_MS + 30;
+    int64_t most = (now_ms() - begun_ms) / THROTTLE_REST_MS + THROTTLE_AHEAD_MS / THROTTLE_REST_MS +
+                   30;
     assert_in_range(test_sql_int(fx, "SELECT last_value FROM settles"), 8, most);
     assert_in_range(test_sql_int(fx, "SELECT last_value FROM pings"), 8, most);
     test_sql(fx, "SELECT tenon.enqueue('a', unique_key => i::text, limit_keys => '{one}')"

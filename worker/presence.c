@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/now.h"
 #include "core/base/point.h"
-#include "core/base/ration.h"
+#include "core/base/throttle.h"
 #include "core/db/schema.h"
 #include "worker/statements.h"
 #include "worker/thread.h"
@@ -37,8 +37,8 @@ struct presence {
     int64_t held_ms;   /* the last moment when the lock is known to have been ours */
     int64_t *paused, *heard; /* numbers of kinds, n_paused of them; room for what comes next */
     size_t n_paused;
-    bool pause_said;      /* what is paused has changed */
-    struct ration pauses; /* pings because of that */
+    bool pause_said;        /* what is paused has changed */
+    struct throttle pauses; /* pings because of that */
     struct db *db;
     char worker_id[WORKER_ID_BYTES];
     char lock_key[24]; /* of this session */
@@ -415,9 +415,9 @@ static bool take_notified(struct presence *p)
 /* Is there something to hear of? Whoever may log in can say so. */
 static bool pause_due(struct presence *p)
 {
-    bool due = p->pause_said && now_ms() >= ration_due(&p->pauses);
+    bool due = p->pause_said && now_ms() >= throttle_due(&p->pauses);
     if (due) {
-        ration_charge(&p->pauses, now_ms());
+        throttle_charge(&p->pauses, now_ms());
     }
     return due;
 }
@@ -433,7 +433,8 @@ static void *presence_thread(void *arg)
         p->silent_ms = ping ? 0 : p->silent_ms;
         if (!ping && !pause_due(p) && db_is_open(p->db)) {
             int64_t since_ms = now_ms();
-            bool spoke = hear(p, db_fd(p->db), p->pause_said ? RATION_REST_MS : PRESENCE_WATCH_MS);
+            bool spoke = hear(p, db_fd(p->db),
+                              p->pause_said ? THROTTLE_REST_MS : PRESENCE_WATCH_MS);
             watch(p, since_ms);
             if (!spoke || take_notified(p)) {
                 continue;

@@ -4,7 +4,7 @@
  * not publish. When none came for PACE_QUIET_MS it tries to take the sleeper's lock and reads
  * once more. Refused, a producer is in flight: read again in PACE_REFUSED_MS. Granted, it
  * sleeps: producers now see that the lock is taken and NOTIFY. The caller answers with a read,
- * at once or, when too many found nothing, a little later (core/base/ration.h). Without a NOTIFY
+ * at once or, when too many found nothing, a little later (core/base/throttle.h). Without a NOTIFY
  * it reads when the watch has seen rows, every PACE_FOLLOW_MS while announced rows keep coming,
  * so that few wait above the watermark when it is called, and every PACE_TICK_MS. */
 #ifndef TENON_CLEANER_DECIDE_PACE_H

@@ -1,7 +1,7 @@
 #include "cli/doctor/doctor.h"
 
 #include "cli/statements.h"
-#include "core/amqp/amqp_seen.h"
+#include "core/amqp/amqp_inspect.h"
 
 #include <stdio.h>
 
@@ -24,7 +24,7 @@ static bool tell_version(struct doctor *d, const char *version, struct fault *f)
            doctor_find(d, "warning", "versions", text, "upgrade it", f);
 }
 
-static bool tell_missing(struct doctor *d, const struct amqp_seen *seen, struct fault *f)
+static bool tell_missing(struct doctor *d, const struct amqp_state *seen, struct fault *f)
 {
     char text[TEXT_BYTES];
     if (!seen->missing[0]) {
@@ -40,7 +40,7 @@ static bool tell_missing(struct doctor *d, const struct amqp_seen *seen, struct 
                        f);
 }
 
-static bool tell(struct doctor *d, bool answered, const struct amqp_seen *seen,
+static bool tell(struct doctor *d, bool answered, const struct amqp_state *seen,
                  const struct fault *why, struct fault *f)
 {
     return answered ? tell_version(d, seen->version, f) && tell_missing(d, seen, f)
@@ -55,7 +55,7 @@ bool doctor_broker(struct doctor *d, struct db *db, const char *url, struct faul
     static const char *const most[] = {KEYS_MAX};
     const char *keys[KEYS];
     struct rows *exchange = NULL, *rows = NULL;
-    struct amqp_seen seen = {0};
+    struct amqp_state seen = {0};
     struct fault why = {0};
     bool ok = db_exec(db, &sql_setup_exchange, NULL, 0, &exchange, f) &&
               db_exec(db, &sql_doctor_keys, most, 1, &rows, f);
@@ -64,7 +64,7 @@ bool doctor_broker(struct doctor *d, struct db *db, const char *url, struct faul
         keys[n] = rows_text(rows, n, 0);
     }
     if (ok) {
-        bool answered = amqp_see(url, rows_text(exchange, 0, 0), keys, n, &seen, &why);
+        bool answered = amqp_inspect(url, rows_text(exchange, 0, 0), keys, n, &seen, &why);
         ok = tell(d, answered, &seen, &why, f);
     }
     rows_free(rows);

@@ -11,7 +11,7 @@ static int64_t next_reach_ms(struct polling *p)
 /* When to do what was told. */
 static int64_t told_due(const struct polling *p)
 {
-    return p->at_once ? ration_due(&p->told) : INT64_MAX;
+    return p->at_once ? throttle_due(&p->told) : INT64_MAX;
 }
 
 bool polling_begin(struct polling *p, enum poll_way *ret, int64_t now_ms)
@@ -95,7 +95,7 @@ void polling_end(struct polling *p, enum poll_way way, enum poll_end end, bool f
         return;
     }
     if (way == POLL_ON && p->is_told && !found) {
-        ration_charge(&p->told, now_ms);
+        throttle_charge(&p->told, now_ms);
     }
     if (way != POLL_ON) {
         p->sweep_found = p->sweep_found || found;

@@ -3,7 +3,7 @@
 #ifndef TENON_WORKER_DECIDE_POLLING_H
 #define TENON_WORKER_DECIDE_POLLING_H
 
-#include "core/base/ration.h"
+#include "core/base/throttle.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,10 +39,10 @@ enum sweep {
 
 struct polling {
     int64_t next_ms, next_sweep_ms, next_full_ms, next_lowest_ms;
-    bool at_once;       /* told to, also while a poll is in flight: that may have begun too early */
-    struct ration told; /* polls because of that which found nothing */
-    bool is_told;       /* the last one of POLL_ON was because of that */
-    bool backlog;       /* the last poll came back full */
+    bool at_once; /* told to, also while a poll is in flight: that may have begun too early */
+    struct throttle told; /* polls because of that which found nothing */
+    bool is_told;         /* the last one of POLL_ON was because of that */
+    bool backlog;         /* the last poll came back full */
     enum sweep sweep;
     int64_t reach_ms; /* it reads what was due so long before it began; -1 = all, from the head */
     int64_t sweep_begun_ms;

@@ -1,10 +1,10 @@
-/* What a RabbitMQ has of what should stand there, for whoever wants to know and change nothing. */
-#ifndef TENON_CORE_AMQP_SEEN_H
-#define TENON_CORE_AMQP_SEEN_H
+/* Which of the exchange and queues that should be there RabbitMQ has; changes nothing. */
+#ifndef TENON_CORE_AMQP_INSPECT_H
+#define TENON_CORE_AMQP_INSPECT_H
 
 #include "core/amqp/amqp_topology.h"
 
-struct amqp_seen {
+struct amqp_state {
     char version[32];                       /* the server's; "" = it does not say */
     char missing[TOPOLOGY_NAME_BYTES + 16]; /* "the exchange tenon"; "" = nothing is */
     bool exchange;                          /* that is the exchange, not a queue */
@@ -13,7 +13,7 @@ struct amqp_seen {
 /* Connect, ask for the exchange and for the queues of these routing keys up to the first that is
  * missing, and leave.
  *   false   CONFIG: the URL, the login, a right; RETRY: it does not answer */
-MUST_CHECK bool amqp_see(const char *url, const char *exchange, const char *const *keys, size_t n,
-                         struct amqp_seen *ret, struct fault *f);
+MUST_CHECK bool amqp_inspect(const char *url, const char *exchange, const char *const *keys,
+                             size_t n, struct amqp_state *ret, struct fault *f);
 
 #endif

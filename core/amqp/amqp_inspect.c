@@ -1,4 +1,4 @@
-#include "core/amqp/amqp_seen.h"
+#include "core/amqp/amqp_inspect.h"
 
 #include "core/amqp/amqp_link.h"
 
@@ -33,7 +33,7 @@ static bool is_missing(struct link *l)
     return closed->reply_code == AMQP_NOT_FOUND;
 }
 
-static bool see_exchange(struct link *l, const char *exchange, struct amqp_seen *ret,
+static bool see_exchange(struct link *l, const char *exchange, struct amqp_state *ret,
                          struct fault *f)
 {
     (void)amqp_exchange_declare(l->conn, LINK_CHANNEL, amqp_cstring_bytes(exchange),
@@ -45,7 +45,7 @@ static bool see_exchange(struct link *l, const char *exchange, struct amqp_seen 
     return ret->exchange || link_answer(l, "could not ask for the exchange", f);
 }
 
-static bool see_queue(struct link *l, const char *name, struct amqp_seen *ret, struct fault *f)
+static bool see_queue(struct link *l, const char *name, struct amqp_state *ret, struct fault *f)
 {
     (void)amqp_queue_declare(l->conn, LINK_CHANNEL, amqp_cstring_bytes(name), 1, 1, 0, 0,
                              amqp_empty_table);
@@ -56,13 +56,13 @@ static bool see_queue(struct link *l, const char *name, struct amqp_seen *ret, s
     return link_answer(l, "could not ask for a queue", f);
 }
 
-bool amqp_see(const char *url, const char *exchange, const char *const *keys, size_t n,
-              struct amqp_seen *ret, struct fault *f)
+bool amqp_inspect(const char *url, const char *exchange, const char *const *keys, size_t n,
+                  struct amqp_state *ret, struct fault *f)
 {
     struct amqp_url parts = {0};
     struct link *l = NULL;
     char name[TOPOLOGY_NAME_BYTES];
-    *ret = (struct amqp_seen){0};
+    *ret = (struct amqp_state){0};
     bool ok = amqp_url_parse(url, &parts, f) && link_open(&parts, "tenon doctor", NULL, &l, f);
     if (ok) {
         read_version(l, ret->version, sizeof ret->version);
