@@ -237,7 +237,7 @@ static void test_exports_only_its_names(void **state)
         }
         exported++;
     }
-    assert_int_equal(exported, 15);
+    assert_int_equal(exported, 22); /* 15 of tenon.h, 7 of serve.h */
     free(names);
 }
 
