@@ -17,8 +17,8 @@ struct throttle {
 /* The earliest moment for the next time. */
 int64_t throttle_due(const struct throttle *r);
 
-/* It was done, and found nothing. What is done for other reasons as well may be charged faster than
- * it is due: it is due again THROTTLE_REST_MS after the last charge at the latest. */
+/* Charge an act that found nothing. However often it is charged, it is due again at most
+ * THROTTLE_REST_MS after the last charge. */
 void throttle_charge(struct throttle *r, int64_t now_ms);
 
 #endif
