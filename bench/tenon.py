@@ -44,8 +44,12 @@ class Program:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.stop()
+    def __exit__(self, failure, *_):
+        if failure is None:
+            self.stop()
+        elif self.process.returncode is None:  # how it ends would hide what failed
+            self.process.kill()
+            self.process.wait()
 
     def cpu_s(self):
         return cpu_s(self.pid)
@@ -126,9 +130,9 @@ class Tenon:
             self.servers.sql("UPDATE tenon.setting SET history_keep = DEFAULT; DROP SCHEMA bench CASCADE")
 
     def wait_until_done(self, limit_s):
-        self.wait_for("NOT EXISTS (SELECT FROM tenon.task WHERE queue <> 'blocked')", limit_s)
+        self.wait_until("NOT EXISTS (SELECT FROM tenon.task WHERE queue <> 'blocked')", limit_s)
 
-    def wait_for(self, condition, limit_s):
+    def wait_until(self, condition, limit_s):
         """Until SQL says so. One connection and ten looks a second, which cost next to nothing."""
         deadline = time.monotonic() + limit_s
         with contextlib.closing(self.servers.connect()) as conn, conn.cursor() as cursor:

@@ -252,7 +252,7 @@ def scale_backlog(b, n):
     b.tenon.prepare(n)
     postgres_s = b.server_cpu_s()
     with b.tenon.worker() as worker:
-        b.tenon.wait_signal(f"EXISTS (SELECT FROM tenon.history OFFSET {part - 1})", 300)
+        b.tenon.wait_until(f"EXISTS (SELECT FROM tenon.history OFFSET {part - 1})", 300)
         worker_s = worker.stop()
     postgres_s = b.server_cpu_s() - postgres_s
     done = b.tenon.counts()[1]

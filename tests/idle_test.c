@@ -22,16 +22,18 @@ enum {
 static const char asleep[] =
     "SELECT EXISTS (SELECT FROM tenon.lock JOIN tenon.setting ON key = sleeper_key WHERE counts)";
 
-/* Every 20 ms: what each session of the database has begun last. Statements that are sent together
- * count as one, by the last of them. Watched from another database, so that this does not count. */
+/* Every 20 ms: what each session of the database has begun last. Only of those that are idle: while
+ * a statement runs, its Bind and its Execute have a query_start each, and on a busy machine both
+ * would be seen. Statements that are sent together count as one, by the last of them. Watched from
+ * another database, so that this does not count. */
 static const char watch[] =
     "DO $$ DECLARE begun timestamptz := clock_timestamp(); BEGIN"
     " CREATE TEMP TABLE seen (pid integer, query text, query_start timestamptz,"
     "                         UNIQUE (pid, query_start));"
     " WHILE clock_timestamp() < begun + interval '%d s' LOOP"
     "   INSERT INTO seen SELECT pid, query, query_start FROM pg_stat_activity"
-    "   WHERE datname = '%s' AND backend_type = 'client backend' AND query_start"
-    "   BETWEEN begun AND begun + interval '%d s' ON CONFLICT DO NOTHING;"
+    "   WHERE datname = '%s' AND backend_type = 'client backend' AND state <> 'active'"
+    "   AND query_start BETWEEN begun AND begun + interval '%d s' ON CONFLICT DO NOTHING;"
     "   PERFORM pg_stat_clear_snapshot(), pg_sleep(0.02);"
     " END LOOP; END $$";
 
