@@ -37,6 +37,7 @@ static const struct chore table[CHORE_COUNT] = {
     [CHORE_READY] = {"ready", 1000, LEADS | ONCE, ready_turn},
     [CHORE_WORKERS] = {"workers", CHORE_CALLED_MS, 0, workers_turn},
     [CHORE_DEADLINES] = {"deadlines", 60000, 0, deadlines_turn},
+    [CHORE_MINUTES] = {"minutes", 60000, LEADS, minutes_turn},
     [CHORE_HISTORY] = {"history", 3600000, LEADS, history_turn},
     [CHORE_REPORT] = {"report", 1000, 0, report_turn},
 };

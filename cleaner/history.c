@@ -55,3 +55,10 @@ bool history_turn(struct cleaner *c, struct turn *turn, struct fault *f)
     return session_plain(c, f) && db_exec(c->plain, &sql_history_workers, NULL, 0, NULL, f) &&
            drop_day(c->plain, turn, f) && purge(c, turn, f);
 }
+
+bool minutes_turn(struct cleaner *c, struct turn *turn, struct fault *f)
+{
+    (void)turn;
+    return db_exec(c->hot, &sql_minutes, NULL, 0, NULL, f) ||
+           fault_add(f, "could not add up what workers counted");
+}

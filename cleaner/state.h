@@ -53,6 +53,7 @@ enum chore_id {
     CHORE_READY, /* before those that publish themselves what they recover */
     CHORE_WORKERS,
     CHORE_DEADLINES,
+    CHORE_MINUTES,
     CHORE_HISTORY,
     CHORE_REPORT,
     CHORE_COUNT

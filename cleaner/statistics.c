@@ -5,35 +5,30 @@
 #include "core/base/now.h"
 #include "core/db/db.h"
 #include "core/http/metric.h"
-#include "core/http/series.h"
 #include "core/statements.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TEXT_BYTES_MAX = 4 << 20, ARRAY_BYTES_MAX = 400 };
-enum { QUEUES, UNHANDLED, FLEET, LIMITS, BLOCKED, WAITS, CALLS };
+enum { TEXT_BYTES_MAX = 4 << 20 };
+enum { QUEUES, UNHANDLED, FLEET, LIMITS, BLOCKED, CALLS };
 
 /* The columns of status_queues.sql ... */
 enum { Q_NAME, Q_PAUSED, Q_READY, Q_OLDEST_S, Q_STATES, Q_AT_LEAST = 9 };
 enum { U_QUEUE, U_KIND, U_READY };
-/* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql, statistics_waits.sql */
+/* ... statistics_fleet.sql, statistics_limits.sql, statistics_blocked.sql */
 enum { F_ENQUEUED, F_ALIVE, F_DRAINING, F_SLOTS, F_LATE, F_LATE_MS, F_PAUSED };
 enum { L_NAME, L_PAUSED, L_WAITING, L_HELD, L_MAX };
 enum { B_PARENT, B_LIMIT, B_TIME, B_SIGNAL, B_SUSPECT, B_FLOWS };
-enum { W_UNTIL_US, W_QUEUE, W_KIND, W_BUCKET, W_COUNT, W_SUM_US };
 
 struct statistics {
     const char *url;
     pthread_mutex_t mutex; /* holds all that follows; whoever asks meanwhile waits */
     struct db *db;         /* NULL = not connected */
-    struct buf text;       /* what was gathered, but for the waits */
+    struct buf text;       /* what was gathered */
     int64_t gathered_ms;   /* when; 0 = never */
     bool failed;           /* the last time */
-    char until_us[24];     /* what ended before was counted; "" = nothing was */
-    struct series *waits;
-    char bounds[ARRAY_BYTES_MAX]; /* of their buckets */
 };
 
 /* --- as text -------------------------------------------------------------------------------- */
@@ -142,19 +137,6 @@ static void put_blocked(struct buf *b, const struct rows *r)
 
 /* --- gathering ------------------------------------------------------------------------------ */
 
-/* The first row is there even when nothing has ended. */
-static void take_waits(struct statistics *s, const struct rows *r)
-{
-    for (size_t i = 0; i < rows_count(r); i++) {
-        if (!rows_is_null(r, i, W_QUEUE)) {
-            struct pair *p = series_of(s->waits, rows_text(r, i, W_QUEUE), rows_text(r, i, W_KIND));
-            series_times(p, (int)rows_int(r, i, W_BUCKET), rows_int(r, i, W_COUNT),
-                         rows_int(r, i, W_SUM_US));
-        }
-    }
-    (void)snprintf(s->until_us, sizeof s->until_us, "%s", rows_text(r, 0, W_UNTIL_US));
-}
-
 static bool connect_session(struct statistics *s, struct fault *f)
 {
     char limit[64];
@@ -182,7 +164,6 @@ static void take(struct statistics *s, const struct db_call *calls)
     put_fleet(&s->text, calls[FLEET].rows);
     put_limits(&s->text, calls[LIMITS].rows);
     put_blocked(&s->text, calls[BLOCKED].rows);
-    take_waits(s, calls[WAITS].rows);
 }
 
 static void note_outcome(struct statistics *s, bool ok, struct fault *f)
@@ -198,15 +179,12 @@ static void gather(struct statistics *s)
 {
     static const char *const bounded[] = {STATISTICS_ROWS_MAX, STATISTICS_QUEUES_MAX};
     static const char *const limits[] = {STATISTICS_LIMITS_MAX};
-    const char *const waits[] = {*s->until_us ? s->until_us : NULL, STATISTICS_ENDED_MAX,
-                                 STATISTICS_BLOCKS_MAX, s->bounds};
     struct db_call calls[CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = bounded, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = bounded, .n_params = 2},
         [FLEET] = {.statement = &sql_statistics_fleet},
         [LIMITS] = {.statement = &sql_statistics_limits, .params = limits, .n_params = 1},
         [BLOCKED] = {.statement = &sql_statistics_blocked, .params = bounded, .n_params = 1},
-        [WAITS] = {.statement = &sql_statistics_waits, .params = waits, .n_params = 4},
     };
     struct fault f = {.code = FAULT_NONE};
     bool ok = ask(s, calls, &f);
@@ -230,9 +208,6 @@ void statistics_write(struct statistics *s, struct buf *b)
     metric_gauge(b, "tenon_statistics_up", "Could what the database has be gathered?", !s->failed);
     buf_put(b, buf_text(&s->text), s->text.len);
     b->failed = b->failed || s->text.failed;
-    series_write_times(s->waits, b, "tenon_task_wait_seconds",
-                       "How long tasks were ready before they were started the last time, of those "
-                       "that ended: of about the newest 5,000 each time.");
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
@@ -242,7 +217,6 @@ void statistics_rest(struct statistics *s)
     db_close(s->db);
     s->db = NULL;
     s->gathered_ms = 0;
-    s->until_us[0] = '\0';
     (void)pthread_mutex_unlock(&s->mutex);
 }
 
@@ -251,23 +225,12 @@ void statistics_rest(struct statistics *s)
 bool statistics_open(const char *url, struct statistics **ret, struct fault *f)
 {
     struct statistics *s = calloc(1, sizeof *s);
-    struct buf bounds;
     if (!s) {
         return fault_memory(f);
     }
     s->url = url;
     (void)pthread_mutex_init(&s->mutex, NULL);
     buf_init(&s->text, TEXT_BYTES_MAX);
-    buf_init(&bounds, sizeof s->bounds);
-    series_bounds(&bounds);
-    (void)snprintf(s->bounds, sizeof s->bounds, "%s", buf_text(&bounds));
-    bool ok = !bounds.failed;
-    buf_clear(&bounds);
-    s->waits = series_new();
-    if (!ok || !s->waits) {
-        statistics_close(s);
-        return fault_memory(f);
-    }
     *ret = s;
     return true;
 }
@@ -277,7 +240,6 @@ void statistics_close(struct statistics *s)
     if (s) {
         db_close(s->db);
         buf_clear(&s->text);
-        series_free(s->waits);
         (void)pthread_mutex_destroy(&s->mutex);
         free(s);
     }

@@ -11,13 +11,10 @@ enum {
     STATISTICS_ANSWER_LIMIT_MS = 5000,
 };
 
-/* How far counts go, beyond which they are lower bounds; queues, and limits; the newest tasks that
- * have ended, and the last blocks of such, that are read for the times they waited. */
+/* How far counts go, beyond which they are lower bounds; queues, and limits. */
 #define STATISTICS_ROWS_MAX "10000"
 #define STATISTICS_QUEUES_MAX "200"
 #define STATISTICS_LIMITS_MAX "100"
-#define STATISTICS_ENDED_MAX "5000"
-#define STATISTICS_BLOCKS_MAX "100"
 
 struct statistics;
 

@@ -30,6 +30,7 @@
 --   waiting        task that waits for a signal                         wait_signal; settle
 --   schedule       schedule                                             operators; the leading cleaner
 --   worker         start of a worker process                            the worker; cleaners
+--   minute         minute of a queue, a kind and a worker, with counts  the worker; cleaners
 --   chore_failure  chore that keeps failing                             cleaners
 --   settler        (one row) the lock of whoever settles                nobody
 --   set_aside      row or part that was too slow                        settle, recover
@@ -817,6 +818,35 @@ COMMENT ON COLUMN tenon.worker.rounds_failing IS 'The reason why its transaction
 COMMENT ON COLUMN tenon.worker.broker_away IS 'The reason why it is not connected to RabbitMQ; NULL = it is connected, or works without RabbitMQ.';
 COMMENT ON COLUMN tenon.worker.alone_since IS 'Since when it has the turn to run suspects (`tenon.suspect`), one at a time and nothing else; NULL = it does not have the turn.';
 CREATE INDEX worker_alive ON tenon.worker (started_at) WHERE ended_at IS NULL;
+
+-- What happened in each minute, counted by those who did it. Each worker writes to its own rows every five seconds, so that none
+-- waits for another; the leading cleaner adds up those of all workers some minutes later, and keeps the sums for a day.
+CREATE TABLE tenon.minute (
+    minute    timestamptz NOT NULL,
+    queue     text        NOT NULL,
+    kind      text        NOT NULL,
+    worker_id uuid        NOT NULL,
+    started   bigint      NOT NULL DEFAULT 0,
+    ended     bigint      NOT NULL DEFAULT 0,
+    done      bigint      NOT NULL DEFAULT 0,
+    failed    bigint      NOT NULL DEFAULT 0,
+    dead      bigint      NOT NULL DEFAULT 0,
+    wait_us   bigint      NOT NULL DEFAULT 0,
+    run_us    bigint      NOT NULL DEFAULT 0,
+    PRIMARY KEY (minute, queue, kind, worker_id)
+);
+COMMENT ON TABLE tenon.minute IS 'How many tasks were started and how they ended, by minute, queue, kind and worker; kept for a day. A worker writes what it counted every 5 s, and when it stops; one that is killed takes up to 5 s of it along.';
+COMMENT ON COLUMN tenon.minute.minute IS 'The minute in which it was written, by its beginning.';
+COMMENT ON COLUMN tenon.minute.queue IS 'Of a worker''s first 200 pairs of queue and kind; what belongs to others is counted as `(other)`.';
+COMMENT ON COLUMN tenon.minute.kind IS 'The kind of the tasks.';
+COMMENT ON COLUMN tenon.minute.worker_id IS 'Who counted; 00000000-0000-0000-0000-000000000000: cleaners, and all workers, whose rows are added up after three minutes.';
+COMMENT ON COLUMN tenon.minute.started IS 'Attempts that were started.';
+COMMENT ON COLUMN tenon.minute.ended IS 'Attempts that ended, whatever came of them, but for those that were given back or lost.';
+COMMENT ON COLUMN tenon.minute.done IS 'Tasks done.';
+COMMENT ON COLUMN tenon.minute.failed IS 'Attempts that failed, timed out, or crashed.';
+COMMENT ON COLUMN tenon.minute.dead IS 'Tasks that died; their last attempts are among the failed ones.';
+COMMENT ON COLUMN tenon.minute.wait_us IS 'How long the started ones had been ready before, all together, in microseconds.';
+COMMENT ON COLUMN tenon.minute.run_us IS 'How long the ended ones ran, all together, in microseconds.';
 
 -- Failures of cleaners: a row for each chore that has failed several times in a row, and one for RabbitMQ while it is away. A
 -- cleaner renews its rows every ten seconds, and deletes them when the chore succeeds.

@@ -29,7 +29,7 @@ enum {
 
 struct day {
     int n[DAY_S]; /* workers, as decided */
-    int arrived[DAY_S];
+    int started[DAY_S];
     int ended[DAY_S + RUN_S_MAX + 1];
     double ended_run_s[DAY_S + RUN_S_MAX + 1];
     double ended_began[DAY_S + RUN_S_MAX + 1]; /* sum of the moments at which those began */
@@ -84,7 +84,6 @@ static void arrive(struct day *d, int t)
 {
     double rate = per_s(t);
     int n = (int)rate + (chance(d) < rate - (int)rate);
-    d->arrived[t] = n;
     for (int i = 0; i < n && d->last < TASKS_MAX; i++) {
         d->waiting_since[d->last++] = t;
     }
@@ -103,6 +102,7 @@ static void start(struct day *d, int t)
         d->tasks++;
         d->late += waited > LATENCY_S;
         d->worst_s = waited > d->worst_s ? waited : d->worst_s;
+        d->started[t]++;
         d->running++;
         d->running_began += t;
         d->ended[t + run]++;
@@ -115,10 +115,10 @@ static void start(struct day *d, int t)
 
 static int demand(struct fixture *fx, const struct day *d, int t)
 {
-    int arrived = 0, ended = 0, oldest = d->first < d->last ? t - d->waiting_since[d->first] : 0;
+    int started = 0, ended = 0, oldest = d->first < d->last ? t - d->waiting_since[d->first] : 0;
     double run = 0, age = d->running ? t - d->running_began / d->running : 0;
     for (int s = t >= WINDOW_S ? t - WINDOW_S + 1 : 0; s <= t; s++) {
-        arrived += d->arrived[s];
+        started += d->started[s];
         ended += d->ended[s];
         run += d->ended_run_s[s];
     }
@@ -128,8 +128,8 @@ static int demand(struct fixture *fx, const struct day *d, int t)
         (void)snprintf(run_text, sizeof run_text, "%f", run > age ? run : age);
     }
     return (int)test_sql_int(fx, "SELECT tenon.slots_wanted(%f, %s, %d, %d, %d, %d)",
-                             (double)(arrived > ended ? arrived : ended) / WINDOW_S, run_text,
-                             d->last - d->first, d->running, oldest, LATENCY_S);
+                             (double)started / WINDOW_S, run_text, d->last - d->first, d->running,
+                             oldest, LATENCY_S);
 }
 
 static void scale(struct fixture *fx, struct day *d, struct scale *s, int t)
@@ -203,28 +203,14 @@ static void test_slots_wanted(void **state)
 
 /* --- what it reads ---------------------------------------------------------------------------- */
 
-struct ended {
-    const char *queue, *run; /* each ran so long */
-    const char *ago;         /* ended so long ago; NULL = now */
-    int first, n;            /* ids */
-};
-
-static void put_ended(struct fixture *fx, struct ended e)
+/* So many attempts of the queue that were started and ended, each after `run_ms`. */
+static void put_minute(struct fixture *fx, const char *queue, const char *ago, int n, int run_ms)
 {
     test_sql(fx,
-             "INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, claims, "
-             "failures, crashes, priority, outcome, queue, kind, payload) "
-             "SELECT m, i, m - interval '1 min', m - interval '%s', "
-             "m - interval '1 min', 1, 0, 0, 4, 'done', '%s', 'a', '{}' "
-             "FROM generate_series(%d, %d) i, "
-             "(SELECT clock_timestamp() - interval '%s' AS m) moment",
-             e.run, e.queue, e.first, e.first + e.n - 1, e.ago ? e.ago : "0 s");
-}
-
-/* So many tasks that ended in the last minute, each after `run`. */
-static void ended(struct fixture *fx, int n, const char *queue, const char *run)
-{
-    put_ended(fx, (struct ended){.queue = queue, .run = run, .first = 1, .n = n});
+             "INSERT INTO tenon.minute (minute, queue, kind, worker_id, started, ended, done,"
+             " run_us) VALUES (date_trunc('minute', now() - interval '%s'), '%s', 'a',"
+             " gen_random_uuid(), %d, %d, %d, %lld)",
+             ago, queue, n, n, n, (long long)n * run_ms * 1000);
 }
 
 static int64_t demand_of(struct fixture *fx, const char *queue)
@@ -240,12 +226,12 @@ static void test_what_waits_comes_and_runs(void **state)
     test_sql(fx, "SELECT tenon.enqueue('a', delay => '1 h') FROM generate_series(1, 30)");
     assert_int_equal(demand_of(fx, "default"), 30);
     assert_int_equal(demand_of(fx, "other"), 0);
-    ended(fx, 240, "default", "8 s"); /* two a second, each 8 s: 20, and what waits */
-    assert_in_range(demand_of(fx, "default"), 45, 60);
+    put_minute(fx, "default", "1 min", 300, 8000);     /* two a second or so, each 8 s: 20, and */
+    assert_in_range(demand_of(fx, "default"), 45, 60); /* what waits */
     assert_int_equal(demand_of(fx, "other"), 0);
     test_sql(fx, "SELECT tenon.pause('default')");
     assert_in_range(demand_of(fx, "default"), 15, 30);
-    test_sql(fx, "DELETE FROM tenon.history");
+    test_sql(fx, "DELETE FROM tenon.minute");
     assert_int_equal(demand_of(fx, "default"), 0);
     test_sql(fx, "UPDATE tenon.task SET worker_id = gen_random_uuid(), claim_key = id,"
                  " start_time = now() WHERE id <= 5");
@@ -253,23 +239,12 @@ static void test_what_waits_comes_and_runs(void **state)
     test_sql_fails(fx, "22023", "latency is 00:00:00", "SELECT tenon.demand('default', '0 s')");
 }
 
-/* Tasks that were enqueued long ago end beside a queue that has newer ids. */
-static void test_a_queue_beside_a_busy_one(void **state)
-{
-    struct fixture *fx = *state;
-    put_ended(fx, (struct ended){.queue = "other", .run = "1 s", .first = 1000, .n = 6000});
-    put_ended(fx, (struct ended){.queue = "default", .run = "8 s", .first = 1, .n = 240});
-    assert_in_range(demand_of(fx, "default"), 15, 25); /* two a second, each 8 s */
-    test_sql(fx, "SELECT tenon.enqueue('a') FROM generate_series(1, 30)");
-    assert_in_range(demand_of(fx, "default"), 45, 60);
-}
-
-/* Nothing of it is among what ended lately: what it did earlier says how long its tasks run. */
+/* Nothing of it was started lately: what it did earlier says how long its tasks run. */
 static void test_run_times_of_a_queue_that_rested(void **state)
 {
     struct fixture *fx = *state;
-    put_ended(fx, (struct ended){.queue = "default", .run = "10 ms", .first = 1, .n = 2000});
-    put_ended(fx, (struct ended){.queue = "other", .run = "1 s", .first = 3000, .n = 20000});
+    put_minute(fx, "default", "20 hours", 2000, 10);
+    put_minute(fx, "other", "1 min", 20000, 1000);
     test_sql(fx, "SELECT tenon.enqueue_many('a', array_fill('1'::jsonb, ARRAY[1000]))");
     assert_in_range(demand_of(fx, "default"), 1, 20); /* 10 s of work, in 5 s */
     assert_int_equal(test_sql_int(fx, "SELECT (run_s * 1000)::int FROM "
@@ -278,13 +253,12 @@ static void test_run_times_of_a_queue_that_rested(void **state)
     assert_true(test_sql_int(fx, "SELECT (run_s IS NULL)::int FROM tenon.rate_seen('none')"));
 }
 
-/* One task that has just come and gone is no rate, however much lies in the history. */
+/* One task that has just come and gone is no rate. */
 static void test_one_task_is_no_rate(void **state)
 {
     struct fixture *fx = *state;
-    put_ended(fx, (struct ended){
-                      .queue = "other", .run = "1 s", .ago = "10 min", .first = 1, .n = 10000});
-    put_ended(fx, (struct ended){.queue = "default", .run = "59 s", .first = 20000, .n = 1});
+    put_minute(fx, "other", "10 min", 10000, 1000);
+    put_minute(fx, "default", "0 s", 1, 59000);
     assert_in_range(demand_of(fx, "default"), 1, 2);
     assert_int_equal(demand_of(fx, "other"), 0);
 }
@@ -295,20 +269,21 @@ static int64_t rows_read(struct fixture *fx)
                             "FROM pg_stat_xact_user_tables WHERE schemaname = 'tenon'");
 }
 
-/* 10,000 of the queue, 5,000 of all that wait, 5,000 of all that ended and 100 blocks of those, and
- * what is paused. */
+/* A little over 10,000 of the queue, the last minutes, and what is paused. */
 static void test_it_reads_so_many_rows(void **state)
 {
     struct fixture *fx = *state;
     test_sql(
         fx,
         "SELECT count(tenon.enqueue('a', priority => i %% 10)) FROM generate_series(1, 30000) i");
-    ended(fx, 20000, "default", "1 s");
-    test_sql(fx, "ANALYZE tenon.task, tenon.history");
+    put_minute(fx, "default", "1 min", 20000, 1000);
+    test_sql(fx, "INSERT INTO tenon.minute (minute, queue, kind, worker_id)"
+                 " SELECT date_trunc('minute', now() - i * interval '1 min'), 'q', 'a',"
+                 " gen_random_uuid() FROM generate_series(5, 1440) i; ANALYZE tenon.task");
     test_sql(fx, "BEGIN");
     int64_t before = rows_read(fx);
     assert_true(demand_of(fx, "default") >= 1000);
-    assert_in_range(rows_read(fx) - before, 10000, 30000);
+    assert_in_range(rows_read(fx) - before, 10000, 12100);
     test_sql(fx, "COMMIT");
 }
 
@@ -353,7 +328,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_DATABASE(test_slots_wanted),
         WITH_DATABASE(test_what_waits_comes_and_runs),
-        WITH_DATABASE(test_a_queue_beside_a_busy_one),
         WITH_DATABASE(test_run_times_of_a_queue_that_rested),
         WITH_DATABASE(test_one_task_is_no_rate),
         WITH_DATABASE(test_it_reads_so_many_rows),

@@ -102,6 +102,27 @@ static void test_a_worker_counts_what_happened(void **state)
     end_well(p);
 }
 
+/* Tasks that were ready for 20 s before there was a worker, and others. */
+static void test_waits(void **state)
+{
+    struct fixture *fx = *state;
+    test_sql(fx, "SELECT tenon.enqueue('good') FROM generate_series(1, 5);"
+                 "SELECT tenon.enqueue('slow') FROM generate_series(1, 2);"
+                 "UPDATE tenon.task SET created_at = now() - interval '20 s',"
+                 " run_at = now() - interval '20 s' WHERE kind = 'slow'");
+    struct process *p = three_kinds(fx);
+    struct web w = scrape_at(p);
+#define WAITED(kind, end, more)                                                                    \
+    "tenon_task_wait_seconds_" end "{queue=\"default\",kind=\"" kind "\"" more "}"
+    scrape_await(&w, WAITED("good", "count", ""), 5, LIMIT_MS);
+    scrape_await(&w, WAITED("slow", "count", ""), 2, LIMIT_MS);
+    char *page = scrape(&w);
+    assert_true(scrape_value(page, WAITED("slow", "bucket", ",le=\"10\"")) == 0);
+    assert_true(scrape_value(page, WAITED("slow", "sum", "")) >= 40);
+    free(page);
+    end_well(p);
+}
+
 /* Released tasks count, and have no run time; while it drains it is alive, and not ready. */
 static void test_a_drain(void **state)
 {
@@ -294,49 +315,6 @@ static void test_the_leader_tells_what_the_database_has(void **state)
     end_well(first);
 }
 
-/* Tasks that were ready for a second before there was a worker. */
-static void test_waits(void **state)
-{
-    struct fixture *fx = *state;
-    struct process *cleaner = leader(fx);
-    struct web w = scrape_at(cleaner);
-    scrape_await(&w, "tenon_statistics_up", 1, LIMIT_MS); /* from now on */
-    test_sql(fx, "SELECT tenon.enqueue('good') FROM generate_series(1, 5);"
-                 "SELECT tenon.enqueue('slow') FROM generate_series(1, 2);"
-                 "UPDATE tenon.task SET created_at = now() - interval '20 s',"
-                 " run_at = now() - interval '20 s' WHERE kind = 'slow'");
-    struct process *worker = three_kinds(fx);
-#define WAITED(kind, end, more)                                                                    \
-    "tenon_task_wait_seconds_" end "{queue=\"default\",kind=\"" kind "\"" more "}"
-    scrape_await(&w, WAITED("good", "count", ""), 5, LIMIT_MS);
-    scrape_await(&w, WAITED("slow", "count", ""), 2, LIMIT_MS);
-    char *page = scrape(&w);
-    assert_true(scrape_value(page, WAITED("slow", "bucket", ",le=\"10\"")) == 0);
-    assert_true(scrape_value(page, WAITED("slow", "sum", "")) >= 40);
-    free(page);
-    end_well(worker);
-    end_well(cleaner);
-}
-
-/* More tasks of newer ids ended meanwhile than are read by their ids. */
-static void test_the_waits_of_old_tasks(void **state)
-{
-    struct fixture *fx = *state;
-    struct process *cleaner = leader(fx);
-    struct web w = scrape_at(cleaner);
-    scrape_await(&w, "tenon_statistics_up", 1, LIMIT_MS); /* from now on */
-    test_sql(fx, "SELECT tenon.enqueue('slow') FROM generate_series(1, 10);"
-                 "INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at,"
-                 " claims, failures, crashes, priority, outcome, queue, kind, payload)"
-                 " SELECT clock_timestamp(), i, now(), now(), now(), 1, 0, 0, 4, 'done', 'default',"
-                 " 'good', '{}' FROM generate_series(1001, 7000) i");
-    struct process *worker = three_kinds(fx);
-    scrape_await(&w, WAITED("slow", "count", ""), 10, LIMIT_MS);
-    scrape_await(&w, WAITED("good", "count", ""), 6000, LIMIT_MS);
-    end_well(worker);
-    end_well(cleaner);
-}
-
 static const char asked[] = "SELECT count(*) FROM pg_stat_activity WHERE datname = '%s' AND"
                             " application_name = 'tenon cleaner statistics'";
 
@@ -409,14 +387,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SERVERS(test_a_worker_counts_what_happened),
+        WITH_SERVERS(test_waits),
         WITH_SERVERS(test_a_drain),
         WITH_SERVERS(test_ready_while_the_database_is_away),
         WITH_SERVERS(test_a_handler_that_does_not_start),
         WITH_SERVERS(test_before_the_start),
         WITH_SERVERS(test_live_while_the_main_loop_stands_still),
         WITH_SERVERS(test_the_leader_tells_what_the_database_has),
-        WITH_SERVERS(test_waits),
-        WITH_SERVERS(test_the_waits_of_old_tasks),
         WITH_SERVERS(test_nobody_asks_nobody_gathers),
         WITH_SERVERS(test_the_rights_of_a_cleaner),
         WITH_SERVERS(test_many_queues),

@@ -32,7 +32,7 @@ static void test_labels_are_escaped(void **state)
 static void write_all(struct series *s, struct buf *b)
 {
     series_write_counters(s, b, "x_total", "How many.", "outcome", words, 2);
-    series_write_times(s, b, "x_seconds", "How long.");
+    series_write_times(s, b, 1, "x_seconds", "How long.");
     assert_false(b->failed);
     scrape_check(buf_text(b));
 }
@@ -47,21 +47,32 @@ static void test_counters_and_times(void **state)
     assert_ptr_equal(series_of(s, "q", "mail"), p);
     assert_ptr_not_equal(series_of(s, "qm", "ail"), p);
     series_count(p, 1);
-    series_time(p, 5000);
-    series_time(p, 5001);
-    series_time(p, 2000000000);
-    series_times(p, 1, 2, 14000);
+    series_time(p, 0, 1000);
+    series_time(p, 1, 5000);
+    series_time(p, 1, 5001);
+    series_time(p, 1, 2000000000);
     write_all(s, &b);
     const char *page = buf_text(&b);
 #define OF(name, more) name "{queue=\"q\",kind=\"mail\"" more "}"
     assert_true(scrape_value(page, OF("x_total", ",outcome=\"failed\"")) == 1);
     assert_true(scrape_value(page, OF("x_total", ",outcome=\"done\"")) == -1);
     assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"0.005\"")) == 1);
-    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"0.01\"")) == 4);
-    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"1800\"")) == 4);
-    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"+Inf\"")) == 5);
-    assert_true(scrape_value(page, OF("x_seconds_count", "")) == 5);
-    assert_true(scrape_value(page, OF("x_seconds_sum", "")) == 2000.024001);
+    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"0.01\"")) == 2);
+    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"1800\"")) == 2);
+    assert_true(scrape_value(page, OF("x_seconds_bucket", ",le=\"+Inf\"")) == 3);
+    assert_true(scrape_value(page, OF("x_seconds_count", "")) == 3);
+    assert_true(scrape_value(page, OF("x_seconds_sum", "")) == 2000.010001);
+    struct series_sums sums;
+    assert_true(series_read(s, 0, &sums));
+    assert_string_equal(sums.queue, "q");
+    assert_string_equal(sums.kind, "mail");
+    assert_int_equal(sums.counters[1], 1);
+    assert_int_equal(sums.times[0], 1);
+    assert_int_equal(sums.times_us[0], 1000);
+    assert_int_equal(sums.times[1], 3);
+    assert_true(series_read(s, 1, &sums)); /* qm, ail */
+    assert_int_equal(sums.counters[1], 0);
+    assert_false(series_read(s, 2, &sums));
     buf_clear(&b);
     series_free(s);
 }
@@ -91,6 +102,11 @@ static void test_names_without_end(void **state)
     double others = scrape_value(page,
                                  "x_total{queue=\"(other)\",kind=\"(other)\",outcome=\"done\"}");
     assert_true(others == 2 * (NAMES - SERIES_MAX) + 1);
+    struct series_sums sums;
+    assert_true(series_read(s, SERIES_MAX, &sums));
+    assert_string_equal(sums.queue, SERIES_OTHER);
+    assert_int_equal(sums.counters[0], 2 * (NAMES - SERIES_MAX) + 1);
+    assert_false(series_read(s, SERIES_MAX + 1, &sums));
     buf_clear(&b);
     series_free(s);
 }

@@ -17,18 +17,18 @@ static const struct {
      "parent_results progress result route_of signal step steps take_limit wait_signal",
      "SELECT migration"},
     {"reader", "USAGE",
-     "await backlog_seen copied count_tasks demand ended_tids error_line find handled "
+     "await backlog_seen copied count_tasks demand error_line find handled "
      "limit_rule list next_tick parent_results queue_names rate_seen result rights "
      "slots_wanted starting_of why why_of",
      "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
      "flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration paused producer queue ready schedule schedules set_aside setting settler "
-     "signal "
+     "lock migration minute paused producer queue ready schedule schedules set_aside setting "
+     "settler signal "
      "suspect task tasks unique_hold waiting worker"},
     {"operator", "USAGE",
      "adopt await backlog_seen batch cancel cancel_flow cancel_where change close "
-     "copied count_tasks delete delete_where demand ended_tids enqueue enqueue_jsonb "
+     "copied count_tasks delete delete_where demand enqueue enqueue_jsonb "
      "enqueue_many enqueue_many_jsonb enqueue_routed error_line find flow handled "
      "limit_rule list mine next_tick parent_results pause pause_limit pause_schedule "
      "queue_names rate_seen remove_limit remove_schedule result resume resume_limit "
@@ -39,23 +39,24 @@ static const struct {
      "SELECT again again_note anywhere attempt audit chore_failure dead failing flow "
      "flow_note flow_task flow_wait "
      "flows history home kind limit limit_due limit_event limit_start limit_task limit_turn limits "
-     "lock migration paused producer queue ready schedule schedules set_aside setting settler "
-     "signal "
+     "lock migration minute paused producer queue ready schedule schedules set_aside setting "
+     "settler signal "
      "suspect task tasks unique_hold waiting worker"},
     {"worker", "USAGE",
      "claim_alone copied make_partitions needs_note paused_kinds printed_bytes "
      "progress_kept random_key record_end record_end_of record_steps requeue settings "
      "take_turn",
      "DELETE task\n"
-     "INSERT history worker\n"
+     "INSERT history minute worker\n"
      "SELECT dead(claims id worker_id)\n"
      "SELECT history(claims id outcome worker_id)\n"
-     "SELECT kind migration queue setting suspect task worker\n"
+     "SELECT kind migration minute queue setting suspect task worker\n"
+     "UPDATE minute\n"
      "UPDATE task(claim_key claims progress start_time timeout_ms worker_id)\n"
      "UPDATE worker(alone_since backing_off broker_away ended_at lock_key rounds_failing "
      "starting state)"},
     {"cleaner", "USAGE",
-     "copied drop_history ended_tids is_span limits_due_ms make_partitions purge "
+     "copied drop_history fold_minutes is_span limits_due_ms make_partitions purge "
      "queue_names random_key recover run_schedules settings settle settle_all",
      "DELETE chore_failure worker\n"
      "INSERT chore_failure\n"
@@ -66,7 +67,6 @@ static const struct {
      "SELECT flow(ended_at)\n"
      "SELECT flow_note(id)\n"
      "SELECT flow_wait(task)\n"
-     "SELECT history(created_at finished_at id kind queue run_at start_time)\n"
      "SELECT limit(max_running name paused strict)\n"
      "SELECT limit_task(key state)\n"
      "SELECT schedule(due_at)\n"

@@ -145,6 +145,10 @@ static void test_status_counts_every_state(void **state)
     test_sql(fx, "SELECT tenon.cancel(5)");
     test_sql(fx, "SELECT tenon.finish(concat_ws('/', id, claims, "
                  "lpad(to_hex(claim_key), 16, '0'))) FROM tenon.task WHERE id = 3");
+    test_sql(fx, "INSERT INTO tenon.minute (minute, queue, kind, worker_id, done, failed, dead)"
+                 " SELECT date_trunc('minute', now() - ago), 'q', 'a', gen_random_uuid(),"
+                 " done, failed, dead FROM (VALUES (interval '1 min', 3, 2, 1),"
+                 " ('2 hours', 7, 0, 0), ('25 hours', 9, 9, 9)) v (ago, done, failed, dead)");
     json_t *o = run_json(fx, "status", NULL);
     json_t *queues = json_object_get(o, "queues");
     assert_int_equal(json_array_size(queues), 4);
@@ -162,10 +166,13 @@ static void test_status_counts_every_state(void **state)
     assert_int_equal(number(q, "ready"), 1);
     assert_true(json_is_true(json_object_get(q, "paused")));
     assert_true(json_is_null(json_object_get(element(queues, "queue", "empty"), "oldest_ready_s")));
-    json_t *history = json_object_get(o, "history");
-    assert_int_equal(number(history, "done_last_hour"), 1);
-    assert_int_equal(number(history, "done_last_day"), 1);
-    assert_int_equal(number(history, "cancelled_last_day"), 1);
+    json_t *counts = json_object_get(o, "counts");
+    assert_int_equal(number(counts, "done_last_hour"), 3);
+    assert_int_equal(number(counts, "failed_last_hour"), 2);
+    assert_int_equal(number(counts, "died_last_hour"), 1);
+    assert_int_equal(number(counts, "done_last_day"), 10);
+    assert_int_equal(number(counts, "failed_last_day"), 2);
+    assert_int_equal(number(counts, "died_last_day"), 1);
     json_t *worker = json_array_get(json_object_get(o, "workers"), 0);
     assert_string_equal(text(worker, "host"), "h1");
     assert_int_equal(number(worker, "running"), 1);
@@ -176,6 +183,7 @@ static void test_status_counts_every_state(void **state)
     char *out = TENON_RUN(fx, 0, "status");
     assert_contains(out, "paused");
     assert_contains(out, "SCHEDULED");
+    assert_contains(out, "last hour: 3 done, 2 failed attempts, 1 dead\n");
     free(out);
 }
 

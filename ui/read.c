@@ -24,11 +24,8 @@
 #define LIMITS_MAX "100"
 #define LIMIT_COUNTED_MAX "1000"
 #define PAGE_TASKS "50"
-#define FINISHED_READ_MAX "20000"
-#define RATE_HOURS "6"
-#define RATE_BLOCKS "50"
-#define ARRIVAL_BLOCKS "100"
-#define RATE_STEPS "72"
+#define RATE_STEP_MIN "5"
+#define RATE_STEPS "72" /* six hours */
 
 enum { PAGE_TASKS_MAX = 200, DIGITS_MAX = 18 };
 
@@ -140,7 +137,7 @@ bool read_session(struct call *c, struct fault *f)
     return true;
 }
 
-enum { QUEUES, UNHANDLED, FINISHED, LEADER, PAUSED, VERSION, RATES, OVERVIEW_CALLS };
+enum { QUEUES, UNHANDLED, COUNTS, LEADER, PAUSED, VERSION, RATES, OVERVIEW_CALLS };
 
 static void put_rates(struct buf *b, const struct rows *r)
 {
@@ -163,11 +160,10 @@ static void put_rates(struct buf *b, const struct rows *r)
 bool read_overview(struct call *c, struct fault *f)
 {
     static const char *const params[] = {COUNTED_MAX, QUEUES_MAX};
-    static const char *const ended[] = {FINISHED_READ_MAX};
     struct db_call calls[OVERVIEW_CALLS] = {
         [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
-        [FINISHED] = {.statement = &sql_status_finished, .params = ended, .n_params = 1},
+        [COUNTS] = {.statement = &sql_status_counts},
         [LEADER] = {.statement = &sql_status_leader},
         [PAUSED] = {.statement = &sql_status_paused, .params = &params[1], .n_params = 1},
         [VERSION] = {.statement = &sql_schema_version},
@@ -180,8 +176,8 @@ bool read_overview(struct call *c, struct fault *f)
     buf_put_char(b, '{');
     json_put_raw(b, "schema_version", rows_text(calls[VERSION].rows, 0, 0));
     put_rates(b, calls[RATES].rows);
-    json_put_raw(b, "history",
-                 rows_text(calls[FINISHED].rows, 0, rows_columns(calls[FINISHED].rows) - 1));
+    json_put_raw(b, "counts",
+                 rows_text(calls[COUNTS].rows, 0, rows_columns(calls[COUNTS].rows) - 1));
     json_put_raw(b, "leader", rows_text(calls[LEADER].rows, 0, 1));
     put_list(b, "queues", calls[QUEUES].rows, LAST);
     put_list(b, "unhandled", calls[UNHANDLED].rows, LAST);
@@ -194,20 +190,13 @@ bool read_overview(struct call *c, struct fault *f)
 bool read_rates(struct call *c, struct fault *f)
 {
     const char *queue = http_argument(c->request, "queue");
-    queue = queue && *queue ? queue : NULL;
-    const char *const ended[] = {RATE_HOURS, RATE_BLOCKS, RATE_STEPS, queue};
-    const char *const arrived[] = {RATE_HOURS, ARRIVAL_BLOCKS, RATE_STEPS, queue};
-    struct db_call calls[] = {{.statement = &sql_rates, .params = ended, .n_params = 4},
-                              {.statement = &sql_arrivals, .params = arrived, .n_params = 4}};
-    struct buf *b = &c->answer->body;
-    if (!pool_run(c->ui->pool, calls, 2, true, f)) {
+    const char *const params[] = {RATE_STEP_MIN, RATE_STEPS, queue && *queue ? queue : NULL};
+    struct rows *rows = NULL;
+    if (!exec(c, &sql_rates, params, 3, &rows, f)) {
         return false;
     }
-    buf_put(b, rows_text(calls[0].rows, 0, 0), rows_bytes(calls[0].rows, 0, 0) - 1); /* without } */
-    json_put_raw(b, "arrived", rows_text(calls[1].rows, 0, 0));
-    json_put_raw(b, "arrived_exact", rows_bool(calls[1].rows, 0, 1) ? "true" : "false");
-    buf_put_char(b, '}');
-    free_rows(calls, 2);
+    buf_put_text(&c->answer->body, rows_text(rows, 0, 0));
+    rows_free(rows);
     return true;
 }
 

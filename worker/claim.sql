@@ -33,4 +33,5 @@ SET start_time = statement_timestamp(), claim_key = fits.key, worker_id = $1::uu
 FROM fits
 WHERE t.ctid = fits.ctid
 RETURNING t.id, t.claims, t.claim_key, t.timeout_ms, t.failures, t.max_attempts, t.priority, t.queue,
-          t.kind, t.trace, t.payload, 1 + t.failures + t.crashes, t.progress, t.steps;
+          t.kind, t.trace, t.payload, 1 + t.failures + t.crashes, t.progress, t.steps,
+          (date_part('epoch', t.start_time - greatest(t.run_at, t.created_at)) * 1000000)::bigint;

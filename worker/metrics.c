@@ -140,27 +140,26 @@ static void write_metrics(void *owner, struct buf *b)
     series_write_counters(m->series, b, "tenon_attempts_total",
                           "Runs of tasks that ended, by how they did; each counts once.", "outcome",
                           tally_words, TALLIES);
-    series_write_times(m->series, b, "tenon_task_runtime_seconds",
+    series_write_times(m->series, b, TALLY_WAITS, "tenon_task_wait_seconds",
+                       "How long tasks were ready before they were started, retries too.");
+    series_write_times(m->series, b, TALLY_RUNS, "tenon_task_runtime_seconds",
                        "How long tasks ran, of those runs that ended neither released nor lost.");
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-bool worker_metrics_open(const char *address, struct worker_metrics **ret, struct fault *f)
+bool worker_metrics_open(const char *address, struct series *series, struct worker_metrics **ret,
+                         struct fault *f)
 {
     struct worker_metrics *m = calloc(1, sizeof *m);
     if (!m) {
         return fault_memory(f);
     }
+    m->series = series;
     m->probed =
         (struct probed){.owner = m, .live = is_live, .ready = is_ready, .metrics = write_metrics};
-    m->series = series_new();
-    if (!m->series) {
-        worker_metrics_close(m);
-        return fault_memory(f);
-    }
     if (!probes_open(address, &m->probed, &m->probes, f)) {
-        worker_metrics_close(m);
+        free(m);
         return false;
     }
     *ret = m;
@@ -171,12 +170,6 @@ void worker_metrics_close(struct worker_metrics *m)
 {
     if (m) {
         probes_close(m->probes);
-        series_free(m->series);
         free(m);
     }
-}
-
-struct series *worker_metrics_series(struct worker_metrics *m)
-{
-    return m->series;
 }

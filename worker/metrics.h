@@ -13,13 +13,11 @@ enum worker_broker { BROKER_NONE, BROKER_AWAY, BROKER_UP };
 struct worker_metrics;
 
 /* Serve. Before the loop runs, the worker is alive and not ready.
+ *   series  where the decider counts; borrowed
  *   false   see probes_open() */
-MUST_CHECK bool worker_metrics_open(const char *address, struct worker_metrics **ret,
-                                    struct fault *f);
+MUST_CHECK bool worker_metrics_open(const char *address, struct series *series,
+                                    struct worker_metrics **ret, struct fault *f);
 void worker_metrics_close(struct worker_metrics *m); /* NULL is fine */
-
-/* Where the decider counts. */
-struct series *worker_metrics_series(struct worker_metrics *m);
 
 /* The main loop moves, and so it stands. */
 void worker_metrics_note(struct worker_metrics *m, const struct decider *d,

@@ -39,14 +39,16 @@ WITH read AS MATERIALIZED (
     UPDATE tenon.task SET start_time = statement_timestamp(), worker_id = $1::uuid, claims = claims + 1,
         claim_key = ($12::bigint[])[width_bucket(id, ARRAY(SELECT id FROM locked ORDER BY id))]
     WHERE ctid = ANY (ARRAY(SELECT ctid FROM locked))
-    RETURNING id, claims, claim_key, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps, run_at
+    RETURNING id, claims, claim_key, timeout_ms, failures, max_attempts, priority, queue, kind, trace, payload, crashes, progress, steps,
+              start_time, created_at, run_at
 )
 (SELECT id, claims, claim_key, timeout_ms, failures, max_attempts, priority,
-        queue, kind, trace, payload, 1 + failures + crashes, progress, steps, (date_part('epoch', run_at) * 1000000)::bigint,
+        queue, kind, trace, payload, 1 + failures + crashes, progress, steps,
+        (date_part('epoch', start_time - greatest(run_at, created_at)) * 1000000)::bigint, (date_part('epoch', run_at) * 1000000)::bigint,
         NULL::bigint, NULL::boolean  -- in no order, as to sort them here costs a twentieth of it all
  FROM claimed)
 UNION ALL  -- id, run_at; which range; was all claimed that was asked for (true), or $8 rows read (false)? NULL: neither
-SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (date_part('epoch', run_at) * 1000000)::bigint,
+SELECT id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, (date_part('epoch', run_at) * 1000000)::bigint,
        range, CASE WHEN (SELECT place FROM full_at) IS NOT NULL THEN true WHEN place = $8::integer THEN false END
 FROM (SELECT * FROM read LIMIT (SELECT place FROM full_at)) ends
 WHERE next IS DISTINCT FROM range OR place = (SELECT place FROM full_at);

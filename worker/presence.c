@@ -7,6 +7,7 @@
 #include "core/base/point.h"
 #include "core/base/throttle.h"
 #include "core/db/schema.h"
+#include "worker/minute.h"
 #include "worker/statements.h"
 #include "worker/thread.h"
 
@@ -32,6 +33,8 @@ struct presence {
     struct fault refused;       /* under the mutex: why it gave up for good */
     struct presence_note note;  /* under the mutex, too */
     struct presence_note noted; /* what the row says */
+    struct minute *minute;
+    bool minute_failed; /* the last ones could not be written */
     bool drained;
     int64_t silent_ms; /* without a ping; each of our own waits counts, so that a freeze does not */
     int64_t held_ms;   /* the last moment when the lock is known to have been ours */
@@ -272,6 +275,17 @@ static void write_note(struct presence *p)
     }
 }
 
+/* What fails is told once, and tried again with the next ping. */
+static void write_minute(struct presence *p)
+{
+    struct fault f = {0};
+    bool ok = minute_write(p->minute, p->db, p->worker_id, &f);
+    if (!ok && !p->minute_failed) {
+        log_fault(LOG_WARNING, "minute_failed", &f);
+    }
+    p->minute_failed = !ok;
+}
+
 /* One ping: the session lives and the row still says alive. */
 static bool keep_up(struct presence *p, bool drain, struct fault *f)
 {
@@ -444,6 +458,7 @@ static void *presence_thread(void *arg)
         if (keep_up(p, drain, &f)) {
             (void)take_notified(p); /* what came with the answers */
             write_note(p);
+            write_minute(p);
         } else {
             report(p, false, false, f.text);
             come_back(p, &f);
@@ -459,13 +474,14 @@ static void presence_free(struct presence *p)
         (void)close(p->wake);
     }
     (void)pthread_mutex_destroy(&p->mutex);
+    minute_free(p->minute);
     free(p->paused);
     free(p->heard);
     free(p);
 }
 
-bool presence_open(const char *url, const struct served *served, int slots, struct mailbox *mailbox,
-                   struct presence **ret, struct fault *f)
+bool presence_open(const char *url, const struct served *served, int slots, struct series *series,
+                   struct mailbox *mailbox, struct presence **ret, struct fault *f)
 {
     struct presence *p = malloc(sizeof *p);
     if (!p) {
@@ -477,7 +493,8 @@ bool presence_open(const char *url, const struct served *served, int slots, stru
     p->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->paused = calloc(served->handlers.n_kinds + 1, sizeof *p->paused);
     p->heard = calloc(served->handlers.n_kinds + 1, sizeof *p->heard);
-    if (!p->paused || !p->heard) {
+    p->minute = minute_new(series);
+    if (!p->paused || !p->heard || !p->minute) {
         presence_free(p);
         return fault_memory(f);
     }
@@ -572,6 +589,7 @@ bool presence_close(struct presence *p)
     struct fault ignored = {0};
     if (p->refused.code == FAULT_NONE && p->db && db_is_open(p->db) &&
         !POINT_FAILS(leave_due, &ignored)) {
+        write_minute(p);
         (void)set_state(p, "left", PRESENCE_LEAVE_LIMIT_MS, &ignored);
     }
     presence_free(p);

@@ -5,6 +5,7 @@
 #ifndef TENON_WORKER_PRESENCE_H
 #define TENON_WORKER_PRESENCE_H
 
+#include "core/http/series.h"
 #include "worker/mailbox.h"
 #include "worker/round_thread.h"
 
@@ -32,11 +33,13 @@ struct presence_note {
 
 /* Connect, check the schema, register the worker and take its lock, then keep all that up.
  *   url       direct, through no pooler; borrowed, as are the others
+ *   series    what the worker counts: what is new is written with each ping, and in the end
  *   mailbox   gets PRESENCE, whose text is the worker's id, or why it is not held; and POLL, when a
  *             cleaner says by NOTIFY that there is something for these queues and kinds
  *   false   CONFIG: no schema, a pooler, login refused; SCHEMA; RETRY: the server is away */
 MUST_CHECK bool presence_open(const char *url, const struct served *served, int slots,
-                              struct mailbox *mailbox, struct presence **ret, struct fault *f);
+                              struct series *series, struct mailbox *mailbox, struct presence **ret,
+                              struct fault *f);
 
 /* Requests to the thread. The note is copied; its bytes behind each text's end are 0. */
 void presence_ping(struct presence *p, const struct presence_note *note);

@@ -8,11 +8,12 @@
 
 enum {
     POLL_COLUMN_ID = 0,
-    POLL_COLUMN_RUN_AT = 14,
-    POLL_COLUMN_RANGE = 15,
-    POLL_COLUMN_END = 16,
     CLAIM_COLUMN_PROGRESS = 12,
     CLAIM_COLUMN_STEPS = 13,
+    CLAIM_COLUMN_WAITED_US = 14,
+    POLL_COLUMN_RUN_AT = 15,
+    POLL_COLUMN_RANGE = 16,
+    POLL_COLUMN_END = 17,
 };
 
 /* Where a claim stands among those that were asked for: the rows come in any order. */
@@ -152,6 +153,7 @@ static struct claim *read_claim(const struct rows *rows, size_t i)
         c->attempt = (int32_t)rows_int(rows, i, 11);
         c->key = rows_int(rows, i, 2);
         c->timeout_ms = rows_int(rows, i, 3);
+        c->waited_us = rows_int(rows, i, CLAIM_COLUMN_WAITED_US);
         c->failures = (int32_t)rows_int(rows, i, 4);
         c->max_attempts = (int32_t)rows_int(rows, i, 5);
         c->priority = (int32_t)rows_int(rows, i, 6);

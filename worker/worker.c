@@ -35,6 +35,7 @@ struct worker {
     sigset_t signals;
     struct mailbox mailbox;
     struct children children;
+    struct series *series; /* what is counted */
     struct loop loop;
 };
 
@@ -96,7 +97,7 @@ static bool become_present(struct worker *w, struct fault *f)
 {
     char told[FAULT_TEXT_BYTES_MAX] = "";
     for (int failures = 1; !presence_open(presence_url(w->options), &w->served, w->n_slots,
-                                          &w->mailbox, &w->loop.presence, f);
+                                          w->series, &w->mailbox, &w->loop.presence, f);
          failures++) {
         if (f->code != FAULT_RETRY && f->code != FAULT_AGAIN) {
             return false;
@@ -162,9 +163,11 @@ static bool make_decider(struct worker *w, struct fault *f)
         decider_take(w->loop.decider, i, h->take, h->wait_ms);
         w->loop.decider->handlers[i].start_limit_ms = h->start_limit_ms;
     }
-    if (!w->loop.decider) {
+    w->series = series_new();
+    if (!w->loop.decider || !w->series) {
         return fault_memory(f);
     }
+    w->loop.decider->tally = w->series;
     int most = processors();
     w->loop.decider->starts_max = most < SLOTS_MAX ? most : SLOTS_MAX;
     return true;
@@ -212,14 +215,7 @@ static void log_ready(void *owner)
 static bool show_metrics(struct worker *w, struct fault *f)
 {
     const char *address = option_text(w->options, OPTION_HTTP);
-    if (!address) {
-        return true;
-    }
-    if (!worker_metrics_open(address, &w->loop.metrics, f)) {
-        return false;
-    }
-    w->loop.decider->tally = worker_metrics_series(w->loop.metrics);
-    return true;
+    return !address || worker_metrics_open(address, w->series, &w->loop.metrics, f);
 }
 
 static bool open_all(struct worker *w, struct fault *f)
@@ -263,6 +259,7 @@ static bool close_all(struct worker *w)
     }
     worker_metrics_close(w->loop.metrics);
     decider_free(w->loop.decider);
+    series_free(w->series);
     if (w->mailbox.fd > 0) {
         mailbox_clear(&w->mailbox);
     }

@@ -14,10 +14,10 @@
 #define TEXT(n) TEXT_OF(n)
 #define LINES_MAX 1000 /* queues, workers and kinds that are shown */
 
-enum { QUEUES, WORKERS, UNHANDLED, FINISHED, LEADER, PAUSED, FAILING, VERSION, CALLS };
+enum { QUEUES, WORKERS, UNHANDLED, COUNTS, LEADER, PAUSED, FAILING, VERSION, CALLS };
 
 /* The columns of status_queues.sql, status_workers.sql, status_unhandled.sql, status_leader.sql,
- * status_paused.sql and status_finished.sql. */
+ * status_paused.sql and status_counts.sql. */
 enum {
     Q_NAME,
     Q_PAUSED,
@@ -35,7 +35,7 @@ enum { W_STARTING = W_SINCE + 4, W_QUEUES, W_KINDS, W_JSON };
 enum { U_QUEUE, U_KIND, U_READY, U_JSON };
 enum { L_LED, L_JSON };
 enum { SENTENCE, S_JSON }; /* of what is paused, and of what fails */
-enum { F_DONE_HOUR, F_DONE_DAY, F_CANCELLED_DAY, F_AT_LEAST, F_JSON };
+enum { C_DONE_HOUR, C_FAILED_HOUR, C_DIED_HOUR, C_DONE_DAY, C_FAILED_DAY, C_DIED_DAY, C_JSON };
 
 /* --- for people ----------------------------------------------------------------------------- */
 
@@ -114,13 +114,14 @@ static void print_unhandled(const struct rows *unhandled)
 
 static bool print_status(const struct db_call *calls, const char *where, struct fault *f)
 {
-    const struct rows *ended = calls[FINISHED].rows;
-    const char *more = rows_bool(ended, 0, F_AT_LEAST) ? "+" : "";
+    const struct rows *counts = calls[COUNTS].rows;
     (void)printf("schema tenon, version %s (%s)\n", rows_text(calls[VERSION].rows, 0, 0), where);
-    (void)printf(
-        "done %s%s in the last hour, %s%s in the last day; cancelled %s%s in the last day\n\n",
-        rows_text(ended, 0, F_DONE_HOUR), more, rows_text(ended, 0, F_DONE_DAY), more,
-        rows_text(ended, 0, F_CANCELLED_DAY), more);
+    (void)printf("last hour: %s done, %s failed attempts, %s dead\n",
+                 rows_text(counts, 0, C_DONE_HOUR), rows_text(counts, 0, C_FAILED_HOUR),
+                 rows_text(counts, 0, C_DIED_HOUR));
+    (void)printf("last day: %s done, %s failed attempts, %s dead\n\n",
+                 rows_text(counts, 0, C_DONE_DAY), rows_text(counts, 0, C_FAILED_DAY),
+                 rows_text(counts, 0, C_DIED_DAY));
     if (rows_count(calls[QUEUES].rows) == 0) {
         (void)puts("no queue holds a task, is served, or has settings");
     } else if (!print_queues(calls[QUEUES].rows, f)) {
@@ -165,9 +166,8 @@ static bool print_as_json(const struct db_call *calls, const char *where, struct
     if (database.failed) {
         return fault_memory(f);
     }
-    (void)printf("{\"database\": %s,\n\"schema_version\": %s,\n\"history\": %s",
-                 buf_text(&database), rows_text(calls[VERSION].rows, 0, 0),
-                 rows_text(calls[FINISHED].rows, 0, F_JSON));
+    (void)printf("{\"database\": %s,\n\"schema_version\": %s,\n\"counts\": %s", buf_text(&database),
+                 rows_text(calls[VERSION].rows, 0, 0), rows_text(calls[COUNTS].rows, 0, C_JSON));
     (void)printf(",\n\"leader\": %s", rows_text(calls[LEADER].rows, 0, L_JSON));
     print_list("queues", calls[QUEUES].rows, Q_JSON);
     print_list("workers", calls[WORKERS].rows, W_JSON);
@@ -188,7 +188,7 @@ bool status_run(const struct options *o, struct fault *f)
         [QUEUES] = {.statement = &sql_status_queues, .params = params, .n_params = 2},
         [WORKERS] = {.statement = &sql_status_workers, .params = params, .n_params = 2},
         [UNHANDLED] = {.statement = &sql_status_unhandled, .params = params, .n_params = 2},
-        [FINISHED] = {.statement = &sql_status_finished, .params = params, .n_params = 1},
+        [COUNTS] = {.statement = &sql_status_counts},
         [LEADER] = {.statement = &sql_status_leader},
         [PAUSED] = {.statement = &sql_status_paused, .params = &params[1], .n_params = 1},
         [FAILING] = {.statement = &sql_status_failing, .params = &params[1], .n_params = 1},

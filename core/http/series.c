@@ -8,11 +8,15 @@
 
 enum { TABLE = 512, NAME_BYTES = 128 }; /* TABLE: a power of two, over 2 * SERIES_MAX */
 
+struct histogram {
+    _Atomic int64_t buckets[SERIES_BUCKETS + 1]; /* each for itself */
+    _Atomic int64_t sum_us;
+};
+
 struct pair {
     char queue[NAME_BYTES], kind[NAME_BYTES];
     _Atomic int64_t counters[SERIES_COUNTERS];
-    _Atomic int64_t buckets[SERIES_BUCKETS + 1]; /* each for itself */
-    _Atomic int64_t sum_us;
+    struct histogram times[SERIES_TIMES];
 };
 
 struct series {
@@ -103,31 +107,18 @@ void series_count(struct pair *p, int counter)
     add(&p->counters[counter], 1);
 }
 
-void series_time(struct pair *p, int64_t us)
+void series_time(struct pair *p, int histogram, int64_t us)
 {
+    struct histogram *h = &p->times[histogram];
     int i = 0;
     while (i < SERIES_BUCKETS && us > bounds[i].us) {
         i++;
     }
-    series_times(p, i, 1, us);
+    add(&h->buckets[i], 1);
+    add(&h->sum_us, us);
 }
 
-void series_times(struct pair *p, int bucket, int64_t n, int64_t sum_us)
-{
-    add(&p->buckets[bucket], n);
-    add(&p->sum_us, sum_us);
-}
-
-void series_bounds(struct buf *b)
-{
-    for (int i = 0; i < SERIES_BUCKETS; i++) {
-        buf_put_char(b, i ? ',' : '{');
-        buf_put_text(b, bounds[i].text);
-    }
-    buf_put_char(b, '}');
-}
-
-/* --- writing -------------------------------------------------------------------------------- */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static size_t count_of(struct series *s)
 {
@@ -138,6 +129,33 @@ static size_t count_of(struct series *s)
 static struct pair *pair_at(struct series *s, size_t i, size_t n)
 {
     return i < n ? &s->pairs[i] : &s->other;
+}
+
+static int64_t times_of(struct histogram *h)
+{
+    int64_t n = 0;
+    for (int i = 0; i <= SERIES_BUCKETS; i++) {
+        n += value_of(&h->buckets[i]);
+    }
+    return n;
+}
+
+bool series_read(struct series *s, size_t i, struct series_sums *ret)
+{
+    size_t n = count_of(s);
+    if (i >= n && i != SERIES_MAX) {
+        return false;
+    }
+    struct pair *p = pair_at(s, i, n);
+    *ret = (struct series_sums){.queue = p->queue, .kind = p->kind};
+    for (int j = 0; j < SERIES_COUNTERS; j++) {
+        ret->counters[j] = value_of(&p->counters[j]);
+    }
+    for (int j = 0; j < SERIES_TIMES; j++) {
+        ret->times[j] = times_of(&p->times[j]);
+        ret->times_us[j] = value_of(&p->times[j].sum_us);
+    }
+    return true;
 }
 
 static void write_counters(struct pair *p, struct buf *b, const char *name, const char *label,
@@ -163,30 +181,28 @@ void series_write_counters(struct series *s, struct buf *b, const char *name, co
 }
 
 /* The count is that of the buckets that were read, whatever is counted meanwhile. */
-static void write_times(struct pair *p, struct buf *b, const char *bucket, const char *sum,
-                        const char *count)
+static void write_times(struct pair *p, struct buf *b, int histogram, const char *bucket,
+                        const char *sum, const char *count)
 {
-    int64_t n = 0;
-    for (int i = 0; i <= SERIES_BUCKETS; i++) {
-        n += value_of(&p->buckets[i]);
-    }
-    if (n == 0) {
+    struct histogram *h = &p->times[histogram];
+    if (times_of(h) == 0) {
         return;
     }
     const char *queue = p->queue, *kind = p->kind;
-    n = 0;
+    int64_t n = 0;
     for (int i = 0; i <= SERIES_BUCKETS; i++) {
-        n += value_of(&p->buckets[i]);
+        n += value_of(&h->buckets[i]);
         metric_int(b, bucket,
                    LABELS({"queue", queue}, {"kind", kind},
                           {"le", i < SERIES_BUCKETS ? bounds[i].text : "+Inf"}),
                    n);
     }
-    metric_seconds(b, sum, LABELS({"queue", queue}, {"kind", kind}), value_of(&p->sum_us));
+    metric_seconds(b, sum, LABELS({"queue", queue}, {"kind", kind}), value_of(&h->sum_us));
     metric_int(b, count, LABELS({"queue", queue}, {"kind", kind}), n);
 }
 
-void series_write_times(struct series *s, struct buf *b, const char *name, const char *help)
+void series_write_times(struct series *s, struct buf *b, int histogram, const char *name,
+                        const char *help)
 {
     struct buf names[3];
     static const char *const ends[] = {"_bucket", "_sum", "_count"};
@@ -197,7 +213,7 @@ void series_write_times(struct series *s, struct buf *b, const char *name, const
     }
     metric_head(b, name, "histogram", help);
     for (size_t i = 0; i <= pairs; i++) {
-        write_times(pair_at(s, i, pairs), b, buf_text(&names[0]), buf_text(&names[1]),
+        write_times(pair_at(s, i, pairs), b, histogram, buf_text(&names[0]), buf_text(&names[1]),
                     buf_text(&names[2]));
     }
     for (int i = 0; i < 3; i++) {

@@ -1,7 +1,7 @@
-/* What is counted by queue and kind: a few counters and a histogram of times for each pair.
+/* What is counted by queue and kind: a few counters and two histograms of times for each pair.
  *
  * However many names there are, only the first SERIES_MAX pairs have their own; all others are
- * counted together, as "(other)". One thread counts, without a lock; any may write it out. */
+ * counted together, as "(other)". One thread counts, without a lock; any may read. */
 #ifndef TENON_CORE_SERIES_H
 #define TENON_CORE_SERIES_H
 
@@ -10,7 +10,8 @@
 enum {
     SERIES_MAX = 200,     /* pairs of queue and kind */
     SERIES_COUNTERS = 10, /* of a pair, at most */
-    SERIES_BUCKETS = 15,  /* of the histogram, but for the last, which has no bound */
+    SERIES_TIMES = 2,     /* histograms of a pair */
+    SERIES_BUCKETS = 15,  /* of a histogram, but for the last, which has no bound */
 };
 #define SERIES_OTHER "(other)"
 
@@ -24,18 +25,23 @@ void series_free(struct series *s);
 struct pair *series_of(struct series *s, const char *queue, const char *kind);
 
 void series_count(struct pair *p, int counter);
-void series_time(struct pair *p, int64_t us);
+void series_time(struct pair *p, int histogram, int64_t us);
 
-/* `n` times that were added up elsewhere.
- *   bucket   0..SERIES_BUCKETS, see series_bounds() */
-void series_times(struct pair *p, int bucket, int64_t n, int64_t sum_us);
+/* The sums of a pair. */
+struct series_sums {
+    const char *queue, *kind; /* live as long as the series */
+    int64_t counters[SERIES_COUNTERS];
+    int64_t times[SERIES_TIMES], times_us[SERIES_TIMES]; /* how many, and all together */
+};
 
-/* "{0.005,0.01,...}": the upper bounds of the buckets in seconds, as an array of PostgreSQL. */
-void series_bounds(struct buf *b);
+/* Pair `i` in the order in which they came; SERIES_MAX is that of all others.
+ *   false   there are not so many yet */
+MUST_CHECK bool series_read(struct series *s, size_t i, struct series_sums *ret);
 
-/* Write a family: counters, whose `label` says which (words[i] for counter i); the histograms. */
+/* Write a family: counters, whose `label` says which (words[i] for counter i); a histogram. */
 void series_write_counters(struct series *s, struct buf *b, const char *name, const char *help,
                            const char *label, const char *const *words, int n);
-void series_write_times(struct series *s, struct buf *b, const char *name, const char *help);
+void series_write_times(struct series *s, struct buf *b, int histogram, const char *name,
+                        const char *help);
 
 #endif

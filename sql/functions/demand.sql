@@ -31,72 +31,19 @@ $$;
 
 COMMENT ON FUNCTION tenon.slots_wanted IS $$The arithmetic of `tenon.demand`, of numbers alone.$$;
 
--- Where the rows lie that ended since: of each day, a partition, the last blocks, and so many more that are spread over all
--- of it. Rows lie about in the order of their ends. For TID scans, which need a bound of finished_at besides, or they
--- look there in every day.
-CREATE OR REPLACE FUNCTION tenon.ended_tids(since timestamptz, last_blocks integer, spread_blocks integer) RETURNS tid[]
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp SET jit = off AS $$
-    WITH day AS (
-        SELECT (pg_relation_size(c.oid) / current_setting('block_size')::integer)::integer AS blocks
-          FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-         WHERE i.inhparent = 'tenon.history'::regclass AND c.relname ~ '^history_[0-9]{8}$'
-           AND to_date(right(c.relname, 8), 'YYYYMMDD') >= ($1 AT TIME ZONE 'UTC')::date
-    ), block AS (
-        SELECT b FROM day, generate_series(greatest(blocks - $2, 0), blocks - 1) b
-        UNION
-        SELECT b FROM day, generate_series(0, blocks - 1, greatest(1, blocks / nullif($3, 0))) b WHERE $3 > 0
-    )
-    SELECT array_agg(('(' || b || ',' || line || ')')::tid)
-      FROM block, generate_series(1, current_setting('block_size')::integer / 102) line  -- no row is so short that there are more
-$$;
-
--- What came and what ended in the last two minutes, as far back as can be seen: the newest 5,000 ids of the unfinished
--- tasks and of the history say what came, above `cut` both are complete; the last 100 blocks of the history say what ended.
--- How long tasks run is said by both, else, of a queue of which they have none, by what ended within a day in 50 blocks of
--- each. Delayed tasks arrive when they end, so the greater of both rates counts.
+-- How many attempts of the queue were started each second, in the last two to three minutes, and how long one ran; if none
+-- has ended, how long those of the last day ran.
 CREATE OR REPLACE FUNCTION tenon.rate_seen(queue text, OUT tasks_per_s double precision, OUT run_s double precision)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    WITH waiting AS MATERIALIZED (
-        SELECT t.id, t.queue, t.created_at, t.run_at FROM tenon.task t ORDER BY t.id DESC LIMIT 5000
-    ), ended AS MATERIALIZED (
-        SELECT f.id, f.queue, f.created_at, f.run_at, f.start_time, f.finished_at FROM tenon.history f ORDER BY f.id DESC LIMIT 5000
-    ), tid AS MATERIALIZED (
-        SELECT tenon.ended_tids(statement_timestamp() - interval '2 min', 100, 0) AS tids
-    ), last AS MATERIALIZED (
-        SELECT f.queue, f.start_time, f.finished_at FROM tenon.history f
-         WHERE f.ctid = ANY ((SELECT tids FROM tid)::tid[])
-           AND f.finished_at >= date_trunc('day', statement_timestamp() - interval '2 min', 'UTC')
-    ), cut AS (
-        SELECT greatest((SELECT min(w.id) FROM waiting w HAVING count(*) = 5000),
-                        (SELECT min(e.id) FROM ended e HAVING count(*) = 5000), 0) AS id
-    ), arrived AS (
-        SELECT a.queue, a.created_at, a.run_at
-          FROM (SELECT w.id, w.queue, w.created_at, w.run_at FROM waiting w UNION ALL
-                SELECT e.id, e.queue, e.created_at, e.run_at FROM ended e) a, cut
-         WHERE a.id >= cut.id
-    ), seen AS (  -- how far back, in seconds
-        SELECT CASE WHEN (SELECT c.id > 0 FROM cut c)
-                    THEN (SELECT extract(epoch FROM clock_timestamp() - min(a.created_at)) FROM arrived a) ELSE 120 END AS arrivals_s,
-               CASE WHEN (SELECT cardinality(tids) >= 100 * 80 FROM tid)
-                    THEN (SELECT extract(epoch FROM clock_timestamp() - min(l.finished_at)) FROM last l) ELSE 120 END AS finishes_s
-    ), arrivals AS (
-        SELECT count(*) AS n FROM arrived a
-         WHERE a.queue = $1 AND a.run_at <= clock_timestamp() AND a.created_at > clock_timestamp() - interval '2 min'
-    ), runs AS MATERIALIZED (
-        SELECT true AS lately, l.start_time, l.finished_at FROM last l
-         WHERE l.queue = $1 AND l.start_time IS NOT NULL AND l.finished_at > clock_timestamp() - interval '2 min'
-        UNION ALL
-        SELECT false, e.start_time, e.finished_at FROM ended e
-         WHERE e.queue = $1 AND e.start_time IS NOT NULL AND e.finished_at > clock_timestamp() - interval '2 min'
-    ), earlier AS (
-        SELECT avg(extract(epoch FROM f.finished_at - f.start_time)) AS run_s FROM tenon.history f
-         WHERE f.ctid = ANY ((SELECT tenon.ended_tids(statement_timestamp() - interval '1 day', 50, 50) WHERE NOT EXISTS (SELECT FROM runs))::tid[])
-           AND f.finished_at > statement_timestamp() - interval '1 day' AND f.queue = $1 AND f.start_time IS NOT NULL
+    WITH span AS (
+        SELECT date_trunc('minute', clock_timestamp()) - interval '2 min' AS since
+    ), lately AS (
+        SELECT sum(m.started) AS started, sum(m.run_us) / nullif(sum(m.ended), 0) AS run_us
+          FROM tenon.minute m WHERE m.minute >= (SELECT since FROM span) AND m.queue = $1
     )
-    SELECT greatest((SELECT n FROM arrivals) / least(120, greatest(1, s.arrivals_s)),
-                    (SELECT count(*) FROM runs WHERE lately) / least(120, greatest(1, s.finishes_s)))::double precision,
-           coalesce((SELECT avg(extract(epoch FROM r.finished_at - r.start_time)) FROM runs r), (SELECT run_s FROM earlier))::double precision
-      FROM seen s
+    SELECT coalesce(l.started / extract(epoch FROM clock_timestamp() - s.since), 0)::double precision,
+           (coalesce(l.run_us, (SELECT sum(m.run_us) / nullif(sum(m.ended), 0) FROM tenon.minute m WHERE m.queue = $1)) / 1e6)::double precision
+      FROM lately l, span s
 $$;
 
 -- Of each priority the first 10,000 rows that are due, which are those that run and those that are next.
@@ -137,4 +84,4 @@ BEGIN
                                                                                OR p.what = 'kind' AND p.name = t.kind))::integer);
 END $$;
 
-COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what arrived and ended in the last two minutes, by run times, and by what waits and runs (up to 10,000 tasks). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;
+COMMENT ON FUNCTION tenon.demand IS $$How many slots the queue wants, so that tasks start within the latency: by what was started in the last minutes, by run times, and by what waits and runs (up to 10,000 tasks). 0: nothing waits, runs or comes. For readers; `tenon scaler` and KEDA ask it.$$;

@@ -140,3 +140,22 @@ BEGIN
     END LOOP;
     RETURN n;
 END $$;
+
+-- Adds up the rows that workers wrote three minutes ago and before, but not over an hour before, and deletes those of over a day ago.
+CREATE OR REPLACE FUNCTION tenon.fold_minutes() RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    WITH gone AS (
+        DELETE FROM tenon.minute m
+         WHERE m.minute BETWEEN now() - interval '1 hour' AND now() - interval '3 min' AND m.worker_id <> '00000000-0000-0000-0000-000000000000'
+        RETURNING m.*
+    )
+    INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, started, ended, done, failed, dead, wait_us, run_us)
+    SELECT minute, queue, kind, '00000000-0000-0000-0000-000000000000', sum(started), sum(ended), sum(done), sum(failed), sum(dead),
+           sum(wait_us), sum(run_us)
+      FROM gone GROUP BY minute, queue, kind ORDER BY minute, queue, kind
+    ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE
+       SET started = m.started + excluded.started, ended = m.ended + excluded.ended, done = m.done + excluded.done,
+           failed = m.failed + excluded.failed, dead = m.dead + excluded.dead, wait_us = m.wait_us + excluded.wait_us,
+           run_us = m.run_us + excluded.run_us;
+    DELETE FROM tenon.minute WHERE minute < now() - interval '25 hours';
+$$;

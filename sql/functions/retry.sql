@@ -249,14 +249,26 @@ LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS 
                       WHEN b.failed > 0 THEN 'retrying' ELSE 'scheduled' END FROM back b
 $$;
 
--- For cleaners: the same for the tasks of a dead worker. A task that cannot be requeued, or not in time, is set aside if it is
--- the only one of the call; if there are several, the caller tries again with fewer.
+-- For cleaners: the same for the tasks of a dead worker, which are counted for it. A task that cannot be requeued, or not in time,
+-- is set aside if it is the only one of the call; if there are several, the caller tries again with fewer.
 CREATE OR REPLACE FUNCTION tenon.recover(ids bigint[], keys bigint[], reasons text[], errors text[])
 RETURNS TABLE (id bigint, state text)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 BEGIN
-    RETURN QUERY SELECT r.id, r.state FROM tenon.requeue(ids, keys, reasons, errors, NULL) r;
+    RETURN QUERY
+    WITH back AS MATERIALIZED (
+        SELECT r.id, r.state FROM tenon.requeue(ids, keys, reasons, errors, NULL) r
+    ), counted AS (
+        INSERT INTO tenon.minute AS m (minute, queue, kind, worker_id, failed, dead)
+        SELECT date_trunc('minute', clock_timestamp()), t.queue, t.kind, '00000000-0000-0000-0000-000000000000', count(*),
+               count(*) FILTER (WHERE b.state = 'dead')
+          FROM back b  -- each row as it was before: of this statement's snapshot
+         CROSS JOIN LATERAL (SELECT o.queue, o.kind FROM tenon.task o WHERE o.id = b.id OFFSET 0) t
+         GROUP BY t.queue, t.kind ORDER BY t.queue, t.kind
+        ON CONFLICT (minute, queue, kind, worker_id) DO UPDATE SET failed = m.failed + excluded.failed, dead = m.dead + excluded.dead
+    )
+    SELECT b.id, b.state FROM back b;
 EXCEPTION WHEN query_canceled OR data_exception OR integrity_constraint_violation OR program_limit_exceeded THEN
     IF cardinality(ids) > 1 THEN
         RAISE;

@@ -107,10 +107,10 @@ def find_and_retry(page, task):
 
 def pause_and_resume(page):
     page.go("")
-    page.until("waited for the graph", lambda: page.find("svg polyline.arrived"))
+    page.until("waited for the graph", lambda: page.find("svg rect.done"))
     page.type(By.ID, "graph-queue", "default", Keys.ENTER)
     page.until("waited for the address", lambda: "queue=default" in page.driver.current_url)
-    page.until("waited for its graph", lambda: page.find("svg polyline.arrived"))
+    page.until("waited for its graph", lambda: page.find("svg rect.done"))
     page.button("Pause the queue default")
     page.button("Pause")
     page.shows("The queue default is paused")

@@ -16,14 +16,11 @@ from page import Page, browser
 LOAD_S = 14
 # A history, for the graph: more by day than by night, and an hour in which much failed.
 HISTORY = """
-INSERT INTO tenon.history (finished_at, id, run_at, start_time, created_at, claims, failures, crashes, priority, outcome, queue, kind, payload)
-SELECT m, nextval('tenon.task_id_seq'), m, m, m, 1, 0, 0, 4, 'done', 'mail', 'welcome_mail', '{}'
-  FROM (SELECT now() - i * interval '1 s' AS m, i FROM generate_series(20, 21000) i) t
- WHERE random() < 0.5 + 0.4 * sin(i / 4000.0) AND m > date_trunc('day', now()) - interval '1 day';
-INSERT INTO tenon.attempt (ended_at, task_id, attempt, claims, started_at, worker_id, host, outcome, queue, kind, error_class, error)
-SELECT now() - i * interval '1 s', i, 1, 1, now() - (i + 1) * interval '1 s', gen_random_uuid(), 'h1', 'failed', 'mail', 'welcome_mail', 'Refused', 'Refused'
-  FROM generate_series(20, 21000) i
- WHERE random() < CASE WHEN i BETWEEN 9000 AND 11500 THEN 0.4 ELSE 0.02 END
+INSERT INTO tenon.minute (minute, queue, kind, worker_id, started, ended, done, failed, wait_us, run_us)
+SELECT date_trunc('minute', now()) - i * interval '1 min', 'mail', 'welcome_mail', gen_random_uuid(), done + failed, done + failed, done, failed, 0, 0
+  FROM generate_series(1, 350) i
+ CROSS JOIN LATERAL (SELECT (30 + 24 * sin(i / 66.0) + random() * 5)::bigint AS done,
+                            CASE WHEN i BETWEEN 150 AND 192 THEN 24 ELSE (random() * 1.2)::bigint END AS failed) n
 """
 
 

@@ -26,9 +26,9 @@ enum {
     PARAM_MARKED = 9,
     COLUMN_ID = 0,
     COLUMN_PAYLOAD = 10,
-    COLUMN_RUN_AT = 14,
-    COLUMN_RANGE = 15, /* NULL = a claimed task */
-    COLUMN_END = 16,   /* true: full; false: bounded */
+    COLUMN_RUN_AT = 15,
+    COLUMN_RANGE = 16, /* NULL = a claimed task */
+    COLUMN_END = 17,   /* true: full; false: bounded */
 };
 
 /* A poll of these queues from the head; an error fails the test. PQclear() what it returns. */

@@ -1,6 +1,6 @@
-// How many tasks arrived, how many ended well and how many attempts failed in the last hours, as SVG and as a table for those who hear it.
+// How many tasks were done and how many attempts failed in the last hours, as SVG; with how long tasks waited, as a table.
 
-import { count, el, table } from './dom.js';
+import { count, el, span, table } from './dom.js';
 
 const CLOCK = { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' };
 const WIDTH = 720, HEIGHT = 200, LEFT = 52, BOTTOM = 22, TOP = 8;
@@ -27,13 +27,6 @@ function bars(values, most, steps, className) {
     });
 }
 
-// A line from the middle of one step to that of the next.
-function curve(values, most, steps, className) {
-    const width = (WIDTH - LEFT) / steps;
-    const points = values.map((v, i) => `${(LEFT + (i + 0.5) * width).toFixed(1)},${(HEIGHT - BOTTOM - v / most * (HEIGHT - TOP - BOTTOM)).toFixed(1)}`);
-    return svg('polyline', { class: className, points: points.join(' ') });
-}
-
 function axes(r, most) {
     const parts = [];
     for (const part of [0, 0.5, 1]) {
@@ -50,29 +43,30 @@ function axes(r, most) {
     return parts;
 }
 
-function byHour(r, arrived, done, failed) {
+function byHour(r) {
     const perHour = Math.round(3600 / r.step_s), rows = [];
-    const sum = (values, i) => Math.round(values.slice(i, i + perHour).reduce((a, b) => a + b, 0) * r.step_s);
-    for (let i = 0; i < r.steps; i += perHour) {
-        rows.push({ from: new Date(Date.parse(r.since) + i * r.step_s * 1000).toLocaleTimeString([], CLOCK),
-            arrived: sum(arrived, i), done: sum(done, i), failed: sum(failed, i) });
+    for (let first = 0; first < r.steps; first += perHour) {
+        const steps = Array.from({ length: perHour }, (_, i) => first + i);
+        const sum = (what) => steps.reduce((n, i) => n + (r[what][i] ?? 0), 0);
+        const started = sum('started'), waited_s = steps.reduce((n, i) => n + (r.wait_s[i] ?? 0) * (r.started[i] ?? 0), 0);
+        rows.push({ from: new Date(Date.parse(r.since) + first * r.step_s * 1000).toLocaleTimeString([], CLOCK),
+            started, done: sum('done'), failed: sum('failed'), dead: sum('dead'), wait: started ? span(waited_s / started) : '-' });
     }
-    return table('By the hour', [{ head: 'From', cell: (h) => h.from }, { head: 'Arrived', class: 'n', cell: (h) => count(h.arrived) }, { head: 'Done', class: 'n', cell: (h) => count(h.done) },
-        { head: 'Attempts failed', class: 'n', cell: (h) => count(h.failed) }], rows);
+    const number = (head, key) => ({ head, class: 'n', cell: (h) => count(h[key]) });
+    return table('By the hour', [{ head: 'From', cell: (h) => h.from }, number('Started', 'started'), number('Done', 'done'),
+        number('Attempts failed', 'failed'), number('Died', 'dead'), { head: 'Mean wait', class: 'n', cell: (h) => h.wait }], rows);
 }
 
 // `choice`: what chooses the queue that it is about.
 export function graph(r, choice) {
     const series = (what) => Array.from({ length: r.steps }, (_, i) => (r[what][i] ?? 0) / r.step_s);
-    const arrived = series('arrived'), done = series('done'), failed = series('failed');
-    const most = round(Math.max(1 / r.step_s, ...arrived, ...done, ...failed));
+    const done = series('done'), failed = series('failed');
+    const most = round(Math.max(1 / r.step_s, ...done, ...failed));
     return el('section', { 'aria-labelledby': 'graph-title' },
         el('h2', { id: 'graph-title' }, 'The last hours'),
         choice,
-        el('p', { class: 'dim' }, el('span', { class: 'key arrived' }), ' arrived ', el('span', { class: 'key done' }), ' done ',
-            el('span', { class: 'key failed' }), ' attempts failed', r.exact && r.arrived_exact ? '' : '; from every so many blocks of the history, and so roughly'),
-        svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'graph', role: 'img', 'aria-label': 'Tasks that arrived, tasks done and attempts failed per second' },
-            ...axes(r, most), ...bars(done, most, r.steps, 'done'), ...bars(failed, most, r.steps, 'failed'),
-            curve(arrived, most, r.steps, 'arrived')),
-        el('details', {}, el('summary', {}, 'As a table'), byHour(r, arrived, done, failed)));
+        el('p', { class: 'dim' }, el('span', { class: 'key done' }), ' done ', el('span', { class: 'key failed' }), ' attempts failed'),
+        svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: 'graph', role: 'img', 'aria-label': 'Tasks done and attempts failed per second' },
+            ...axes(r, most), ...bars(done, most, r.steps, 'done'), ...bars(failed, most, r.steps, 'failed')),
+        el('details', {}, el('summary', {}, 'As a table'), byHour(r)));
 }

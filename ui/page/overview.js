@@ -28,7 +28,7 @@ function numbers(o, now) {
         pair('Attempts fail', perSecond(now.failed)),
         pair('Die', perSecond(now.died)),
         pair('Workers', count(o.now.workers), ` ${count(o.now.slots)} slots`),
-        pair('Done in an hour', count(o.history.done_last_hour, o.history.at_least)));
+        pair('Done in an hour', count(o.counts.done_last_hour)));
 }
 
 // A kind has no row in the table, where queues are resumed.

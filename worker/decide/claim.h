@@ -42,8 +42,9 @@ struct claim {
     int64_t id;
     int64_t key; /* 64 random bits of this claim; with the id its fence */
     int64_t timeout_ms;
-    int32_t claims;  /* of this task so far, with this one */
-    int32_t attempt; /* 1 + failures + crashes, which a release does not count */
+    int64_t waited_us; /* how long it was ready before it was claimed */
+    int32_t claims;    /* of this task so far, with this one */
+    int32_t attempt;   /* 1 + failures + crashes, which a release does not count */
     int32_t failures;
     int32_t max_attempts;
     int32_t priority;

@@ -221,6 +221,7 @@ static void take_claims(struct decider *d, struct round *x, int64_t now_ms)
         if (d->rounds.stale) { /* claimed by a worker that is declared dead */
             claim_free(x->claimed[i]);
         } else {
+            tally_started(d, x->claimed[i]);
             take_claim(d, x->claimed[i], now_ms);
         }
     }

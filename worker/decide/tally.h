@@ -1,4 +1,4 @@
-/* How runs of tasks ended, and how long they took, by queue and kind: for whoever counts them. */
+/* How long tasks waited, how their runs ended, and how long they took, by queue and kind. */
 #ifndef TENON_WORKER_DECIDE_TALLY_H
 #define TENON_WORKER_DECIDE_TALLY_H
 
@@ -20,6 +20,12 @@ enum tally {
 };
 
 extern const char *const tally_words[TALLIES];
+
+/* The histograms of the series. */
+enum tally_times { TALLY_WAITS, TALLY_RUNS };
+
+/* It was claimed. */
+void tally_started(const struct decider *d, const struct claim *c);
 
 /* The database knows how it ended. */
 void tally_ended(const struct decider *d, const struct claim *c, enum tally how);

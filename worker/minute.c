@@ -1,0 +1,108 @@
+#include "worker/minute.h"
+
+#include "core/base/array.h"
+#include "worker/decide/tally.h"
+#include "worker/statements.h"
+
+#include <stdlib.h>
+
+enum { BYTES_MAX = 1 << 20 };
+
+/* The columns of tenon.minute that are counted. */
+enum column { STARTED, ENDED, DONE, FAILED, DEAD, WAIT_US, RUN_US, COLUMNS };
+
+/* The parameters of minute.sql. */
+enum { WORKER, QUEUES, KINDS, FIGURES, PARAMS = FIGURES + COLUMNS };
+
+struct figures {
+    int64_t of[COLUMNS];
+};
+
+struct minute {
+    struct series *series;
+    struct figures written[SERIES_MAX + 1], now[SERIES_MAX + 1];
+};
+
+struct minute *minute_new(struct series *s)
+{
+    struct minute *c = calloc(1, sizeof *c);
+    if (c) {
+        c->series = s;
+    }
+    return c;
+}
+
+void minute_free(struct minute *c)
+{
+    free(c);
+}
+
+static struct figures figures_of(const struct series_sums *s)
+{
+    const int64_t *n = s->counters;
+    return (struct figures){
+        {[STARTED] = s->times[TALLY_WAITS],
+         [ENDED] = s->times[TALLY_RUNS],
+         [DONE] = n[TALLY_DONE],
+         [FAILED] = n[TALLY_FAILED] + n[TALLY_TIMED_OUT] + n[TALLY_CRASHED] + n[TALLY_DEAD],
+         [DEAD] = n[TALLY_DEAD],
+         [WAIT_US] = s->times_us[TALLY_WAITS],
+         [RUN_US] = s->times_us[TALLY_RUNS]}};
+}
+
+static bool differ(const struct figures *one, const struct figures *two)
+{
+    for (int i = 0; i < COLUMNS; i++) {
+        if (one->of[i] != two->of[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ret: how many pairs have something new */
+static size_t gather(struct minute *c, struct buf arrays[PARAMS])
+{
+    size_t n = 0;
+    struct series_sums sums;
+    for (size_t i = 0; i <= SERIES_MAX; i++) {
+        if (!series_read(c->series, i, &sums)) {
+            continue;
+        }
+        c->now[i] = figures_of(&sums);
+        if (!differ(&c->now[i], &c->written[i])) {
+            continue;
+        }
+        n++;
+        array_put_text(&arrays[QUEUES], sums.queue);
+        array_put_text(&arrays[KINDS], sums.kind);
+        for (int j = 0; j < COLUMNS; j++) {
+            array_put_int(&arrays[FIGURES + j], c->now[i].of[j] - c->written[i].of[j]);
+        }
+    }
+    return n;
+}
+
+bool minute_write(struct minute *c, struct db *db, const char *worker_id, struct fault *f)
+{
+    struct buf arrays[PARAMS];
+    const char *params[PARAMS] = {[WORKER] = worker_id};
+    bool ok = true;
+    for (int i = QUEUES; i < PARAMS; i++) {
+        buf_init(&arrays[i], BYTES_MAX);
+        array_begin(&arrays[i]);
+    }
+    size_t n = gather(c, arrays);
+    for (int i = QUEUES; i < PARAMS; i++) {
+        params[i] = array_end(&arrays[i]);
+        ok = ok && params[i];
+    }
+    ok = ok ? n == 0 || db_exec(db, &sql_minute, params, PARAMS, NULL, f) : fault_memory(f);
+    for (int i = QUEUES; i < PARAMS; i++) {
+        buf_clear(&arrays[i]);
+    }
+    for (size_t i = 0; ok && i <= SERIES_MAX; i++) {
+        c->written[i] = c->now[i];
+    }
+    return ok || fault_add(f, "could not write what was counted to tenon.minute");
+}
