@@ -11,7 +11,7 @@
  *                                   the point was reached. Who finds the file there does nothing:
  *                                   of several processes with one environment one strikes, once.
  *
- * tests/crash_points_test.c strikes at every point of the list. */
+ * tests/faults/crash_points_test.c strikes at every point of the list. */
 #ifndef TENON_CORE_POINT_H
 #define TENON_CORE_POINT_H
 

@@ -1,6 +1,6 @@
 /* What reads input that we did not write, as functions of bytes. Each target takes any bytes and
- * ends the process when something does not hold; libFuzzer (script/fuzz) and tests/fuzz_test.c call
- * them. Returns 0. */
+ * ends the process when something does not hold; libFuzzer (script/fuzz) and tests/core/fuzz_test.c
+ * call them. Returns 0. */
 #ifndef TENON_TESTS_FUZZ_FUZZ_H
 #define TENON_TESTS_FUZZ_FUZZ_H
 

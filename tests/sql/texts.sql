@@ -1,4 +1,4 @@
--- Every text that a producer, a handler or an operator can write has a limit (tests/sql_texts_test.c runs this). The catalog
+-- Every text that a producer, a handler or an operator can write has a limit (tests/sql/sql_texts_test.c runs this). The catalog
 -- says what there is: each argument of each function that one of them may call is given three megabytes, in several forms,
 -- and then no column of any table may hold more than the longest that is documented; the columns that they may write
 -- themselves are given them, too. What is not known here fails: a new function, a new argument, a new column.

@@ -1,5 +1,5 @@
-/* A short flow of tasks for one round of tests/crash_points_test.c: two producers, processes of
- * their own, one with libtenon and one with plain SQL.
+/* A short flow of tasks for one round of tests/faults/crash_points_test.c: two producers, processes
+ * of their own, one with libtenon and one with plain SQL.
  *
  * Each transaction enqueues a task and notes it in the application's own table public.placed; every
  * eighth is rolled back. Tasks last 20 ms; every fifth does its effect and tenon.finish() in one

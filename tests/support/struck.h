@@ -1,4 +1,5 @@
-/* One round of tests/crash_points_test.c: what an armed process left behind, and the verdict. */
+/* One round of tests/faults/crash_points_test.c: what an armed process left behind,
+ * and the verdict. */
 #ifndef TENON_TESTS_SUPPORT_STRUCK_H
 #define TENON_TESTS_SUPPORT_STRUCK_H
 

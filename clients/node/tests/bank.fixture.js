@@ -1,4 +1,4 @@
-// The handler in Node of tests/bank_test.c.
+// The handler in Node of tests/clients/bank_test.c.
 import pg from 'pg';
 import { defineTask, handle } from 'tenon';
 

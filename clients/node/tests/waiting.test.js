@@ -301,7 +301,7 @@ test('what cannot be waited on, or for, is refused', async (t) => {
     await assert.rejects(wait(pool, [1]), /a client of node-postgres, not its pool/);
     await assert.rejects(new Waiter(() => pool).wait(1), /a client of node-postgres, not its pool/);
     const told = client.processID;
-    client.processID = told + 1; // as a pooler does; PgBouncer itself is in tests/pooler_test.c
+    client.processID = told + 1; // as a pooler does; PgBouncer itself is in tests/enqueue/pooler_test.c
     await assert.rejects(wait(client, [1]), /leads through a pooler/);
     client.processID = told;
     await assert.rejects(wait(client, ['x']), /"x" is no id of a task/);

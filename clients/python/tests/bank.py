@@ -1,4 +1,4 @@
-"""The handler in Python of tests/bank_test.c."""
+"""The handler in Python of tests/clients/bank_test.c."""
 
 from __future__ import annotations
 

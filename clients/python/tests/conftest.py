@@ -1,4 +1,4 @@
-"""Needs DATABASE_URL, AMQP_URL and TENON, the program: script/test tests/clients_python_test.c has them."""
+"""Needs DATABASE_URL, AMQP_URL and TENON, the program: script/test tests/clients/clients_python_test.c has them."""
 
 from __future__ import annotations
 

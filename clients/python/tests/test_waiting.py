@@ -255,7 +255,7 @@ def test_another_role_s_task(conn: psycopg.Connection, ids: list[int]) -> None:
 
 
 def test_a_pooler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It tells its clients another process id; PgBouncer itself is in tests/pooler_test.c."""
+    """It tells its clients another process id; PgBouncer itself is in tests/enqueue/pooler_test.c."""
     monkeypatch.setattr(_listening, "PID", "SELECT pg_backend_pid() + 1")
     with psycopg.connect(URL) as mine, pytest.raises(ValueError, match="leads through a pooler"):
         tenon.wait(mine, [1])

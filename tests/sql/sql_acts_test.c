@@ -1,6 +1,6 @@
 /* label: sql */
 /* The table of a task's life (core/tasks/task.c) names what does each act, and who: that is
- * there, and they can. tests/sql_states_test.c holds what the acts do. */
+ * there, and they can. tests/sql/sql_states_test.c holds what the acts do. */
 #include "tests/support/fixture.h"
 
 #include "cleaner/statements.h"
